@@ -1,0 +1,62 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { resolve } from 'node:path'
+import { parseArgs } from 'node:util'
+import { measureDamage } from '../test/bench/damage.ts'
+import { measureMemory } from '../test/bench/memory.ts'
+import { isMet, markdown, type Report } from '../test/bench/report.ts'
+import { measureStartup, requireBuild } from '../test/bench/startup.ts'
+import { root } from './command.ts'
+import { ensurePeers } from './peers.ts'
+
+// usage: node scripts/bench.ts [startup] [damage] [memory] [--rounds N] [--minutes N] [--write]
+// Measures the build against a floor or a peer in the same run; ends with 1 when a promise is not kept. --write puts the
+// tables into docs/bench.md.
+
+const usage = 'usage: npm run bench -- [startup] [damage] [memory] [--rounds N] [--minutes N] [--write]'
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    rounds: { type: 'string' },
+    minutes: { type: 'string', default: '10' },
+    write: { type: 'boolean', default: false },
+  },
+})
+const rounds = (usual: number): number => positive(values.rounds ?? String(usual))
+const benches: Readonly<Record<string, () => Promise<Report>>> = {
+  startup: () => measureStartup({ rounds: rounds(20) }),
+  damage: () => measureDamage({ rounds: rounds(10) }),
+  memory: () => measureMemory({ minutes: positive(values.minutes) }),
+}
+
+const chosen = positionals.length > 0 ? positionals : Object.keys(benches)
+if (chosen.some((name) => benches[name] === undefined)) {
+  console.error(usage)
+  process.exit(2)
+}
+requireBuild()
+if (!(await ensurePeers())) process.exit(1)
+
+const reports: Report[] = []
+for (const name of chosen) {
+  const report = await benches[name]?.()
+  if (report === undefined) continue
+  console.log(markdown(report))
+  reports.push(report)
+}
+if (values.write) await writeReports(reports)
+process.exitCode = reports.every((report) => report.bounds.every(isMet)) ? 0 : 1
+
+async function writeReports(reports: readonly Report[]): Promise<void> {
+  const intro = `# Bench\n\nWritten by \`npm run bench -- --write\`, on ${availableParallelism()} cores with Node ${process.versions.node}. The peers are Kubernetes 1.36.3 and etcd 3.6.8.\n\n`
+  const file = resolve(root, 'docs/bench.md')
+  await mkdir(resolve(file, '..'), { recursive: true })
+  await writeFile(file, `${intro}${reports.map(markdown).join('\n')}`)
+}
+
+function positive(text: string): number {
+  const number = Number(text)
+  if (number > 0) return number
+  console.error(usage)
+  process.exit(2)
+}

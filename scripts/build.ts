@@ -1,0 +1,125 @@
+import { chmod, glob, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type RolldownOutput, rolldown } from 'rolldown'
+import { output, root, runSteps } from './command.ts'
+
+// usage: node scripts/build.ts: makes dist/: the bundled command line with its third-party notices, and the library with its types.
+// The same sources and node_modules give the same bytes.
+
+const dist = join(root, 'dist')
+
+/** Builds into a directory that exists and is empty. */
+async function build(directory: string): Promise<void> {
+  const bundle = await bundleCommandLine(directory)
+  await writeFile(join(directory, 'THIRD-PARTY-NOTICES.txt'), await noticesFor(bundle))
+  await output('tsc', ['-p', 'tsconfig.build.json', '--outDir', join(directory, 'lib')])
+}
+
+/** Dynamic imports become chunks, which are loaded by the commands that use them. */
+async function bundleCommandLine(directory: string): Promise<RolldownOutput> {
+  const bundler = await rolldown({
+    cwd: root,
+    input: { cli: 'src/cli.ts' },
+    platform: 'node',
+    // Importing a package does nothing by itself: what is not used of the Kubernetes client (its thousand models, WebSocket, tar) stays out.
+    treeshake: { moduleSideEffects: [{ test: /[\\/]node_modules[\\/]/, sideEffects: false }] },
+    onLog: (level, log) => {
+      if (level === 'warn') throw new Error(log.message)
+    },
+  })
+  try {
+    const bundle = await bundler.write({
+      dir: directory,
+      format: 'esm',
+      entryFileNames: '[name].js',
+      chunkFileNames: 'chunks/[name]-[hash].js',
+      // Names and lines stay as they are, so that a stack trace can be read.
+      minify: { compress: true, mangle: false, codegen: { removeWhitespace: false } },
+      comments: false,
+    })
+    await chmod(join(directory, 'cli.js'), 0o755)
+    return bundle
+  } finally {
+    await bundler.close()
+  }
+}
+
+/** The licence texts of the packages that code of the bundle comes from. Throws when one of them has none. */
+async function noticesFor(bundle: RolldownOutput): Promise<string> {
+  const folders = new Set<string>()
+  for (const chunk of bundle.output) {
+    if (chunk.type !== 'chunk') continue
+    for (const [id, module] of Object.entries(chunk.modules)) {
+      const folder = /^.*[\\/]node_modules[\\/](?:@[^\\/]+[\\/])?[^\\/]+/.exec(id)?.[0]
+      if (folder !== undefined && module.renderedLength > 0) folders.add(folder)
+    }
+  }
+  const notices = await Promise.all([...folders].map(noticeOf))
+  return ['dist/cli.js and dist/chunks/ contain code of the packages below.\n', ...notices.sort()].join(
+    `\n${'-'.repeat(80)}\n\n`,
+  )
+}
+
+async function noticeOf(folder: string): Promise<string> {
+  const { name, version, license } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Record<
+    string,
+    unknown
+  >
+  const files = await Array.fromAsync(
+    glob('{LICEN[CS]E,License,license,licence,COPYING,NOTICE}{,.*,-*}', { cwd: folder }),
+  )
+  const texts = await Promise.all(files.sort().map((file) => readFile(join(folder, file), 'utf8')))
+  if (texts.length === 0 || typeof license !== 'string')
+    throw new Error(`${name} ${version} (${folder}) has no licence text`)
+  return [
+    `${name} ${version} (${license})\n`,
+    ...texts.map((text) => `${text.replaceAll('\r\n', '\n').trim()}\n`),
+  ].join('\n')
+}
+
+/** Builds beside the old dist/ and then takes its place. */
+async function replaceDist(): Promise<void> {
+  const next = await mkdtemp(`${dist}.`)
+  try {
+    await build(next)
+    await chmod(next, 0o755)
+    await rm(dist, { recursive: true, force: true })
+    await rename(next, dist)
+  } finally {
+    await rm(next, { recursive: true, force: true })
+  }
+}
+
+/** Builds once more and throws when a file differs from the one in dist/. */
+export async function verifyReproducible(): Promise<void> {
+  const again = await mkdtemp(`${dist}.`)
+  try {
+    await build(again)
+    const files = await filesIn(again)
+    const differing: string[] = []
+    for (const file of new Set([...files, ...(await filesIn(dist))])) {
+      const contents = await Promise.all(
+        [dist, again].map((directory) => readFile(join(directory, file), 'hex').catch(() => file)),
+      )
+      if (contents[0] !== contents[1]) differing.push(file)
+    }
+    if (differing.length > 0) throw new Error(`a second build differs in ${differing.join(', ')}`)
+  } finally {
+    await rm(again, { recursive: true, force: true })
+  }
+}
+
+async function filesIn(directory: string): Promise<string[]> {
+  const entries = await Array.fromAsync(glob('**', { cwd: directory, withFileTypes: true }))
+  return entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name).slice(directory.length + 1))
+}
+
+if (import.meta.main) {
+  const ok = await runSteps({ build: replaceDist })
+  if (!ok) process.exit(1)
+  for (const file of (await filesIn(dist)).filter((file) => !file.startsWith('lib')).sort()) {
+    console.log(`  ${((await stat(join(dist, file))).size / 1024).toFixed(0).padStart(6)} KiB  dist/${file}`)
+  }
+}

@@ -1,0 +1,16 @@
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { configurationSchema } from '../src/config/json-schema.ts'
+import { configurationReference } from '../src/config/reference.ts'
+
+// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the options, below DIRECTORY or the repository.
+
+const directory = resolve(process.argv[2] ?? join(import.meta.dirname, '..'))
+const files = {
+  'config/configuration.schema.json': `${JSON.stringify(configurationSchema(), undefined, 2)}\n`,
+  'docs/configuration.md': configurationReference(),
+}
+for (const [path, text] of Object.entries(files)) {
+  await mkdir(dirname(join(directory, path)), { recursive: true })
+  await writeFile(join(directory, path), text)
+}

@@ -1,0 +1,128 @@
+import { spawn } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { access, glob, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+
+// Builds the real Kubernetes components that the tests run against, from pinned Go modules, into test/peers/bin (ignored by git).
+
+/** A Go module under test/peers, and the package behind each program that is built in it. */
+interface PeerModule {
+  readonly name: string
+  readonly programs: Readonly<Record<string, string>>
+}
+
+const modules: readonly PeerModule[] = [
+  {
+    name: 'kubernetes',
+    programs: {
+      etcd: 'go.etcd.io/etcd/server/v3',
+      'kube-apiserver': 'k8s.io/kubernetes/cmd/kube-apiserver',
+      'kube-controller-manager': 'k8s.io/kubernetes/cmd/kube-controller-manager',
+      kubectl: 'k8s.io/kubernetes/cmd/kubectl',
+      'bare-apiserver': './bare-apiserver',
+    },
+  },
+]
+
+const peersDirectory = resolve(import.meta.dirname, '../test/peers')
+const binDirectory = join(peersDirectory, 'bin')
+
+/**
+ * Makes sure that test/peers/bin holds the programs of every module as it is now; needs Go only when something changed.
+ * Says on stderr what is missing and resolves to false when it cannot. What was built before stays until its successor is done.
+ */
+export async function ensurePeers(): Promise<boolean> {
+  for (const module of modules) {
+    const args = ['build', '-trimpath', '-buildvcs=false', '-mod=readonly', '-ldflags', await linkerFlags(module)]
+    const stamp = await stampOf(module, args)
+    if (await isBuilt(module, stamp)) continue
+    if (!(await build(module, args, stamp))) return false
+  }
+  return true
+}
+
+async function build(module: PeerModule, args: readonly string[], stamp: string): Promise<boolean> {
+  const names = Object.keys(module.programs)
+  console.error(`peers: building ${names.join(', ')} (the first time about five minutes on two cores, then seconds)`)
+  const directory = join(peersDirectory, module.name)
+  await mkdir(binDirectory, { recursive: true })
+  const next = await mkdtemp(join(binDirectory, '.next-'))
+  try {
+    for (const [name, source] of Object.entries(module.programs)) {
+      const startedAt = performance.now()
+      const elapsed = (): string => `${((performance.now() - startedAt) / 1000).toFixed(0)} s`
+      const progress = setInterval(() => console.error(`peers: ${name}, ${elapsed()} so far`), 30_000)
+      const failure = await go([...args, '-o', join(next, name), source], directory).finally(() =>
+        clearInterval(progress),
+      )
+      if (failure !== undefined) {
+        console.error(`peers: ${name}: ${failure}`)
+        return false
+      }
+      console.error(`peers: ${name} built in ${elapsed()}`)
+    }
+    await rm(stampFile(module), { force: true })
+    for (const name of names) await rename(join(next, name), join(binDirectory, name))
+    await writeFile(stampFile(module), stamp)
+    return true
+  } finally {
+    await rm(next, { recursive: true, force: true })
+  }
+}
+
+/** Runs go with its output passed on; resolves to the reason when it failed. */
+function go(args: readonly string[], directory: string): Promise<string | undefined> {
+  return new Promise((settle) => {
+    const child = spawn('go', args, { cwd: directory, stdio: ['ignore', 'inherit', 'inherit'] })
+    // An interruption ends the compiler, whose failure then cleans up here.
+    const end = (signal: NodeJS.Signals): void => void child.kill(signal)
+    const done = (reason: string | undefined): void => {
+      process.off('SIGINT', end).off('SIGTERM', end)
+      settle(reason)
+    }
+    process.on('SIGINT', end).on('SIGTERM', end)
+    child.once('error', (error: NodeJS.ErrnoException) =>
+      done(
+        error.code === 'ENOENT' ? 'Go is needed to build it (https://go.dev/dl) and is not on the PATH' : error.message,
+      ),
+    )
+    child.once('close', (code, signal) => done(code === 0 ? undefined : `go build ended with ${code ?? signal}`))
+  })
+}
+
+/** The version that a Kubernetes program says it has is put in by its linker. */
+async function linkerFlags(module: PeerModule): Promise<string> {
+  const goMod = await readFile(join(peersDirectory, module.name, 'go.mod'), 'utf8')
+  const version = /^\tk8s\.io\/kubernetes v(\d+)\.(\d+)\.\d+$/m.exec(goMod)
+  if (version === null) return '-s -w'
+  const [line, major, minor] = version
+  const set = (name: string, value = ''): string => `-X k8s.io/component-base/version.${name}=${value}`
+  return `-s -w ${set('gitVersion', line.split(' ')[1])} ${set('gitMajor', major)} ${set('gitMinor', minor)}`
+}
+
+/** A hash of everything that decides what is built, but for the compiler's own version. */
+async function stampOf(module: PeerModule, args: readonly string[]): Promise<string> {
+  const directory = join(peersDirectory, module.name)
+  const hash = createHash('sha256').update(JSON.stringify([module, args, process.platform, process.arch]))
+  const sources = await Array.fromAsync(glob('{go.mod,go.sum,**/*.go}', { cwd: directory }))
+  for (const source of sources.sort()) hash.update(`\0${source}\0`).update(await readFile(join(directory, source)))
+  return hash.digest('hex')
+}
+
+async function isBuilt(module: PeerModule, stamp: string): Promise<boolean> {
+  try {
+    for (const name of Object.keys(module.programs)) await access(join(binDirectory, name))
+    return (await readFile(stampFile(module), 'utf8')) === stamp
+  } catch {
+    return false
+  }
+}
+
+function stampFile(module: PeerModule): string {
+  return join(binDirectory, `.${module.name}.stamp`)
+}
+
+if (import.meta.main) {
+  if (await ensurePeers()) console.error(`peers: ready in ${binDirectory}`)
+  else process.exitCode = 1
+}

@@ -1,0 +1,119 @@
+import { glob, stat } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
+import { matchesGlob, relative, resolve } from 'node:path'
+import { run } from 'node:test'
+import { spec } from 'node:test/reporters'
+import { parseArgs } from 'node:util'
+import { ensurePeers } from './peers.ts'
+
+// usage: node scripts/test.ts unit|floor|real|long [--test-name-pattern PATTERN] [FILE|DIRECTORY …]
+
+interface Tier {
+  /** Each of these patterns must find a file. */
+  readonly files: readonly string[]
+  readonly except: readonly string[]
+  readonly concurrency: number
+  readonly testTimeoutMs: number
+  readonly tierTimeoutMs: number
+  readonly needsPeers: boolean
+}
+
+const minute = 60_000
+const inProcess = {
+  concurrency: availableParallelism(),
+  testTimeoutMs: minute,
+  tierTimeoutMs: 10 * minute,
+  needsPeers: false,
+}
+// One file at a time: real servers share the machine with what is measured on them.
+const withPeers = { concurrency: 1, testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
+
+const tiers: Readonly<Record<string, Tier>> = {
+  unit: { files: ['test/**/*.test.ts'], except: ['test/{real,long,bench,floor}/**'], ...inProcess },
+  floor: { files: ['test/simulation/**/*.test.ts', 'test/floor/*.test.ts'], except: [], ...inProcess },
+  real: { files: ['test/real/**/*.test.ts'], except: [], ...withPeers },
+  long: {
+    files: ['test/long/**/*.test.ts'],
+    except: [],
+    ...withPeers,
+    testTimeoutMs: 60 * minute,
+    tierTimeoutMs: 180 * minute,
+  },
+}
+
+const { values: options, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { 'test-name-pattern': { type: 'string', multiple: true } },
+})
+const [tierName = '', ...paths] = positionals
+const tier = tiers[tierName]
+if (tier === undefined) {
+  console.error(
+    `usage: node scripts/test.ts ${Object.keys(tiers).join('|')} [--test-name-pattern PATTERN] [FILE|DIRECTORY …]`,
+  )
+  process.exit(2)
+}
+const root = resolve(import.meta.dirname, '..')
+process.chdir(root)
+
+const patterns = paths.length > 0 ? await Promise.all(paths.map(patternOf)) : tier.files
+const found = await Promise.all(patterns.map((pattern) => filesOf(pattern, paths.length > 0 ? [] : tier.except)))
+const missing = patterns.filter((_, index) => found[index]?.length === 0)
+if (missing.length > 0) fail(`no test file in ${missing.join(', ')}`)
+const files = [...new Set(found.flat())].sort()
+if (tier.needsPeers && !(await ensurePeers())) process.exit(1)
+
+const problems: string[] = []
+const overall = AbortSignal.timeout(tier.tierTimeoutMs)
+const tests = run({
+  files: files.map((file) => resolve(file)),
+  concurrency: tier.concurrency,
+  timeout: tier.testTimeoutMs,
+  // Not forceExit, which loses results on their way here: leaks.ts ends a process that something keeps alive.
+  execArgv: ['--import', resolve('test/support/leaks.ts')],
+  signal: overall,
+  ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
+})
+const startedAt = performance.now()
+tests.on('test:pass', ({ name, file, skip, todo }) => {
+  if (skip !== undefined || todo !== undefined) problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
+})
+tests.on('test:summary', ({ file, counts, success }) => {
+  if (file !== undefined) {
+    if (counts.tests === 0 && !options['test-name-pattern']) problems.push(`no test in ${inRoot(file)}`)
+    return
+  }
+  if (counts.tests === 0) problems.push('no test ran')
+  if (overall.aborted) problems.push(`not done within ${tier.tierTimeoutMs / minute} minutes`)
+  if (!success) process.exitCode = 1
+  process.once('exit', () => {
+    const failed = counts.tests - counts.passed - counts.skipped - counts.todo
+    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+    for (const problem of problems) console.error(`✖ ${problem}`)
+    if (problems.length > 0) process.exitCode = 1
+    console.log(`${tierName}: ${counts.passed} passed, ${failed} failed, ${files.length} files, ${seconds} s`)
+  })
+})
+tests.compose(new spec()).pipe(process.stdout)
+
+async function filesOf(pattern: string, except: readonly string[]): Promise<string[]> {
+  const files = await Array.fromAsync(glob(pattern))
+  return files.filter((file) => !except.some((excepted) => matchesGlob(file, excepted)))
+}
+
+async function patternOf(path: string): Promise<string> {
+  const isDirectory = await stat(path).then(
+    (found) => found.isDirectory(),
+    () => false,
+  )
+  return isDirectory ? `${path.replace(/\/$/, '')}/**/*.test.ts` : path
+}
+
+function inRoot(file: string | undefined): string {
+  return file === undefined ? '?' : relative(root, file)
+}
+
+function fail(reason: string): never {
+  console.error(`✖ ${reason}`)
+  process.exit(1)
+}

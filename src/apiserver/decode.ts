@@ -1,0 +1,130 @@
+import { parseTime } from '../runtime/time-format.ts'
+import type { Schema } from './schema.ts'
+
+/** A value does not have the type that its field has. The message is the end of a sentence. */
+export class DecodeError extends Error {
+  override readonly name = 'DecodeError'
+}
+
+/** Everything that came out of {@link decode}: known to be frozen, plain and clean, so that it may be shared instead of copied. */
+const decoded = new WeakMap<object, Schema | undefined>()
+
+/**
+ * A frozen copy of `value`, as a Go server would read it: `undefined` and `null` members, empty lists and empty maps are left out,
+ * wrong types are refused. What was decoded before is not copied again.
+ * @throws DecodeError
+ */
+export function decode(value: unknown, schema: Schema | undefined, path = ''): unknown {
+  if (typeof value === 'object' && value !== null && decoded.get(value) === schema && decoded.has(value)) return value
+  switch (schema?.type) {
+    case undefined:
+    case 'any':
+      return decodeUnknown(value, path)
+    case 'string':
+      return typeof value === 'string' ? value : mismatch(value, 'string', path)
+    case 'boolean':
+      return typeof value === 'boolean' ? value : mismatch(value, 'bool', path)
+    case 'integer':
+      return Number.isSafeInteger(value) ? value : mismatch(value, 'integer', path)
+    case 'integerOrString':
+      return typeof value === 'string' || Number.isSafeInteger(value) ? value : mismatch(value, 'int or string', path)
+    case 'time':
+      return decodeTime(value, path)
+    case 'microTime':
+      return decodeMicroTime(value, path)
+    case 'map':
+    case 'object':
+      return decodeMembers(value, schema, path)
+    case 'list':
+      return decodeItems(value, schema, path)
+  }
+}
+
+function decodeMembers(value: unknown, schema: Schema & { type: 'map' | 'object' }, path: string): object {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) mismatch(value, 'object', path)
+  const members = value as Readonly<Record<string, unknown>>
+  const copy: Record<string, unknown> = {}
+  for (const key of Object.keys(members)) {
+    const member = members[key]
+    if (member === undefined || member === null) continue
+    const memberSchema = schema.type === 'map' ? mapValue : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined
+    const result = decode(member, memberSchema, path === '' ? key : `${path}.${key}`)
+    if (!isOmitted(result, memberSchema)) setMember(copy, key, result)
+  }
+  return remember(copy, schema)
+}
+
+function decodeItems(value: unknown, schema: Schema & { type: 'list' }, path: string): readonly unknown[] {
+  if (!Array.isArray(value)) mismatch(value, 'list', path)
+  const copy = value.map((item, index) => decode(item, schema.items, `${path}[${index}]`))
+  return remember(copy, schema)
+}
+
+/** Values without a schema: any JSON. */
+function decodeUnknown(value: unknown, path: string): unknown {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number') return Number.isFinite(value) ? value : mismatch(value, 'JSON value', path)
+  if (Array.isArray(value)) {
+    return remember(
+      value.map((item, index) => decode(item, undefined, `${path}[${index}]`)),
+      undefined,
+    )
+  }
+  if (typeof value !== 'object') mismatch(value, 'JSON value', path)
+  const copy: Record<string, unknown> = {}
+  for (const [key, member] of Object.entries(value)) {
+    if (member !== undefined && member !== null) setMember(copy, key, decode(member, undefined, `${path}.${key}`))
+  }
+  return remember(copy, undefined)
+}
+
+function decodeTime(value: unknown, path: string): unknown {
+  if (typeof value !== 'string') mismatch(value, 'time', path)
+  try {
+    parseTime(value)
+  } catch {
+    throw new DecodeError(`parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05Z07:00"`)
+  }
+  return value
+}
+
+/** Exactly six digits of a second, as metav1.MicroTime reads them. */
+function decodeMicroTime(value: unknown, path: string): unknown {
+  if (typeof value !== 'string') mismatch(value, 'time', path)
+  if (!/\.\d{6}(?:Z|[+-]\d{2}:\d{2})$/.test(value)) {
+    throw new DecodeError(`parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05.000000Z07:00"`)
+  }
+  return decodeTime(value, path)
+}
+
+const mapValue: Schema = { type: 'string' }
+
+function isOmitted(value: unknown, schema: Schema | undefined): boolean {
+  switch (schema?.type) {
+    case 'string':
+      return schema.omitEmpty === true && value === ''
+    case 'list':
+      return schema.keepEmpty !== true && (value as readonly unknown[]).length === 0
+    case 'map':
+      return Object.keys(value as object).length === 0
+    default:
+      return false
+  }
+}
+
+/** Assigning `__proto__` would set the prototype. */
+function setMember(target: Record<string, unknown>, key: string, value: unknown): void {
+  if (key === '__proto__') Object.defineProperty(target, key, { value, enumerable: true })
+  else target[key] = value
+}
+
+function remember<T extends object>(value: T, schema: Schema | undefined): T {
+  Object.freeze(value)
+  decoded.set(value, schema)
+  return value
+}
+
+function mismatch(value: unknown, wanted: string, path: string): never {
+  const given = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
+  throw new DecodeError(`json: cannot unmarshal ${given} into field ${path} of type ${wanted}`)
+}

@@ -1,0 +1,115 @@
+import { apiVersionOf } from '../kube/resources.ts'
+import type { Kind } from './kind.ts'
+import { type ListOptions, revisionOf } from './query.ts'
+import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
+import { type Collection, Compacted, type Store, type StoredObject } from './store.ts'
+
+/** Where a list goes on: at the state of `revision`, from the first key at or after `start` (relative to the namespace). */
+interface ContinueToken {
+  readonly v: 'meta.k8s.io/v1'
+  readonly rv: number
+  readonly start: string
+}
+
+/**
+ * The List object for a request. Pages of one list show one state: the token names its revision.
+ * @throws Refusal
+ */
+export function listObjects(store: Store, kind: Kind, namespace: string | undefined, options: ListOptions): object {
+  const collection = store.collection(kind.resource.plural)
+  const prefix = namespace === undefined ? '' : `${namespace}/`
+  const page = options.continue === undefined ? undefined : parseToken(options)
+  const revision = page?.rv ?? revisionToList(store, options)
+  const { keys, get } = stateAt(collection, revision, store.revision, prefix, page)
+  // RV "0" is answered from the cache as a whole.
+  const limit = options.resourceVersion === '0' ? undefined : options.limit
+  const items: object[] = []
+  let index = 0
+  for (; index < keys.length && (limit === undefined || items.length < limit); index++) {
+    const object = get(keys[index] as string) as StoredObject
+    if (options.matches?.(object) ?? true) items.push(listed(object))
+  }
+  const rest = keys.length - index
+  const metadata = {
+    resourceVersion: String(revision),
+    ...(rest > 0 ? { continue: token(revision, keys[index - 1] as string, prefix) } : {}),
+    ...(rest > 0 && options.matches === undefined ? { remainingItemCount: rest } : {}),
+  }
+  return { kind: `${kind.resource.kind}List`, apiVersion: apiVersionOf(kind.resource), metadata, items }
+}
+
+/** Items of a list do not say what they are. */
+const listedForms = new WeakMap<StoredObject, object>()
+
+function listed(object: StoredObject): object {
+  let form = listedForms.get(object)
+  if (form === undefined) {
+    const { kind: _kind, apiVersion: _apiVersion, ...rest } = object
+    form = Object.freeze(rest)
+    listedForms.set(object, form)
+  }
+  return form
+}
+
+function stateAt(
+  collection: Collection,
+  revision: number,
+  current: number,
+  prefix: string,
+  page: ContinueToken | undefined,
+): { keys: readonly string[]; get: (key: string) => StoredObject | undefined } {
+  if (revision === current) {
+    const keys = collection.keys(prefix)
+    return { keys: keysFrom(keys, page, prefix), get: (key) => collection.get(key) }
+  }
+  try {
+    const objects = collection.at(revision)
+    const keys = [...objects.keys()].filter((key) => key.startsWith(prefix)).sort()
+    return { keys: keysFrom(keys, page, prefix), get: (key) => objects.get(key) }
+  } catch (error) {
+    if (!(error instanceof Compacted)) throw error
+    if (page === undefined) throw expired(`The resourceVersion for the provided list is too old.`)
+    throw expired(
+      'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter.',
+    )
+  }
+}
+
+function keysFrom(keys: readonly string[], page: ContinueToken | undefined, prefix: string): readonly string[] {
+  if (page === undefined) return keys
+  const start = prefix + page.start
+  return keys.filter((key) => key >= start)
+}
+
+function revisionToList(store: Store, options: ListOptions): number {
+  const wanted = options.resourceVersion
+  if (wanted === undefined || wanted === '0') return store.revision
+  const revision = revisionOf(wanted)
+  if (revision === undefined) {
+    throw badRequest(
+      `invalid resource version: resourceVersion: Invalid value: ${JSON.stringify(wanted)}: strconv.ParseUint: parsing ${JSON.stringify(wanted)}: invalid syntax`,
+    )
+  }
+  if (revision > store.revision) throw resourceVersionTooLarge(wanted, store.revision)
+  // With a limit and no match, kube-apiserver lists at exactly that version.
+  const exact = options.resourceVersionMatch === 'Exact' || (options.resourceVersionMatch === undefined && options.limit !== undefined)
+  return exact ? revision : store.revision
+}
+
+function token(revision: number, lastKey: string, prefix: string): string {
+  const start = `/${lastKey.slice(prefix.length)}\0`
+  return btoa(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start })).replace(/=+$/, '')
+}
+
+function parseToken(options: ListOptions): ContinueToken {
+  if (options.resourceVersion !== undefined && options.resourceVersion !== '0') {
+    throw badRequest('specifying resource version is not allowed when using continue')
+  }
+  try {
+    const parsed = JSON.parse(atob(options.continue as string)) as ContinueToken
+    if (parsed.v !== 'meta.k8s.io/v1' || !Number.isSafeInteger(parsed.rv) || !parsed.start.startsWith('/')) throw new Error()
+    return { ...parsed, start: parsed.start.slice(1) }
+  } catch {
+    throw badRequest('invalid continue token: continue key is not valid')
+  }
+}

@@ -1,0 +1,160 @@
+import { apiVersionOf } from '../kube/resources.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { type Random, randomSuffix, randomUuid } from '../runtime/random.ts'
+import { formatTime } from '../runtime/time-format.ts'
+import type { FieldErrors } from './field-errors.ts'
+import { type Draft, type Kind, listMember } from './kind.ts'
+import { labelFault, labelKeyFault } from './names.ts'
+import { isOfResource, badRequest, cannotDecode } from './refusal.ts'
+import type { StoredObject } from './store.ts'
+import type { ObjectMeta } from '../kube/json.ts'
+import { decode, DecodeError } from './decode.ts'
+
+/** metav1's limit on all annotations of an object together, in bytes of UTF-8. */
+const maxAnnotationBytes = 256 * 1024
+
+/** Metadata as it is stored. */
+type StoredMeta = StoredObject['metadata']
+
+/**
+ * Reads a body as an object of this kind, with the kind's defaults.
+ * @throws Refusal 400
+ */
+export function readDraft(kind: Kind, body: unknown): Draft {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw badRequest(`the object provided is unrecognized (must be of type ${kind.resource.kind})`)
+  }
+  let draft: Draft
+  try {
+    draft = decode(body, kind.schema) as Draft
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error
+    throw cannotDecode(kind.resource, error.message)
+  }
+  if (!isOfResource(draft, kind.resource)) {
+    const given = `${draft.apiVersion ?? apiVersionOf(kind.resource)}, Kind=${draft.kind ?? kind.resource.kind}`
+    throw badRequest(`${given} cannot be handled as a ${kind.resource.kind}`)
+  }
+  return kind.withDefaults?.(draft) ?? draft
+}
+
+/** Refuses a body that names another object than the path does. A name or namespace that is not given is not another. */
+export function checkTarget(draft: Draft, namespace: string | undefined, name: string | undefined): void {
+  const meta = draft.metadata
+  if (name !== undefined && meta?.name !== undefined && meta.name !== name) {
+    throw badRequest(`the name of the object (${meta.name}) does not match the name on the URL (${name})`)
+  }
+  if (meta?.namespace !== undefined && meta.namespace !== (namespace ?? '')) {
+    throw badRequest('the namespace of the provided object does not match the namespace sent on the request')
+  }
+}
+
+/** The metadata of a new object: what the server decides replaces what the body says. */
+export function metaForCreate(
+  draft: Draft,
+  namespace: string | undefined,
+  { clock, random }: { readonly clock: Clock; readonly random: Random },
+): ObjectMeta {
+  const {
+    deletionTimestamp: _deletion,
+    selfLink: _link,
+    deletionGracePeriodSeconds: _grace,
+    resourceVersion: _version,
+    name,
+    generateName,
+    namespace: _namespace,
+    ...given
+  } = (draft.metadata ?? {}) as ObjectMeta & { readonly selfLink?: string; readonly deletionGracePeriodSeconds?: number }
+  const chosen = name ?? (generateName === undefined ? undefined : generateName.slice(0, 58) + randomSuffix(random, 5))
+  return {
+    ...(chosen === undefined ? {} : { name: chosen }),
+    ...(generateName === undefined ? {} : { generateName }),
+    ...(namespace === undefined ? {} : { namespace }),
+    ...given,
+    uid: randomUuid(random),
+    creationTimestamp: formatTime(clock.wallMs()),
+  }
+}
+
+/** The metadata of an updated object: what only the server decides stays as it is. */
+export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
+  const {
+    selfLink: _link,
+    generation: _generation,
+    resourceVersion: _version,
+    managedFields: _managers,
+    ...given
+  } = (draft.metadata ?? {}) as Partial<StoredMeta> & { readonly selfLink?: string }
+  const { labels: _labels, annotations: _annotations, finalizers: _finalizers, ownerReferences: _owners, ...kept } = live.metadata
+  return { ...kept, ...given }
+}
+
+/** What every kind asks of metadata; `live` for an update. */
+export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live: StoredObject | undefined): void {
+  const meta = draft.metadata ?? {}
+  if (live === undefined) {
+    if (meta.name === undefined) errors.required('metadata.name', 'name or generateName is required')
+    else {
+      const fault = kind.nameFault(meta.name)
+      if (fault !== undefined) errors.invalid('metadata.name', meta.name, fault)
+    }
+  } else {
+    checkUnchanged(meta, live.metadata, errors)
+  }
+  validateLabels(meta, errors)
+  validateOwners(draft, errors)
+  for (const [index, finalizer] of (meta.finalizers ?? []).entries()) {
+    if (!isFinalizer(finalizer)) {
+      errors.invalid(`metadata.finalizers[${index}]`, finalizer, 'name is neither a standard finalizer name nor is it fully qualified')
+    }
+  }
+}
+
+function checkUnchanged(meta: ObjectMeta, live: StoredMeta, errors: FieldErrors): void {
+  for (const field of ['name', 'namespace', 'uid', 'creationTimestamp', 'deletionTimestamp'] as const) {
+    if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')
+  }
+  if (live.deletionTimestamp === undefined) return
+  const added = (meta.finalizers ?? []).filter((finalizer) => live.finalizers?.includes(finalizer) !== true)
+  if (added.length > 0) {
+    const list = added.map((finalizer) => JSON.stringify(finalizer)).join(', ')
+    errors.forbidden(
+      'metadata.finalizers',
+      `no new finalizers can be added if the object is being deleted, found new finalizers []string{${list}}`,
+    )
+  }
+}
+
+function validateLabels(meta: ObjectMeta, errors: FieldErrors): void {
+  for (const [key, value] of Object.entries(meta.labels ?? {})) {
+    const keyFault = labelKeyFault(key)
+    if (keyFault !== undefined) errors.invalid('metadata.labels', key, keyFault)
+    const fault = labelFault(value)
+    if (fault !== undefined) errors.invalid('metadata.labels', value, fault)
+  }
+  let bytes = 0
+  for (const [key, value] of Object.entries(meta.annotations ?? {})) {
+    const fault = labelKeyFault(key.toLowerCase())
+    if (fault !== undefined) errors.invalid('metadata.annotations', key, fault)
+    bytes += key.length + value.length
+  }
+  if (bytes > maxAnnotationBytes) errors.invalid('metadata.annotations', '', `may not be more than ${maxAnnotationBytes} bytes`)
+}
+
+function validateOwners(draft: Draft, errors: FieldErrors): void {
+  const path = 'metadata.ownerReferences'
+  let controllers = 0
+  for (const owner of listMember((draft.metadata ?? {}) as Readonly<Record<string, unknown>>, 'ownerReferences')) {
+    if (!owner['apiVersion']) errors.invalid(`${path}.apiVersion`, '', 'version must not be empty')
+    for (const field of ['kind', 'name', 'uid']) {
+      if (!owner[field]) errors.invalid(`${path}.${field}`, '', 'must not be empty')
+    }
+    if (owner['controller'] === true) controllers++
+  }
+  if (controllers > 1) errors.invalid(path, controllers, 'Only one reference can have Controller set to true')
+}
+
+function isFinalizer(name: string): boolean {
+  if (name === 'orphan' || name === 'foregroundDeletion' || name === 'kubernetes') return true
+  return name.includes('/') && labelKeyFault(name) === undefined
+}

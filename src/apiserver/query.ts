@@ -1,0 +1,117 @@
+import type { ApiRequest } from '../kube/transport.ts'
+import { parseFieldSelector } from './field-selector.ts'
+import type { Kind } from './kind.ts'
+import { parseLabelSelector } from './label-selector.ts'
+import { badRequest, invalid } from './refusal.ts'
+import type { StoredObject } from './store.ts'
+
+/** The parameters of a list or watch, checked. */
+export interface ListOptions {
+  readonly matches: ((object: StoredObject) => boolean) | undefined
+  /** The only name that can match, if the selector says so. */
+  readonly name: string | undefined
+  /** Undefined: the most recent state. */
+  readonly resourceVersion: string | undefined
+  readonly resourceVersionMatch: 'Exact' | 'NotOlderThan' | undefined
+  readonly limit: number | undefined
+  readonly continue: string | undefined
+  readonly watch: boolean
+  readonly allowWatchBookmarks: boolean
+  readonly sendInitialEvents: boolean | undefined
+  readonly timeoutSeconds: number | undefined
+}
+
+/** The first value of a parameter. */
+export function parameter(query: ApiRequest['query'], name: string): string | undefined {
+  for (const [key, value] of query) if (key === name) return value
+  return undefined
+}
+
+/** A parameter that is a Go bool. */
+export function flag(query: ApiRequest['query'], name: string): boolean | undefined {
+  const value = parameter(query, name)
+  return value === undefined ? undefined : value !== '0' && value.toLowerCase() !== 'false'
+}
+
+/**
+ * Reads the parameters of a list or watch.
+ * @throws Refusal 400 or 422, in kube-apiserver's words
+ */
+export function parseListOptions(query: ApiRequest['query'], kind: Kind): ListOptions {
+  const label = parameter(query, 'labelSelector') || undefined
+  const field = parameter(query, 'fieldSelector') || undefined
+  const matchesLabels = label === undefined ? undefined : parseLabelSelector(label)
+  const fields = field === undefined ? undefined : parseFieldSelector(field, kind.selectableFields)
+  const options: ListOptions = {
+    matches: matcher(matchesLabels, fields?.matches),
+    name: fields?.name,
+    resourceVersion: parameter(query, 'resourceVersion') || undefined,
+    resourceVersionMatch: resourceVersionMatch(query),
+    limit: wholeNumber(query, 'limit'),
+    continue: parameter(query, 'continue') || undefined,
+    watch: flag(query, 'watch') ?? false,
+    allowWatchBookmarks: flag(query, 'allowWatchBookmarks') ?? false,
+    sendInitialEvents: flag(query, 'sendInitialEvents'),
+    timeoutSeconds: wholeNumber(query, 'timeoutSeconds'),
+  }
+  checkCombination(options)
+  return options
+}
+
+function matcher(
+  labels: ReturnType<typeof parseLabelSelector> | undefined,
+  fields: ((object: StoredObject) => boolean) | undefined,
+): ListOptions['matches'] {
+  if (labels === undefined) return fields
+  if (fields === undefined) return (object) => labels(object.metadata.labels)
+  return (object) => labels(object.metadata.labels) && fields(object)
+}
+
+function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resourceVersionMatch'] {
+  const value = parameter(query, 'resourceVersionMatch')
+  if (value === undefined || value === '') return undefined
+  if (value === 'Exact' || value === 'NotOlderThan') return value
+  throw refused('FieldValueNotSupported', `Unsupported value: ${JSON.stringify(value)}: supported values: "Exact", "NotOlderThan", ""`)
+}
+
+/** apimachinery's ValidateListOptions, as far as clients meet it. */
+function checkCombination(options: ListOptions): void {
+  const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
+  if (sendInitialEvents !== undefined) {
+    if (!watch) throw refusedField('sendInitialEvents', 'sendInitialEvents is forbidden for list')
+    if (match !== 'NotOlderThan') throw forbidden('sendInitialEvents requires setting resourceVersionMatch to NotOlderThan')
+    return
+  }
+  if (match === undefined) return
+  if (watch) throw forbidden('resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided')
+  if (resourceVersion === undefined) throw forbidden('resourceVersionMatch is forbidden unless resourceVersion is provided')
+  if (options.continue !== undefined) throw forbidden('resourceVersionMatch is forbidden when continue is provided')
+  if (match === 'Exact' && resourceVersion === '0') throw forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+}
+
+function forbidden(why: string): Error {
+  return refused('FieldValueForbidden', `Forbidden: ${why}`)
+}
+
+function refused(reason: string, message: string): Error {
+  return invalid(listOptionsKind, '', [{ reason, message, field: 'resourceVersionMatch' }])
+}
+
+function refusedField(field: string, why: string): Error {
+  return invalid(listOptionsKind, '', [{ reason: 'FieldValueForbidden', message: `Forbidden: ${why}`, field }])
+}
+
+const listOptionsKind = { kind: 'ListOptions', group: 'meta.k8s.io' }
+
+/** Undefined where the parameter is not given, zero or negative, which all mean the same. */
+function wholeNumber(query: ApiRequest['query'], name: string): number | undefined {
+  const value = parameter(query, name)
+  if (value === undefined || value === '') return undefined
+  if (!/^[+-]?\d+$/.test(value)) throw badRequest(`strconv.ParseInt: parsing ${JSON.stringify(value)}: invalid syntax`)
+  return Number(value) > 0 ? Number(value) : undefined
+}
+
+/** A resourceVersion as a number; undefined if it is none. */
+export function revisionOf(resourceVersion: string): number | undefined {
+  return /^\d{1,16}$/.test(resourceVersion) ? Number(resourceVersion) : undefined
+}

@@ -1,0 +1,170 @@
+import { apiVersionOf, type Resource } from '../kube/resources.ts'
+import type { KubeObject } from '../kube/json.ts'
+
+/** Why one field of an object is refused: a cause in a Status. */
+export interface Cause {
+  readonly reason: string
+  readonly message: string
+  readonly field: string
+}
+
+interface StatusDetails {
+  readonly name?: string
+  readonly group?: string
+  readonly kind?: string
+  readonly uid?: string
+  readonly causes?: readonly Partial<Cause>[]
+  readonly retryAfterSeconds?: number
+}
+
+/** The answer to a request that is not done: an HTTP status and a Status body in kube-apiserver's words. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal'
+  readonly httpStatus: number
+  /** The Status object. */
+  readonly body: Readonly<Record<string, unknown>>
+
+  constructor(httpStatus: number, reason: string, message: string, details?: StatusDetails, metadata: object = {}) {
+    super(message)
+    this.httpStatus = httpStatus
+    this.body = {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata,
+      status: 'Failure',
+      message,
+      ...(reason === '' ? {} : { reason }),
+      ...(details === undefined ? {} : { details }),
+      code: httpStatus,
+    }
+  }
+}
+
+/** The Status that says a delete is done where the deleted object itself is not answered. */
+export function successStatus(resource: Resource<KubeObject>, name: string, uid: string): object {
+  const details = { name, ...groupOf(resource), kind: resource.plural, uid }
+  return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
+}
+
+export function badRequest(message: string): Refusal {
+  return new Refusal(400, 'BadRequest', message)
+}
+
+/** A body whose fields are of the wrong type. */
+export function cannotDecode(resource: Resource<KubeObject>, what: string): Refusal {
+  const { kind, version } = resource
+  return badRequest(`${kind} in version "${version}" cannot be handled as a ${kind}: ${what}`)
+}
+
+export function notFound(resource: Resource<KubeObject>, name: string): Refusal {
+  return new Refusal(404, 'NotFound', `${qualifiedPlural(resource)} ${JSON.stringify(name)} not found`, {
+    name,
+    ...groupOf(resource),
+    kind: resource.plural,
+  })
+}
+
+export function noSuchPath(): Refusal {
+  return new Refusal(404, 'NotFound', 'the server could not find the requested resource', {})
+}
+
+export function methodNotAllowed(): Refusal {
+  return new Refusal(405, 'MethodNotAllowed', 'the server does not allow this method on the requested resource', {})
+}
+
+export function unsupportedMediaType(): Refusal {
+  return new Refusal(415, 'UnsupportedMediaType', '415: Unsupported Media Type', {})
+}
+
+export function alreadyExists(resource: Resource<KubeObject>, name: string): Refusal {
+  return new Refusal(409, 'AlreadyExists', `${qualifiedPlural(resource)} ${JSON.stringify(name)} already exists`, {
+    name,
+    ...groupOf(resource),
+    kind: resource.plural,
+  })
+}
+
+export function conflict(resource: Resource<KubeObject>, name: string, why: string): Refusal {
+  const message = `Operation cannot be fulfilled on ${qualifiedPlural(resource)} ${JSON.stringify(name)}: ${why}`
+  return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.plural })
+}
+
+/** A resourceVersion that is not the live one. */
+export function modified(resource: Resource<KubeObject>, name: string): Refusal {
+  return conflict(
+    resource,
+    name,
+    'the object has been modified; please apply your changes to the latest version and try again',
+  )
+}
+
+/** A precondition of a delete; kube-apiserver names the kind here, not the resource. */
+export function preconditionFailed(resource: Resource<KubeObject>, name: string, why: string): Refusal {
+  const message = `Operation cannot be fulfilled on ${qualifiedKind(resource)} ${JSON.stringify(name)}: ${why}`
+  return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.kind })
+}
+
+export function forbidden(resource: Resource<KubeObject>, name: string, why: string, causes?: readonly Cause[]): Refusal {
+  const message = `${qualifiedPlural(resource)} ${JSON.stringify(name)} is forbidden: ${why}`
+  const details = { name, ...groupOf(resource), kind: resource.plural, ...(causes === undefined ? {} : { causes }) }
+  return new Refusal(403, 'Forbidden', message, details)
+}
+
+/** An object that its kind's rules do not allow. `qualified` is the kind with its group. */
+export function invalid(qualified: { kind: string; group: string }, name: string, causes: readonly Cause[]): Refusal {
+  const kind = qualified.group === '' ? qualified.kind : `${qualified.kind}.${qualified.group}`
+  const lines = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
+  const list = lines.length === 1 ? lines[0] : `[${lines.join(', ')}]`
+  const details = { ...(name === '' ? {} : { name }), ...groupOf(qualified), kind: qualified.kind, causes }
+  return new Refusal(422, 'Invalid', `${kind} ${JSON.stringify(name)} is invalid: ${list}`, details)
+}
+
+/** A JSON patch that does not apply. */
+export function unprocessable(): Refusal {
+  return new Refusal(422, 'Invalid', 'the server rejected our request due to an error in our request', {})
+}
+
+/** The history that is asked for has been compacted. */
+export function expired(message: string, metadata?: object): Refusal {
+  return new Refusal(410, 'Expired', message, undefined, metadata)
+}
+
+/** A resourceVersion from the future. */
+export function resourceVersionTooLarge(wanted: string, current: number): Refusal {
+  return new Refusal(504, 'Timeout', `Timeout: Too large resource version: ${wanted}, current: ${current}`, {
+    causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+    retryAfterSeconds: 1,
+  })
+}
+
+/** An error that kube-apiserver answers without a reason. */
+export function internalError(message: string): Refusal {
+  return new Refusal(500, '', message)
+}
+
+/** `services`, `leases.coordination.k8s.io`. */
+export function qualifiedPlural(resource: Resource<KubeObject>): string {
+  return resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
+}
+
+/** `Service`, `Lease.coordination.k8s.io`. */
+export function qualifiedKind(resource: Resource<KubeObject>): string {
+  return resource.group === '' ? resource.kind : `${resource.kind}.${resource.group}`
+}
+
+/** The group and version as kube-apiserver's messages write them: `/v1, Kind=Pod`. */
+export function groupVersionKind(apiVersion: string, kind: string): string {
+  return apiVersion === '' ? `/, Kind=${kind}` : `${apiVersion.includes('/') ? '' : '/'}${apiVersion}, Kind=${kind}`
+}
+
+/** Whether `apiVersion` and `kind` are those of the resource, where they are given at all. */
+export function isOfResource(object: KubeObject, resource: Resource<KubeObject>): boolean {
+  return (
+    (object.kind === undefined || object.kind === resource.kind) &&
+    (object.apiVersion === undefined || object.apiVersion === apiVersionOf(resource))
+  )
+}
+
+function groupOf(resource: { readonly group: string }): { readonly group?: string } {
+  return resource.group === '' ? {} : { group: resource.group }
+}

@@ -1,0 +1,201 @@
+import type { KubeObject, ObjectMeta } from '../kube/json.ts'
+
+/** An object as the server holds it: frozen, with everything that the server gives an object. */
+export interface StoredObject extends KubeObject {
+  readonly kind: string
+  readonly apiVersion: string
+  readonly metadata: ObjectMeta & {
+    readonly name: string
+    readonly uid: string
+    readonly resourceVersion: string
+    readonly deletionGracePeriodSeconds?: number | undefined
+  }
+  readonly [field: string]: unknown
+}
+
+/** One write, as watches tell it. */
+export interface Change {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
+  readonly revision: number
+  readonly key: string
+  /** The state after the write; for `DELETED` the last one, with the revision of the deletion. */
+  readonly object: StoredObject
+  readonly previous: StoredObject | undefined
+}
+
+/** What a watch or an old page asks for is no longer kept. */
+export class Compacted extends Error {
+  override readonly name = 'Compacted'
+  /** The oldest revision that can still be asked for. */
+  readonly oldest: number
+
+  constructor(oldest: number) {
+    super(`history before revision ${oldest} is compacted`)
+    this.oldest = oldest
+  }
+}
+
+/**
+ * The state of a server: one collection per kind and one revision counter for all of them, as etcd has it.
+ * Every write takes the next revision, is told to the collection's listeners before it returns, and is kept as history.
+ */
+export class Store {
+  readonly #historyLimit: number
+  readonly #collections = new Map<string, Collection>()
+  #revision = 1
+
+  /** `historyLimit`: at least this many changes of each kind are kept for watches that start in the past. */
+  constructor(historyLimit: number) {
+    this.#historyLimit = historyLimit
+  }
+
+  /** The revision of the newest write. */
+  get revision(): number {
+    return this.#revision
+  }
+
+  /** The collection of this name; made on first use. */
+  collection(name: string): Collection {
+    let collection = this.#collections.get(name)
+    if (collection === undefined) {
+      const next = (): number => ++this.#revision
+      collection = new Collection(next, () => this.#revision, this.#historyLimit)
+      this.#collections.set(name, collection)
+    }
+    return collection
+  }
+
+  /** Forgets all history up to and including `revision`, as etcd's compaction does. */
+  compact(revision: number): void {
+    for (const collection of this.#collections.values()) collection.compact(revision)
+  }
+}
+
+/** The objects of one kind, by key (`namespace/name`, or the name of a cluster-scoped object). */
+export class Collection {
+  readonly #nextRevision: () => number
+  readonly #currentRevision: () => number
+  readonly #historyLimit: number
+  readonly #objects = new Map<string, StoredObject>()
+  /** The keys of `#objects` in code unit order, which is etcd's. */
+  readonly #keys: string[] = []
+  /** In the order of their revisions, all of them above `#compacted`. */
+  #history: Change[] = []
+  #compacted = 0
+  readonly #listeners = new Set<(change: Change) => void>()
+
+  constructor(nextRevision: () => number, currentRevision: () => number, historyLimit: number) {
+    this.#nextRevision = nextRevision
+    this.#currentRevision = currentRevision
+    this.#historyLimit = historyLimit
+  }
+
+  get size(): number {
+    return this.#keys.length
+  }
+
+  get(key: string): StoredObject | undefined {
+    return this.#objects.get(key)
+  }
+
+  /** The keys that begin with `prefix`, sorted. */
+  keys(prefix: string): readonly string[] {
+    if (prefix === '') return this.#keys
+    const from = firstAtLeast(this.#keys, prefix)
+    let to = from
+    while (this.#keys[to]?.startsWith(prefix)) to++
+    return this.#keys.slice(from, to)
+  }
+
+  /** Writes an object whole and gives it the next revision. What is written is returned. */
+  put(key: string, object: StoredObject): StoredObject {
+    const revision = this.#nextRevision()
+    const previous = this.#objects.get(key)
+    const stored = stamped(object, revision)
+    this.#objects.set(key, stored)
+    if (previous === undefined) this.#keys.splice(firstAtLeast(this.#keys, key), 0, key)
+    this.#record({ type: previous === undefined ? 'ADDED' : 'MODIFIED', revision, key, object: stored, previous })
+    return stored
+  }
+
+  /** Removes an object. Its last state, with the revision of the removal, is what watches see. */
+  remove(key: string, last: StoredObject): void {
+    const revision = this.#nextRevision()
+    const previous = this.#objects.get(key)
+    this.#objects.delete(key)
+    this.#keys.splice(firstAtLeast(this.#keys, key), 1)
+    this.#record({ type: 'DELETED', revision, key, object: stamped(last, revision), previous })
+  }
+
+  /** @throws Compacted */
+  changesAfter(revision: number): readonly Change[] {
+    if (revision < this.#compacted) throw new Compacted(this.#compacted)
+    return this.#history.slice(firstAfter(this.#history, revision))
+  }
+
+  /** The objects as they were at `revision`, by key. @throws Compacted */
+  at(revision: number): ReadonlyMap<string, StoredObject> {
+    const changes = this.changesAfter(revision)
+    if (changes.length === 0) return this.#objects
+    const objects = new Map(this.#objects)
+    for (let i = changes.length - 1; i >= 0; i--) {
+      const change = changes[i] as Change
+      if (change.previous === undefined) objects.delete(change.key)
+      else objects.set(change.key, change.previous)
+    }
+    return objects
+  }
+
+  /** Calls `listener` with every change from now on, within the write. Returns what ends that. */
+  subscribe(listener: (change: Change) => void): () => void {
+    this.#listeners.add(listener)
+    return () => this.#listeners.delete(listener)
+  }
+
+  compact(revision: number): void {
+    const upTo = Math.min(revision, this.#currentRevision())
+    if (upTo <= this.#compacted) return
+    this.#history = this.#history.slice(firstAfter(this.#history, upTo))
+    this.#compacted = upTo
+  }
+
+  #record(change: Change): void {
+    this.#history.push(change)
+    // Twice the limit, so that the cost of the copy is spread over many writes.
+    if (this.#history.length >= 2 * this.#historyLimit) {
+      const dropped = this.#history.length - this.#historyLimit
+      this.#compacted = (this.#history[dropped - 1] as Change).revision
+      this.#history = this.#history.slice(dropped)
+    }
+    for (const listener of this.#listeners) listener(change)
+  }
+}
+
+function stamped(object: StoredObject, revision: number): StoredObject {
+  const metadata = Object.freeze({ ...object.metadata, resourceVersion: String(revision) })
+  return Object.freeze({ ...object, metadata })
+}
+
+/** The first index whose key is not before `key`. */
+function firstAtLeast(keys: readonly string[], key: string): number {
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((keys[middle] as string) < key) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** The first index whose revision is above `revision`. */
+function firstAfter(history: readonly Change[], revision: number): number {
+  let low = 0
+  let high = history.length
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((history[middle] as Change).revision <= revision) low = middle + 1
+    else high = middle
+  }
+  return low
+}

@@ -1,0 +1,266 @@
+import type { ObjectMeta } from '../kube/json.ts'
+import { apiVersionOf } from '../kube/resources.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { formatTime } from '../runtime/time-format.ts'
+import { deepFrozen, equalJson } from './plain-json.ts'
+import { FieldErrors } from './field-errors.ts'
+import type { Draft, Kind, Reservation } from './kind.ts'
+import { entriesOf, type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate } from './managed-fields.ts'
+import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
+import {
+  alreadyExists,
+  conflict,
+  forbidden,
+  internalError,
+  invalid,
+  modified,
+  notFound,
+  preconditionFailed,
+} from './refusal.ts'
+import type { Collection, Store, StoredObject } from './store.ts'
+
+/** What writes need; one per server. */
+export interface WriteContext {
+  readonly store: Store
+  readonly clock: Clock
+  readonly random: Random
+  /** The namespace object of that name. */
+  readonly namespace: (name: string) => StoredObject | undefined
+  /** The kind whose absence makes a namespaced create fail. */
+  readonly namespaceKind: Kind
+}
+
+export interface Target {
+  readonly kind: Kind
+  readonly namespace: string | undefined
+  readonly name: string
+  readonly subresource: 'status' | undefined
+}
+
+export interface WriteOptions {
+  readonly manager: Manager
+  /** Answer as if it were done, but change nothing. */
+  readonly dryRun: boolean
+}
+
+/** What a write makes of an object. */
+export interface Change {
+  readonly draft: Draft
+  /** Who owns what afterwards, where the write decides that itself. */
+  readonly managers?: (changed: boolean) => ManagedFields
+}
+
+export interface DeleteRequest {
+  readonly uid?: string | undefined
+  readonly resourceVersion?: string | undefined
+  readonly gracePeriodSeconds?: number | undefined
+  /** The finalizer that a propagation policy asks for. */
+  readonly finalizer?: 'orphan' | 'foregroundDeletion' | undefined
+  readonly dryRun: boolean
+}
+
+/** Stores a new object and returns it. @throws Refusal */
+export function createObject(
+  context: WriteContext,
+  kind: Kind,
+  namespace: string | undefined,
+  draft: Draft,
+  options: WriteOptions & { readonly managers?: ManagedFields },
+): StoredObject {
+  const { store } = context
+  const { resource } = kind
+  checkTarget(draft, namespace, undefined)
+  const metadata = metaForCreate(draft, namespace, context)
+  const name = metadata.name ?? ''
+  if (namespace !== undefined) admitToNamespace(context, kind, namespace, name)
+  const prepared = withMeta(kind.forCreate?.(withMeta(draft, metadata)) ?? draft, metadata)
+  validate(kind, prepared, undefined)
+  if (draft.metadata?.resourceVersion !== undefined) {
+    throw internalError('resourceVersion should not be set on objects to be created')
+  }
+  const { object, take } = reserve(kind, prepared, undefined)
+  const collection = store.collection(resource.plural)
+  const key = keyOf(namespace, name)
+  if (collection.get(key) !== undefined) throw alreadyExists(resource, name)
+  const managed = options.managers ?? ownedOnCreate(kind, draft, options.manager, context.clock)
+  const complete = completed(kind, object, managed)
+  if (options.dryRun) return complete
+  take()
+  return collection.put(key, complete)
+}
+
+/**
+ * Replaces a stored object by what `change` makes of it, and returns what is stored then. Nothing is written if nothing changes.
+ * @throws Refusal
+ */
+export function updateObject(
+  context: WriteContext,
+  target: Target,
+  change: (live: StoredObject) => Change,
+  options: WriteOptions & { readonly guarded?: boolean },
+): StoredObject {
+  const { kind, name } = target
+  const collection = context.store.collection(kind.resource.plural)
+  const key = keyOf(target.namespace, name)
+  const live = collection.get(key)
+  if (live === undefined) throw notFound(kind.resource, name)
+  const { draft, managers } = change(live)
+  checkTarget(draft, target.namespace, name)
+  const version = draft.metadata?.resourceVersion
+  if (version === undefined && options.guarded === true && kind.guardedUpdate === true) throw unguarded(kind, name)
+  if (version !== undefined && version !== live.metadata.resourceVersion) {
+    if (!/^\d+$/.test(version)) throw internalError(`strconv.ParseUint: parsing ${JSON.stringify(version)}: invalid syntax`)
+    throw modified(kind.resource, name)
+  }
+  const uid = draft.metadata?.uid
+  if (options.guarded === true && uid !== undefined && uid !== live.metadata.uid) {
+    const why = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live.metadata.uid}`
+    throw conflict(kind.resource, name, why)
+  }
+
+  const metadata = metaForUpdate(draft, live)
+  const merged = withMeta(onlyOwnPart(kind, draft, live, target.subresource), metadata)
+  const prepared = kind.forUpdate?.(merged, live) ?? merged
+  validate(kind, prepared, live)
+  const { object, take } = target.subresource === undefined ? reserve(kind, prepared, live) : { object: prepared, take: () => {} }
+  const changed = !equalJson(completed(kind, object, entriesOf(live)), live)
+  if (!changed && managers === undefined) return live
+  const managed =
+    managers?.(changed) ?? ownedOnUpdate(kind, live, prepared, options.manager, target.subresource, context.clock)
+  const next = completed(kind, object, managed)
+  if (options.dryRun || (!changed && equalJson(next, live))) return next
+  take()
+  return isGone(kind, next) ? removeObject(kind, collection, key, next) : collection.put(key, next)
+}
+
+/**
+ * Deletes an object, or marks it deleted while finalizers or a grace period keep it.
+ * @returns what is left, and whether it is gone
+ * @throws Refusal
+ */
+export function deleteObject(
+  context: WriteContext,
+  target: Omit<Target, 'subresource'>,
+  request: DeleteRequest,
+): { readonly object: StoredObject; readonly gone: boolean } {
+  const { kind, name } = target
+  const collection = context.store.collection(kind.resource.plural)
+  const key = keyOf(target.namespace, name)
+  const live = collection.get(key)
+  if (live === undefined) throw notFound(kind.resource, name)
+  checkPreconditions(kind, live, request)
+  kind.refuseDelete?.(live)
+  const grace = kind.graceSeconds?.(live, request.gracePeriodSeconds) ?? 0
+  const marked = markDeleted(kind, live, request, grace, context.clock)
+  const gone = grace === 0 && isGone(kind, marked)
+  if (request.dryRun || (!gone && marked === live)) return { object: marked, gone }
+  if (gone) return { object: removeObject(kind, collection, key, live), gone }
+  return { object: collection.put(key, marked), gone }
+}
+
+/** `namespace/name`, or the name where there is no namespace. */
+export function keyOf(namespace: string | undefined, name: string): string {
+  return namespace === undefined ? name : `${namespace}/${name}`
+}
+
+/** Takes an object out of the store and gives back what it had. Returns it as it was last. */
+export function removeObject(kind: Kind, collection: Collection, key: string, last: StoredObject): StoredObject {
+  collection.remove(key, last)
+  kind.release?.(last)
+  return last
+}
+
+function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteRequest): void {
+  const { name, uid, resourceVersion } = live.metadata
+  if (request.uid !== undefined && request.uid !== uid) {
+    const why = `the UID in the precondition (${request.uid}) does not match the UID in record (${uid}). The object might have been deleted and then recreated`
+    throw preconditionFailed(kind.resource, name, why)
+  }
+  if (request.resourceVersion !== undefined && request.resourceVersion !== resourceVersion) {
+    const why = `the ResourceVersion in the precondition (${request.resourceVersion}) does not match the ResourceVersion in record (${resourceVersion}). The object might have been modified`
+    throw preconditionFailed(kind.resource, name, why)
+  }
+}
+
+/** The object with its deletion noted; the same object where that was so before. */
+function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, grace: number, clock: Clock): StoredObject {
+  const { metadata } = live
+  const finalizers = metadata.finalizers ?? []
+  const added = request.finalizer !== undefined && !finalizers.includes(request.finalizer) ? [request.finalizer] : []
+  const shortened = metadata.deletionGracePeriodSeconds !== undefined && grace < metadata.deletionGracePeriodSeconds
+  if (metadata.deletionTimestamp !== undefined && !shortened) return live
+  const marked: StoredObject['metadata'] = {
+    ...metadata,
+    ...(metadata.generation === undefined ? {} : { generation: metadata.generation + 1 }),
+    deletionTimestamp: formatTime(clock.wallMs() + grace * 1000),
+    deletionGracePeriodSeconds: grace,
+    ...(added.length === 0 ? {} : { finalizers: [...finalizers, ...added] }),
+  }
+  const object = { ...live, metadata: marked }
+  return deepFrozen(kind.forDelete?.(object) ?? object)
+}
+
+function isGone(kind: Kind, object: StoredObject): boolean {
+  const { deletionTimestamp, finalizers, deletionGracePeriodSeconds } = object.metadata
+  if (deletionTimestamp === undefined || (finalizers?.length ?? 0) > 0) return false
+  return (deletionGracePeriodSeconds ?? 0) === 0 && kind.isKept?.(object) !== true
+}
+
+/** What upstream's NamespaceLifecycle admission asks of a create. */
+function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, name: string): void {
+  const live = context.namespace(namespace)
+  if (live === undefined) throw notFound(context.namespaceKind.resource, namespace)
+  if (live.metadata.deletionTimestamp === undefined) return
+  const why = `unable to create new content in namespace ${namespace} because it is being terminated`
+  const message = `namespace ${namespace} is being terminated`
+  throw forbidden(kind.resource, name, why, [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }])
+}
+
+/** A write to the object leaves its status alone, a write to the status leaves the rest alone. */
+function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: 'status' | undefined): Draft {
+  if (!kind.hasStatus) return draft
+  if (subresource === undefined) return { ...draft, status: live['status'] }
+  return { ...live, metadata: draft.metadata, status: draft['status'] ?? {} }
+}
+
+function validate(kind: Kind, draft: Draft, live: StoredObject | undefined): void {
+  const errors = new FieldErrors()
+  validateMeta(kind, draft, errors, live)
+  kind.validate(draft, errors, live)
+  if (errors.causes.length > 0) throw invalid(kind.resource, draft.metadata?.name ?? '', errors.causes)
+}
+
+function reserve(kind: Kind, draft: Draft, live: StoredObject | undefined): Reservation {
+  return kind.reserve?.(draft, live) ?? { object: draft, take: () => {} }
+}
+
+function withMeta(draft: Draft, metadata: ObjectMeta): Draft {
+  return { ...draft, metadata }
+}
+
+/** The object as it is stored, but for its resourceVersion. */
+function completed(kind: Kind, draft: Draft, managedFields: ManagedFields): StoredObject {
+  const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = draft
+  return deepFrozen({
+    kind: kind.resource.kind,
+    apiVersion: apiVersionOf(kind.resource),
+    metadata: { ...metadata, ...(managedFields.length === 0 ? {} : { managedFields }) },
+    ...definedOnly(rest),
+  } as StoredObject)
+}
+
+function definedOnly(members: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  return Object.values(members).includes(undefined)
+    ? Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
+    : members
+}
+
+function unguarded(kind: Kind, name: string): Error {
+  const cause = {
+    reason: 'FieldValueInvalid',
+    message: 'Invalid value: 0: must be specified for an update',
+    field: 'metadata.resourceVersion',
+  }
+  return invalid({ kind: kind.resource.plural, group: kind.resource.group }, name, [cause])
+}

@@ -1,0 +1,252 @@
+import type { KubeApi } from '../kube/api.ts'
+import { Availability } from '../kube/availability.ts'
+import { dryRunApi } from '../kube/dry-run.ts'
+import { EventRecorder } from '../kube/event-recorder.ts'
+import type { Readiness } from '../kube/readiness.ts'
+import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
+import { KubernetesServiceDuty, type OnShutdown } from '../kubernetes-service/duty.ts'
+import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
+import { LeaseMembership } from '../kubernetes-service/lease-membership.ts'
+import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
+import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
+import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
+import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
+import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
+import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
+import { noneReconciler } from '../kubernetes-service/reconcilers/none.ts'
+import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
+import { WriteRecorder } from '../kubernetes-service/write-recorder.ts'
+import { Lifecycle } from '../lifecycle/lifecycle.ts'
+import { SystemNamespacesController } from '../namespaces/controller.ts'
+import type { Address } from '../net/address.ts'
+import { type Cidr, serviceIpOf } from '../net/cidr.ts'
+import type { Clock } from '../runtime/clock.ts'
+import { type Random, randomUuid } from '../runtime/random.ts'
+import { formatTime } from '../runtime/time-format.ts'
+import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import type { ControllerSelection } from './controller-selection.ts'
+import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
+import { startedWithin } from './startup-deadline.ts'
+
+/** How one master behaves. Durations are in milliseconds. */
+export interface MasterOptions {
+  /** The first is listed in Endpoints. Empty only with the reconciler `none`. */
+  readonly advertiseAddresses: readonly Address[]
+  readonly securePort: number
+  /** One or two; the first gives the Service its ClusterIP. */
+  readonly serviceClusterIpRanges: readonly Cidr[]
+  /** 0 for a ClusterIP Service. */
+  readonly kubernetesServiceNodePort: number
+  readonly endpointReconcilerType: 'lease' | 'none'
+  readonly leaseStore: 'kubernetes' | 'memory'
+  readonly leaseTtlMs: number
+  readonly reconcileIntervalMs: number
+  readonly readinessGate: 'continuous' | 'startup'
+  readonly readinessProbePeriodMs: number
+  readonly onShutdown: OnShutdown
+  readonly shutdownDelayMs: number
+  readonly controllers: ControllerSelection
+  readonly dryRun: boolean
+  /** Names the machine in the holder record; the same for each life of the same master, another for each master behind one address. */
+  readonly host: string
+}
+
+/** What a master is connected to. Everything that it does to the world goes through these. */
+export interface MasterPorts {
+  readonly api: KubeApi
+  /** Of this master's own API server. */
+  readonly readiness: Readiness
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: Metrics
+  /** Instead of the store that the options name. */
+  readonly leases?: MasterLeases | undefined
+  /** Instead of the reconciler that the options name. */
+  readonly reconciler?: EndpointReconciler | undefined
+}
+
+/** Everything that one master does, composed and not yet running. */
+export interface Master {
+  /** For hooks and health checks of the embedding program; see {@link Lifecycle}. */
+  readonly lifecycle: Lifecycle
+  /** Runs until the signal is aborted, then leaves as `onShutdown` says and resolves. Rejects when something failed. Only once. */
+  run(signal: AbortSignal): Promise<void>
+}
+
+/** The one place where parts become a master. */
+export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
+  const parts = compose(options, ports)
+  const { lifecycle, monitor, events, duty, switches } = parts
+  lifecycle.part('event-recorder', (signal) => events.run(signal))
+  for (const { name, hook, value } of switches) {
+    lifecycle.part(name, (signal) => value.run(signal))
+    lifecycle.postStartHook(hook, (signal) => startedWithin(value.settled(), { ...parts, name, signal }))
+  }
+  if (duty !== undefined) {
+    lifecycle.part('kubernetes-service', (signal) => duty.value.run(signal))
+    lifecycle.postStartHook('bootstrap-controller', (signal) =>
+      startedWithin(duty.controller.settled, { ...parts, name: 'kubernetes-service', signal }),
+    )
+    lifecycle.preShutdownHook('stop-kubernetes-service-controller', (signal, failure) =>
+      duty.value.stop(failure === undefined ? options.onShutdown : 'keep', signal),
+    )
+  }
+  // Last: the others must be there to hear its first answer, and it is the first to end.
+  lifecycle.part('readiness', (signal) => monitor.run(signal))
+  return { lifecycle, run: (signal) => lifecycle.run(signal) }
+}
+
+/**
+ * Takes the master that these options describe out of `default/kubernetes` from outside its process.
+ * Rejects when the lease store is one that other processes cannot reach.
+ */
+export async function withdrawMaster(
+  options: MasterOptions,
+  ports: MasterPorts,
+  signal: AbortSignal,
+): Promise<Withdrawal> {
+  const [address] = options.advertiseAddresses
+  if (address === undefined) return { removed: false, reason: 'the reconciler none lists nobody' }
+  if (options.leaseStore === 'memory' && ports.leases === undefined) {
+    throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
+  }
+  const availability = new Availability(ports)
+  const recorder = new WriteRecorder(ports.metrics)
+  return withdraw(
+    {
+      leases: leasesOf(options, ports, availability),
+      adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, recorder }),
+      self: holderOf(options, ports),
+      address,
+      always: options.onShutdown === 'always',
+    },
+    signal,
+  )
+}
+
+function compose(options: MasterOptions, given: MasterPorts) {
+  const api = options.dryRun ? dryRunApi(given.api, given.logger) : given.api
+  const ports = { ...given, api, availability: new Availability(given) }
+  const { clock, logger, metrics } = ports
+  const lifecycle = new Lifecycle({
+    clock,
+    logger,
+    shutdownDelayMs: options.shutdownDelayMs,
+    preShutdownTimeoutMs: 2 * options.reconcileIntervalMs,
+  })
+  const monitor = new ReadinessMonitor({
+    readiness: ports.readiness,
+    clock,
+    logger,
+    gate: options.readinessGate,
+    periodMs: options.readinessProbePeriodMs,
+  })
+  const events = new EventRecorder({
+    ...ports,
+    reportingController: 'apiserver-bootstrap',
+    reportingInstance: options.host,
+  })
+  const active = metrics.gauge({
+    name: 'apiserver_bootstrap_duty_active',
+    help: 'Whether a duty is done here (1), or is off or left to the server (0).',
+    labels: ['duty'],
+  })
+  const switched = (duty: SwitchableDuty): DutySwitch =>
+    new DutySwitch(duty, { selection: options.controllers, monitor, logger, active })
+  const namespaces = new SystemNamespacesController(ports)
+  const serviceCidr = new DefaultServiceCidrController({ ...ports, events, ranges: options.serviceClusterIpRanges })
+  const switches = [
+    {
+      name: 'system-namespaces',
+      hook: 'start-system-namespaces-controller',
+      value: switched({
+        name: 'system-namespaces',
+        run: (signal) => namespaces.run(signal),
+        settled: namespaces.settled,
+      }),
+    },
+    {
+      name: 'default-service-cidr',
+      hook: 'start-kubernetes-service-cidr-controller',
+      value: switched({
+        name: 'default-service-cidr',
+        run: (signal) => serviceCidr.run(signal),
+        settled: serviceCidr.settled,
+      }),
+    },
+  ]
+  const { auto, on, off } = options.controllers
+  const kept = on.includes('kubernetes-service') || (auto && !off.includes('kubernetes-service'))
+  active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
+  const duty = kept ? composeKubernetesService(options, ports, monitor) : undefined
+  return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
+}
+
+function composeKubernetesService(
+  options: MasterOptions,
+  ports: MasterPorts & { readonly availability: Availability },
+  monitor: ReadinessMonitor,
+) {
+  const [range] = options.serviceClusterIpRanges
+  if (range === undefined) throw new TypeError('a master needs at least one Service range')
+  const [address] = options.advertiseAddresses
+  const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
+  const recorder = new WriteRecorder(ports.metrics)
+  const membership =
+    address === undefined || options.endpointReconcilerType === 'none' || ports.reconciler !== undefined
+      ? undefined
+      : new LeaseMembership({
+          ...ports,
+          monitor,
+          adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, recorder }),
+          leases: leasesOf(options, ports, ports.availability),
+          holder: holderOf(options, ports),
+          address,
+          intervalMs,
+          onLeases: () => controller.look('leases'),
+        })
+  const reconciler = ports.reconciler ?? membership?.reconciler ?? noneReconciler
+  const listed = reconciler === noneReconciler ? undefined : address
+  const controller: KubernetesServiceController = new KubernetesServiceController({
+    ...ports,
+    recorder,
+    reconciler,
+    address: listed,
+    service: { clusterIp: serviceIpOf(range).text, securePort, nodePort },
+    intervalMs,
+  })
+  const value = new KubernetesServiceDuty({
+    ...ports,
+    monitor,
+    controller,
+    reconciler,
+    membership,
+    address: listed,
+    securePort,
+  })
+  return { value, controller }
+}
+
+function leasesOf(options: MasterOptions, ports: MasterPorts, availability: Availability): MasterLeases {
+  const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs } = options
+  const store =
+    ports.leases ??
+    (options.leaseStore === 'memory'
+      ? new MemoryLeases(new MemoryLeaseRegistry(ports.clock), { ttlMs })
+      : new KubernetesLeases({ ...ports, availability, ttlMs, intervalMs }))
+  return options.dryRun ? new DryRunLeases(store) : store
+}
+
+function holderOf(options: MasterOptions, { clock, random }: MasterPorts): Holder {
+  return {
+    instanceId: randomUuid(random),
+    host: options.host,
+    startedAt: formatTime(clock.wallMs()),
+    addresses: options.advertiseAddresses.map((address) => address.text),
+    ports: { securePort: options.securePort, nodePort: options.kubernetesServiceNodePort },
+    state: 'ready',
+  }
+}

@@ -1,0 +1,52 @@
+import { hostname } from 'node:os'
+import { createMaster } from '../bootstrap/master.ts'
+import { loadConfiguration } from '../config/load-configuration.ts'
+import type { Flags } from '../config/resolve.ts'
+import { serveHealth } from '../telemetry/http-health-server.ts'
+import { observeProcess } from '../telemetry/process-metrics.ts'
+import { openApiServer } from './api-server.ts'
+import { EmbeddedScreen } from './embedded-screen.ts'
+import { masterOptionsOf } from './master-options.ts'
+import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
+import { openSurroundings } from './surroundings.ts'
+
+/**
+ * Keeps a cluster bootstrapped until SIGTERM or SIGINT; then shuts down in order and ends with 0, or with 1 after a failure.
+ * Throws, before anything is contacted, an InvalidInputError with what is wrong with the configuration.
+ */
+export async function execute(flags: Flags): Promise<number> {
+  const resolved = await loadConfiguration(flags)
+  const { configuration } = resolved
+  const stop = stopSignals()
+  const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
+  const surroundings = await openSurroundings(resolved, screen)
+  const { clock, logger, metrics } = surroundings
+  const server = await openApiServer(resolved, surroundings, { gated: true })
+  dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
+  try {
+    const { api, readiness } = server
+    const master = createMaster(masterOptionsOf(configuration, hostname()), { ...surroundings, api, readiness })
+    observeProcess(metrics, clock)
+    const health = await serveHealth({
+      ...configuration.healthBindAddress,
+      checks: (endpoint) => master.lifecycle.checks(endpoint),
+      metrics,
+      logger,
+    })
+    logger.info({ server: server.name, health: health.address, dryRun: configuration.dryRun }, 'started')
+    const watching = screen?.run({ api, ...surroundings }, `http://${health.address}`)
+    try {
+      await master.run(stop.signal)
+    } finally {
+      await watching?.end()
+      await health.close()
+    }
+    return 0
+  } catch (error) {
+    logger.error({ error }, 'failed')
+    return 1
+  } finally {
+    await server.close()
+    stop.release()
+  }
+}

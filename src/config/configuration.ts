@@ -1,0 +1,58 @@
+import * as z from 'zod/mini'
+import { masterOptions } from '../bootstrap/options.ts'
+import type { Option, OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
+import { connectionOptions, connectionRules } from '../kube/options.ts'
+import { kubernetesServiceOptions, kubernetesServiceRules } from '../kubernetes-service/options.ts'
+import { lifecycleOptions } from '../lifecycle/options.ts'
+import { serviceCidrOptions } from '../service-cidr/options.ts'
+import { loggingOptions } from '../telemetry/options.ts'
+
+/** What the parts declare, composed. A new part adds its group here, to the type and, where it has any, its rules. */
+export const optionGroups = {
+  connection: connectionOptions,
+  kubernetesService: kubernetesServiceOptions,
+  serviceCidr: serviceCidrOptions,
+  master: masterOptions,
+  lifecycle: lifecycleOptions,
+  logging: loggingOptions,
+} as const satisfies Record<string, OptionGroup>
+
+type Groups = typeof optionGroups
+type Merged<Union> = (Union extends unknown ? (one: Union) => void : never) extends (all: infer All) => void
+  ? All
+  : never
+
+/** Every setting, parsed and checked. */
+export type Configuration = Merged<{ [Name in keyof Groups]: ValuesOf<Groups[Name]> }[keyof Groups]>
+
+/** Names the configuration file; the one flag that has no place in it. */
+export const configFileOption = {
+  schema: z.string(),
+  metavar: 'FILE',
+  description: 'YAML file with any of these settings; a flag overrides the file',
+} as const satisfies Option
+
+/** Of `config print` alone. */
+export const printOptions = {
+  title: 'Printing',
+  options: {
+    output: {
+      schema: z.enum(['yaml', 'json']),
+      metavar: 'FORMAT',
+      description: 'yaml, with the source of each value beside it, or json',
+      default: 'yaml',
+    },
+  },
+} as const satisfies OptionGroup
+
+/** What must hold between settings. */
+export const rules: readonly Rule<Configuration>[] = [...connectionRules, ...kubernetesServiceRules]
+
+/** The head of a configuration file. */
+export const apiVersion = 'apiserver-bootstrap/v1alpha1'
+export const kind = 'Configuration'
+
+/** Every option with its key, in the order of the groups. */
+export const allOptions: readonly (readonly [key: keyof Configuration, option: Option])[] = Object.values(
+  optionGroups,
+).flatMap((group: OptionGroup) => Object.entries(group.options) as [keyof Configuration, Option][])

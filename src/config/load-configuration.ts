@@ -1,0 +1,30 @@
+import { readFile } from 'node:fs/promises'
+import { InvalidInputError } from '../documents/validation.ts'
+import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
+
+/**
+ * The configuration from flags and, where `--config` names one, a configuration file; the YAML parser is loaded only then.
+ * Throws an {@link InvalidInputError} with every mistake, an unreadable file among them.
+ */
+export async function loadConfiguration(flags: Flags): Promise<Resolved> {
+  const file = flags.config
+  if (file === undefined) return resolveConfiguration(flags)
+  const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    throw new InvalidInputError([{ where: '--config', message: `cannot read ${file}: ${reasonOf(cause)}` }], { cause })
+  })
+  const { parseYaml } = await import('../documents/yaml.ts')
+  return resolveConfiguration(flags, parseYaml(text, file))
+}
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  switch (error.code) {
+    case 'ENOENT':
+      return 'there is no such file'
+    case 'EACCES':
+      return 'permission denied'
+    case 'EISDIR':
+      return 'it is a directory'
+    default:
+      return error.message
+  }
+}

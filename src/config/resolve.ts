@@ -1,0 +1,157 @@
+import * as z from 'zod/mini'
+import { didYouMean } from '../documents/did-you-mean.ts'
+import { flagOf, inputKindOf, inputOfFlag, type Option, type OptionInput, splitList } from '../documents/option.ts'
+import { describeIssue, InvalidInputError, type Mistake } from '../documents/validation.ts'
+import type { YamlDocument } from '../documents/yaml.ts'
+import { allOptions, apiVersion, type Configuration, kind, rules } from './configuration.ts'
+
+/** The texts of the flags that were given, by key. */
+export type Flags = Readonly<Record<string, string | undefined>>
+
+/** Where a value comes from. */
+export type Source =
+  | { readonly type: 'flag' }
+  | { readonly type: 'file'; readonly position: string }
+  | { readonly type: 'default' }
+  /** Nobody gave one, and there is no default. */
+  | { readonly type: 'unset' }
+
+/** One option with its effective value, in the form in which one would write it in a file. */
+export interface Setting {
+  readonly key: string
+  readonly option: Option
+  readonly source: Source
+  readonly value: OptionInput | undefined
+}
+
+export interface Resolved {
+  readonly configuration: Configuration
+  readonly settings: readonly Setting[]
+  /** How a mistake about a setting is located: its flag, or its place in the file. */
+  placeOf(key: keyof Configuration): string
+}
+
+/**
+ * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule.
+ * Pure. Throws an {@link InvalidInputError} with every mistake, each naming its flag or its place in the file.
+ */
+export function resolveConfiguration(flags: Flags, document?: YamlDocument): Resolved {
+  const file = document === undefined ? { values: {}, mistakes: [] } : readDocument(document)
+  const mistakes: Mistake[] = [...file.mistakes]
+  const given = givenInputs(flags, file.values)
+  const values: Record<string, unknown> = {}
+  const settings: Setting[] = []
+  const malformed = new Set<string>()
+
+  for (const [key, option] of allOptions) {
+    const { input, source } = inputOf(key, option, given, document)
+    if (input === undefined) {
+      settings.push({ key, option, source, value: undefined })
+      continue
+    }
+    const result = z.safeParse(option.schema, input)
+    if (result.success) {
+      values[key] = result.data
+      settings.push({ key, option, source, value: z.encode(option.schema, result.data) as OptionInput })
+      continue
+    }
+    malformed.add(key)
+    for (const issue of result.error.issues) {
+      const path = issue.path.filter((step) => typeof step === 'number')
+      mistakes.push({
+        where: placeOf(key, source, document, path),
+        message: describeIssue(issue, input, option.secret),
+      })
+    }
+  }
+
+  const placeOfKey = (key: string): string =>
+    placeOf(key, settings.find((setting) => setting.key === key)?.source ?? { type: 'unset' }, document)
+  const configuration = values as unknown as Configuration
+  for (const rule of rules) {
+    if ([rule.on, ...(rule.needs ?? [])].some((key) => malformed.has(key))) continue
+    const message = rule.breach(configuration)
+    if (message !== undefined) mistakes.push({ where: placeOfKey(rule.on), message })
+  }
+  if (mistakes.length > 0) throw new InvalidInputError(mistakes)
+  return { configuration, settings, placeOf: placeOfKey }
+}
+
+interface Given {
+  readonly flags: Flags
+  readonly file: Readonly<Record<string, unknown>>
+}
+
+/** Sets aside what the file says where a flag has chosen an alternative to it. */
+function givenInputs(flags: Flags, fileValues: Readonly<Record<string, unknown>>): Given {
+  const file = { ...fileValues }
+  for (const [key, option] of allOptions) {
+    if (flags[key] === undefined || flags[key] === 'false') continue
+    for (const replaced of option.replaces ?? []) delete file[replaced]
+  }
+  return { flags, file }
+}
+
+function inputOf(
+  key: string,
+  option: Option,
+  given: Given,
+  document: YamlDocument | undefined,
+): { readonly input: unknown; readonly source: Source } {
+  const text = given.flags[key]
+  if (text !== undefined) return { input: inputOfFlag(option.schema, text), source: { type: 'flag' } }
+  if (Object.hasOwn(given.file, key)) {
+    const value = given.file[key]
+    const input = typeof value === 'string' && inputKindOf(option.schema) === 'list' ? splitList(value) : value
+    return { input, source: { type: 'file', position: document?.positionOf([key]) ?? '' } }
+  }
+  const isGiven = (other: string): boolean =>
+    (given.flags[other] !== undefined && given.flags[other] !== 'false') ||
+    (given.file[other] !== undefined && given.file[other] !== false)
+  const input = option.conditionalDefault?.value(isGiven) ?? option.default
+  return { input, source: { type: input === undefined ? 'unset' : 'default' } }
+}
+
+function placeOf(
+  key: string,
+  source: Source,
+  document: YamlDocument | undefined,
+  path: readonly (string | number)[] = [],
+): string {
+  if (source.type !== 'file' || document === undefined) return `--${flagOf(key)}`
+  return `${document.positionOf([key, ...path])}: ${key}`
+}
+
+/** Checks the head of the document and the names of its keys. */
+function readDocument(document: YamlDocument): { values: Record<string, unknown>; mistakes: Mistake[] } {
+  const { value } = document
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { values: {}, mistakes: [{ where: document.positionOf([]), message: 'must be a mapping of settings' }] }
+  }
+  const mistakes: Mistake[] = []
+  const values: Record<string, unknown> = {}
+  const known = ['apiVersion', 'kind', ...allOptions.map(([key]) => key)]
+  for (const [name, expected] of [
+    ['apiVersion', apiVersion],
+    ['kind', kind],
+  ] as const) {
+    const actual = (value as Record<string, unknown>)[name]
+    if (actual === expected) continue
+    const where = `${document.positionOf([name])}: ${name}`
+    mistakes.push({
+      where,
+      message: actual === undefined ? `is missing; it must be ${expected}` : `must be ${expected}`,
+    })
+  }
+  for (const [key, input] of Object.entries(value)) {
+    if (key === 'apiVersion' || key === 'kind') continue
+    if (known.includes(key)) {
+      values[key] = input
+      continue
+    }
+    const meant = didYouMean(key, known)
+    const message = `unknown setting ${JSON.stringify(key)}${meant === undefined ? '' : `; did you mean ${meant}?`}`
+    mistakes.push({ where: document.positionOf([key], 'key'), message })
+  }
+  return { values, mistakes }
+}

@@ -1,0 +1,140 @@
+import * as z from 'zod/mini'
+
+/** What an option holds before it is parsed: a flag's text made into this, or a YAML value. */
+export type OptionInput = string | number | boolean | readonly string[]
+
+/**
+ * One setting, declared once, in the folder of the part that it configures. The flag (`--secure-port`), the YAML key
+ * (`securePort`), the help, the reference page and the JSON Schema all follow from the declaration and its key in the group.
+ */
+export interface Option {
+  /** Takes an {@link OptionInput}, gives the value that the program works with, or says what is wrong with it. */
+  readonly schema: z.ZodMiniType
+  /** Stands for the value in the help: `PORT`. Left out for a switch. */
+  readonly metavar?: string
+  /** One line, lower case, no full stop. */
+  readonly description: string
+  /** In the form in which one would write it. Without it the value is undefined when nothing is given. */
+  readonly default?: OptionInput
+  /** A default that depends on which other options are given; wins over `default`. */
+  readonly conditionalDefault?: {
+    /** For people: `192.0.2.1 with --embedded`. */
+    readonly says: string
+    value(given: (key: string) => boolean): OptionInput | undefined
+  }
+  /** What happens without a value, where that is not a default: `the kubeconfig's server`. */
+  readonly unset?: string
+  /** Keys of alternatives: given as a flag, this option sets aside what the configuration file says of them. */
+  readonly replaces?: readonly string[]
+  /** The value is never printed. */
+  readonly secret?: true
+}
+
+/** The options of one part, under the heading that the help and the reference page give them. */
+export interface OptionGroup {
+  readonly title: string
+  readonly options: Readonly<Record<string, Option>>
+}
+
+type ValueOf<O extends Option> = O extends { readonly default: unknown }
+  ? z.output<O['schema']>
+  : z.output<O['schema']> | undefined
+
+/** The parsed values of a group, by key. */
+export type ValuesOf<Group extends OptionGroup> = {
+  readonly [Key in keyof Group['options']]: ValueOf<Group['options'][Key]>
+}
+
+/** What must hold between options; each alone is the schema's business. */
+export interface Rule<Values> {
+  /** The option to which a breach is reported. */
+  readonly on: keyof Values & string
+  /** The rule is not asked while one of these is malformed. `on` is always among them. */
+  readonly needs?: readonly (keyof Values & string)[]
+  /** What is wrong, as the rest of a line that begins with the option's name; undefined when all is well. */
+  breach(values: Values): string | undefined
+}
+
+/** `serviceClusterIpRange` to `service-cluster-ip-range`. */
+export function flagOf(key: string): string {
+  return key.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+}
+
+/** The default as the help and the reference page show it; undefined for an option that simply stays off or unset. */
+export function defaultTextOf(option: Option): string | undefined {
+  const { default: value, conditionalDefault, unset } = option
+  if (conditionalDefault !== undefined) return conditionalDefault.says
+  if (value === undefined) return unset
+  if (value === false) return undefined
+  return typeof value === 'object' ? value.join() : String(value)
+}
+
+/** What a schema wants to be given. */
+export type InputKind = 'text' | 'integer' | 'boolean' | 'list'
+
+/** Looks through pipes and codecs at the form of the input. Throws on a schema that no option may have. */
+export function inputKindOf(schema: z.core.$ZodType): InputKind {
+  const { def } = (schema as z.core.$ZodTypes)._zod
+  switch (def.type) {
+    case 'pipe':
+      return inputKindOf(def.in)
+    case 'string':
+    case 'enum':
+      return 'text'
+    case 'number':
+      return 'integer'
+    case 'boolean':
+      return 'boolean'
+    case 'array':
+      return 'list'
+    default:
+      throw new TypeError(`an option cannot be of type ${def.type}`)
+  }
+}
+
+/** A flag's text in the form that the schema takes. Text that has no such form is handed on for the schema to refuse. */
+export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput {
+  switch (inputKindOf(schema)) {
+    case 'text':
+      return text
+    case 'integer':
+      return /^-?\d+$/.test(text) ? Number(text) : text
+    case 'boolean':
+      return text === 'true' ? true : text === 'false' ? false : text
+    case 'list':
+      return splitList(text)
+  }
+}
+
+/** Comma-separated text as a list; no text is the empty list. Nothing is trimmed: spaces are for the parser to refuse. */
+export function splitList(text: string): readonly string[] {
+  return text === '' ? [] : text.split(',')
+}
+
+/** A schema for values that have a textual form: `parse` throws an Error with one clear line, `format` is its inverse. */
+export function parsedText<Value>(
+  parse: (text: string) => Value,
+  format: (value: Value) => string,
+): z.ZodMiniCodec<z.ZodMiniString, z.ZodMiniCustom<Value, Value>> {
+  return z.codec(z.string(), z.custom<Value>(), {
+    decode(text, context) {
+      try {
+        return parse(text)
+      } catch (error) {
+        context.issues.push({
+          code: 'custom',
+          message: error instanceof Error ? error.message : String(error),
+          input: text,
+        })
+        return z.NEVER
+      }
+    },
+    encode: format,
+  })
+}
+
+/** A whole number in [`min`, `max`]. */
+export function wholeNumber(min: number, max: number): z.ZodMiniType<number, number> {
+  const error = `must be a whole number from ${min} to ${max}`
+  return z.int({ error }).check(z.gte(min, { error }), z.lte(max, { error }))
+}

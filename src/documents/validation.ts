@@ -1,0 +1,71 @@
+import type * as z from 'zod/mini'
+
+/** One thing that is wrong, and where: `--secure-port`, or `sidecar.yaml:7:13: securePort`. */
+export interface Mistake {
+  readonly where: string
+  readonly message: string
+}
+
+/** What a person gave does not do: every mistake found, in the order in which it was written. Nothing has been contacted. */
+export class InvalidInputError extends Error {
+  override readonly name = 'InvalidInputError'
+  readonly code = 'InvalidInput'
+  readonly mistakes: readonly Mistake[]
+
+  constructor(mistakes: readonly Mistake[], options?: ErrorOptions) {
+    super(mistakes.map(formatMistake).join('\n'), options)
+    this.mistakes = mistakes
+  }
+}
+
+/** A mistake as one line. */
+export function formatMistake(mistake: Mistake): string {
+  return `${mistake.where}: ${mistake.message}`.replace(/\s*[\r\n]+\s*/g, ' ')
+}
+
+/** A schema's complaint as the rest of a sentence: `must be at least 2, not 1`. `secret` leaves the value out. */
+export function describeIssue(issue: z.core.$ZodIssue, input: unknown, secret = false): string {
+  if (issue.code === 'custom') return secret ? 'is not valid' : issue.message
+  const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
+  const expectation = issue.message === 'Invalid input' ? expectationOf(issue) : issue.message
+  return secret || Array.isArray(value) ? expectation : `${expectation}, not ${show(value)}`
+}
+
+function expectationOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_value':
+      return `must be ${issue.values.length === 1 ? '' : 'one of '}${issue.values.map(String).join(', ')}`
+    case 'invalid_type':
+      return `must be ${nounOf(issue.expected)}`
+    case 'too_small':
+      return issue.origin === 'array' ? `needs at least ${issue.minimum}` : `must be at least ${issue.minimum}`
+    case 'too_big':
+      return issue.origin === 'array' ? `takes at most ${issue.maximum}` : `must be at most ${issue.maximum}`
+    default:
+      return 'is not valid'
+  }
+}
+
+function nounOf(expected: string): string {
+  switch (expected) {
+    case 'string':
+      return 'text'
+    case 'number':
+    case 'int':
+      return 'a whole number'
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return 'a list'
+    default:
+      return `a ${expected}`
+  }
+}
+
+/** A value as a person wrote it, short. */
+function show(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing'
+  if (typeof value === 'object') return 'a mapping'
+  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  return text.length > 80 ? `${text.slice(0, 77)}…` : text
+}

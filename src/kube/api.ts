@@ -1,0 +1,95 @@
+import type { KubeList, KubeObject } from './json.ts'
+import type { Resource } from './resources.ts'
+
+/** Names one object. `namespace` is left out for cluster-scoped kinds. */
+export interface ObjectRef {
+  readonly namespace?: string | undefined
+  readonly name: string
+}
+
+export interface CallOptions {
+  /** Ends the call: it rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
+export interface ListQuery {
+  /** All namespaces when left out. */
+  readonly namespace?: string | undefined
+  readonly labelSelector?: string | undefined
+  readonly fieldSelector?: string | undefined
+  /** Left out: the most recent state, read from the store. "0": whatever the server has in its cache. */
+  readonly resourceVersion?: string | undefined
+  readonly resourceVersionMatch?: 'NotOlderThan' | 'Exact' | undefined
+  readonly limit?: number | undefined
+  readonly continue?: string | undefined
+}
+
+export interface WatchQuery extends Omit<ListQuery, 'limit' | 'continue'> {
+  readonly allowWatchBookmarks?: boolean | undefined
+  /** Asks for the present state as ADDED events first, ended by a bookmark annotated `k8s.io/initial-events-end`. */
+  readonly sendInitialEvents?: boolean | undefined
+  /** The server ends the watch after this many seconds. */
+  readonly timeoutSeconds?: number | undefined
+  /** Called once the server has accepted the watch, before the first event: a quiet watch has no other sign of life. */
+  readonly onOpen?: (() => void) | undefined
+}
+
+export type WatchEvent<T> =
+  | { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK'; readonly object: T }
+  | { readonly type: 'ERROR'; readonly object: Status }
+
+/** The `Status` object with which a server explains a refusal. */
+export interface Status {
+  readonly kind?: string | undefined
+  readonly code?: number | undefined
+  readonly reason?: string | undefined
+  readonly message?: string | undefined
+  readonly details?:
+    | {
+        readonly retryAfterSeconds?: number | undefined
+        readonly causes?: readonly { readonly reason?: string; readonly field?: string; readonly message?: string }[]
+      }
+    | undefined
+}
+
+export type Patch =
+  | { readonly type: 'merge'; readonly body: unknown }
+  | { readonly type: 'json'; readonly body: readonly unknown[] }
+  /** Server-side apply: `body` is the whole of what this manager owns, with apiVersion and kind. */
+  | { readonly type: 'apply'; readonly body: unknown; readonly force?: boolean | undefined }
+
+export interface WriteOptions extends CallOptions {
+  readonly subresource?: 'status' | undefined
+  /** Overrides the client's field manager, `apiserver-bootstrap`. */
+  readonly fieldManager?: string | undefined
+}
+
+export interface DeleteOptions extends CallOptions {
+  /** Preconditions: the delete is refused with a conflict when the live object differs. */
+  readonly uid?: string | undefined
+  readonly resourceVersion?: string | undefined
+}
+
+/**
+ * The port to an API server: plain JSON objects, exactly as the server holds them.
+ *
+ * Every method rejects with a {@link KubeError} whose `code` names the decision it calls for, or with the reason of `signal`.
+ * Nothing is retried here except a 429 or 503 that says when to come back; who calls decides what else is worth another try.
+ */
+export interface KubeApi {
+  get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>
+  list<T extends KubeObject>(resource: Resource<T>, query?: ListQuery & CallOptions): Promise<KubeList<T>>
+  create<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>
+  /** Replaces the object; a `metadata.resourceVersion` in it guards against lost updates. */
+  update<T extends KubeObject>(resource: Resource<T>, object: T, options?: WriteOptions): Promise<T>
+  patch<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, patch: Patch, options?: WriteOptions): Promise<T>
+  delete(resource: Resource<KubeObject>, ref: ObjectRef, options?: DeleteOptions): Promise<void>
+  /**
+   * Follows changes until the server ends the stream (the iteration ends), it breaks (the iteration throws a KubeError) or
+   * `signal` is aborted (the iteration ends). Leaving the loop early closes the connection.
+   */
+  watch<T extends KubeObject>(
+    resource: Resource<T>,
+    query: WatchQuery & { readonly signal: AbortSignal },
+  ): AsyncIterable<WatchEvent<T>>
+}

@@ -1,0 +1,117 @@
+import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { isKubeError } from './errors.ts'
+
+/** How long a source that just lost the server may be refused before that counts as a refusal. */
+const returningMs = 5_000
+
+/** Who hears how the requests of a source fare. */
+export type AvailabilityReporter = Pick<Availability, 'failed' | 'succeeded' | 'forget'>
+
+type Trouble =
+  /** The server does not answer, or fails. */
+  | { readonly kind: 'lost' }
+  /** It answers again, but refuses: a server that is starting does so until it has read its rules. */
+  | { readonly kind: 'returning'; readonly sinceMs: number }
+  /** It refuses for good; said once. */
+  | { readonly kind: 'refused'; readonly reason: string }
+
+/**
+ * Whether the API server can be used, from what everybody who talks to it reports.
+ *
+ * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last has
+ * recovered. A refusal (Unauthorized, Forbidden, NotFound) is no outage; it is said once per source until that source succeeds.
+ */
+export class Availability {
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #troubles = new Map<string, Trouble>()
+  readonly #handlers = new Set<(available: boolean) => void>()
+  #outage: { readonly sinceMs: number; readonly reason: string; readonly sources: Set<string> } | undefined
+
+  constructor(options: { readonly clock: Clock; readonly logger: Logger }) {
+    this.#clock = options.clock
+    this.#logger = options.logger
+  }
+
+  /** False from the first failure until every source that failed has succeeded, was refused or was forgotten. */
+  get available(): boolean {
+    return this.#outage === undefined
+  }
+
+  /** What the server says to a source that it refuses for good; undefined otherwise. */
+  refusalOf(source: string): string | undefined {
+    const trouble = this.#troubles.get(source)
+    return trouble?.kind === 'refused' ? trouble.reason : undefined
+  }
+
+  /** `source` names who asks, such as `services`; it failed with `error`. */
+  failed(source: string, error: unknown): void {
+    this.#logger.debug({ source, error }, 'a request to the API server failed')
+    if (!isKubeError(error, 'Unauthorized', 'Forbidden', 'NotFound')) {
+      this.#troubles.set(source, { kind: 'lost' })
+      this.#outageBegins(source, error)
+      return
+    }
+    const before = this.#troubles.get(source)
+    if (before?.kind === 'refused') return
+    const nowMs = this.#clock.monotonicMs()
+    if (before?.kind === 'lost') {
+      this.#troubles.set(source, { kind: 'returning', sinceMs: nowMs })
+    } else if (before === undefined || nowMs - before.sinceMs >= returningMs) {
+      this.#troubles.set(source, { kind: 'refused', reason: error.message })
+      this.#logger.warn({ source, code: error.code, reason: error.message }, 'the API server refuses a request')
+      this.#outageMayEnd()
+    }
+  }
+
+  /** `source` was served. */
+  succeeded(source: string): void {
+    const before = this.#troubles.get(source)
+    if (before === undefined) return
+    this.#troubles.delete(source)
+    if (before.kind === 'refused') this.#logger.info({ source }, 'the API server no longer refuses')
+    this.#outageMayEnd()
+  }
+
+  /** `source` has ended: how it fared last no longer counts. */
+  forget(source: string): void {
+    if (this.#troubles.delete(source)) this.#outageMayEnd()
+  }
+
+  /** Calls `handler` at every change, synchronously, until the function that it returns is called. */
+  subscribe(handler: (available: boolean) => void): () => void {
+    const own = (available: boolean): void => handler(available)
+    this.#handlers.add(own)
+    return () => {
+      this.#handlers.delete(own)
+    }
+  }
+
+  #outageBegins(source: string, error: unknown): void {
+    if (this.#outage !== undefined) {
+      this.#outage.sources.add(source)
+      return
+    }
+    const reason = error instanceof Error ? error.message : String(error)
+    this.#outage = { sinceMs: this.#clock.monotonicMs(), reason, sources: new Set([source]) }
+    this.#logger.warn({ source, reason }, 'lost the API server')
+    this.#tell(false)
+  }
+
+  #outageMayEnd(): void {
+    const outage = this.#outage
+    if (outage === undefined || [...this.#troubles.values()].some(({ kind }) => kind !== 'refused')) return
+    this.#outage = undefined
+    const durationMs = Math.round(this.#clock.monotonicMs() - outage.sinceMs)
+    this.#logger.info(
+      { durationMs, reason: outage.reason, sources: [...outage.sources].sort() },
+      'the API server is back',
+    )
+    this.#tell(true)
+  }
+
+  #tell(available: boolean): void {
+    for (const handler of [...this.#handlers]) handler(available)
+  }
+}

@@ -1,0 +1,48 @@
+import type { Logger } from '../telemetry/logger.ts'
+import type { KubeApi, ObjectRef } from './api.ts'
+import type { KubeObject } from './json.ts'
+import type { Resource } from './resources.ts'
+
+/**
+ * A KubeApi that reads for real, and logs each write instead of making it: once, until another write to the same object is planned.
+ * A create or update answers with the object as it was given, a patch with an object of that name.
+ */
+export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
+  const planned = new Map<string, string>()
+  const plan = (verb: string, resource: Resource<KubeObject>, ref: ObjectRef, body?: unknown): void => {
+    const object = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`
+    const key = `${resource.plural} ${object}`
+    const text = `${verb} ${JSON.stringify(body)}`
+    if (planned.get(key) === text) return
+    planned.set(key, text)
+    logger.info({ verb, kind: resource.kind, object, body }, 'dry run: would write')
+  }
+  const refOf = ({ metadata }: KubeObject): ObjectRef => ({
+    namespace: metadata?.namespace,
+    name: metadata?.name ?? metadata?.generateName ?? '',
+  })
+  return {
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    watch: (...args) => api.watch(...args),
+    async create(resource, object) {
+      plan('create', resource, refOf(object), object)
+      return object
+    },
+    async update(resource, object) {
+      plan('update', resource, refOf(object), object)
+      return object
+    },
+    async patch<T extends KubeObject>(
+      resource: Resource<T>,
+      ref: ObjectRef,
+      patch: { readonly body: unknown },
+    ): Promise<T> {
+      plan('patch', resource, ref, patch.body)
+      return { metadata: { ...ref } } as unknown as T
+    },
+    async delete(resource, ref) {
+      plan('delete', resource, ref)
+    },
+  }
+}

@@ -1,0 +1,84 @@
+import type { Status } from './api.ts'
+
+/** What a failed call means for whoever made it. The table is in docs/errors.md. */
+export type KubeErrorCode =
+  | 'NotFound'
+  | 'AlreadyExists'
+  | 'Conflict'
+  /** The resourceVersion is too old for a watch or a continued list: list again. */
+  | 'Expired'
+  | 'Invalid'
+  | 'BadRequest'
+  | 'Unauthorized'
+  | 'Forbidden'
+  | 'TooManyRequests'
+  /** The server failed (5xx): worth trying again later. */
+  | 'ServerError'
+  /** The server did not answer in time; a write may or may not have happened. */
+  | 'Timeout'
+  /** No connection, or it broke; a write may or may not have happened. */
+  | 'Unreachable'
+  /** Credentials could not be had (token file, exec plugin). */
+  | 'NoCredentials'
+  /** The answer is not what the protocol allows: not JSON, torn, of another kind. */
+  | 'BadResponse'
+  /** Any other refusal (405, 415, …). */
+  | 'Refused'
+
+/** A call to the API server that failed. The message holds no credentials and no object contents. */
+export class KubeError extends Error {
+  override readonly name = 'KubeError'
+  readonly code: KubeErrorCode
+  /** The HTTP status, 0 where there was none. */
+  readonly httpStatus: number
+  /** The server's own words, where it sent any. */
+  readonly status: Status | undefined
+  /** How long the server asked to be left alone, in milliseconds. */
+  readonly retryAfterMs: number | undefined
+
+  constructor(
+    code: KubeErrorCode,
+    message: string,
+    details: {
+      readonly httpStatus?: number
+      readonly status?: Status | undefined
+      readonly retryAfterMs?: number | undefined
+      readonly cause?: unknown
+    } = {},
+  ) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    this.code = code
+    this.httpStatus = details.httpStatus ?? 0
+    this.status = details.status
+    this.retryAfterMs = details.retryAfterMs
+  }
+}
+
+/** Whether `error` is a KubeError with one of these codes. */
+export function isKubeError(error: unknown, ...codes: readonly KubeErrorCode[]): error is KubeError {
+  return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code))
+}
+
+/** The code for an HTTP answer outside 2xx, from its status and the reason in its Status body. */
+export function codeOf(httpStatus: number, reason: string | undefined): KubeErrorCode {
+  switch (httpStatus) {
+    case 400:
+      return 'BadRequest'
+    case 401:
+      return 'Unauthorized'
+    case 403:
+      return 'Forbidden'
+    case 404:
+      return 'NotFound'
+    case 409:
+      return reason === 'AlreadyExists' ? 'AlreadyExists' : 'Conflict'
+    case 410:
+      return 'Expired'
+    case 422:
+      return 'Invalid'
+    case 429:
+      return 'TooManyRequests'
+    default:
+      return httpStatus >= 500 ? 'ServerError' : 'Refused'
+  }
+}

@@ -1,0 +1,83 @@
+import { BlockList, isIP } from 'node:net'
+
+/** The environment variables that name proxies, as Go's programs (kubectl among them) read them. */
+export type ProxyEnvironment = Readonly<Record<string, string | undefined>>
+
+/** A proxy setting that cannot be used. The message names the setting, never a password in it. */
+export class ProxyError extends Error {
+  override readonly name = 'ProxyError'
+}
+
+/**
+ * The proxy that leads to `server`; undefined for the direct way.
+ *
+ * As Go's `golang.org/x/net/http/httpproxy`: HTTPS_PROXY for https, HTTP_PROXY for http, upper case before lower case; NO_PROXY
+ * lists hosts, domains (`.example.com` without the domain itself), addresses and CIDRs, each with an optional port, or `*`;
+ * localhost and loopback addresses are never proxied. Throws a ProxyError for a proxy of another kind than HTTP.
+ */
+export function proxyFromEnvironment(server: URL, environment: ProxyEnvironment): URL | undefined {
+  const name = server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
+  const value = environment[name] || environment[name.toLowerCase()]
+  if (value === undefined || value === '') return undefined
+  const noProxy = environment.NO_PROXY || environment.no_proxy || ''
+  return goesDirect(server, noProxy) ? undefined : parseProxy(name, value)
+}
+
+/** Reads a proxy's URL; `http://` may be left out. */
+export function parseProxy(setting: string, value: string): URL {
+  const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value : `http://${value}`)
+  if (url === null || url.hostname === '') throw new ProxyError(`${setting} is not a URL such as http://proxy:3128`)
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') {
+    throw new ProxyError(
+      `${setting} names a ${url.protocol.slice(0, -1)} proxy; only http and https proxies are supported`,
+    )
+  }
+  return url
+}
+
+/** Whether the host of `server` is this machine, whatever name resolution says. */
+export function isLoopbackHost(server: URL): boolean {
+  const host = bare(server.hostname)
+  return host === 'localhost' || loopback.check(host, family(host))
+}
+
+function goesDirect(server: URL, noProxy: string): boolean {
+  if (isLoopbackHost(server)) return true
+  const host = bare(server.hostname)
+  const port = server.port || (server.protocol === 'https:' ? '443' : '80')
+  return noProxy.split(',').some((entry) => matches(entry.trim().toLowerCase(), host, port))
+}
+
+const loopback = new BlockList()
+loopback.addSubnet('127.0.0.0', 8, 'ipv4')
+loopback.addAddress('::1', 'ipv6')
+
+/** Whether one entry of NO_PROXY covers this host and port. */
+function matches(entry: string, host: string, port: string): boolean {
+  if (entry === '') return false
+  if (entry === '*') return true
+  const [, network, prefix] = /^([0-9a-f.:]+)\/(\d{1,3})$/.exec(entry) ?? []
+  if (network !== undefined) return isIP(host) !== 0 && inSubnet(host, network, Number(prefix))
+  const [, bracketed, entryHost, entryPort] = /^(?:\[(.+)\]|([^:]*))(?::(\d+))?$/.exec(entry) ?? [entry, entry]
+  if (entryPort !== undefined && entryPort !== port) return false
+  const name = bracketed ?? entryHost ?? ''
+  if (isIP(name) !== 0) return isIP(host) !== 0 && inSubnet(host, name, isIP(name) === 4 ? 32 : 128)
+  if (name === '' || isIP(host) !== 0) return false
+  const suffix = name.startsWith('*.') ? name.slice(1) : name
+  return suffix.startsWith('.') ? host.endsWith(suffix) : host === suffix || host.endsWith(`.${suffix}`)
+}
+
+function inSubnet(host: string, network: string, prefix: number): boolean {
+  if (isIP(network) === 0 || prefix > (isIP(network) === 4 ? 32 : 128)) return false
+  const list = new BlockList()
+  list.addSubnet(network, prefix, family(network))
+  return list.check(host, family(host))
+}
+
+function family(address: string): 'ipv4' | 'ipv6' {
+  return isIP(address) === 6 ? 'ipv6' : 'ipv4'
+}
+
+function bare(hostname: string): string {
+  return hostname.replace(/^\[(.+)\]$/, '$1').toLowerCase()
+}

@@ -1,0 +1,58 @@
+import { isKubeError } from './errors.ts'
+import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
+import type { Transport } from './transport.ts'
+
+export interface HttpReadinessOptions {
+  /** The way to the API server that is asked. */
+  readonly transport: Transport
+  /** @default '/readyz' */
+  readonly path?: string | undefined
+  /** How long one probe may take, in milliseconds. @default 2000 */
+  readonly timeoutMs?: number | undefined
+}
+
+/**
+ * Asks an API server for its readiness with GET /readyz?verbose.
+ *
+ * HTTP 200 is ready, any other answer is not; an answer that says nothing about the server (401, 403, 404, a redirect, for which
+ * the configuration is to blame) counts as none, with the reason.
+ */
+export function httpReadiness(options: HttpReadinessOptions): Readiness {
+  const { transport, path = '/readyz', timeoutMs = 2_000 } = options
+  return {
+    async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
+      try {
+        const response = await transport.send(
+          { method: 'GET', path, query: [['verbose', 'true']], headers: { accept: '*/*' }, timeoutMs },
+          signal,
+        )
+        const { status } = response
+        if (status >= 300 && status < 500 && status !== 429) {
+          return { answered: false, reason: `${path} cannot be asked: HTTP status ${status}${hints[status] ?? ''}` }
+        }
+        const body = 'body' in response && typeof response.body === 'string' ? response.body : ''
+        return { answered: true, ready: status === 200, checks: parseReadinessChecks(body) }
+      } catch (error) {
+        if (signal.aborted) throw signal.reason
+        if (isKubeError(error)) return { answered: false, reason: error.message }
+        throw error
+      }
+    },
+  }
+}
+
+const hints: Readonly<Record<number, string>> = {
+  401: '; the credentials are not accepted, and anonymous requests neither',
+  403: '; the user may not get it (ClusterRole system:public-info-viewer)',
+  404: '; there is no such path on this server',
+}
+
+/** The checks in a verbose answer: lines `[+]name ok` and `[-]name failed: reason withheld`; other lines are passed over. */
+export function parseReadinessChecks(text: string): ReadinessCheck[] {
+  const checks: ReadinessCheck[] = []
+  for (const line of text.split('\n')) {
+    const [, mark, name] = /^\[([+-])\](\S+)/.exec(line) ?? []
+    if (name !== undefined) checks.push({ name, ok: mark === '+' })
+  }
+  return checks
+}

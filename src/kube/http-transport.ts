@@ -1,0 +1,194 @@
+import { checkServerIdentity } from 'node:tls'
+import { Agent, type Dispatcher, ProxyAgent } from 'undici'
+import { linkedController } from '../runtime/signals.ts'
+import { KubeError } from './errors.ts'
+import { EventStream } from './http-event-stream.ts'
+import { transportError } from './http-failure.ts'
+import { parseJson } from './http-json-lines.ts'
+import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
+
+/** How the client end of TLS is set up; PEM throughout. */
+export interface ClientTls {
+  /** Trusted authorities instead of the system's. */
+  readonly ca?: string | undefined
+  readonly cert?: string | undefined
+  readonly key?: string | undefined
+  /** The name to ask for and to find in the server certificate, where it is not the host of the URL. */
+  readonly serverName?: string | undefined
+  /** The certificate may be for any one of these instead, addresses in brackets if IPv6. */
+  readonly serverNames?: readonly string[] | undefined
+  /** Takes any server certificate. @default false */
+  readonly skipVerify?: boolean | undefined
+}
+
+/** Headers that go with a request beside its own; several values make several headers. */
+export type ExtraHeaders = Readonly<Record<string, string | readonly string[]>>
+
+export interface HttpTransportOptions {
+  /** `http:` or `https:`; a path in it is put before the path of each request. */
+  readonly server: URL
+  readonly tls?: ClientTls | undefined
+  /** The URL of an HTTP proxy, with user and password if it wants them. @default none */
+  readonly proxy?: URL | undefined
+  /** @default 'apiserver-bootstrap' */
+  readonly userAgent?: string | undefined
+  /** For requests that name no time of their own, in milliseconds. @default 10000 */
+  readonly timeoutMs?: number | undefined
+  /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
+  readonly connectTimeoutMs?: number | undefined
+  /** The longest watch event, in bytes. @default 67108864 */
+  readonly maxEventBytes?: number | undefined
+}
+
+/**
+ * Carries requests to one API server over pooled HTTP/1.1 connections, under one set of TLS credentials.
+ *
+ * HTTP/1.1 and not 2: every watch then has a connection of its own, so that one lost connection ends one watch and not all, TCP
+ * keep-alive finds a dead peer for each, and no limit of concurrent streams holds back the requests beside the watches.
+ * Responses are not compressed, for none is asked for: between neighbours CPU is dearer than bytes.
+ */
+export class HttpTransport implements Transport {
+  /** Scheme, host and port, for messages. */
+  readonly target: string
+  readonly #prefix: string
+  readonly #userAgent: string
+  readonly #timeoutMs: number
+  readonly #maxEventBytes: number
+  readonly #dispatcher: Dispatcher
+
+  constructor(options: HttpTransportOptions) {
+    this.target = options.server.origin
+    this.#prefix = options.server.pathname.replace(/\/+$/, '')
+    this.#userAgent = options.userAgent ?? 'apiserver-bootstrap'
+    this.#timeoutMs = options.timeoutMs ?? 10_000
+    this.#maxEventBytes = options.maxEventBytes ?? 64 * 1024 * 1024
+    this.#dispatcher = dispatcherFor(options)
+  }
+
+  async send(request: ApiRequest, signal: AbortSignal, extraHeaders: ExtraHeaders = {}): Promise<ApiResponse> {
+    signal.throwIfAborted()
+    const timeoutMs = request.timeoutMs ?? this.#timeoutMs
+    const { controller, unlink } = linkedController(signal)
+    const timer = setTimeout(() => {
+      controller.abort(new KubeError('Timeout', `${this.target}: no answer within ${timeoutMs} ms`))
+    }, timeoutMs)
+    const explain = (error: unknown): unknown =>
+      controller.signal.aborted ? controller.signal.reason : transportError(this.target, error)
+    let streaming = false
+    try {
+      const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
+      const answer = { status: statusCode, headers: flatten(headers) }
+      if (request.stream === true && statusCode >= 200 && statusCode < 300) {
+        streaming = true
+        const stream = new EventStream(body, { maxEventBytes: this.#maxEventBytes, explain, finish: unlink })
+        return { ...answer, stream }
+      }
+      return { ...answer, body: decode(await body.bytes(), answer.headers['content-type'] ?? '') }
+    } catch (error) {
+      throw explain(error)
+    } finally {
+      clearTimeout(timer)
+      if (!streaming) unlink()
+    }
+  }
+
+  /** Closes all connections; requests and watches under way fail as Unreachable. */
+  close(): Promise<void> {
+    return this.#dispatcher.destroy(null)
+  }
+
+  /** Takes no more requests and closes the connections when those under way, watches included, have ended. */
+  retire(): Promise<void> {
+    return this.#dispatcher.close()
+  }
+
+  #request(request: ApiRequest, extraHeaders: ExtraHeaders, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+    const query = request.query
+      .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
+      .join('&')
+    const sent = this.#dispatcher.request({
+      origin: this.target,
+      method: request.method,
+      path: `${this.#prefix}${request.path}${query === '' ? '' : `?${query}`}`,
+      headers: {
+        'user-agent': this.#userAgent,
+        ...request.headers,
+        ...(extraHeaders as Record<string, string | string[]>),
+      },
+      body: request.body === undefined ? null : JSON.stringify(request.body),
+      signal,
+      // Time is limited by the signal: a watch may be silent for long, and undici's timers tick in half seconds.
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    })
+    return untilAborted(sent, signal)
+  }
+}
+
+function dispatcherFor(options: HttpTransportOptions): Dispatcher {
+  const { tls = {}, proxy } = options
+  // Half of the 60 s after which common balancers forget an idle connection; a server that is gone is noticed in 40 s.
+  const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
+  const timeout = options.connectTimeoutMs ?? 5_000
+  const requestTls = {
+    ...socket,
+    timeout,
+    allowH2: false,
+    ...(tls.ca === undefined ? {} : { ca: tls.ca }),
+    ...(tls.cert === undefined ? {} : { cert: tls.cert }),
+    ...(tls.key === undefined ? {} : { key: tls.key }),
+    ...(tls.serverName === undefined ? {} : { servername: tls.serverName }),
+    ...(tls.serverNames === undefined ? {} : { checkServerIdentity: anyOf(tls.serverNames) }),
+    ...(tls.skipVerify === true ? { rejectUnauthorized: false } : {}),
+  }
+  const pool = {
+    allowH2: false,
+    pipelining: 1,
+    connections: 128,
+    // Go's servers drop idle connections after 90 s and do not announce it; a longer life here would race with that.
+    keepAliveTimeout: 55_000,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  }
+  if (proxy === undefined) return new Agent({ ...pool, connect: requestTls })
+  return new ProxyAgent({
+    ...pool,
+    uri: proxy.href,
+    requestTls,
+    proxyTls: { ...socket, timeout },
+    connectTimeout: timeout,
+  })
+}
+
+/** Checks a server certificate against several names, and reports the last failure. */
+function anyOf(names: readonly string[]): typeof checkServerIdentity {
+  return (_host, certificate) => {
+    let failure: Error | undefined
+    for (const name of names) {
+      failure = checkServerIdentity(name.replace(/^\[(.+)\]$/, '$1'), certificate)
+      if (failure === undefined) return undefined
+    }
+    return failure
+  }
+}
+
+/** As `promise`, but an abort counts at once: undici itself reacts only when the connection has been made. */
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
+  })
+}
+
+function flatten(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const flat: Record<string, string> = {}
+  for (const [name, value] of Object.entries(headers)) {
+    if (value !== undefined) flat[name.toLowerCase()] = Array.isArray(value) ? value.join(', ') : value
+  }
+  return flat
+}
+
+function decode(bytes: Uint8Array, contentType: string): unknown {
+  return /[/+]json\b/i.test(contentType) ? parseJson(bytes) : Buffer.from(bytes).toString('utf8')
+}

@@ -1,0 +1,233 @@
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { Cluster, Context, KubeConfig, User } from '@kubernetes/client-node'
+import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
+import type { ClusterExtras, UserExtras } from './kube-config-entries.ts'
+import { KubeConfigError } from './kube-config-error.ts'
+
+/** PEM text: in a file, which may be rotated under a running program, or given. */
+export type Pem = { readonly file: string } | { readonly text: string }
+
+/** One context of a kubeconfig, resolved and checked: where the API server is and how to be let in. */
+export interface Access {
+  /** For messages: the file and the context. */
+  readonly source: string
+  readonly server: URL
+  readonly serverName: string | undefined
+  /** Where the server certificate may be for any of several names (see `readyzAccess`). */
+  readonly serverNames?: readonly string[] | undefined
+  readonly skipVerify: boolean
+  readonly ca: Pem | undefined
+  readonly clientCertificate: { readonly cert: Pem; readonly key: Pem } | undefined
+  readonly proxy: URL | undefined
+  readonly namespace: string | undefined
+  readonly cluster: Cluster & ClusterExtras
+  /** Undefined for anonymous requests. */
+  readonly user: (User & UserExtras) | undefined
+}
+
+/**
+ * Resolves the current context of `config` and checks everything that can be checked without asking anybody: the rules of
+ * client-go's `clientcmd/validation.go`, and that certificates and keys can be read. Throws a KubeConfigError.
+ */
+export function resolveAccess(config: KubeConfig, source: string, environment: ProxyEnvironment): Access {
+  const fail = (words: string): never => {
+    throw new KubeConfigError(`kubeconfig ${source}: ${words}`)
+  }
+  const context = currentContext(config, fail)
+  if (!context.cluster) return fail(`context ${quote(context.name)} has no cluster`)
+  const where = `${source}, context ${quote(context.name)}`
+  const cluster: Cluster & ClusterExtras =
+    named(config.clusters, context.cluster) ??
+    fail(
+      `context ${quote(context.name)} names the cluster ${quote(context.cluster)}, which is not there; ${known('clusters', config.clusters)}`,
+    )
+  const user: (User & UserExtras) | undefined = named(config.users, context.user)
+  if (user === undefined && (context.user ?? '') !== '') {
+    fail(
+      `context ${quote(context.name)} names the user ${quote(context.user)}, which is not there; ${known('users', config.users)}`,
+    )
+  }
+  if (user !== undefined) checkUser(user, fail)
+  const server = serverUrl(cluster, fail)
+  const ofCluster = `of cluster ${quote(cluster.name)}`
+  const ca = pem(
+    ['certificate-authority', cluster.caFile],
+    ['certificate-authority-data', cluster.caData],
+    ofCluster,
+    fail,
+  )
+  if (ca !== undefined) {
+    if (cluster.skipTLSVerify)
+      fail(`insecure-skip-tls-verify and a certificate authority exclude each other; take one out ${ofCluster}`)
+    checkCertificates(ca, `certificate authority ${ofCluster}`, fail)
+  }
+  return {
+    source: where,
+    server,
+    serverName: cluster.tlsServerName || undefined,
+    skipVerify: cluster.skipTLSVerify === true,
+    ca,
+    clientCertificate: user === undefined ? undefined : clientCertificate(user, fail),
+    proxy: proxyOf(cluster, server, environment, fail),
+    namespace: context.namespace || undefined,
+    cluster,
+    user,
+  }
+}
+
+/** The text of a PEM. Throws what `readFileSync` throws. */
+export function readPem(pem: Pem): string {
+  return 'text' in pem ? pem.text : readFileSync(pem.file, 'utf8')
+}
+
+/** The reason for which a file cannot be read, in few words. */
+export function fileProblem(error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
+  const words: Record<string, string> = {
+    ENOENT: 'no such file',
+    EACCES: 'permission denied',
+    EPERM: 'permission denied',
+    EISDIR: 'it is a directory',
+    ENOTDIR: 'no such file',
+  }
+  return words[code] ?? `cannot be read (${code || 'unknown reason'})`
+}
+
+type Fail = (words: string) => never
+
+function currentContext(config: KubeConfig, fail: Fail): Context {
+  const name = config.currentContext
+  if (name === undefined || name === null || name === '') {
+    return fail(`no current-context is set; name a context with --context (${known('contexts', config.contexts)})`)
+  }
+  return (
+    named(config.contexts, name) ?? fail(`there is no context ${quote(name)}; ${known('contexts', config.contexts)}`)
+  )
+}
+
+function serverUrl(cluster: Cluster, fail: Fail): URL {
+  const of = `server of cluster ${quote(cluster.name)}`
+  if ((cluster.server ?? '') === '') return fail(`cluster ${quote(cluster.name)} has no server`)
+  // As kubectl: a server without scheme is plain HTTP.
+  const text = cluster.server.includes('://') ? cluster.server : `http://${cluster.server}`
+  const url = URL.parse(text)
+  if (url === null || url.hostname === '') return fail(`${of} is not a URL such as https://192.0.2.1:6443`)
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') return fail(`${of} is neither an https nor an http URL`)
+  if (url.username !== '' || url.password !== '') return fail(`${of} holds a password; put it under users`)
+  if (url.search !== '' || url.hash !== '') return fail(`${of} has a query or fragment; take it out`)
+  return url
+}
+
+function proxyOf(cluster: Cluster, server: URL, environment: ProxyEnvironment, fail: Fail): URL | undefined {
+  try {
+    if (cluster.proxyUrl) return parseProxy(`proxy-url of cluster ${quote(cluster.name)}`, cluster.proxyUrl)
+    return proxyFromEnvironment(server, environment)
+  } catch (error) {
+    if (error instanceof ProxyError) return fail(error.message)
+    throw error
+  }
+}
+
+function checkUser(user: User & UserExtras, fail: Fail): void {
+  const of = `user ${quote(user.name)}`
+  if (user.token && (user.username || user.password))
+    fail(`${of} has both a token and a user name; only one is allowed`)
+  if (user.exec && user.authProvider) fail(`${of} has both an exec plugin and an auth-provider; only one is allowed`)
+  if (user.exec) {
+    if (!user.exec.command) fail(`the exec plugin of ${of} has no command`)
+    if (!/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(user.exec.apiVersion ?? '')) {
+      fail(`the exec plugin of ${of} has no apiVersion that is understood: client.authentication.k8s.io/v1 or v1beta1`)
+    }
+    if (user.exec.interactiveMode === 'Always')
+      fail(`the exec plugin of ${of} wants a terminal (interactiveMode: Always)`)
+  }
+  const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
+  if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)
+  if (user.tokenFile) {
+    const token = readable(`tokenFile ${user.tokenFile} of ${of}`, { file: user.tokenFile }, fail)
+    if (token.trim() === '') fail(`tokenFile ${user.tokenFile} of ${of} is empty`)
+  }
+}
+
+function clientCertificate(user: User, fail: Fail): Access['clientCertificate'] {
+  const of = `of user ${quote(user.name)}`
+  const cert = pem(['client-certificate', user.certFile], ['client-certificate-data', user.certData], of, fail)
+  const key = pem(['client-key', user.keyFile], ['client-key-data', user.keyData], of, fail)
+  if (cert === undefined && key === undefined) return undefined
+  if (cert === undefined) return fail(`client-key ${of} has no client-certificate`)
+  if (key === undefined) return fail(`client-certificate ${of} has no client-key`)
+  const problem = keyPairProblem(
+    readable(`client certificate ${of}`, cert, fail),
+    readable(`client key ${of}`, key, fail),
+  )
+  if (problem !== undefined) fail(`${problem} ${of}`)
+  return { cert, key }
+}
+
+/** What is wrong with a certificate and its key; undefined when they fit. */
+export function keyPairProblem(cert: string, key: string): string | undefined {
+  let certificate: X509Certificate
+  try {
+    certificate = new X509Certificate(cert)
+  } catch {
+    return 'no PEM certificate in the client certificate'
+  }
+  try {
+    return certificate.checkPrivateKey(createPrivateKey(key))
+      ? undefined
+      : 'the client key does not fit the client certificate'
+  } catch {
+    return 'no PEM private key without pass phrase in the client key'
+  }
+}
+
+function checkCertificates(ca: Pem, what: string, fail: Fail): void {
+  const text = readable(what, ca, fail)
+  const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+  if (blocks.length === 0) fail(`no PEM certificate in the ${what}`)
+  for (const block of blocks) {
+    try {
+      new X509Certificate(block)
+    } catch {
+      fail(`a damaged PEM certificate in the ${what}`)
+    }
+  }
+}
+
+function pem(
+  [fileField, file]: readonly [string, string | undefined],
+  [dataField, data]: readonly [string, string | undefined],
+  of: string,
+  fail: Fail,
+): Pem | undefined {
+  if (file && data) return fail(`${fileField} and ${dataField} ${of} exclude each other; take one out`)
+  if (file) return { file }
+  if (!data) return undefined
+  if (!/^[A-Za-z0-9+/\s]*=*\s*$/.test(data)) return fail(`${dataField} ${of} is not base64`)
+  return { text: Buffer.from(data, 'base64').toString('utf8') }
+}
+
+function readable(what: string, pem: Pem, fail: Fail): string {
+  try {
+    return readPem(pem)
+  } catch (error) {
+    return fail(`${what}${'file' in pem && !what.includes(pem.file) ? ` (${pem.file})` : ''}: ${fileProblem(error)}`)
+  }
+}
+
+function named<T extends { readonly name: string }>(
+  list: readonly T[] | undefined,
+  name: string | undefined,
+): T | undefined {
+  return list?.find((entry) => entry.name === name)
+}
+
+function known(what: string, list: readonly { readonly name: string }[] | undefined): string {
+  const names = list?.map((entry) => entry.name) ?? []
+  return names.length === 0 ? `it has no ${what}` : `${what}: ${names.slice(0, 20).join(', ')}`
+}
+
+function quote(text: string | undefined): string {
+  return JSON.stringify(text ?? '')
+}

@@ -1,0 +1,203 @@
+import { spawn } from 'node:child_process'
+import { abortable } from '../runtime/signals.ts'
+import { parseTime } from '../runtime/time-format.ts'
+import { KubeError } from './errors.ts'
+import { keyPairProblem } from './kube-config-access.ts'
+
+/** An exec plugin as a kubeconfig describes it. */
+export interface ExecPluginConfig {
+  readonly command: string
+  readonly apiVersion: string
+  readonly args?: readonly string[] | null | undefined
+  readonly env?: readonly { readonly name: string; readonly value: string }[] | null | undefined
+  readonly provideClusterInfo?: boolean | undefined
+}
+
+export interface ExecCredential {
+  readonly token: string | undefined
+  readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined
+  /** Wall time in milliseconds since the epoch; undefined: until the server refuses it. */
+  readonly expiresMs: number | undefined
+}
+
+export interface ExecPluginOptions {
+  readonly config: ExecPluginConfig
+  /** For messages. */
+  readonly userName: string
+  /** Told to a plugin that asks for it. */
+  readonly clusterInfo: unknown
+  readonly wallMs: () => number
+  /** How long the plugin may take, in milliseconds. @default 30000 */
+  readonly timeoutMs?: number | undefined
+  /** @default process.env */
+  readonly environment?: Readonly<Record<string, string | undefined>> | undefined
+}
+
+const maxOutputBytes = 1024 * 1024
+/** A credential this close to its end is asked for anew, so that it does not end on the way to the server. */
+const earlyMs = 10_000
+
+/**
+ * A credential plugin (client-go's `exec` authentication): run when a credential is first wanted, when it is about to expire and when
+ * the server has refused it; never twice at a time, however many requests wait for it.
+ */
+export class ExecPlugin {
+  readonly #options: ExecPluginOptions
+  readonly #stop = new AbortController()
+  #credential: { readonly value: ExecCredential; readonly renewAtMs: number } | undefined
+  #running: Promise<ExecCredential> | undefined
+
+  constructor(options: ExecPluginOptions) {
+    this.#options = options
+  }
+
+  /** The credential that is in force, or a new one. Rejects with a NoCredentials error or the signal's reason. */
+  credential(signal: AbortSignal): Promise<ExecCredential> {
+    const held = this.#credential
+    if (held !== undefined && this.#options.wallMs() < held.renewAtMs) return Promise.resolve(held.value)
+    this.#running ??= this.#run().finally(() => {
+      this.#running = undefined
+    })
+    return abortable(this.#running, signal)
+  }
+
+  /** The server refused `credential`: the next caller gets another, if that one is still held. */
+  invalidate(credential: ExecCredential): void {
+    if (this.#credential?.value === credential) this.#credential = undefined
+  }
+
+  /** Ends a plugin that is running. */
+  close(): void {
+    this.#stop.abort()
+  }
+
+  async #run(): Promise<ExecCredential> {
+    const { config, userName, timeoutMs = 30_000, wallMs } = this.#options
+    const plugin = `exec plugin ${JSON.stringify(config.command)} of user ${JSON.stringify(userName)}`
+    try {
+      const output = await runPlugin(config, this.#environment(), timeoutMs, this.#stop.signal)
+      const value = readCredential(output, config.apiVersion)
+      const expiresMs = value.expiresMs ?? Number.POSITIVE_INFINITY
+      // A credential shorter than the margin is used up to its end: a plugin run for every request would be worse.
+      const renewAtMs = expiresMs - wallMs() > 2 * earlyMs ? expiresMs - earlyMs : expiresMs
+      this.#credential = { value, renewAtMs }
+      return value
+    } catch (error) {
+      throw new KubeError('NoCredentials', `${plugin} ${error instanceof Error ? error.message : String(error)}`)
+    }
+  }
+
+  #environment(): Record<string, string | undefined> {
+    const { config, clusterInfo, environment = process.env } = this.#options
+    const spec = { interactive: false, ...(config.provideClusterInfo === true ? { cluster: clusterInfo } : {}) }
+    return {
+      ...environment,
+      ...Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value])),
+      KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion: config.apiVersion, kind: 'ExecCredential', spec }),
+    }
+  }
+}
+
+/** What the plugin wrote to standard output. Rejects with an Error whose message goes on after the plugin's name. */
+function runPlugin(
+  config: ExecPluginConfig,
+  env: Record<string, string | undefined>,
+  timeoutMs: number,
+  stop: AbortSignal,
+): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const group = process.platform !== 'win32'
+    // A group of its own, so that what a wrapper script has started ends with it.
+    const child = spawn(config.command, [...(config.args ?? [])], {
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      detached: group,
+      windowsHide: true,
+    })
+    let stdout = ''
+    let stderr = ''
+    const settle = (error: Error | undefined): void => {
+      clearTimeout(timer)
+      stop.removeEventListener('abort', onStop)
+      if (error === undefined) resolve(stdout)
+      else reject(error)
+    }
+    const end = (reason: string): void => {
+      if (child.pid !== undefined && group) killGroup(child.pid)
+      else child.kill('SIGKILL')
+      child.stdout.destroy()
+      child.stderr.destroy()
+      settle(new Error(reason))
+    }
+    const timer = setTimeout(() => end(`did not answer within ${timeoutMs} ms`), timeoutMs)
+    const onStop = (): void => end('was ended: the connection is closed')
+    stop.addEventListener('abort', onStop, { once: true })
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text
+      if (stdout.length > maxOutputBytes) end(`wrote more than ${maxOutputBytes} bytes`)
+    })
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      stderr = (stderr + text).slice(0, 1000)
+    })
+    child.on('error', (error: NodeJS.ErrnoException) => {
+      settle(new Error(error.code === 'ENOENT' ? 'is not installed: no such command' : `cannot be run (${error.code})`))
+    })
+    child.on('close', (code, signal) => {
+      if (code === 0) return settle(undefined)
+      const words = stderr.trim().split('\n')[0]?.slice(0, 200) ?? ''
+      settle(new Error(`failed with ${signal ?? `exit code ${code}`}${words === '' ? '' : `: ${words}`}`))
+    })
+    if (stop.aborted) onStop()
+  })
+}
+
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+function readCredential(output: string, apiVersion: string): ExecCredential {
+  let answer: unknown
+  try {
+    answer = JSON.parse(output)
+  } catch {
+    throw new Error('wrote something that is not JSON')
+  }
+  if (!isRecord(answer) || answer.kind !== 'ExecCredential') throw new Error('wrote no ExecCredential')
+  if (answer.apiVersion !== apiVersion) throw new Error(`wrote another apiVersion than ${apiVersion}`)
+  const { status } = answer
+  if (!isRecord(status)) throw new Error('wrote an ExecCredential without status')
+  const { token, clientCertificateData: cert, clientKeyData: key, expirationTimestamp: expires } = status
+  const hasCertificate = isText(cert) && isText(key)
+  if (isText(cert) !== isText(key))
+    throw new Error('gave a client certificate without key, or a key without certificate')
+  if (!isText(token) && !hasCertificate) throw new Error('gave neither a token nor a client certificate')
+  if (hasCertificate) {
+    const problem = keyPairProblem(cert, key)
+    if (problem !== undefined) throw new Error(`gave a client certificate that cannot be used: ${problem}`)
+  }
+  return {
+    token: isText(token) ? token : undefined,
+    clientCertificate: hasCertificate ? { cert, key } : undefined,
+    expiresMs: isText(expires) ? expiry(expires) : undefined,
+  }
+}
+
+function expiry(text: string): number {
+  try {
+    return parseTime(text)
+  } catch {
+    throw new Error('gave an expirationTimestamp that is not a time')
+  }
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== ''
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,99 @@
+import type { KubeConfig } from '@kubernetes/client-node'
+import type { Clock } from '../runtime/clock.ts'
+import { systemClock } from '../runtime/system-clock.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import { type ClientTls, HttpTransport } from './http-transport.ts'
+import { type Access, resolveAccess } from './kube-config-access.ts'
+import { type Credentials, KubeCredentials } from './kube-config-credentials.ts'
+import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
+
+export interface KubeConfigTransportOptions {
+  /** The current context, if it was resolved before (by `loadKubeConfig`). */
+  readonly access?: Access | undefined
+  /** @default the system's */
+  readonly clock?: Clock | undefined
+  /** @default none */
+  readonly logger?: Logger | undefined
+  readonly userAgent?: string | undefined
+  /** For requests that name no time of their own, in milliseconds. @default 10000 */
+  readonly timeoutMs?: number | undefined
+  /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
+  readonly connectTimeoutMs?: number | undefined
+  /** How often token, certificate, key and CA files are looked at again, in milliseconds. @default 5000 */
+  readonly rereadMs?: number | undefined
+  /** How long an exec plugin may take, in milliseconds; requests wait for it beyond their own time. @default 30000 */
+  readonly execTimeoutMs?: number | undefined
+}
+
+/**
+ * A Transport to the server of a kubeconfig's current context, with that context's credentials.
+ *
+ * Credentials are kept up to date as {@link KubeCredentials} does; a request that is answered with 401 is sent once more if there are
+ * newer ones. When certificates change, new requests go over new connections, and the old ones close as soon as the requests and
+ * watches on them have ended. Throws a KubeConfigError when the kubeconfig cannot be used.
+ */
+export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
+  return new KubeConfigTransport(config, options)
+}
+
+class KubeConfigTransport implements Transport {
+  readonly #access: Access
+  readonly #options: KubeConfigTransportOptions
+  readonly #credentials: KubeCredentials
+  readonly #retiring = new Set<HttpTransport>()
+  #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
+  #closed = false
+
+  constructor(config: KubeConfig, options: KubeConfigTransportOptions) {
+    this.#options = options
+    this.#access = options.access ?? resolveAccess(config, 'given by the program', process.env)
+    this.#credentials = new KubeCredentials({
+      config,
+      access: this.#access,
+      clock: options.clock ?? systemClock,
+      logger: options.logger ?? silentLogger,
+      rereadMs: options.rereadMs ?? 5_000,
+      execTimeoutMs: options.execTimeoutMs,
+    })
+  }
+
+  async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
+    const credentials = await this.#credentials.current(signal)
+    const response = await this.#transportWith(credentials).send(request, signal, credentials.headers)
+    if (response.status !== 401) return response
+    const renewed = await this.#credentials.renew(credentials, signal)
+    if (renewed === credentials) return response
+    return this.#transportWith(renewed).send(request, signal, renewed.headers)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#credentials.close()
+    const transports = [...this.#retiring, ...(this.#current === undefined ? [] : [this.#current.transport])]
+    await Promise.all(transports.map((transport) => transport.close()))
+  }
+
+  #transportWith({ tls }: Credentials): HttpTransport {
+    if (this.#current?.tls === tls) return this.#current.transport
+    const identity = JSON.stringify(tls)
+    if (this.#current?.identity !== identity) {
+      if (this.#current !== undefined) this.#retire(this.#current.transport)
+      this.#current = { tls, identity, transport: this.#connect(tls) }
+    }
+    return this.#current.transport
+  }
+
+  #connect(tls: ClientTls): HttpTransport {
+    const { server, proxy } = this.#access
+    const { userAgent, timeoutMs, connectTimeoutMs } = this.#options
+    const transport = new HttpTransport({ server, proxy, tls, userAgent, timeoutMs, connectTimeoutMs })
+    if (this.#closed) void transport.close()
+    return transport
+  }
+
+  #retire(transport: HttpTransport): void {
+    this.#retiring.add(transport)
+    const forget = (): boolean => this.#retiring.delete(transport)
+    transport.retire().then(forget, forget)
+  }
+}

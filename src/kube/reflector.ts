@@ -1,0 +1,262 @@
+import { type Backoff, exponentialBackoff } from '../runtime/backoff.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { type Random, randomInteger } from '../runtime/random.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import type { KubeApi, ListQuery, Status, WatchEvent, WatchQuery } from './api.ts'
+import type { AvailabilityReporter } from './availability.ts'
+import { codeOf, isKubeError, KubeError } from './errors.ts'
+import type { KubeObject } from './json.ts'
+import { type Ending, planRetry, type ReflectorState, type RetryPlan, startState } from './reflector-plan.ts'
+import { apiVersionOf, type Resource } from './resources.ts'
+import { keyOfObject } from './store.ts'
+import { provenAfterMs, WatchGuard } from './watch-guard.ts'
+
+/** Which objects of a resource; all when left out. */
+export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
+
+/** What a reflector tells, synchronously and in order. What it throws ends the reflector. */
+export interface ReflectorSink<T> {
+  /** The complete present state. Differences from what was told before are for the receiver to find. */
+  replaced(objects: readonly T[]): void
+  /** One change since. */
+  changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
+  /** The server does not know the resource. The reflector goes on asking. */
+  absent(error: KubeError): void
+}
+
+export interface ReflectorOptions<T extends KubeObject> {
+  readonly api: KubeApi
+  readonly resource: Resource<T>
+  readonly query?: Selection | undefined
+  readonly sink: ReflectorSink<T>
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  readonly metrics?: Metrics | undefined
+}
+
+/** An API server sends a bookmark about every minute: a watch that is silent for longer hangs on a dead connection. */
+const watchPatience = { quietMs: 90_000 }
+/** A server that does not know streaming lists sends no bookmark after the last initial event. */
+const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
+
+/**
+ * After an outage all must be right within 2 s of the server's own first write, so no wait may be longer than 1 s. That is
+ * affordable: this is one process with a handful of watches, and 429 with Retry-After is honoured besides.
+ */
+const shortWaits = { firstMs: 200, factor: 2, maxMs: 800, jitter: 0.25 }
+/** Refusals (403, 404) end when somebody changes something. The first waits are short, for a server that is still starting. */
+const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
+const longestRetryAfterMs = 10_000
+
+/**
+ * Follows one collection for ever: lists it, watches it, and recovers from whatever happens to either.
+ *
+ * The list comes as a stream of watch events where the server does that (KEP-3157), else in pages. A watch goes on from the last
+ * resourceVersion heard; only what leaves a gap (410, an ERROR event, an unreadable one) leads to a new list.
+ * Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
+ */
+export class Reflector<T extends KubeObject> {
+  readonly #options: ReflectorOptions<T>
+  readonly #source: string
+  readonly #logger: Logger
+  readonly #short: Backoff
+  readonly #long: Backoff
+  readonly #lists: Counter<'resource'> | undefined
+  readonly #watches: Counter<'resource'> | undefined
+  #state: ReflectorState<T> = startState(true)
+  #streaming = true
+
+  constructor(options: ReflectorOptions<T>) {
+    this.#options = options
+    this.#source = describeSelection(options.resource, options.query)
+    this.#logger = options.logger.child({ resource: this.#source })
+    this.#short = exponentialBackoff(shortWaits, options.random)
+    this.#long = exponentialBackoff(longWaits, options.random)
+    this.#lists = options.metrics?.counter({
+      name: 'reflector_lists_total',
+      help: 'Lists asked for by reflectors, each page and each streaming list counted once.',
+      labels: ['resource'],
+    })
+    this.#watches = options.metrics?.counter({
+      name: 'reflector_watches_total',
+      help: 'Watches begun by reflectors, streaming lists not counted.',
+      labels: ['resource'],
+    })
+  }
+
+  get phase(): ReflectorState<T>['phase'] {
+    return this.#state.phase
+  }
+
+  /**
+   * Resolves once `signal` is aborted and the request under way has ended; begins anew when called again.
+   * Rejects only with what the sink threw, or with an error of the port that is no KubeError: both are mistakes in the program.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    this.#state = startState(this.#streaming)
+    try {
+      while (!signal.aborted) {
+        const ending = this.#state.phase === 'paging' ? await this.#listPage(signal) : await this.#watch(signal)
+        if (ending !== undefined && !signal.aborted) await this.#retry(ending, signal)
+      }
+    } catch (error) {
+      if (!signal.aborted || error !== signal.reason) throw error
+    } finally {
+      this.#options.availability.forget(this.#source)
+    }
+  }
+
+  /** Undefined when the page came: the state says what is next. */
+  async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
+    const { api, resource, query, sink } = this.#options
+    if (this.#state.phase !== 'paging') return undefined
+    const { items, limit, continue: token } = this.#state
+    this.#lists?.add({ resource: resource.plural })
+    const page = await api.list(resource, { ...query, limit, continue: token, signal }).catch(onlyKubeError)
+    if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, told: false }
+    const all = items.concat(page.items.map((item) => withKind(resource, item)))
+    const next = page.metadata.continue
+    if (next !== undefined && next !== '') {
+      this.#state = { phase: 'paging', items: all, continue: next, limit }
+    } else {
+      this.#state = { phase: 'watching', resourceVersion: page.metadata.resourceVersion, quiet: false }
+      sink.replaced(all)
+    }
+    return undefined
+  }
+
+  /** Runs one watch request to its end, through a streaming list and beyond. */
+  async #watch(signal: AbortSignal): Promise<Ending> {
+    const { api, resource, query, clock, availability } = this.#options
+    const guard = new WatchGuard({
+      clock,
+      signal,
+      patience: watchPatience,
+      onProven: () => {
+        this.#short.reset()
+        this.#long.reset()
+        availability.succeeded(this.#source)
+      },
+    })
+    const streaming = this.#state.phase === 'streaming'
+    const onOpen = (): void => {
+      if (guard.opened) return
+      guard.open()
+      if (streaming) guard.allow(streamPatience)
+    }
+    ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
+    let told: KubeError | undefined
+    try {
+      const request = { ...query, ...this.#watchQuery(), onOpen, signal: guard.signal }
+      for await (const event of api.watch(resource, request)) {
+        onOpen()
+        guard.heard()
+        if (event.type === 'ERROR') {
+          told = toldError(this.#source, event.object)
+          break
+        }
+        const before = this.#state.phase
+        this.#take(event)
+        if (this.#state.phase !== 'watching') continue
+        if (before === 'streaming') guard.allow(watchPatience)
+        guard.prove()
+      }
+    } catch (error) {
+      const ended = guard.signal.aborted && (isKubeError(error) || error === guard.signal.reason)
+      if (!ended) return { kind: 'failed', proven: guard.proven, error: onlyKubeError(error), told: false }
+    } finally {
+      guard.end()
+    }
+    if (told !== undefined) return { kind: 'failed', proven: guard.proven, error: told, told: true }
+    if (guard.ranOut) return { kind: 'silent', proven: guard.proven }
+    return { kind: 'closed', proven: guard.proven || guard.ageMs >= provenAfterMs }
+  }
+
+  #watchQuery(): WatchQuery {
+    // Clients that began together must not come back together, hence the spread (as in client-go).
+    const timeoutSeconds = 300 + randomInteger(this.#options.random, 301)
+    return this.#state.phase === 'watching'
+      ? { resourceVersion: this.#state.resourceVersion, allowWatchBookmarks: true, timeoutSeconds }
+      : { sendInitialEvents: true, resourceVersionMatch: 'NotOlderThan', allowWatchBookmarks: true, timeoutSeconds }
+  }
+
+  #take(event: Exclude<WatchEvent<T>, { readonly type: 'ERROR' }>): void {
+    const { sink } = this.#options
+    const { type, object } = event
+    const resourceVersion = object.metadata?.resourceVersion
+    if (resourceVersion === undefined || resourceVersion === '') {
+      throw new KubeError('BadResponse', `watch ${this.#source}: an event has no resourceVersion`)
+    }
+    if (this.#state.phase === 'streaming') {
+      const { objects } = this.#state
+      if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), object)
+      else if (type === 'DELETED') objects.delete(keyOfObject(object))
+      else if (object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true') {
+        this.#state = { phase: 'watching', resourceVersion, quiet: false }
+        sink.replaced([...objects.values()])
+      }
+    } else {
+      this.#state = { phase: 'watching', resourceVersion, quiet: false }
+      if (type !== 'BOOKMARK') sink.changed({ type, object })
+    }
+  }
+
+  async #retry(ending: Ending, signal: AbortSignal): Promise<void> {
+    const { clock, sink, availability } = this.#options
+    const phase = this.#state.phase
+    const plan = planRetry(this.#state, ending, this.#streaming)
+    this.#state = plan.next
+    if (plan.noStreaming) this.#streaming = false
+    const error = ending.kind === 'failed' ? ending.error : undefined
+    const delayMs = this.#delayMs(plan.wait, error)
+    this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
+    // One that worked and broke says nothing yet about the server: the next attempt will.
+    if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
+      availability.failed(this.#source, error ?? endedAtOnce(this.#source))
+    }
+    if (error?.code === 'NotFound' && phase !== 'watching') sink.absent(error)
+    if (delayMs > 0) await sleep(clock, delayMs, signal)
+  }
+
+  #delayMs(wait: RetryPlan<T>['wait'], error: KubeError | undefined): number {
+    if (wait === 'none') return 0
+    const delayMs = wait === 'short' ? this.#short.next() : this.#long.next()
+    const askedMs = error?.code === 'TooManyRequests' ? (error.retryAfterMs ?? 0) : 0
+    return Math.max(delayMs, Math.min(askedMs, longestRetryAfterMs))
+  }
+}
+
+/** `services`, or `leases.coordination.k8s.io in kube-system with a=b`: names what is followed, in logs and in Availability. */
+export function describeSelection(resource: Resource<KubeObject>, query: Selection = {}): string {
+  const { namespace, labelSelector, fieldSelector } = query
+  const name = resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
+  const selectors = [labelSelector, fieldSelector].filter((selector) => selector !== undefined && selector !== '')
+  const where = namespace === undefined || namespace === '' ? '' : ` in ${namespace}`
+  return selectors.length === 0 ? `${name}${where}` : `${name}${where} with ${selectors.join(' and ')}`
+}
+
+/** API servers leave apiVersion and kind out of a list's items, but not out of a watch's objects. */
+function withKind<T extends KubeObject>(resource: Resource<T>, object: T): T {
+  return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
+}
+
+function toldError(source: string, status: Status): KubeError {
+  const { reason } = status
+  const expired = reason === 'Expired' || reason === 'Gone'
+  const httpStatus = typeof status.code === 'number' ? status.code : expired ? 410 : 500
+  const details = { httpStatus, status }
+  return new KubeError(codeOf(httpStatus, reason), `watch ${source}: ${reason ?? 'an ERROR event'}`, details)
+}
+
+function endedAtOnce(source: string): KubeError {
+  return new KubeError('BadResponse', `watch ${source}: the server ended it at once`)
+}
+
+/** What a port may reject with; anything else is a mistake in the program and goes on its way. */
+function onlyKubeError(error: unknown): KubeError {
+  if (isKubeError(error)) return error
+  throw error
+}

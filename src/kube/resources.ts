@@ -1,0 +1,74 @@
+import type {
+  EventsV1Event,
+  V1EndpointSlice,
+  V1Endpoints,
+  V1IPAddress,
+  V1Lease,
+  V1Namespace,
+  V1Node,
+  V1Pod,
+  V1Service,
+  V1ServiceCIDR,
+} from '@kubernetes/client-node'
+import type { Json, KubeObject } from './json.ts'
+
+export type Namespace = Json<V1Namespace>
+export type Service = Json<V1Service>
+export type Endpoints = Json<V1Endpoints>
+export type EndpointSlice = Json<V1EndpointSlice>
+export type ServiceCidr = Json<V1ServiceCIDR>
+export type IpAddress = Json<V1IPAddress>
+export type Lease = Json<V1Lease>
+export type KubeEvent = Json<EventsV1Event>
+export type Pod = Json<V1Pod>
+export type Node = Json<V1Node>
+
+/** The identity of a kind: where it is served, and what its objects call themselves. */
+export interface Resource<T extends KubeObject> {
+  /** Empty for the core group. */
+  readonly group: string
+  readonly version: string
+  /** As in a path: lower case, plural. */
+  readonly plural: string
+  readonly kind: string
+  readonly namespaced: boolean
+  /** Never set; ties the object's type to the resource. */
+  readonly object?: T
+}
+
+function resource<T extends KubeObject>(group: string, plural: string, kind: string, namespaced: boolean): Resource<T> {
+  return { group, version: 'v1', plural, kind, namespaced }
+}
+
+export const namespaces = resource<Namespace>('', 'namespaces', 'Namespace', false)
+export const services = resource<Service>('', 'services', 'Service', true)
+export const endpoints = resource<Endpoints>('', 'endpoints', 'Endpoints', true)
+export const pods = resource<Pod>('', 'pods', 'Pod', true)
+export const nodes = resource<Node>('', 'nodes', 'Node', false)
+export const endpointSlices = resource<EndpointSlice>('discovery.k8s.io', 'endpointslices', 'EndpointSlice', true)
+export const serviceCidrs = resource<ServiceCidr>('networking.k8s.io', 'servicecidrs', 'ServiceCIDR', false)
+export const ipAddresses = resource<IpAddress>('networking.k8s.io', 'ipaddresses', 'IPAddress', false)
+export const leases = resource<Lease>('coordination.k8s.io', 'leases', 'Lease', true)
+export const events = resource<KubeEvent>('events.k8s.io', 'events', 'Event', true)
+
+/** `v1` or `group/v1`, as objects carry it. */
+export function apiVersionOf(resource: Resource<KubeObject>): string {
+  return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
+}
+
+/** The path of a collection, of one object when `name` is given, or of its subresource. */
+export function pathOf(
+  resource: Resource<KubeObject>,
+  target: {
+    readonly namespace?: string | undefined
+    readonly name?: string | undefined
+    readonly subresource?: string | undefined
+  } = {},
+): string {
+  const root = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
+  const scope =
+    resource.namespaced && target.namespace !== undefined ? `/namespaces/${encodeURIComponent(target.namespace)}` : ''
+  const object = target.name === undefined ? '' : `/${encodeURIComponent(target.name)}`
+  const subresource = target.subresource === undefined ? '' : `/${target.subresource}`
+  return `${root}${scope}/${resource.plural}${object}${subresource}`
+}

@@ -1,0 +1,293 @@
+import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { TokenBucket } from '../runtime/token-bucket.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import type {
+  CallOptions,
+  DeleteOptions,
+  KubeApi,
+  ListQuery,
+  ObjectRef,
+  Patch,
+  WatchEvent,
+  WatchQuery,
+  WriteOptions,
+} from './api.ts'
+import { KubeError } from './errors.ts'
+import type { KubeList, KubeObject } from './json.ts'
+import { pathOf, type Resource } from './resources.ts'
+import { asList, asObject, asWatchEvent, badResponse, type CallName, failure, refusal } from './rest-answer.ts'
+import { type RestMetrics, restMetrics } from './rest-metrics.ts'
+import { defaultRetryPolicy, planRetry, type RetryPolicy } from './rest-retry.ts'
+import { warnOnce } from './rest-warnings.ts'
+import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
+
+export interface RestKubeApiOptions {
+  readonly transport: Transport
+  readonly clock: Clock
+  readonly random: Random
+  /** Who owns the fields that are written. @default 'apiserver-bootstrap' */
+  readonly fieldManager?: string | undefined
+  /** How long a call on one object, or the beginning of a watch, may take, in milliseconds. @default 10000 */
+  readonly timeoutMs?: number | undefined
+  /** How long a list may take, in milliseconds: as long as the server works on one. @default 60000 */
+  readonly listTimeoutMs?: number | undefined
+  /** Requests a second, in the long run, that the server is asked to bear. @default no limit */
+  readonly qps?: number | undefined
+  /** Requests that may be sent at once on top of `qps`. @default twice `qps` */
+  readonly burst?: number | undefined
+  /** Which refusals are tried again, and for how long. */
+  readonly retry?: Partial<RetryPolicy> | undefined
+  /** Takes the warnings of the server, each once. @default none */
+  readonly logger?: Logger | undefined
+  readonly metrics?: Metrics | undefined
+}
+
+/** A call on its way: what an error message calls it, and what is sent. */
+interface Call extends ApiRequest {
+  readonly name: CallName
+}
+
+/**
+ * A KubeApi over any Transport: HTTP, or the in-process API server. It keeps no connection and no cache of its own, so that
+ * several may share one transport; closing that is left to whoever made it.
+ */
+export function restKubeApi(options: RestKubeApiOptions): KubeApi {
+  return new RestKubeApi(options)
+}
+
+class RestKubeApi implements KubeApi {
+  readonly #options: RestKubeApiOptions
+  readonly #fieldManager: string
+  readonly #timeoutMs: number
+  readonly #retry: RetryPolicy
+  readonly #limiter: TokenBucket | undefined
+  readonly #metrics: RestMetrics | undefined
+  readonly #warn: (header: string | undefined) => void
+
+  constructor(options: RestKubeApiOptions) {
+    this.#options = options
+    this.#fieldManager = options.fieldManager ?? 'apiserver-bootstrap'
+    this.#timeoutMs = options.timeoutMs ?? 10_000
+    this.#retry = { ...defaultRetryPolicy, ...options.retry }
+    const { clock, qps } = options
+    if (qps !== undefined) {
+      this.#limiter = new TokenBucket({ clock, qps, burst: options.burst ?? Math.max(1, Math.ceil(qps * 2)) })
+    }
+    this.#metrics = options.metrics === undefined ? undefined : restMetrics(options.metrics)
+    this.#warn = warnOnce(options.logger ?? silentLogger)
+  }
+
+  async get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options: CallOptions = {}): Promise<T> {
+    const call = this.#call('GET', callName('get', resource, ref), objectPath('get', resource, ref))
+    return asObject(call.name, resource, await this.#unary(call, options.signal))
+  }
+
+  async list<T extends KubeObject>(resource: Resource<T>, query: ListQuery & CallOptions = {}): Promise<KubeList<T>> {
+    const { signal, ...rest } = query
+    const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
+      query: queryOf(rest),
+      timeoutMs: this.#options.listTimeoutMs ?? 60_000,
+    })
+    return asList<T>(call.name, await this.#unary(call, signal))
+  }
+
+  async create<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+    const ref = refOf(object)
+    const path = collectionPath('create', resource, ref)
+    return this.#write('POST', callName('create', resource, ref), path, resource, options, {
+      body: object,
+      contentType: 'application/json',
+    })
+  }
+
+  async update<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
+    const ref = refOf(object)
+    const path = objectPath('update', resource, ref, options.subresource)
+    return this.#write('PUT', callName('update', resource, ref, options.subresource), path, resource, options, {
+      body: object,
+      contentType: 'application/json',
+    })
+  }
+
+  async patch<T extends KubeObject>(
+    resource: Resource<T>,
+    ref: ObjectRef,
+    patch: Patch,
+    options: WriteOptions = {},
+  ): Promise<T> {
+    const verb = patch.type === 'apply' ? 'apply' : 'patch'
+    const path = objectPath(verb, resource, ref, options.subresource)
+    return this.#write('PATCH', callName(verb, resource, ref, options.subresource), path, resource, options, {
+      body: patch.body,
+      contentType: patchContentTypes[patch.type],
+      query: patch.type === 'apply' && patch.force === true ? [['force', 'true']] : [],
+    })
+  }
+
+  async delete(resource: Resource<KubeObject>, ref: ObjectRef, options: DeleteOptions = {}): Promise<void> {
+    const { uid, resourceVersion } = options
+    const body =
+      uid === undefined && resourceVersion === undefined
+        ? undefined
+        : { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } }
+    const call = this.#call('DELETE', callName('delete', resource, ref), objectPath('delete', resource, ref), {
+      ...(body === undefined ? {} : { body, headers: { ...acceptJson, 'content-type': 'application/json' } }),
+    })
+    await this.#unary(call, options.signal)
+  }
+
+  async *watch<T extends KubeObject>(
+    resource: Resource<T>,
+    query: WatchQuery & { readonly signal: AbortSignal },
+  ): AsyncGenerator<WatchEvent<T>, void, undefined> {
+    const { signal, onOpen, ...rest } = query
+    const call = this.#call('GET', callName('watch', resource, query), pathOf(resource, query), {
+      query: [['watch', 'true'], ...queryOf(rest)],
+      stream: true,
+    })
+    let response: ApiResponse
+    try {
+      response = await this.#exchange(call, signal)
+    } catch (error) {
+      if (signal.aborted) return
+      throw error
+    }
+    if (!('stream' in response)) throw badResponse(call.name, 'the answer is not a stream')
+    onOpen?.()
+    try {
+      for await (const frame of response.stream) {
+        if (signal.aborted) return
+        yield asWatchEvent<T>(frame)
+      }
+    } catch (error) {
+      if (signal.aborted) return
+      throw named(call.name, error)
+    }
+  }
+
+  #call(method: ApiRequest['method'], name: CallName, path: string, more: Partial<ApiRequest> = {}): Call {
+    return { method, path, name, query: [], headers: acceptJson, timeoutMs: this.#timeoutMs, ...more }
+  }
+
+  async #write<T extends KubeObject>(
+    method: 'POST' | 'PUT' | 'PATCH',
+    name: CallName,
+    path: string,
+    resource: Resource<T>,
+    options: WriteOptions,
+    content: { body: unknown; contentType: string; query?: readonly (readonly [string, string])[] },
+  ): Promise<T> {
+    const call = this.#call(method, name, path, {
+      query: [['fieldManager', options.fieldManager ?? this.#fieldManager], ...(content.query ?? [])],
+      headers: { ...acceptJson, 'content-type': content.contentType },
+      body: content.body,
+    })
+    return asObject(name, resource, await this.#unary(call, options.signal))
+  }
+
+  async #unary(call: Call, signal: AbortSignal | undefined): Promise<unknown> {
+    const response = await this.#exchange(call, signal ?? new AbortController().signal)
+    if ('stream' in response) throw badResponse(call.name, 'the answer is a stream')
+    return response.body
+  }
+
+  /** Sends the call, again where the server asks for that, until there is an answer in 2xx or an error. */
+  async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
+    const { clock, random } = this.#options
+    let waitedMs = 0
+    for (let attempts = 1; ; attempts++) {
+      const response = await this.#attempt(call, signal)
+      this.#warn(response.headers.warning)
+      if (response.status >= 200 && response.status < 300) return response
+      if ('stream' in response) throw badResponse(call.name, `a stream with HTTP status ${response.status}`)
+      const waitMs = planRetry(response, { attempts, waitedMs }, this.#retry, random)
+      if (waitMs === undefined) throw refusal(call.name, response)
+      this.#metrics?.retries.add({ code: String(response.status), verb: call.method })
+      await sleep(clock, waitMs, signal)
+      waitedMs += waitMs
+    }
+  }
+
+  async #attempt(call: Call, signal: AbortSignal): Promise<ApiResponse> {
+    const { clock, transport } = this.#options
+    signal.throwIfAborted()
+    if (this.#limiter !== undefined) {
+      const askedMs = clock.monotonicMs()
+      await this.#limiter.take(signal)
+      this.#metrics?.limiter.observe({ verb: call.method }, (clock.monotonicMs() - askedMs) / 1000)
+    }
+    const sentMs = clock.monotonicMs()
+    let code = '<error>'
+    try {
+      const { name: _, ...request } = call
+      const response = await transport.send(request, signal)
+      code = String(response.status)
+      return response
+    } catch (error) {
+      throw signal.aborted ? signal.reason : named(call.name, error)
+    } finally {
+      this.#metrics?.requests.add({ code, method: call.method })
+      this.#metrics?.duration.observe({ verb: call.method }, (clock.monotonicMs() - sentMs) / 1000)
+    }
+  }
+}
+
+const acceptJson = { accept: 'application/json' }
+
+const patchContentTypes = {
+  merge: 'application/merge-patch+json',
+  json: 'application/json-patch+json',
+  apply: 'application/apply-patch+yaml',
+} as const satisfies Record<Patch['type'], string>
+
+/** The query parameters that are set, in the order of the fields; a `namespace` is in the path. */
+function queryOf(query: WatchQuery & ListQuery): (readonly [string, string])[] {
+  const pairs: (readonly [string, string])[] = []
+  const { namespace: _, sendInitialEvents, ...rest } = query
+  for (const [name, value] of Object.entries(rest)) {
+    if (value !== undefined && value !== '') pairs.push([name, String(value)])
+  }
+  // The server takes sendInitialEvents only together with the one match that makes sense for it.
+  if (sendInitialEvents === true) {
+    pairs.push(['sendInitialEvents', 'true'])
+    if (rest.resourceVersionMatch === undefined) pairs.push(['resourceVersionMatch', 'NotOlderThan'])
+  }
+  return pairs
+}
+
+function refOf(object: KubeObject): { namespace: string | undefined; name: string | undefined } {
+  return { namespace: object.metadata?.namespace, name: object.metadata?.name }
+}
+
+type PartialRef = { readonly namespace?: string | undefined; readonly name?: string | undefined }
+
+function callName(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: string): CallName {
+  const what = subresource === undefined ? resource.plural : `${resource.plural}/${subresource}`
+  const which = [ref.namespace, ref.name].filter((part) => part !== undefined).join('/')
+  return which === '' ? `${verb} ${what}` : `${verb} ${what} ${which}`
+}
+
+function collectionPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef): string {
+  if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)
+  return pathOf(resource, { namespace: ref.namespace })
+}
+
+/** The path of exactly one object: a name that is missing or escapes its segment would address the whole collection. */
+function objectPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): string {
+  if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)
+  requireSegment(verb, resource, 'name', ref.name)
+  return pathOf(resource, { ...ref, subresource })
+}
+
+function requireSegment(verb: string, resource: Resource<KubeObject>, field: string, value: string | undefined): void {
+  if (value !== undefined && value !== '' && value !== '.' && value !== '..' && !/[/%]/.test(value)) return
+  const problem =
+    value === undefined || value === '' ? `has no ${field}` : `has the impossible ${field} ${JSON.stringify(value)}`
+  throw new KubeError('BadRequest', `${verb} ${resource.plural}: the object ${problem}`)
+}
+
+function named(call: CallName, error: unknown): unknown {
+  return error instanceof KubeError ? failure(call, error) : error
+}

@@ -1,0 +1,77 @@
+import type { ObjectRef } from './api.ts'
+import type { KubeObject } from './json.ts'
+
+/** What became of one object. `old` is what handlers were last told of it. */
+export type Change<T> =
+  | { readonly type: 'added'; readonly object: T }
+  | { readonly type: 'updated'; readonly old: T; readonly object: T }
+  | { readonly type: 'deleted'; readonly old: T }
+
+/**
+ * The objects of one resource as last heard of, by namespace and name. They are shared: nobody may change one.
+ *
+ * Every change is reported against what was here before, so that an index kept by adding `object` and removing `old` is always
+ * exact. An object that comes again with the resourceVersion that is here already is no change.
+ */
+export class Store<T extends KubeObject> {
+  readonly #objects = new Map<string, T>()
+
+  get size(): number {
+    return this.#objects.size
+  }
+
+  get(ref: ObjectRef): T | undefined {
+    return this.#objects.get(keyOf(ref))
+  }
+
+  /** All objects, or those of one namespace, in the order in which they came. */
+  list(namespace?: string): readonly T[] {
+    const all = [...this.#objects.values()]
+    return namespace === undefined ? all : all.filter((object) => object.metadata?.namespace === namespace)
+  }
+
+  /** Takes in one watch event. Undefined when it says nothing new. */
+  apply(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): Change<T> | undefined {
+    const key = keyOfObject(event.object)
+    const old = this.#objects.get(key)
+    if (event.type === 'DELETED') {
+      this.#objects.delete(key)
+      return old === undefined ? undefined : { type: 'deleted', old }
+    }
+    if (old !== undefined && sameVersion(old, event.object)) return undefined
+    this.#objects.set(key, event.object)
+    return old === undefined ? { type: 'added', object: event.object } : { type: 'updated', old, object: event.object }
+  }
+
+  /**
+   * Takes in the complete present state and works out what happened in between. Deletions come first, so that a name, address
+   * or port that moved is free before it is taken; an object that was deleted and made again (another uid) is both.
+   */
+  replace(objects: readonly T[]): readonly Change<T>[] {
+    const present = new Map(objects.map((object) => [keyOfObject(object), object]))
+    const deletions: Change<T>[] = []
+    for (const [key, old] of this.#objects) {
+      const object = present.get(key)
+      if (object !== undefined && object.metadata?.uid === old.metadata?.uid) continue
+      this.#objects.delete(key)
+      deletions.push({ type: 'deleted', old })
+    }
+    const rest = [...present.values()].map((object) => this.apply({ type: 'ADDED', object }))
+    return [...deletions, ...rest.filter((change) => change !== undefined)]
+  }
+}
+
+/** `namespace/name`, or `name` for what has no namespace: as client-go keys its caches and queues. */
+export function keyOf(ref: ObjectRef): string {
+  return ref.namespace === undefined || ref.namespace === '' ? ref.name : `${ref.namespace}/${ref.name}`
+}
+
+/** The key of an object; of one that has no name, the empty key. */
+export function keyOfObject(object: KubeObject): string {
+  return keyOf({ namespace: object.metadata?.namespace, name: object.metadata?.name ?? '' })
+}
+
+function sameVersion(a: KubeObject, b: KubeObject): boolean {
+  const version = a.metadata?.resourceVersion
+  return version !== undefined && version === b.metadata?.resourceVersion && a.metadata?.uid === b.metadata?.uid
+}

@@ -1,0 +1,115 @@
+import type { Address } from '../net/address.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { aborted, linkedController } from '../runtime/signals.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { KubernetesServiceController } from './controller.ts'
+import { endpointPorts } from './identity.ts'
+import type { LeaseMembership } from './lease-membership.ts'
+import { LeaseNotFound } from './leases/master-leases.ts'
+import type { ReadinessMonitor } from './readiness-monitor.ts'
+import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
+
+/** What becomes of this master's address when the program is told to stop. */
+export type OnShutdown = 'withdraw' | 'always' | 'keep'
+
+/** Between two tries to clear away what an earlier life left, in milliseconds. */
+const CLEARING_RETRY_MS = 500
+
+export interface KubernetesServiceDutyOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly monitor: ReadinessMonitor
+  readonly controller: KubernetesServiceController
+  readonly reconciler: EndpointReconciler
+  /** Undefined with a reconciler that keeps no leases of ours. */
+  readonly membership: LeaseMembership | undefined
+  readonly address: Address | undefined
+  readonly securePort: number
+}
+
+/** The whole duty of one master for `default/kubernetes`, from its start to its leaving. */
+export class KubernetesServiceDuty {
+  readonly #options: KubernetesServiceDutyOptions
+  readonly #stopping = new AbortController()
+  #loops: Promise<unknown> = Promise.resolve()
+
+  constructor(options: KubernetesServiceDutyOptions) {
+    this.#options = options
+  }
+
+  /** Runs until the signal is aborted; {@link stop} before that ends the writing, while the watches go on. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { controller, membership } = this.#options
+    const { controller: loops, unlink } = linkedController(signal, this.#stopping.signal)
+    const watches = [controller.watch(signal), membership?.watch(signal)]
+    this.#loops = this.#live(loops.signal).catch((error: unknown) => {
+      if (!loops.signal.aborted) throw error
+    })
+    try {
+      await Promise.all([...watches, this.#loops])
+      await aborted(signal)
+    } finally {
+      unlink()
+    }
+  }
+
+  /** Stops reconciling, then does with this master's address what `mode` says. Rejects when that could not be done. */
+  async stop(mode: OnShutdown, signal: AbortSignal): Promise<void> {
+    this.#stopping.abort(new Error('stopping'))
+    await this.#loops.catch(() => {})
+    this.#options.reconciler.stopReconciling()
+    try {
+      await this.#leave(mode, signal)
+    } finally {
+      await this.#options.reconciler.destroy()
+    }
+  }
+
+  async #leave(mode: OnShutdown, signal: AbortSignal): Promise<void> {
+    const { reconciler, membership, monitor, logger, address, securePort } = this.#options
+    const ports = endpointPorts(securePort)
+    if (address === undefined) return
+    if (mode === 'keep') {
+      logger.info({ address: address.text }, 'leaving the address to its lease')
+    } else if (mode === 'withdraw' && membership !== undefined && (await monitor.probe(signal)).answered) {
+      const departure = await membership.reconciler.leave(address, ports, signal)
+      const message =
+        departure === 'left' ? 'withdrew the address' : 'kept the last address: its API server still answers'
+      logger.info({ address: address.text }, message)
+    } else {
+      await reconciler.removeEndpoints(address, ports, signal).catch((error: unknown) => {
+        if (!(error instanceof LeaseNotFound)) throw error
+      })
+      logger.info({ address: address.text }, 'withdrew the address')
+    }
+  }
+
+  async #live(signal: AbortSignal): Promise<void> {
+    const { controller, membership, monitor } = this.#options
+    await this.#clearAway(signal)
+    await monitor.untilFirstReady(signal)
+    await Promise.all([controller.run(signal), membership?.keep(signal)])
+  }
+
+  /**
+   * An entry that an earlier life of this master left, while its API server is not ready, sends clients to a server that does not
+   * serve. It is taken out unless it is the only one; a server that is ready keeps it.
+   */
+  async #clearAway(signal: AbortSignal): Promise<void> {
+    const { membership, address, monitor, clock, logger, securePort } = this.#options
+    if (membership === undefined || address === undefined) return
+    await monitor.firstAnswer(signal)
+    while (monitor.phase === 'starting') {
+      try {
+        const left = await membership.reconciler.clearAway(address, endpointPorts(securePort), signal)
+        if (left)
+          logger.info({ address: address.text }, 'took out the address of an earlier life: the API server is not ready')
+        return
+      } catch (error) {
+        signal.throwIfAborted()
+        logger.debug({ error }, 'could not look for an earlier lease')
+        await sleep(clock, CLEARING_RETRY_MS, signal)
+      }
+    }
+  }
+}

@@ -1,0 +1,135 @@
+import type { KubeApi } from '../kube/api.ts'
+import { isKubeError } from '../kube/errors.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpointSlices,
+  endpoints as endpointsResource,
+} from '../kube/resources.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { planEndpointSlice } from './endpoint-slice-plan.ts'
+import type { EndpointsAction } from './endpoints-plan.ts'
+import { KUBERNETES_SERVICE } from './identity.ts'
+import type { WriteRecorder } from './write-recorder.ts'
+
+/**
+ * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
+ *
+ * Nothing is remembered between calls; every write is guarded by what was read in the same call, and a conflict rejects: the
+ * caller looks again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
+ */
+export class EndpointsAdapter {
+  readonly #api: KubeApi
+  readonly #logger: Logger
+  readonly #recorder: WriteRecorder
+
+  constructor(options: { readonly api: KubeApi; readonly logger: Logger; readonly recorder: WriteRecorder }) {
+    this.#api = options.api
+    this.#logger = options.logger
+    this.#recorder = options.recorder
+  }
+
+  /** The live Endpoints; undefined when there are none. */
+  getEndpoints(signal?: AbortSignal): Promise<Endpoints | undefined> {
+    return orUndefined(this.#api.get(endpointsResource, KUBERNETES_SERVICE, { signal }))
+  }
+
+  /** The live slice; undefined when there is none. */
+  getSlice(signal?: AbortSignal): Promise<EndpointSlice | undefined> {
+    return orUndefined(this.#api.get(endpointSlices, KUBERNETES_SERVICE, { signal }))
+  }
+
+  /**
+   * Carries out a plan for the Endpoints, then makes the slice follow what is stored.
+   * Endpoints that somebody else made in the meantime are not an error: the next look sees them.
+   */
+  async execute(action: EndpointsAction, current: Endpoints | undefined, signal?: AbortSignal): Promise<void> {
+    switch (action.type) {
+      case 'none':
+        if (current !== undefined) await this.ensureEndpointSlice(current, signal)
+        return
+      case 'create':
+        try {
+          await this.ensureEndpointSlice(await this.createEndpoints(action.endpoints, action.reasons, signal), signal)
+        } catch (error) {
+          if (!isKubeError(error, 'AlreadyExists')) throw error
+        }
+        return
+      case 'update':
+        await this.ensureEndpointSlice(await this.updateEndpoints(action.endpoints, action.reasons, signal), signal)
+        return
+      case 'refuse':
+        throw new NoLiveMasters()
+    }
+  }
+
+  async createEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
+    const stored = await this.#api.create(endpointsResource, endpoints, { signal })
+    this.#wrote('Endpoints', 'create', reasons, stored)
+    return stored
+  }
+
+  async updateEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
+    const stored = await this.#api.update(endpointsResource, endpoints, { signal })
+    this.#wrote('Endpoints', 'update', reasons, stored)
+    return stored
+  }
+
+  /** Makes the slice say what these Endpoints say. */
+  async ensureEndpointSlice(endpoints: Endpoints, signal?: AbortSignal): Promise<void> {
+    const current = await this.getSlice(signal)
+    const action = planEndpointSlice(endpoints, current)
+    switch (action.type) {
+      case 'none':
+        return
+      case 'create':
+        await this.#createSlice(action.slice, action.reasons, signal)
+        return
+      case 'update':
+        await this.#api.update(endpointSlices, action.slice, { signal })
+        this.#wrote('EndpointSlice', 'update', action.reasons, endpoints)
+        return
+      case 'replace':
+        await this.#api.delete(endpointSlices, KUBERNETES_SERVICE, {
+          uid: current?.metadata?.uid,
+          resourceVersion: current?.metadata?.resourceVersion,
+          signal,
+        })
+        await this.#createSlice(action.slice, action.reasons, signal)
+        return
+    }
+  }
+
+  async #createSlice(slice: EndpointSlice, reasons: readonly string[], signal?: AbortSignal): Promise<void> {
+    try {
+      await this.#api.create(endpointSlices, slice, { signal })
+      this.#wrote('EndpointSlice', 'create', reasons, undefined)
+    } catch (error) {
+      if (!isKubeError(error, 'AlreadyExists')) throw error
+    }
+  }
+
+  #wrote(kind: string, verb: 'create' | 'update', reasons: readonly string[], endpoints: Endpoints | undefined): void {
+    const addresses = endpoints?.subsets?.flatMap((subset) => subset.addresses?.map((address) => address.ip) ?? [])
+    this.#logger.info({ kind, verb, reasons, addresses }, 'resetting endpoints of the kubernetes service')
+    this.#recorder.wrote(kind, verb, reasons)
+  }
+}
+
+/** The leases name nobody: writing that down would take the API away from every client, so it is not done. */
+export class NoLiveMasters extends Error {
+  override readonly name = 'NoLiveMasters'
+  readonly code = 'NoLiveMasters'
+  constructor() {
+    super('no API server addresses are in the lease store; refusing to erase all endpoints of the kubernetes service')
+  }
+}
+
+async function orUndefined<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer
+  } catch (error) {
+    if (isKubeError(error, 'NotFound')) return undefined
+    throw error
+  }
+}

@@ -1,0 +1,99 @@
+import type { AvailabilityReporter } from '../kube/availability.ts'
+import type { Address } from '../net/address.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { abortable } from '../runtime/signals.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { EndpointsAdapter } from './endpoints-adapter.ts'
+import { LeaseKeeper } from './lease-keeper.ts'
+import { type Holder, LeaseWithdrawn, type MasterLeases } from './leases/master-leases.ts'
+import type { ReadinessMonitor } from './readiness-monitor.ts'
+import { LeaseEndpointReconciler } from './reconcilers/lease.ts'
+
+export interface LeaseMembershipOptions {
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  readonly monitor: ReadinessMonitor
+  readonly adapter: EndpointsAdapter
+  readonly leases: MasterLeases
+  readonly holder: Holder
+  readonly address: Address
+  readonly intervalMs: number
+  /** Called when the leases may have changed. */
+  readonly onLeases: () => void
+}
+
+/** One master's place in the fleet: its lease kept alive, its readiness announced, changes of the others noticed. */
+export class LeaseMembership {
+  readonly reconciler: LeaseEndpointReconciler
+  readonly #options: LeaseMembershipOptions
+  readonly #keeper: LeaseKeeper
+
+  constructor(options: LeaseMembershipOptions) {
+    this.#options = options
+    const { clock, random, monitor, intervalMs, address, availability, leases, adapter, holder } = options
+    this.#keeper = new LeaseKeeper({
+      clock,
+      random,
+      monitor,
+      intervalMs,
+      renew: (signal) => this.reconciler.renew(address, signal),
+      isFinal: (error) => error instanceof LeaseWithdrawn,
+      report: (error) => {
+        if (error === undefined) availability.succeeded('lease')
+        else if (!(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
+      },
+    })
+    this.reconciler = new LeaseEndpointReconciler({ adapter, leases, holder, onLost: () => this.#keeper.hurry() })
+  }
+
+  /** Follows the leases of the fleet until the signal is aborted. */
+  watch(signal: AbortSignal): Promise<void> {
+    return this.#options.leases.watch(this.#options.onLeases, signal)
+  }
+
+  /**
+   * Keeps this master's lease, once its first reconcile has made it, until the signal is aborted or somebody withdraws the master.
+   */
+  async keep(signal: AbortSignal): Promise<void> {
+    await abortable(this.reconciler.whenAnnounced, signal)
+    const unsubscribe = this.#announceReadiness(signal)
+    try {
+      await this.#keeper.run(signal)
+      this.#options.logger.warn(
+        { address: this.#options.address.text },
+        'this master was withdrawn; it stays out until it is started again',
+      )
+    } finally {
+      unsubscribe()
+    }
+  }
+
+  #announceReadiness(signal: AbortSignal): () => void {
+    const { monitor, address, availability, onLeases } = this.#options
+    let announced: 'ready' | 'unready' = 'ready'
+    let writing = false
+    // One write at a time; a probe that finds the record out of step with the state starts the next.
+    return monitor.subscribe(() => {
+      const wanted = monitor.phase === 'unready' ? 'unready' : 'ready'
+      if (wanted === announced || writing || signal.aborted) return
+      writing = true
+      this.reconciler
+        .setState(address, wanted, signal)
+        .then(
+          () => {
+            announced = wanted
+            onLeases()
+          },
+          (error: unknown) => {
+            if (!signal.aborted && !(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
+          },
+        )
+        .finally(() => {
+          writing = false
+        })
+    })
+  }
+}

@@ -1,0 +1,35 @@
+import { masterKey } from '../members.ts'
+import type { Holder, MasterLease, MasterLeases } from './master-leases.ts'
+
+/** Leases as they would be: those of the others, and this master's own, which is written nowhere. */
+export class DryRunLeases implements MasterLeases {
+  readonly #inner: MasterLeases
+  readonly #own = new Map<string, MasterLease>()
+
+  constructor(inner: MasterLeases) {
+    this.#inner = inner
+  }
+
+  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
+    const others = (await this.#inner.list(signal)).filter(
+      ({ holder }) => holder === undefined || !this.#own.has(masterKey(holder)),
+    )
+    return [...others, ...this.#own.values()]
+  }
+
+  async update(holder: Holder): Promise<void> {
+    this.#own.set(masterKey(holder), { address: holder.addresses[0] ?? '', holder })
+  }
+
+  async mark(holder: Holder): Promise<void> {
+    if (this.#own.has(masterKey(holder))) await this.update(holder)
+  }
+
+  async remove(holder: Holder): Promise<void> {
+    this.#own.delete(masterKey(holder))
+  }
+
+  watch(look: () => void, signal: AbortSignal): Promise<void> {
+    return this.#inner.watch(look, signal)
+  }
+}

@@ -1,0 +1,45 @@
+import { tryParseAddress } from '../../net/address.ts'
+import { unlistableReason } from '../advertised-address.ts'
+import type { Holder, HolderState } from './master-leases.ts'
+
+/** A holder as the text that is stored beside its lease. */
+export function encodeHolder(holder: Holder): string {
+  const { instanceId, host, startedAt, addresses, ports, state } = holder
+  return JSON.stringify({ instanceId, host, startedAt, addresses, ports, state })
+}
+
+/**
+ * Reads a stored holder; undefined when it is not one. Whatever could not be listed, such as a loopback address that a broken
+ * master announced, is not a holder: one bad record must not spoil the list for everybody.
+ */
+export function decodeHolder(text: string | undefined): Holder | undefined {
+  if (text === undefined) return undefined
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return undefined
+  }
+  if (!isRecord(value) || !isRecord(value.ports)) return undefined
+  const { instanceId, host, startedAt, addresses, ports, state } = value
+  if (typeof instanceId !== 'string' || typeof host !== 'string' || typeof startedAt !== 'string') return undefined
+  if (!Array.isArray(addresses) || addresses.length === 0 || !addresses.every(isListable)) return undefined
+  const { securePort, nodePort } = ports as Record<string, unknown>
+  if (typeof securePort !== 'number' || typeof nodePort !== 'number') return undefined
+  if (!isHolderState(state)) return undefined
+  return { instanceId, host, startedAt, addresses, ports: { securePort, nodePort }, state }
+}
+
+function isListable(text: unknown): text is string {
+  if (typeof text !== 'string') return false
+  const address = tryParseAddress(text)
+  return address !== undefined && address.text === text && unlistableReason(address) === undefined
+}
+
+function isHolderState(value: unknown): value is HolderState {
+  return value === 'ready' || value === 'unready' || value === 'leaving' || value === 'withdrawn'
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}

@@ -1,0 +1,89 @@
+/**
+ * Whether a master wants to be listed.
+ * - `ready`: its API server serves.
+ * - `unready`: it lives, but its API server says that it is not ready; listed only while no other master is ready.
+ * - `leaving`: it is about to go, and looks whether somebody else remains; as `unready`.
+ * - `withdrawn`: it was told to go by somebody else (the `withdraw` command); never listed, and not to be announced again under
+ *   this instance id.
+ */
+export type HolderState = 'ready' | 'unready' | 'leaving' | 'withdrawn'
+
+/** Who holds a lease: what tells two masters behind one address apart, and a reused address from its old holder. */
+export interface Holder {
+  /** Random for each start of the program. */
+  readonly instanceId: string
+  readonly host: string
+  /** RFC 3339. */
+  readonly startedAt: string
+  /** In canonical form; the first is the one that is listed in Endpoints. */
+  readonly addresses: readonly string[]
+  readonly ports: HolderPorts
+  readonly state: HolderState
+}
+
+/** The ports that a master wants in `default/kubernetes`; while live masters differ, ports are kept as they are found. */
+export interface HolderPorts {
+  /** Where the API server listens. */
+  readonly securePort: number
+  /** The Service's node port, 0 for a ClusterIP Service. */
+  readonly nodePort: number
+}
+
+/** A live lease. One without a holder was written by somebody else, such as a kube-apiserver. */
+export interface MasterLease {
+  /** In canonical form. */
+  readonly address: string
+  readonly holder?: Holder | undefined
+}
+
+/**
+ * Where masters announce that they are alive. An entry that is not renewed within its TTL is gone for everybody.
+ *
+ * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
+ * Upstream: `Leases` in pkg/controlplane/reconcilers/lease.go.
+ */
+export interface MasterLeases {
+  /** All live leases, read from the store itself. An address with several holders has several entries. */
+  list(signal: AbortSignal): Promise<readonly MasterLease[]>
+  /**
+   * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when somebody has withdrawn this
+   * instance: it then must not announce itself again.
+   */
+  update(holder: Holder, signal: AbortSignal): Promise<void>
+  /**
+   * Writes the holder record beside its lease without making the lease last longer. Does nothing where there is no lease; rejects
+   * with {@link LeaseWithdrawn} as {@link update} does.
+   */
+  mark(holder: Holder, signal: AbortSignal): Promise<void>
+  /**
+   * Removes this holder's lease, and no other's: one that another instance has taken over stays.
+   * Rejects with {@link LeaseNotFound} when there is none.
+   */
+  remove(holder: Holder, signal: AbortSignal): Promise<void>
+  /** Calls `look` whenever the set of live leases may have changed, expiry included, until the signal is aborted. */
+  watch(look: () => void, signal: AbortSignal): Promise<void>
+}
+
+/** There was no lease to remove. */
+export class LeaseNotFound extends Error {
+  override readonly name = 'LeaseNotFound'
+  readonly code = 'LeaseNotFound'
+  constructor(address: string) {
+    super(`no lease of ${address}`)
+  }
+}
+
+/** This instance was told to leave by somebody else; it must not renew its lease. */
+export class LeaseWithdrawn extends Error {
+  override readonly name = 'LeaseWithdrawn'
+  readonly code = 'LeaseWithdrawn'
+  constructor(address: string) {
+    super(`the lease of ${address} was withdrawn`)
+  }
+}
+
+/** Throws {@link LeaseWithdrawn} when `stored` is this instance's record and says that it was withdrawn. */
+export function refuseIfWithdrawn(stored: Holder | undefined, holder: Holder): void {
+  if (stored?.state !== 'withdrawn' || holder.state === 'withdrawn') return
+  if (stored.instanceId === holder.instanceId) throw new LeaseWithdrawn(holder.addresses[0] ?? '')
+}

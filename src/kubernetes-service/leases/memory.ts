@@ -1,0 +1,128 @@
+import type { Cancel, Clock } from '../../runtime/clock.ts'
+import { aborted } from '../../runtime/signals.ts'
+import { masterKey } from '../members.ts'
+import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, refuseIfWithdrawn } from './master-leases.ts'
+
+interface Entry {
+  readonly lease: MasterLease
+  readonly expiresAtMs: number
+}
+
+/**
+ * What the masters of one process share. Its clock is the store's own, as etcd's is: a master that sees time otherwise does not
+ * keep its lease longer.
+ */
+export class MemoryLeaseRegistry {
+  readonly #clock: Clock
+  readonly #entries = new Map<string, Entry>()
+  readonly #watchers = new Set<() => void>()
+  #cancelExpiry: Cancel = () => {}
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Adds leases that nobody renews and that never expire: stand-ins for other API servers, mostly in tests. */
+  addForeign(...addresses: readonly string[]): void {
+    for (const address of addresses) this.put(address, { address }, Number.POSITIVE_INFINITY)
+  }
+
+  list(): readonly MasterLease[] {
+    return [...this.#entries.values()].map((entry) => entry.lease)
+  }
+
+  get(key: string): MasterLease | undefined {
+    return this.#entries.get(key)?.lease
+  }
+
+  /** `ttlMs` undefined keeps the time that an entry has left. */
+  put(key: string, lease: MasterLease, ttlMs: number | undefined): void {
+    const before = this.#entries.get(key)
+    const expiresAtMs = ttlMs === undefined ? before?.expiresAtMs : this.#clock.monotonicMs() + ttlMs
+    if (expiresAtMs === undefined) return
+    this.#entries.set(key, { lease, expiresAtMs })
+    this.#scheduleExpiry()
+    if (before === undefined || before.lease.holder?.state !== lease.holder?.state) this.#notify()
+  }
+
+  delete(key: string): void {
+    if (this.#entries.delete(key)) this.#notify()
+  }
+
+  /** Calls `look` after each change of membership until the returned function is called. */
+  subscribe(look: () => void): () => void {
+    this.#watchers.add(look)
+    this.#scheduleExpiry()
+    return () => {
+      this.#watchers.delete(look)
+      if (this.#watchers.size === 0) this.#cancelExpiry()
+    }
+  }
+
+  /** Forgets what has run out. Called before each read, so that expiry does not depend on anybody watching. */
+  expire(): void {
+    const nowMs = this.#clock.monotonicMs()
+    const expired = [...this.#entries].filter(([, entry]) => entry.expiresAtMs <= nowMs)
+    for (const [key] of expired) this.#entries.delete(key)
+    if (expired.length > 0) this.#notify()
+  }
+
+  #notify(): void {
+    for (const look of this.#watchers) look()
+  }
+
+  #scheduleExpiry(): void {
+    this.#cancelExpiry()
+    const nextMs = Math.min(...[...this.#entries.values()].map((entry) => entry.expiresAtMs))
+    if (this.#watchers.size === 0 || !Number.isFinite(nextMs)) return
+    this.#cancelExpiry = this.#clock.schedule(nextMs - this.#clock.monotonicMs(), () => {
+      this.expire()
+      this.#scheduleExpiry()
+    })
+  }
+}
+
+/** Leases of masters that live in one process. */
+export class MemoryLeases implements MasterLeases {
+  readonly #registry: MemoryLeaseRegistry
+  readonly #ttlMs: number
+
+  constructor(registry: MemoryLeaseRegistry, options: { readonly ttlMs: number }) {
+    this.#registry = registry
+    this.#ttlMs = options.ttlMs
+  }
+
+  async list(): Promise<readonly MasterLease[]> {
+    this.#registry.expire()
+    return this.#registry.list()
+  }
+
+  async update(holder: Holder): Promise<void> {
+    this.#registry.expire()
+    refuseIfWithdrawn(this.#registry.get(masterKey(holder))?.holder, holder)
+    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, this.#ttlMs)
+  }
+
+  async mark(holder: Holder): Promise<void> {
+    this.#registry.expire()
+    refuseIfWithdrawn(this.#registry.get(masterKey(holder))?.holder, holder)
+    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, undefined)
+  }
+
+  async remove(holder: Holder): Promise<void> {
+    this.#registry.expire()
+    const lease = this.#registry.get(masterKey(holder))
+    if (lease === undefined) throw new LeaseNotFound(addressOf(holder))
+    if (lease.holder?.instanceId === holder.instanceId) this.#registry.delete(masterKey(holder))
+  }
+
+  async watch(look: () => void, signal: AbortSignal): Promise<void> {
+    const unsubscribe = this.#registry.subscribe(look)
+    await aborted(signal)
+    unsubscribe()
+  }
+}
+
+function addressOf(holder: Holder): string {
+  return holder.addresses[0] ?? ''
+}

@@ -1,0 +1,48 @@
+import type { Holder, HolderPorts, MasterLease } from './leases/master-leases.ts'
+
+/** A lease whose master wants to be listed. One without a holder record is a kube-apiserver's: it always does. */
+export function isEligible(lease: MasterLease): boolean {
+  return lease.holder === undefined || lease.holder.state === 'ready'
+}
+
+/**
+ * The addresses that clients should see, sorted and without doubles.
+ *
+ * Only masters that are ready, unless none is: then all that live, because a list of unready servers serves clients better than
+ * an empty one. Each observer comes to the same list from the same leases, so masters that turn unready at the same moment
+ * cannot empty it.
+ */
+export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
+  const eligible = leases.filter(isEligible)
+  const listed = eligible.length > 0 ? eligible : leases.filter((lease) => lease.holder?.state !== 'withdrawn')
+  return [...new Set(listed.map((lease) => lease.address))].sort()
+}
+
+/** Whether a master other than `self` would stay listed if `self` went. Another holder of the same address counts. */
+export function othersRemain(leases: readonly MasterLease[], self: Holder): boolean {
+  return leases.some((lease) => isEligible(lease) && !isHeldBy(lease, self))
+}
+
+/** Whether this lease is of the same master: the same instance, or an earlier life of it. */
+export function isHeldBy(lease: MasterLease, self: Holder): boolean {
+  return lease.holder !== undefined && masterKey(lease.holder) === masterKey(self)
+}
+
+/**
+ * What stays the same when a master's sidecar is restarted: host, address and port. Two masters behind one virtual address
+ * differ in their hosts, a reused address differs in its host.
+ */
+export function masterKey(holder: Holder): string {
+  return `${holder.host} ${holder.addresses[0] ?? ''} ${holder.ports.securePort}`
+}
+
+/**
+ * Whether every live master wants these ports. A lease without a holder record does not say, so nobody's ports are imposed on
+ * it: a change of port rolls through a fleet without a fight and is made when the last master has changed.
+ */
+export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts): boolean {
+  return leases.every(
+    ({ holder }) =>
+      holder !== undefined && holder.ports.securePort === ports.securePort && holder.ports.nodePort === ports.nodePort,
+  )
+}

@@ -1,0 +1,172 @@
+import * as z from 'zod/mini'
+import { formatDuration } from '../documents/duration.ts'
+import { duration } from '../documents/duration-option.ts'
+import { type OptionGroup, parsedText, type Rule, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import { type Address, AddressError, parseAddress } from '../net/address.ts'
+import { parsePortRange, portRangeContains } from '../net/port-range.ts'
+import type { ServiceCidrValues } from '../service-cidr/options.ts'
+import { unlistableReason } from './advertised-address.ts'
+import { parseReadyzUrl } from './readyz-url.ts'
+
+function parseAdvertised(text: string): Address {
+  const address = parseAddress(text)
+  const reason = unlistableReason(address)
+  if (reason !== undefined) throw new AddressError(`${address.text} ${reason}: clients cannot reach a server by it`)
+  return address
+}
+
+/** The Service default/kubernetes, who is listed behind it, and for how long. */
+export const kubernetesServiceOptions = {
+  title: 'The Service default/kubernetes',
+  options: {
+    advertiseAddress: {
+      schema: z.array(parsedText(parseAdvertised, (address) => address.text)).check(
+        z.minLength(1, 'needs at least one address'),
+        z.maxLength(2, 'takes at most two addresses'),
+        z.refine(
+          (addresses) => addresses.length !== 2 || addresses[0]?.family !== addresses[1]?.family,
+          'two addresses must be of different families, one IPv4 and one IPv6',
+        ),
+      ),
+      metavar: 'IP',
+      description: "address at which clients reach this master's API server; required unless the reconciler is none",
+      conditionalDefault: {
+        says: '192.0.2.1 with --embedded',
+        value: (given) => (given('embedded') ? ['192.0.2.1'] : undefined),
+      },
+    },
+    securePort: {
+      schema: wholeNumber(1, 65_535),
+      metavar: 'PORT',
+      description: "port that this master's API server listens on",
+      default: 6443,
+    },
+    serviceNodePortRange: {
+      schema: parsedText(parsePortRange, (range) => range.text),
+      metavar: 'A-B',
+      description: 'node ports of Services',
+      default: '30000-32767',
+    },
+    kubernetesServiceNodePort: {
+      schema: wholeNumber(0, 65_535),
+      metavar: 'PORT',
+      description: 'node port of the Service; 0 makes it a ClusterIP Service',
+      default: 0,
+    },
+    endpointReconcilerType: {
+      schema: z.enum(['lease', 'none']),
+      metavar: 'TYPE',
+      description: 'lease: list the masters whose leases live; none: leave the list alone',
+      default: 'lease',
+    },
+    leaseStore: {
+      schema: z.enum(['kubernetes', 'memory']),
+      metavar: 'STORE',
+      description: 'where the leases are: kubernetes (coordination.k8s.io) or memory (masters of one process)',
+      default: 'kubernetes',
+    },
+    leaseTtl: {
+      schema: duration({ minMs: 2000, wholeSeconds: true }),
+      metavar: 'DURATION',
+      description: 'a master that does not renew for this long is taken off the list; at least 1.5 intervals',
+      default: '15s',
+    },
+    reconcileInterval: {
+      schema: duration({ minMs: 1000, wholeSeconds: true }),
+      metavar: 'DURATION',
+      description: 'how often leases are renewed and everything is looked at, changes aside',
+      default: '10s',
+    },
+    readyzUrl: {
+      schema: parsedText(parseReadyzUrl, String),
+      metavar: 'URL',
+      description: "/readyz of this master's own API server",
+      unset: "the kubeconfig's server, if that is evidently this master's own",
+    },
+    readinessGate: {
+      schema: z.enum(['continuous', 'startup']),
+      metavar: 'MODE',
+      description: 'continuous: leave the list while own /readyz fails; startup: wait for it once',
+      default: 'continuous',
+    },
+    readinessProbePeriod: {
+      schema: duration({ minMs: 100 }),
+      metavar: 'DURATION',
+      description: 'how often own /readyz is asked',
+      default: '1s',
+    },
+    onShutdown: {
+      schema: z.enum(['withdraw', 'always', 'keep']),
+      metavar: 'MODE',
+      description:
+        'withdraw: take the address out, but not the last one of a server that still answers; always: take it out; keep: leave it to its lease',
+      default: 'withdraw',
+    },
+  },
+} as const satisfies OptionGroup
+
+export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
+
+export const kubernetesServiceRules: readonly Rule<
+  KubernetesServiceValues & ServiceCidrValues & { readonly embedded: boolean }
+>[] = [
+  {
+    on: 'advertiseAddress',
+    needs: ['advertiseAddress', 'endpointReconcilerType'],
+    breach: ({ advertiseAddress, endpointReconcilerType }) =>
+      advertiseAddress === undefined && endpointReconcilerType !== 'none'
+        ? 'is required, unless --endpoint-reconciler-type is none'
+        : undefined,
+  },
+  {
+    on: 'advertiseAddress',
+    needs: ['advertiseAddress', 'serviceClusterIpRange'],
+    breach({ advertiseAddress = [], serviceClusterIpRange: ranges }) {
+      const stray = advertiseAddress.find((address) => !ranges.some((range) => range.family === address.family))
+      if (stray !== undefined) {
+        return `${stray.text} is IPv${stray.family}, but --service-cluster-ip-range has no IPv${stray.family} range`
+      }
+      const [primary] = ranges
+      if (
+        primary !== undefined &&
+        advertiseAddress.length > 0 &&
+        !advertiseAddress.some((address) => address.family === primary.family)
+      ) {
+        return `must have an IPv${primary.family} address, the family of the first range of --service-cluster-ip-range`
+      }
+      return undefined
+    },
+  },
+  {
+    on: 'advertiseAddress',
+    needs: ['advertiseAddress'],
+    breach: ({ advertiseAddress = [] }) =>
+      advertiseAddress.length > 1
+        ? 'a second address is not supported yet: give the one of the first service range'
+        : undefined,
+  },
+  {
+    on: 'kubernetesServiceNodePort',
+    needs: ['kubernetesServiceNodePort', 'serviceNodePortRange'],
+    breach: ({ kubernetesServiceNodePort: port, serviceNodePortRange: range }) =>
+      port !== 0 && !portRangeContains(range, port)
+        ? `${port} is not in --service-node-port-range ${range.text}`
+        : undefined,
+  },
+  {
+    on: 'leaseTtl',
+    needs: ['leaseTtl', 'reconcileInterval'],
+    breach: ({ leaseTtl, reconcileInterval }) =>
+      leaseTtl < 1.5 * reconcileInterval
+        ? `must be at least 1.5 times --reconcile-interval, ${formatDuration(1.5 * reconcileInterval)}, not ${formatDuration(leaseTtl)}`
+        : undefined,
+  },
+  {
+    on: 'readyzUrl',
+    needs: ['readyzUrl', 'embedded'],
+    breach: ({ readyzUrl, embedded }) =>
+      readyzUrl !== undefined && embedded
+        ? 'has no use with --embedded: that API server is asked in this process'
+        : undefined,
+  },
+]

@@ -1,0 +1,99 @@
+import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { aborted } from '../runtime/signals.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { nextReadiness, type ReadinessState } from './readiness-tracker.ts'
+
+/** How often a server that has not been ready yet is asked; upstream's period. */
+const STARTING_PERIOD_MS = 100
+
+export interface ReadinessMonitorOptions {
+  readonly readiness: Readiness
+  readonly clock: Clock
+  readonly logger: Logger
+  /** `continuous`: go on asking after the first success. `startup`: only when somebody needs to know. */
+  readonly gate: 'continuous' | 'startup'
+  /** Between two probes once the server has been ready, in milliseconds. */
+  readonly periodMs: number
+}
+
+/** Asks this master's own API server for its health, for everybody in the process who wants to know. */
+export class ReadinessMonitor {
+  readonly #options: ReadinessMonitorOptions
+  #state: ReadinessState = { phase: 'starting' }
+  #lastAnswerMs: number | undefined
+  readonly #handlers = new Set<(answer: ReadinessAnswer) => void>()
+
+  constructor(options: ReadinessMonitorOptions) {
+    this.#options = options
+  }
+
+  get phase(): ReadinessState['phase'] {
+    return this.#state.phase
+  }
+
+  /** When the server last answered, whatever it said, on the monotonic clock; undefined if it never did. */
+  get lastAnswerMs(): number | undefined {
+    return this.#lastAnswerMs
+  }
+
+  /** Calls `handler` after each probe, with the state already updated. */
+  subscribe(handler: (answer: ReadinessAnswer) => void): () => void {
+    this.#handlers.add(handler)
+    return () => this.#handlers.delete(handler)
+  }
+
+  /** Asks once, now. */
+  async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
+    const { readiness, clock, logger } = this.#options
+    const answer = await readiness.probe(signal)
+    const nowMs = clock.monotonicMs()
+    if (answer.answered) this.#lastAnswerMs = nowMs
+    const before = this.#state
+    this.#state = nextReadiness(before, answer, nowMs)
+    if (this.#state.phase !== before.phase) {
+      if (this.#state.phase === 'unready') logger.warn({ reason: this.#state.reason }, 'own API server is not ready')
+      else logger.info({}, 'own API server is ready')
+    }
+    for (const handler of this.#handlers) handler(answer)
+    return answer
+  }
+
+  /** Asks until the signal is aborted; with the `startup` gate it only waits after the first success. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { clock, gate, periodMs } = this.#options
+    for (;;) {
+      await this.probe(signal)
+      if (this.#state.phase !== 'starting' && gate === 'startup') return aborted(signal)
+      await sleep(clock, this.#state.phase === 'starting' ? STARTING_PERIOD_MS : periodMs, signal)
+    }
+  }
+
+  /** Resolves when the server has answered once, whatever it said. {@link run} must be under way. */
+  firstAnswer(signal: AbortSignal): Promise<void> {
+    return this.#until(() => this.#lastAnswerMs !== undefined, signal)
+  }
+
+  /** Resolves when the server has been ready once. {@link run} must be under way. */
+  untilFirstReady(signal: AbortSignal): Promise<void> {
+    return this.#until(() => this.#state.phase !== 'starting', signal)
+  }
+
+  async #until(reached: () => boolean, signal: AbortSignal): Promise<void> {
+    if (reached()) return
+    await new Promise<void>((resolve, reject) => {
+      const onAbort = (): void => {
+        unsubscribe()
+        reject(signal.reason)
+      }
+      const unsubscribe = this.subscribe(() => {
+        if (!reached()) return
+        unsubscribe()
+        signal.removeEventListener('abort', onAbort)
+        resolve()
+      })
+      signal.addEventListener('abort', onAbort, { once: true })
+      if (signal.aborted) onAbort()
+    })
+  }
+}

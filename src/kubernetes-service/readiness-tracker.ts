@@ -1,0 +1,57 @@
+import type { ReadinessAnswer } from '../kube/readiness.ts'
+
+/** How many probes in a row must fail, and over how long, before a master counts as unready. */
+const FAILURES = 3
+const FAILING_MS = 3_000
+/** How long probes must succeed without a break before it counts as ready again. */
+const RECOVERING_MS = 2_000
+
+/** What a master thinks of its own API server. Times are on its monotonic clock, in milliseconds. */
+export type ReadinessState =
+  /** Never ready so far. */
+  | { readonly phase: 'starting' }
+  | { readonly phase: 'ready'; readonly failures: number; readonly failingSinceMs: number | undefined }
+  | { readonly phase: 'unready'; readonly recoveringSinceMs: number | undefined; readonly reason: string }
+
+/**
+ * Takes in one answer. Pure.
+ *
+ * Ready at the first success after the start; unready after three failures over at least three seconds; ready again after two
+ * seconds of success. A failing `etcd` check alone is not the master's fault: all of them share the datastore, and withdrawing
+ * would empty the list just when it matters.
+ */
+export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, nowMs: number): ReadinessState {
+  const serving = isServing(answer)
+  switch (state.phase) {
+    case 'starting':
+      return answer.answered && answer.ready ? { phase: 'ready', failures: 0, failingSinceMs: undefined } : state
+    case 'ready': {
+      if (serving) return state.failures === 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }
+      const failures = state.failures + 1
+      const failingSinceMs = state.failingSinceMs ?? nowMs
+      return failures >= FAILURES && nowMs - failingSinceMs >= FAILING_MS
+        ? { phase: 'unready', recoveringSinceMs: undefined, reason: unreadyReason(answer) }
+        : { phase: 'ready', failures, failingSinceMs }
+    }
+    case 'unready': {
+      if (!serving) return { phase: 'unready', recoveringSinceMs: undefined, reason: unreadyReason(answer) }
+      const recoveringSinceMs = state.recoveringSinceMs ?? nowMs
+      return nowMs - recoveringSinceMs >= RECOVERING_MS
+        ? { phase: 'ready', failures: 0, failingSinceMs: undefined }
+        : { ...state, recoveringSinceMs }
+    }
+  }
+}
+
+function isServing(answer: ReadinessAnswer): boolean {
+  if (!answer.answered) return false
+  if (answer.ready) return true
+  const failing = answer.checks.filter((check) => !check.ok)
+  return failing.length > 0 && failing.every((check) => check.name === 'etcd' || check.name === 'etcd-readiness')
+}
+
+function unreadyReason(answer: ReadinessAnswer): string {
+  if (!answer.answered) return answer.reason
+  const failing = answer.checks.filter((check) => !check.ok).map((check) => check.name)
+  return failing.length > 0 ? `failing checks: ${failing.join(', ')}` : 'not ready'
+}

@@ -1,0 +1,49 @@
+import type { EndpointSlice, Endpoints } from '../../kube/resources.ts'
+import type { Address } from '../../net/address.ts'
+import type { EndpointPort } from '../identity.ts'
+
+/** What the watches show of `default/kubernetes`: possibly old, good enough to see that nothing is to be done. */
+export interface ObservedEndpoints {
+  readonly endpoints: Endpoints | undefined
+  readonly slice: EndpointSlice | undefined
+}
+
+/**
+ * Decides which addresses `default/kubernetes` lists, and writes them. Programs that embed this library may bring their own.
+ *
+ * Calls never overlap. A rejected call is made again, at once after a conflict, else with a growing delay.
+ * Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
+ */
+export interface EndpointReconciler {
+  /**
+   * Makes this master known and the Endpoints and their slice right.
+   *
+   * @param ip - this master's address.
+   * @param ports - the ports that this master wants.
+   * @param reconcilePorts - whether ports that differ are put right; false while the fleet's masters want different ones.
+   */
+  reconcileEndpoints(
+    ip: Address,
+    ports: readonly EndpointPort[],
+    reconcilePorts: boolean,
+    signal: AbortSignal,
+  ): Promise<void>
+  /**
+   * Takes this master out. Rejects with {@link LeaseNotFound} when it was not in. Only after {@link stopReconciling} may the
+   * list become empty.
+   */
+  removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void>
+  /** From now on {@link reconcileEndpoints} does nothing. */
+  stopReconciling(): void
+  /** Gives back what the reconciler holds. */
+  destroy(): Promise<void>
+  /**
+   * Whether the reconciler would change nothing, as far as a cache can tell. Left out: every look calls
+   * {@link reconcileEndpoints}.
+   */
+  isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean
+  /** Reads who the members are from the store, for {@link isSatisfied} and {@link portsAgreed} to judge by. */
+  readMembers?(signal: AbortSignal): Promise<void>
+  /** Whether no other member wants other ports. Left out: nobody does. */
+  portsAgreed?(): boolean
+}

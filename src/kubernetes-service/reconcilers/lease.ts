@@ -1,0 +1,200 @@
+import type { Address } from '../../net/address.ts'
+import { Mutex } from '../../runtime/mutex.ts'
+import { planEndpointSlice } from '../endpoint-slice-plan.ts'
+import { type EndpointsAdapter, NoLiveMasters } from '../endpoints-adapter.ts'
+import { planEndpoints } from '../endpoints-plan.ts'
+import type { EndpointPort } from '../identity.ts'
+import {
+  type Holder,
+  type HolderState,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+} from '../leases/master-leases.ts'
+import { isHeldBy, listedAddresses, othersRemain, portsAgreed } from '../members.ts'
+import type { EndpointReconciler, ObservedEndpoints } from './endpoint-reconciler.ts'
+
+/** How a master left, or did not. */
+export type Departure = 'left' | 'kept-the-last'
+
+export interface LeaseReconcilerOptions {
+  readonly adapter: EndpointsAdapter
+  readonly leases: MasterLeases
+  /** This master, as it wants to be known. */
+  readonly holder: Holder
+  /** Called when a read shows that this master's lease has gone although it should be there, or was withdrawn. */
+  readonly onLost?: (() => void) | undefined
+}
+
+/**
+ * Lists the masters whose leases live.
+ *
+ * A master announces itself with its first {@link reconcileEndpoints}; from then on {@link renew} keeps it announced.
+ * Endpoints are only written after the leases have been read from the store, in the same call.
+ * Upstream: `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
+ */
+export class LeaseEndpointReconciler implements EndpointReconciler {
+  readonly #adapter: EndpointsAdapter
+  readonly #leases: MasterLeases
+  readonly #mutex = new Mutex()
+  readonly #onLost: () => void
+  #holder: Holder
+  readonly #firstAnnounced = Promise.withResolvers<void>()
+  #announced = false
+  #stopped = false
+  #lastRead: readonly MasterLease[] = []
+
+  constructor(options: LeaseReconcilerOptions) {
+    this.#adapter = options.adapter
+    this.#leases = options.leases
+    this.#holder = options.holder
+    this.#onLost = options.onLost ?? (() => {})
+  }
+
+  /** Resolves when this master has made its lease for the first time. */
+  get whenAnnounced(): Promise<void> {
+    return this.#firstAnnounced.promise
+  }
+
+  /** The leases as they were last read. */
+  get lastRead(): readonly MasterLease[] {
+    return this.#lastRead
+  }
+
+  reconcileEndpoints(
+    ip: Address,
+    ports: readonly EndpointPort[],
+    reconcilePorts: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    return this.#mutex.run(async () => {
+      if (this.#stopped) return
+      if (!this.#announced) await this.#renew(ip, signal)
+      await this.#reconcile(ports, reconcilePorts, signal)
+    })
+  }
+
+  removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
+    return this.#mutex.run(async () => {
+      await this.#leases.remove(this.#holderOf(ip), signal)
+      this.#announced = false
+      await this.#reconcile(ports, true, signal, this.#stopped)
+    })
+  }
+
+  /** Makes this master's lease last for another TTL. */
+  renew(ip: Address, signal: AbortSignal): Promise<void> {
+    return this.#mutex.run(() => this.#renew(ip, signal))
+  }
+
+  /** Writes into the lease whether this master wants to be listed, without renewing it. */
+  setState(ip: Address, state: HolderState, signal: AbortSignal): Promise<void> {
+    return this.#mutex.run(async () => {
+      this.#holder = { ...this.#holder, state }
+      if (!this.#stopped && this.#announced) await this.#leases.mark(this.#holderOf(ip), signal)
+    })
+  }
+
+  /**
+   * Takes this master out unless it is the last: then it stays listed until its lease ends.
+   * Masters that leave at the same moment see each other leaving, and none of them leaves an empty list.
+   */
+  leave(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
+    return this.#mutex.run(async () => {
+      const before = this.#holderOf(ip)
+      const leaving: Holder = { ...before, state: 'leaving' }
+      if (!(await this.#markLeaving(leaving, signal))) return 'left'
+      const leases = await this.#read(signal)
+      if (!othersRemain(leases, leaving)) {
+        await this.#leases.mark(before, signal)
+        return 'kept-the-last'
+      }
+      await this.#leases.remove(leaving, signal)
+      this.#announced = false
+      try {
+        await this.#reconcile(ports, false, signal)
+        return 'left'
+      } catch (error) {
+        if (!(error instanceof NoLiveMasters)) throw error
+        // The others have gone in the meantime.
+        await this.#leases.update(before, signal)
+        return 'kept-the-last'
+      }
+    })
+  }
+
+  /** Takes out what an earlier life of this master left, unless it is the last. Whether there was something to take out. */
+  async clearAway(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean> {
+    const leases = await this.#mutex.run(() => this.#read(signal))
+    if (!leases.some((lease) => isHeldBy(lease, this.#holderOf(ip)))) return false
+    return (await this.leave(ip, ports, signal)) === 'left'
+  }
+
+  stopReconciling(): void {
+    this.#stopped = true
+  }
+
+  async destroy(): Promise<void> {}
+
+  async readMembers(signal: AbortSignal): Promise<void> {
+    await this.#read(signal)
+  }
+
+  async #read(signal: AbortSignal): Promise<readonly MasterLease[]> {
+    this.#lastRead = await this.#leases.list(signal)
+    if (this.#announced && !this.#stopped) {
+      const own = this.#lastRead.find((lease) => isHeldBy(lease, this.#holder))
+      const withdrawn = own?.holder?.state === 'withdrawn' && own.holder.instanceId === this.#holder.instanceId
+      if (withdrawn) this.#stopped = true
+      if (withdrawn || own === undefined) this.#onLost()
+    }
+    return this.#lastRead
+  }
+
+  isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
+    if (this.#stopped) return true
+    const { endpoints } = observed
+    if (!this.#announced || endpoints === undefined) return false
+    const addresses = listedAddresses(this.#lastRead)
+    const plan = planEndpoints({ addresses, current: endpoints, ports, reconcilePorts, stopping: false })
+    return plan.type === 'none' && planEndpointSlice(endpoints, observed.slice).type === 'none'
+  }
+
+  /** Whether no live master wants other ports than this one. */
+  portsAgreed(): boolean {
+    return portsAgreed(this.#lastRead, this.#holder.ports)
+  }
+
+  /** False when this master was withdrawn before: what is left of it then goes without further questions. */
+  async #markLeaving(leaving: Holder, signal: AbortSignal): Promise<boolean> {
+    try {
+      await this.#leases.mark(leaving, signal)
+      return true
+    } catch (error) {
+      if (!(error instanceof LeaseWithdrawn)) throw error
+      await this.#leases.remove(leaving, signal)
+      return false
+    }
+  }
+
+  async #renew(ip: Address, signal: AbortSignal): Promise<void> {
+    await this.#leases.update(this.#holderOf(ip), signal)
+    this.#announced = true
+    this.#firstAnnounced.resolve()
+  }
+
+  async #reconcile(
+    ports: readonly EndpointPort[],
+    reconcilePorts: boolean,
+    signal: AbortSignal,
+    stopping = false,
+  ): Promise<void> {
+    const [current, leases] = await Promise.all([this.#adapter.getEndpoints(signal), this.#read(signal)])
+    const addresses = listedAddresses(leases)
+    await this.#adapter.execute(planEndpoints({ addresses, current, ports, reconcilePorts, stopping }), current, signal)
+  }
+
+  #holderOf(ip: Address): Holder {
+    return this.#holder.addresses[0] === ip.text ? this.#holder : { ...this.#holder, addresses: [ip.text] }
+  }
+}

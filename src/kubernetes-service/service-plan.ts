@@ -1,0 +1,91 @@
+import type { Service } from '../kube/resources.ts'
+import { KUBERNETES_SERVICE, type ServicePort } from './identity.ts'
+
+/** The port under which clients inside the cluster reach the API server. */
+export const SERVICE_PORT = 443
+
+/** What `default/kubernetes` should be. */
+export interface ServiceSettings {
+  /** The first usable address of the first Service range, in canonical form. */
+  readonly clusterIp: string
+  /** Where the API servers listen: the Service's targetPort. */
+  readonly securePort: number
+  /** 0 for a ClusterIP Service, else the node port of a NodePort Service. */
+  readonly nodePort: number
+}
+
+/** What must be done to Service `default/kubernetes`. `reasons` name what was found wrong, in stable words. */
+export type ServiceAction =
+  | { readonly type: 'none' }
+  | { readonly type: 'create'; readonly service: Service; readonly reasons: readonly string[] }
+  | { readonly type: 'update'; readonly service: Service; readonly reasons: readonly string[] }
+
+/**
+ * Decides what must change so that Service `default/kubernetes` has its ports and type.
+ *
+ * Pure. A Service that exists keeps its ClusterIP, whatever the range says. Upstream makes the Service but never mends it
+ * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile` path.
+ *
+ * @param settled - false while live masters want other ports or types: those are then kept as they are found.
+ */
+export function planService(current: Service | undefined, settings: ServiceSettings, settled: boolean): ServiceAction {
+  if (current === undefined) return { type: 'create', service: newService(settings), reasons: ['missing'] }
+  const { spec } = current
+  const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'
+  const ports = servicePorts(settings)
+  const reasons: string[] = []
+  if (settled && spec?.type !== type) reasons.push('type')
+  if (settled && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
+  // A selector hands the Endpoints to the endpoints controllers, which would empty them.
+  if (spec?.selector !== undefined && Object.keys(spec.selector).length > 0) reasons.push('selector')
+  if (reasons.length === 0) return { type: 'none' }
+
+  const { selector: _selector, externalName: _externalName, ...kept } = spec ?? {}
+  const next: Record<string, unknown> = settled
+    ? { ...kept, type, ports }
+    : { ...kept, type: spec?.type, ports: spec?.ports }
+  // An ExternalName Service has given its address back.
+  if ((spec?.clusterIP ?? '') === '') {
+    next.clusterIP = settings.clusterIp
+    next.clusterIPs = [settings.clusterIp]
+  }
+  return { type: 'update', service: { ...current, spec: next } as Service, reasons }
+}
+
+function newService(settings: ServiceSettings): Service {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { ...KUBERNETES_SERVICE, labels: { component: 'apiserver', provider: 'kubernetes' } },
+    spec: {
+      type: settings.nodePort > 0 ? 'NodePort' : 'ClusterIP',
+      clusterIP: settings.clusterIp,
+      ipFamilyPolicy: 'SingleStack',
+      sessionAffinity: 'None',
+      ports: servicePorts(settings),
+    },
+  }
+}
+
+function servicePorts({ securePort, nodePort }: ServiceSettings): readonly ServicePort[] {
+  const port = { name: 'https', port: SERVICE_PORT, protocol: 'TCP', targetPort: securePort }
+  return [nodePort > 0 ? { ...port, nodePort } : port] as unknown as readonly ServicePort[]
+}
+
+function samePorts(found: readonly ServicePort[], wanted: readonly ServicePort[]): boolean {
+  return (
+    found.length === wanted.length &&
+    found.every((port, index) => {
+      const want = wanted[index]
+      return (
+        want !== undefined &&
+        port.port === want.port &&
+        port.name === want.name &&
+        (port.protocol ?? 'TCP') === want.protocol &&
+        String(port.targetPort ?? port.port) === String(want.targetPort) &&
+        (port.nodePort ?? 0) === (want.nodePort ?? 0) &&
+        port.appProtocol === want.appProtocol
+      )
+    })
+  )
+}

@@ -1,0 +1,58 @@
+import type { Address } from '../net/address.ts'
+import type { EndpointsAdapter } from './endpoints-adapter.ts'
+import { planEndpoints } from './endpoints-plan.ts'
+import { endpointPorts } from './identity.ts'
+import type { Holder, MasterLeases } from './leases/master-leases.ts'
+import { isHeldBy, listedAddresses, othersRemain } from './members.ts'
+
+/** What became of a request to withdraw. `reason` is one line for a person. */
+export interface Withdrawal {
+  readonly removed: boolean
+  readonly reason: string
+}
+
+/**
+ * Takes a master's address out from outside its own process, and keeps that process from announcing it again: its record is
+ * marked as withdrawn, which lasts until the process is started again.
+ *
+ * The last master stays listed unless `always` is set.
+ *
+ * @param self - who is meant: host, address and port; the instance is whichever holds the lease.
+ */
+export async function withdraw(
+  options: {
+    readonly leases: MasterLeases
+    readonly adapter: EndpointsAdapter
+    readonly self: Holder
+    readonly address: Address
+    readonly always: boolean
+  },
+  signal: AbortSignal,
+): Promise<Withdrawal> {
+  const { leases, adapter, self, address, always } = options
+  const own = (await leases.list(signal)).find((lease) => isHeldBy(lease, self))?.holder
+  if (own === undefined) return { removed: false, reason: `${address.text} has no lease of this host` }
+
+  if (own.state !== 'withdrawn') {
+    await leases.mark({ ...own, state: 'leaving' }, signal)
+    if (!always && !othersRemain(await leases.list(signal), self)) {
+      await leases.mark(own, signal)
+      return {
+        removed: false,
+        reason: `${address.text} is the last one; --on-shutdown=always takes it out all the same`,
+      }
+    }
+    await leases.mark({ ...own, state: 'withdrawn' }, signal)
+  }
+  const [current, live] = await Promise.all([adapter.getEndpoints(signal), leases.list(signal)])
+  const ports = endpointPorts(self.ports.securePort)
+  const plan = planEndpoints({
+    addresses: listedAddresses(live),
+    current,
+    ports,
+    reconcilePorts: false,
+    stopping: always,
+  })
+  await adapter.execute(plan, current, signal)
+  return { removed: true, reason: `${address.text} is out` }
+}

@@ -1,0 +1,287 @@
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { type HealthCheck, type HealthEndpoint, healthEndpoints } from '../telemetry/health.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { HealthChecks } from './health-checks.ts'
+
+/** Work that lasts as long as the program: ends, having tidied up, only when `signal` is aborted. */
+export type Part = (signal: AbortSignal) => Promise<void>
+
+/** What must be done once after the start. `signal` is aborted when the shutdown begins. */
+export type PostStartHook = (signal: AbortSignal) => Promise<void>
+
+/**
+ * What must be done once before the end, while all parts still run. `signal` is aborted when its time is up. `failure` is why the
+ * program ends, undefined when it was asked to.
+ */
+export type PreShutdownHook = (signal: AbortSignal, failure: Error | undefined) => Promise<void>
+
+export interface LifecycleOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  /** How long to stay, unready, after the shutdown began, in milliseconds. @default 0 */
+  readonly shutdownDelayMs?: number | undefined
+  /** How long the pre-shutdown hooks may take, in milliseconds. @default 15_000 */
+  readonly preShutdownTimeoutMs?: number | undefined
+  /** How long the parts may take to end, all together, in milliseconds. @default 5_000 */
+  readonly drainTimeoutMs?: number | undefined
+  /** How long after the start unfinished post-start hooks leave livez green, in milliseconds. @default Infinity */
+  readonly livezGracePeriodMs?: number | undefined
+}
+
+/** A hook or a part failed. The message names it; `cause` is what it threw. */
+export class LifecycleError extends Error {
+  override readonly name = 'LifecycleError'
+  readonly code = 'LifecycleFailed'
+}
+
+interface PostStartEntry {
+  readonly name: string
+  readonly hook: PostStartHook
+  finished: boolean
+}
+
+type State = 'composing' | 'running' | 'stopping' | 'ended'
+
+/**
+ * One program's life: long-lived parts, hooks around them, health checks, and an end in a fixed order. The hooks' behaviour and the
+ * names of their checks are those of k8s.io/apiserver/pkg/server/hooks.go.
+ *
+ * ```ts
+ * const lifecycle = new Lifecycle({ clock, logger })
+ * lifecycle.part('event-recorder', (signal) => recorder.run(signal))
+ * lifecycle.part('kubernetes-service', (signal) => controller.run(signal))
+ * lifecycle.postStartHook('bootstrap-controller', (signal) => controller.firstSync(signal))
+ * lifecycle.preShutdownHook('stop-kubernetes-service-controller', (signal) => controller.stop(signal))
+ * lifecycle.healthCheck('etcd', () => (etcd.reachable ? undefined : 'etcd does not answer'), ['readyz'])
+ * const health = await serveHealth({ host, port, checks: (endpoint) => lifecycle.checks(endpoint), metrics, logger })
+ * await lifecycle.run(signal) // until the signal is aborted, or something fails
+ * await health.close()
+ * ```
+ *
+ * The start: every part, in the order of registration, then all post-start hooks at once. If a hook fails, or a part ends by
+ * itself, the shutdown begins and `run` rejects when it is over.
+ *
+ * The shutdown: readyz fails at once (check `shutdown`) and post-start hooks still under way are aborted; then the pre-shutdown
+ * hooks run, all at once, while the shutdown delay passes; when both are over the parts are ended one by one, last registered
+ * first, so that a part may count on those registered before it until its own end. Each step is bounded: what does not end in
+ * time is abandoned with one logged line.
+ */
+export class Lifecycle {
+  readonly #clock: Clock
+  readonly #logger: Logger
+  readonly #options: LifecycleOptions
+  readonly #parts = new Map<string, Part>()
+  readonly #postStart = new Map<string, PostStartEntry>()
+  readonly #preShutdown = new Map<string, PreShutdownHook>()
+  readonly #checks = new HealthChecks(() => this.#state === 'stopping' || this.#state === 'ended')
+  readonly #running: { readonly name: string; readonly controller: AbortController; readonly end: Promise<void> }[] = []
+  readonly #hooksController = new AbortController()
+  readonly #started = Promise.withResolvers<void>()
+  readonly #stopRequested = Promise.withResolvers<void>()
+  #state: State = 'composing'
+  #startedAtMs = 0
+  #failure: Error | undefined
+  #shutdown: Promise<void> | undefined
+
+  constructor(options: LifecycleOptions) {
+    this.#clock = options.clock
+    this.#logger = options.logger
+    this.#options = options
+    // Whoever does not ask for `started` must not be punished with an unhandled rejection.
+    this.#started.promise.catch(() => {})
+  }
+
+  /** Adds a long-lived part. @throws Error for a name that is taken, or after the start. */
+  part(name: string, run: Part): void {
+    this.#register('part', name, this.#parts)
+    this.#parts.set(name, run)
+  }
+
+  /**
+   * Adds a hook that runs after the start; until it is finished the check `poststarthook/NAME` fails with "not finished".
+   * @throws Error for a name that is taken, or after the start.
+   */
+  postStartHook(name: string, hook: PostStartHook): void {
+    this.#register('PostStartHook', name, this.#postStart)
+    const entry: PostStartEntry = { name, hook, finished: false }
+    const check = { name: `poststarthook/${name}`, fault: () => (entry.finished ? undefined : 'not finished') }
+    this.#checks.add(check, ['readyz', 'healthz'])
+    this.#checks.add({ ...check, fault: () => (this.#inGracePeriod ? undefined : check.fault()) }, ['livez'])
+    this.#postStart.set(name, entry)
+  }
+
+  /** Adds a hook that runs before the end. @throws Error for a name that is taken, or after the start. */
+  preShutdownHook(name: string, hook: PreShutdownHook): void {
+    this.#register('PreShutdownHook', name, this.#preShutdown)
+    this.#preShutdown.set(name, hook)
+  }
+
+  /** Adds a health check, to all endpoints unless some are named. @throws Error for a name that is taken, or after the start. */
+  healthCheck(name: string, fault: HealthCheck['fault'], endpoints: readonly HealthEndpoint[] = healthEndpoints): void {
+    this.#register('health check', name, this.#checks)
+    this.#checks.add({ name, fault }, endpoints)
+  }
+
+  /** The checks of an endpoint: `ping`, `log`, those of hooks and those that were added, and on readyz `shutdown`. */
+  checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
+    return this.#checks.of(endpoint)
+  }
+
+  /** Resolves when every post-start hook is finished; rejects if the life ends before, with the failure if there was one. */
+  get started(): Promise<void> {
+    return this.#started.promise
+  }
+
+  /**
+   * Lives until `signal` is aborted, `shutdown` is called or something fails, shuts down and resolves; after a failure it rejects with
+   * it. A pre-shutdown hook that rejects is such a failure too. Only once.
+   */
+  async run(signal: AbortSignal): Promise<void> {
+    if (this.#state !== 'composing') throw new Error('a lifecycle runs once')
+    const onAbort = (): void => void this.shutdown()
+    signal.addEventListener('abort', onAbort, { once: true })
+    if (signal.aborted) onAbort()
+    else this.#start()
+    await this.#stopRequested.promise
+    await this.shutdown()
+    signal.removeEventListener('abort', onAbort)
+    if (this.#failure !== undefined) throw this.#failure
+  }
+
+  /** Begins the shutdown, or joins it: every call returns the same promise, which resolves when all is over and never rejects. */
+  shutdown(): Promise<void> {
+    if (this.#shutdown === undefined) {
+      // Set before anything happens: what the shutdown calls may well ask for it again.
+      const { promise, resolve } = Promise.withResolvers<void>()
+      this.#shutdown = promise
+      void this.#shutDown().then(resolve)
+    }
+    return this.#shutdown
+  }
+
+  #start(): void {
+    this.#state = 'running'
+    this.#startedAtMs = this.#clock.monotonicMs()
+    for (const [name, part] of this.#parts) {
+      const controller = new AbortController()
+      this.#running.push({ name, controller, end: this.#runPart(name, part, controller.signal) })
+    }
+    const hooks = [...this.#postStart.values()].map((entry) => this.#runPostStartHook(entry))
+    Promise.all(hooks).then(
+      () => {
+        if (this.#state === 'running') this.#started.resolve()
+      },
+      () => {},
+    )
+    this.#running.push({
+      name: 'post-start hooks',
+      controller: this.#hooksController,
+      end: Promise.allSettled(hooks).then(() => {}),
+    })
+  }
+
+  async #runPart(name: string, part: Part, signal: AbortSignal): Promise<void> {
+    let fault = ': it ended by itself'
+    let cause: unknown
+    // A part that fails on the spot must find everything else started, or it would be left out of the shutdown.
+    await undefined
+    try {
+      await part(signal)
+    } catch (error) {
+      fault = `: ${messageOf(error)}`
+      cause = error
+    }
+    // What a part throws after it was told to end is the echo of that.
+    if (!signal.aborted) this.#fail(new LifecycleError(`part "${name}" failed${fault}`, { cause }))
+  }
+
+  async #runPostStartHook(entry: PostStartEntry): Promise<void> {
+    const { signal } = this.#hooksController
+    await undefined
+    try {
+      await entry.hook(signal)
+      entry.finished = true
+      this.#logger.debug({ hook: entry.name }, 'post-start hook finished')
+    } catch (cause) {
+      if (signal.aborted) return
+      this.#fail(new LifecycleError(`PostStartHook "${entry.name}" failed: ${messageOf(cause)}`, { cause }))
+    }
+  }
+
+  #fail(failure: Error): void {
+    this.#logger.error({ error: failure }, failure.message)
+    this.#failure ??= failure
+    void this.shutdown()
+  }
+
+  async #shutDown(): Promise<void> {
+    const beganAtMs = this.#clock.monotonicMs()
+    const wasRunning = this.#state === 'running'
+    this.#state = 'stopping'
+    this.#started.reject(this.#failure ?? new LifecycleError('the shutdown began before the start was over'))
+    this.#stopRequested.resolve()
+    if (wasRunning) {
+      this.#logger.info({ shutdownDelayMs: this.#options.shutdownDelayMs ?? 0 }, 'shutting down')
+      this.#hooksController.abort(new LifecycleError('shutting down'))
+      const hooks = [...this.#preShutdown].map(([name, hook]) => this.#runPreShutdownHook(name, hook))
+      await Promise.all([...hooks, sleep(this.#clock, this.#options.shutdownDelayMs ?? 0)])
+      await this.#drain()
+      this.#logger.info({ durationMs: Math.round(this.#clock.monotonicMs() - beganAtMs) }, 'shut down')
+    }
+    this.#state = 'ended'
+  }
+
+  async #runPreShutdownHook(name: string, hook: PreShutdownHook): Promise<void> {
+    const controller = new AbortController()
+    const run = async (): Promise<void> => {
+      try {
+        await hook(controller.signal, this.#failure)
+      } catch (cause) {
+        if (controller.signal.aborted) return
+        const failure = new LifecycleError(`PreShutdownHook "${name}" failed: ${messageOf(cause)}`, { cause })
+        this.#logger.error({ error: failure }, failure.message)
+        this.#failure ??= failure
+      }
+    }
+    const timeoutMs = this.#options.preShutdownTimeoutMs ?? 15_000
+    if (await this.#endsWithin(run(), timeoutMs)) return
+    this.#logger.error({ hook: name, timeoutMs }, 'a pre-shutdown hook did not end in time and is abandoned')
+    controller.abort(new LifecycleError(`PreShutdownHook "${name}" took too long`))
+  }
+
+  async #drain(): Promise<void> {
+    const timeoutMs = this.#options.drainTimeoutMs ?? 5_000
+    const deadlineMs = this.#clock.monotonicMs() + timeoutMs
+    for (const { name, controller, end } of this.#running.toReversed()) {
+      controller.abort(new LifecycleError('shutting down'))
+      if (await this.#endsWithin(end, deadlineMs - this.#clock.monotonicMs())) continue
+      this.#logger.error({ part: name, timeoutMs }, 'a part did not end in time and is abandoned')
+    }
+  }
+
+  /** Whether `end` settles before the time is up. It must not reject. */
+  #endsWithin(end: Promise<void>, timeoutMs: number): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = this.#clock.schedule(timeoutMs, () => resolve(false))
+      void end.then(() => {
+        cancel()
+        resolve(true)
+      })
+    })
+  }
+
+  get #inGracePeriod(): boolean {
+    const graceMs = this.#options.livezGracePeriodMs ?? Infinity
+    return this.#state === 'composing' || this.#clock.monotonicMs() - this.#startedAtMs < graceMs
+  }
+
+  #register(kind: string, name: string, taken: { has(name: string): boolean }): void {
+    if (name === '') throw new Error(`a ${kind} needs a name`)
+    if (taken.has(name)) throw new Error(`${kind} "${name}" is already registered`)
+    if (this.#state !== 'composing') throw new Error(`${kind} "${name}" comes too late: the start is over`)
+  }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

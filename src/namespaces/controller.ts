@@ -1,0 +1,99 @@
+import type { KubeApi } from '../kube/api.ts'
+import type { AvailabilityReporter } from '../kube/availability.ts'
+import { isKubeError } from '../kube/errors.ts'
+import { Informer } from '../kube/informer.ts'
+import { type Namespace, namespaces } from '../kube/resources.ts'
+import { exponentialBackoff } from '../runtime/backoff.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { Trigger } from '../runtime/trigger.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { planNamespaces, SYSTEM_NAMESPACES } from './namespaces-plan.ts'
+
+/** How often everything is looked at when nothing seems to happen; upstream's interval. */
+const INTERVAL_MS = 60_000
+
+export interface SystemNamespacesOptions {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  /** @default {@link SYSTEM_NAMESPACES} */
+  readonly names?: readonly string[] | undefined
+}
+
+/**
+ * Makes the system namespaces, and makes them again when they go. Nothing else about them is changed.
+ * Upstream: pkg/controlplane/controller/systemnamespaces.
+ */
+export class SystemNamespacesController {
+  readonly #options: SystemNamespacesOptions
+  readonly #names: readonly string[]
+  readonly #looks = new Trigger<'look'>()
+  readonly #informer: Informer<Namespace>
+  readonly #settled = Promise.withResolvers<void>()
+
+  constructor(options: SystemNamespacesOptions) {
+    this.#options = options
+    this.#names = options.names ?? SYSTEM_NAMESPACES
+    this.#informer = new Informer({ ...options, resource: namespaces, transform: identityOnly })
+    this.#informer.subscribe((change) => {
+      if (change.type === 'deleted' && this.#names.includes(change.old.metadata?.name ?? '')) this.#looks.fire('look')
+    })
+  }
+
+  /** Resolves when all of them were there at once for the first time. */
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  /** Runs until the signal is aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#informer.run(signal), this.#look(signal)])
+  }
+
+  /** Makes what is missing; rejects with the first error after trying all. */
+  async reconcile(signal: AbortSignal): Promise<void> {
+    const missing = planNamespaces(this.#names, (name) => this.#informer.store.get({ name }) !== undefined)
+    const results = await Promise.allSettled(missing.map((name) => this.#create(name, signal)))
+    for (const result of results) if (result.status === 'rejected') throw result.reason
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, random, availability } = this.#options
+    const backoff = exponentialBackoff({ firstMs: 10, maxMs: 1_000 }, random)
+    await this.#informer.whenSynced(signal)
+    for (;;) {
+      try {
+        await this.reconcile(signal)
+        availability.succeeded('system-namespaces')
+        backoff.reset()
+        this.#settled.resolve()
+      } catch (error) {
+        signal.throwIfAborted()
+        availability.failed('system-namespaces', error)
+        await sleep(clock, backoff.next(), signal)
+        continue
+      }
+      const cancel = clock.schedule(INTERVAL_MS, () => this.#looks.fire('look'))
+      await this.#looks.take(signal).finally(cancel)
+    }
+  }
+
+  async #create(name: string, signal: AbortSignal): Promise<void> {
+    const { api, logger } = this.#options
+    try {
+      await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }, { signal })
+      logger.info({ namespace: name }, 'created a system namespace')
+    } catch (error) {
+      if (!isKubeError(error, 'AlreadyExists')) throw error
+    }
+  }
+}
+
+/** A cluster may have thousands of namespaces; only who they are is needed here. */
+function identityOnly(namespace: Namespace): Namespace {
+  const { name, uid, resourceVersion } = namespace.metadata ?? {}
+  return { metadata: { name, uid, resourceVersion } } as Namespace
+}

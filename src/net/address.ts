@@ -1,0 +1,140 @@
+import ipaddr from 'ipaddr.js'
+
+/** An IP address. Two addresses are equal when their texts are. */
+export interface Address {
+  readonly family: 4 | 6
+  readonly value: bigint
+  /** The one canonical form (RFC 5952, as Go's netip writes it): fit for keys, names and comparison. */
+  readonly text: string
+}
+
+/** A text is not an address, range or port range. The message is one line, names the text and says what is wrong with it. */
+export class AddressError extends Error {
+  override readonly name = 'AddressError'
+  readonly code = 'InvalidAddress'
+}
+
+/**
+ * Reads an address as strictly as Go's netip.ParseAddr. Also refused are zones (`fe80::1%eth0`) and IPv4-mapped IPv6 addresses
+ * (`::ffff:192.0.2.1`), which Kubernetes would store in another form than they were given in.
+ * @throws AddressError
+ */
+export function parseAddress(text: string): Address {
+  return text.includes(':') ? parseIPv6(text) : parseIPv4(text)
+}
+
+/** Like {@link parseAddress}, with undefined where that throws. */
+export function tryParseAddress(text: string): Address | undefined {
+  try {
+    return parseAddress(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** Orders IPv4 before IPv6, then by value: for sort. */
+export function compareAddresses(a: Address, b: Address): number {
+  if (a.family !== b.family) return a.family - b.family
+  return a.value < b.value ? -1 : a.value > b.value ? 1 : 0
+}
+
+/** The address of a family with this value. @throws RangeError if the value does not fit. */
+export function addressOf(family: 4 | 6, value: bigint): Address {
+  if (value < 0n || value >> BigInt(bitsOf(family)) !== 0n) {
+    throw new RangeError(`${value} is not the value of an IPv${family} address`)
+  }
+  return { family, value, text: family === 4 ? formatIPv4(value) : formatIPv6(value) }
+}
+
+/** 32 or 128. */
+export function bitsOf(family: 4 | 6): 32 | 128 {
+  return family === 4 ? 32 : 128
+}
+
+/** In 127.0.0.0/8, or ::1. */
+export function isLoopback(address: Address): boolean {
+  return address.family === 4 ? address.value >> 24n === 127n : address.value === 1n
+}
+
+/** In 169.254.0.0/16 or fe80::/10. */
+export function isLinkLocal(address: Address): boolean {
+  return address.family === 4 ? address.value >> 16n === 0xa9fen : address.value >> 118n === 0x3fan
+}
+
+/** 0.0.0.0 or ::. */
+export function isUnspecified(address: Address): boolean {
+  return address.value === 0n
+}
+
+/** In 224.0.0.0/4 or ff00::/8. */
+export function isMulticast(address: Address): boolean {
+  return address.family === 4 ? address.value >> 28n === 0xen : address.value >> 120n === 0xffn
+}
+
+function parseIPv4(text: string): Address {
+  if (!ipaddr.IPv4.isValidFourPartDecimal(text)) throw new AddressError(`${JSON.stringify(text)} ${faultOf(text)}`)
+  let value = 0n
+  for (const part of text.split('.')) value = (value << 8n) | BigInt(part)
+  return { family: 4, value, text }
+}
+
+function parseIPv6(text: string): Address {
+  const quoted = JSON.stringify(text)
+  if (text.includes('%')) throw new AddressError(`${quoted} has a zone; an address without a zone is needed`)
+  const address = addressOf(6, valueOfIPv6(text))
+  if (address.value >> 32n === 0xffffn) {
+    const plain = formatIPv4(address.value & 0xffff_ffffn)
+    throw new AddressError(`${quoted} is an IPv4 address mapped into IPv6; write ${plain}`)
+  }
+  return address
+}
+
+function valueOfIPv6(text: string): bigint {
+  const notAnAddress = new AddressError(`${JSON.stringify(text)} is not an IPv6 address`)
+  let hexOnly = text
+  if (text.includes('.')) {
+    // ipaddr.js reads a dotted tail as loosely as inet_aton, and ::1.2.3.4 as a mapped address: translate it first.
+    const tail = text.slice(text.lastIndexOf(':') + 1)
+    if (!ipaddr.IPv4.isValidFourPartDecimal(tail)) throw notAnAddress
+    const value = parseIPv4(tail).value
+    hexOnly = `${text.slice(0, -tail.length)}${(value >> 16n).toString(16)}:${(value & 0xffffn).toString(16)}`
+  }
+  if (!ipaddr.IPv6.isValid(hexOnly)) throw notAnAddress
+  return ipaddr.IPv6.parse(hexOnly).parts.reduce((value, part) => (value << 16n) | BigInt(part), 0n)
+}
+
+/** Why a text without a colon is refused: the forms that other parsers take for an address are named. */
+function faultOf(text: string): string {
+  if (text === '') return 'is not an IP address: it is empty'
+  if (text.trim() !== text) return 'is not an IP address: it has spaces around it'
+  if (!/^\d+(\.\d+)*$/.test(text)) return 'is not an IP address'
+  const parts = text.split('.')
+  if (parts.length !== 4) return 'is not an IP address: an IPv4 address has four parts'
+  const padded = parts.find((part) => part.length > 1 && part.startsWith('0'))
+  if (padded !== undefined) {
+    return `is not an IP address: "${padded}" has a leading zero, which some programs read as octal`
+  }
+  return 'is not an IP address: each part of an IPv4 address is at most 255'
+}
+
+function formatIPv4(value: bigint): string {
+  return [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 0xffn).join('.')
+}
+
+function formatIPv6(value: bigint): string {
+  const groups: string[] = []
+  for (let shift = 112n; shift >= 0n; shift -= 16n) groups.push(((value >> shift) & 0xffffn).toString(16))
+  // The first of the longest runs of two or more zero groups is left out.
+  let start = 0
+  let length = 1
+  for (let i = 0; i < groups.length; i++) {
+    let end = i
+    while (groups[end] === '0') end++
+    if (end - i > length) {
+      start = i
+      length = end - i
+    }
+  }
+  if (length < 2) return groups.join(':')
+  return `${groups.slice(0, start).join(':')}::${groups.slice(start + length).join(':')}`
+}

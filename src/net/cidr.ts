@@ -1,0 +1,94 @@
+import { type Address, AddressError, addressOf, bitsOf, parseAddress } from './address.ts'
+
+/** A range of addresses that share their first `prefix` bits. */
+export interface Cidr {
+  readonly family: 4 | 6
+  /** The first address: its bits after the prefix are zero. */
+  readonly network: Address
+  readonly prefix: number
+  /** How many addresses there are, the first and the last included. */
+  readonly size: bigint
+  /** The one canonical form: `10.96.0.0/12`, `fd00::/108`. */
+  readonly text: string
+}
+
+/**
+ * Reads `ADDRESS/PREFIX`, as strict with the address as {@link parseAddress}. Host bits are refused, not cut off: kube-apiserver
+ * and its ServiceCIDR disagree about a range that is written with them.
+ * @throws AddressError
+ */
+export function parseCidr(text: string): Cidr {
+  const quoted = JSON.stringify(text)
+  const slash = text.indexOf('/')
+  if (slash < 0) throw new AddressError(`${quoted} is not a CIDR: a prefix length such as /24 is missing`)
+  const address = addressIn(text, text.slice(0, slash))
+  const bits = bitsOf(address.family)
+  const length = text.slice(slash + 1)
+  if (!/^(0|[1-9]\d{0,2})$/.test(length) || Number(length) > bits) {
+    throw new AddressError(
+      `${quoted} is not a CIDR: the prefix length of an IPv${address.family} range is 0 to ${bits}`,
+    )
+  }
+  const cidr = cidrOf(address, Number(length))
+  if (cidr.network.value !== address.value) {
+    throw new AddressError(`${quoted} has host bits set; the network is ${cidr.text}`)
+  }
+  return cidr
+}
+
+/** The range of this prefix length that `address` lies in. @throws RangeError if the length does not fit the family. */
+export function cidrOf(address: Address, prefix: number): Cidr {
+  const bits = bitsOf(address.family)
+  if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) {
+    throw new RangeError(`${prefix} is not the prefix length of an IPv${address.family} range`)
+  }
+  const hostBits = BigInt(bits - prefix)
+  const network = addressOf(address.family, (address.value >> hostBits) << hostBits)
+  return { family: address.family, network, prefix, size: 1n << hostBits, text: `${network.text}/${prefix}` }
+}
+
+/** The address `index` places after the network address. @throws RangeError if it lies outside. */
+export function addressAt(cidr: Cidr, index: bigint): Address {
+  if (index < 0n || index >= cidr.size) throw new RangeError(`${cidr.text} has no address number ${index}`)
+  return addressOf(cidr.family, cidr.network.value + index)
+}
+
+/** Where `address` is in the range, counted from the network address; undefined if it is not in it. */
+export function indexOf(cidr: Cidr, address: Address): bigint | undefined {
+  return cidrContains(cidr, address) ? address.value - cidr.network.value : undefined
+}
+
+/** Whether `address` lies in the range. Addresses of the other family never do. */
+export function cidrContains(cidr: Cidr, address: Address): boolean {
+  const offset = address.value - cidr.network.value
+  return cidr.family === address.family && offset >= 0n && offset < cidr.size
+}
+
+/** Whether the ranges share an address, which is to say: whether one contains the other. */
+export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
+  return cidrContains(a, b.network) || cidrContains(b, a.network)
+}
+
+/**
+ * How many addresses of the range Services may have: not the network address, nor, with IPv4, the broadcast address
+ * (kube-apiserver's `hostsPerNetwork`).
+ */
+export function usableSize(cidr: Cidr): bigint {
+  const usable = cidr.size - (cidr.family === 4 ? 2n : 1n)
+  return usable < 0n ? 0n : usable
+}
+
+/** The ClusterIP that the Service `kubernetes` gets from this range: the first usable address. @throws RangeError if there is none. */
+export function serviceIpOf(cidr: Cidr): Address {
+  if (usableSize(cidr) === 0n) throw new RangeError(`${cidr.text} is too small: it has no usable address`)
+  return addressAt(cidr, 1n)
+}
+
+function addressIn(text: string, address: string): Address {
+  try {
+    return parseAddress(address)
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error
+    throw new AddressError(`${JSON.stringify(text)} is not a CIDR: ${error.message}`)
+  }
+}

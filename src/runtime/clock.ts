@@ -1,0 +1,36 @@
+/** Undoes a scheduled callback. Calling it twice, or after the callback ran, does nothing. */
+export type Cancel = () => void
+
+/**
+ * Time as one master sees it. Wall time may be skewed or jump; monotonic time never goes back.
+ * Everything that waits, measures or stamps takes a Clock, so that the simulator can own time.
+ */
+export interface Clock {
+  /** Wall time in milliseconds since the Unix epoch: for timestamps in objects and logs, never for measuring. */
+  wallMs(): number
+  /** Milliseconds on a clock that never goes back, from an arbitrary origin: for every duration and deadline. */
+  monotonicMs(): number
+  /**
+   * Calls `callback` once, `delayMs` from now (negative counts as 0), never synchronously.
+   */
+  schedule(delayMs: number, callback: () => void): Cancel
+}
+
+/** Resolves after `delayMs`; rejects with the signal's reason, at once, when it is aborted. Leaves no timer behind. */
+export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason)
+      return
+    }
+    const onAbort = (): void => {
+      cancel()
+      reject(signal?.reason)
+    }
+    const cancel = clock.schedule(delayMs, () => {
+      signal?.removeEventListener('abort', onAbort)
+      resolve()
+    })
+    signal?.addEventListener('abort', onAbort, { once: true })
+  })
+}

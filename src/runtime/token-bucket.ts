@@ -1,0 +1,71 @@
+import { type Clock, sleep } from './clock.ts'
+
+export interface TokenBucketOptions {
+  readonly clock: Clock
+  /** Tokens that come back each second; Infinity: never a wait. */
+  readonly qps: number
+  /** Tokens that the bucket holds, and holds at the start: a whole number, at least 1. */
+  readonly burst: number
+}
+
+/** Limits a rate: `burst` at once, `qps` a second in the long run. Who comes first is served first. */
+export class TokenBucket {
+  readonly #clock: Clock
+  readonly #qps: number
+  readonly #burst: number
+  /** Below zero while tokens of the future are promised. */
+  #tokens: number
+  #countedAtMs: number
+  #reservations = 0
+
+  /** @throws RangeError for a rate or size that is not positive. */
+  constructor(options: TokenBucketOptions) {
+    if (!(options.qps > 0)) throw new RangeError(`qps must be positive, not ${options.qps}`)
+    if (!Number.isInteger(options.burst) || options.burst < 1) {
+      throw new RangeError(`burst must be a whole number of at least 1, not ${options.burst}`)
+    }
+    this.#clock = options.clock
+    this.#qps = options.qps
+    this.#burst = options.burst
+    this.#tokens = options.burst
+    this.#countedAtMs = options.clock.monotonicMs()
+  }
+
+  /** Takes a token if there is one now. */
+  tryTake(): boolean {
+    this.#refill()
+    if (this.#tokens < 1) return false
+    this.#tokens -= 1
+    return true
+  }
+
+  /** Takes a token, of the future if need be, and tells how many milliseconds remain until it is there. */
+  reserve(): number {
+    this.#refill()
+    this.#tokens -= 1
+    this.#reservations += 1
+    return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#qps) * 1000
+  }
+
+  /** Resolves when a token was had. Rejects with the signal's reason; the token is then given back, unless others wait behind it. */
+  async take(signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted()
+    const delayMs = this.reserve()
+    if (delayMs === 0) return
+    const reservation = this.#reservations
+    try {
+      await sleep(this.#clock, delayMs, signal)
+    } catch (reason) {
+      // Those behind were promised their times already: a token given back now would let one more through beside them.
+      if (reservation === this.#reservations) this.#tokens += 1
+      throw reason
+    }
+  }
+
+  #refill(): void {
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#qps === Infinity) this.#tokens = this.#burst
+    else this.#tokens = Math.min(this.#burst, this.#tokens + ((nowMs - this.#countedAtMs) / 1000) * this.#qps)
+    this.#countedAtMs = nowMs
+  }
+}

@@ -1,0 +1,195 @@
+import type { Cancel, Clock } from './clock.ts'
+
+/** More events than this at one instant mean that the simulated program spins without letting time pass. */
+const maxEventsAtOneInstant = 10_000
+
+/** Time as one simulated process sees it. */
+export interface ClockView extends Clock {
+  /** Stops the process as SIGSTOP does: what falls due is held, while time goes on. */
+  freeze(): void
+  /** Lets the process go on: what was held is delivered, in its order, at this instant. The process sees time jump. */
+  thaw(): void
+  /** How far this process' wall clock is ahead of true time (negative: behind), in milliseconds. Monotonic time is not touched. */
+  setSkew(skewMs: number): void
+  readonly frozen: boolean
+}
+
+interface Event {
+  dueMs: number
+  sequence: number
+  /** Undefined once it ran or was cancelled. */
+  callback: (() => void) | undefined
+  readonly view: { frozen: boolean; held: Event[] }
+}
+
+/**
+ * Simulated time, shared by any number of processes: it stands still until it is told to go on, and goes from event to event.
+ *
+ * Events happen in the order of (due time, sequence of scheduling). After each, one turn of the real event loop settles every
+ * promise that the event settled, so what a process does at an instant is complete before the next event begins.
+ *
+ * ```ts
+ * const time = new VirtualClock()
+ * const clock = time.view({ skewMs: 250 })
+ * clock.schedule(1000, () => console.log('one second later'))
+ * await time.advance(1000)
+ * ```
+ */
+export class VirtualClock {
+  readonly #startWallMs: number
+  readonly #queue: Event[] = []
+  #nowMs = 0
+  #sequence = 0
+  #views = 0
+  #running = false
+  #instantMs = -1
+  #eventsAtInstant = 0
+
+  /** `startWallMs`: true wall time at the start, 2026-01-01T00:00:00Z when left out. */
+  constructor(options: { readonly startWallMs?: number } = {}) {
+    this.#startWallMs = options.startWallMs ?? 1_767_225_600_000
+  }
+
+  /** Milliseconds of simulated time since this clock was made. */
+  get nowMs(): number {
+    return this.#nowMs
+  }
+
+  /** The clock of one more process. Its monotonic time has an origin of its own, so that comparing two processes' shows. */
+  view(options: { readonly skewMs?: number } = {}): ClockView {
+    const originMs = this.#nowMs - ++this.#views * 1_000_003
+    const state: Event['view'] = { frozen: false, held: [] }
+    let skewMs = options.skewMs ?? 0
+    return {
+      wallMs: () => this.#startWallMs + this.#nowMs + skewMs,
+      monotonicMs: () => this.#nowMs - originMs,
+      schedule: (delayMs, callback) => this.#schedule(state, delayMs, callback),
+      freeze: () => {
+        state.frozen = true
+      },
+      thaw: () => {
+        state.frozen = false
+        for (const event of state.held.splice(0)) this.#enqueue(event, this.#nowMs)
+      },
+      setSkew: (ms) => {
+        skewMs = ms
+      },
+      get frozen() {
+        return state.frozen
+      },
+    }
+  }
+
+  /**
+   * Lets `ms` milliseconds pass and everything that falls due in them happen; with 0, what is due now.
+   * Rejects with what a callback threw (time then stands at that event, and may be advanced again), and when more than 10,000
+   * events happen at one instant.
+   */
+  async advance(ms: number): Promise<void> {
+    await this.#run(ms, () => false)
+  }
+
+  /**
+   * Lets time pass until `predicate` holds, asking before the first and after each event; gives up after `limitMs` milliseconds.
+   * Resolves with whether it held. Rejects as {@link advance} does.
+   */
+  async runUntil(predicate: () => boolean, limitMs: number): Promise<boolean> {
+    return this.#run(limitMs, predicate)
+  }
+
+  async #run(ms: number, enough: () => boolean): Promise<boolean> {
+    if (!(ms >= 0 && ms < Infinity)) throw new RangeError(`time cannot be advanced by ${ms} ms`)
+    if (this.#running) throw new Error('this clock is already being advanced')
+    this.#running = true
+    try {
+      const endMs = this.#nowMs + ms
+      await settle()
+      while (!enough()) {
+        const event = this.#next(endMs)
+        if (event === undefined) {
+          this.#nowMs = endMs
+          return enough()
+        }
+        if (event.callback === undefined) continue
+        this.#nowMs = event.dueMs
+        if (event.view.frozen) {
+          event.view.held.push(event)
+          continue
+        }
+        this.#countAtInstant()
+        const callback = event.callback
+        event.callback = undefined
+        callback()
+        await settle()
+      }
+      return true
+    } finally {
+      this.#running = false
+    }
+  }
+
+  #countAtInstant(): void {
+    if (this.#instantMs !== this.#nowMs) {
+      this.#instantMs = this.#nowMs
+      this.#eventsAtInstant = 0
+    }
+    if (++this.#eventsAtInstant > maxEventsAtOneInstant) {
+      throw new Error(
+        `more than ${maxEventsAtOneInstant} events at ${this.#nowMs} ms: the program does not let time pass`,
+      )
+    }
+  }
+
+  #schedule(view: Event['view'], delayMs: number, callback: () => void): Cancel {
+    if (Number.isNaN(delayMs)) throw new RangeError('a delay must be a number of milliseconds, not NaN')
+    const event: Event = { dueMs: 0, sequence: 0, callback, view }
+    this.#enqueue(event, this.#nowMs + Math.max(delayMs, 0))
+    return () => {
+      event.callback = undefined
+    }
+  }
+
+  /** Puts an event on the binary heap, behind all that are already there for the same time. */
+  #enqueue(event: Event, dueMs: number): void {
+    event.dueMs = dueMs
+    event.sequence = this.#sequence++
+    const queue = this.#queue
+    let index = queue.push(event) - 1
+    while (index > 0) {
+      const parent = (index - 1) >> 1
+      if (!before(event, queue[parent] as Event)) break
+      queue[index] = queue[parent] as Event
+      index = parent
+    }
+    queue[index] = event
+  }
+
+  /** Takes the first event off the heap, if it is due by `endMs`. */
+  #next(endMs: number): Event | undefined {
+    const queue = this.#queue
+    const first = queue[0]
+    if (first === undefined || first.dueMs > endMs) return undefined
+    const last = queue.pop() as Event
+    if (queue.length === 0) return first
+    let index = 0
+    for (;;) {
+      let child = 2 * index + 1
+      if (child >= queue.length) break
+      if (child + 1 < queue.length && before(queue[child + 1] as Event, queue[child] as Event)) child++
+      if (!before(queue[child] as Event, last)) break
+      queue[index] = queue[child] as Event
+      index = child
+    }
+    queue[index] = last
+    return first
+  }
+}
+
+function before(a: Event, b: Event): boolean {
+  return a.dueMs < b.dueMs || (a.dueMs === b.dueMs && a.sequence < b.sequence)
+}
+
+/** One turn of the event loop: every promise that can settle without time passing has settled afterwards. */
+function settle(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

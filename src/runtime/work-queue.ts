@@ -1,0 +1,234 @@
+import type { Cancel, Clock } from './clock.ts'
+import { linkedController } from './signals.ts'
+import { TokenBucket } from './token-bucket.ts'
+
+/** Is told what happens in a queue, so that it can be measured. */
+export interface WorkQueueObserver<Key extends string = string> {
+  /** The key became dirty: it waits, or will once more when its present work is done. */
+  added(key: Key): void
+  started(key: Key): void
+  finished(key: Key): void
+  /** The key was put back for later, with or without rate limit. */
+  retried(key: Key): void
+}
+
+export interface WorkQueueOptions<Key extends string> {
+  readonly clock: Clock
+  readonly observer?: WorkQueueObserver<Key> | undefined
+  /** How `addRateLimited` slows a key down. */
+  readonly retry?: RetryRate | undefined
+}
+
+/** Both limits hold: the longer of their delays counts. Defaults are client-go's. */
+export interface RetryRate {
+  /** The first delay of a key in milliseconds; it doubles with each further one. @default 5 */
+  readonly firstMs?: number | undefined
+  /** @default 1_000_000 */
+  readonly maxMs?: number | undefined
+  /** Retries a second over all keys. @default 10 */
+  readonly qps?: number | undefined
+  /** @default 100 */
+  readonly burst?: number | undefined
+}
+
+export interface RunOptions<Key extends string> {
+  /** How many keys may be worked on at the same time. */
+  readonly workers: number
+  /** Ends the run. */
+  readonly signal: AbortSignal
+  /** Makes one key right. A key for which it rejects comes back, rate limited; one for which it resolves is forgotten. */
+  readonly reconcile: (key: Key, signal: AbortSignal) => Promise<void>
+  /** Told of each rejection, before the key is put back. Not told of those that follow the abort of `signal`. */
+  readonly failed?: ((key: Key, error: unknown) => void) | undefined
+}
+
+/**
+ * A queue of keys that need work, with the guarantees of client-go's workqueue:
+ *
+ * - fair: keys are handed out in the order in which they were added;
+ * - stingy: a key that is added again before it is handed out is worked on once;
+ * - one worker a key: a key that is added while it is being worked on is handed out once more, after `done`, never in parallel;
+ * - many producers, many consumers, and an end that both see.
+ *
+ * Not guaranteed: an order between a delayed key and one that is added when the delay ends.
+ */
+export class WorkQueue<Key extends string = string> {
+  readonly #clock: Clock
+  readonly #observer: WorkQueueObserver<Key> | undefined
+  readonly #retry: { readonly firstMs: number; readonly maxMs: number; readonly bucket: TokenBucket }
+
+  /** What waits, in order, from `#head` on. Every key here is dirty and not in `#processing`. */
+  #queue: Key[] = []
+  #head = 0
+  /** What needs work; also while it is being processed, if it was added meanwhile. */
+  readonly #dirty = new Set<Key>()
+  readonly #processing = new Set<Key>()
+  readonly #delayed = new Map<Key, { readonly dueMs: number; readonly cancel: Cancel }>()
+  readonly #failures = new Map<Key, number>()
+  /** Who waits for a key. Empty whenever a key waits. */
+  readonly #getters: ((key: Key | undefined) => void)[] = []
+  readonly #drained: (() => void)[] = []
+  #shuttingDown = false
+
+  constructor(options: WorkQueueOptions<Key>) {
+    const { firstMs = 5, maxMs = 1_000_000, qps = 10, burst = 100 } = options.retry ?? {}
+    this.#clock = options.clock
+    this.#observer = options.observer
+    this.#retry = { firstMs, maxMs, bucket: new TokenBucket({ clock: options.clock, qps, burst }) }
+  }
+
+  /** How many keys wait to be handed out now. */
+  get length(): number {
+    return this.#queue.length - this.#head
+  }
+
+  get shuttingDown(): boolean {
+    return this.#shuttingDown
+  }
+
+  /** Marks a key as needing work. Without effect once the queue is shutting down. */
+  add(key: Key): void {
+    if (this.#shuttingDown || this.#dirty.has(key)) return
+    this.#observer?.added(key)
+    this.#dirty.add(key)
+    if (!this.#processing.has(key)) this.#enqueue(key)
+  }
+
+  /** Adds a key `delayMs` from now. Of several delays for one key the one that ends first holds. */
+  addAfter(key: Key, delayMs: number): void {
+    if (this.#shuttingDown) return
+    this.#observer?.retried(key)
+    if (delayMs <= 0) {
+      this.add(key)
+      return
+    }
+    const dueMs = this.#clock.monotonicMs() + delayMs
+    const known = this.#delayed.get(key)
+    if (known !== undefined && known.dueMs <= dueMs) return
+    known?.cancel()
+    const cancel = this.#clock.schedule(delayMs, () => {
+      this.#delayed.delete(key)
+      this.add(key)
+    })
+    this.#delayed.set(key, { dueMs, cancel })
+  }
+
+  /** Adds a key after a delay that doubles each time, until it is forgotten, and keeps the overall rate of retries. */
+  addRateLimited(key: Key): void {
+    if (this.#shuttingDown) return
+    const failures = this.numRequeues(key)
+    this.#failures.set(key, failures + 1)
+    const ownMs = Math.min(this.#retry.firstMs * 2 ** failures, this.#retry.maxMs)
+    this.addAfter(key, Math.max(ownMs, this.#retry.bucket.reserve()))
+  }
+
+  /** Lets the delays of a key begin anew: its work succeeded, or nobody will try again. It does not leave the queue. */
+  forget(key: Key): void {
+    this.#failures.delete(key)
+  }
+
+  /** How often a key was added with rate limit since it was last forgotten. */
+  numRequeues(key: Key): number {
+    return this.#failures.get(key) ?? 0
+  }
+
+  /** The next key, as soon as there is one; undefined when the queue is shut down and empty. Call `done` when its work is over. */
+  get(): Promise<Key | undefined> {
+    if (this.length > 0) return Promise.resolve(this.#dequeue())
+    if (this.#shuttingDown) return Promise.resolve(undefined)
+    return new Promise((resolve) => this.#getters.push(resolve))
+  }
+
+  /** Ends the work on a key that `get` gave out. @throws Error for any other key. */
+  done(key: Key): void {
+    if (!this.#processing.delete(key)) throw new Error(`done: no work on ${JSON.stringify(key)} is under way`)
+    this.#observer?.finished(key)
+    
+    this.#settleDrain()
+  }
+
+  /** Takes in nothing more and drops what is delayed. What waits is still handed out. Lets `shutDownWithDrain` return at once. */
+  shutDown(): void {
+    this.#close()
+    for (const resolve of this.#drained.splice(0)) resolve()
+  }
+
+  /** Like `shutDown`; resolves when all that was in the queue is handed out and done. */
+  shutDownWithDrain(): Promise<void> {
+    this.#close()
+    return new Promise((resolve) => {
+      this.#drained.push(resolve)
+      this.#settleDrain()
+    })
+  }
+
+  /**
+   * Works on the keys until `signal` is aborted; resolves when the work that was under way is done. Keys that still wait then are
+   * left alone. Rejects only with what `failed` throws, which ends the run as well.
+   */
+  async run(options: RunOptions<Key>): Promise<void> {
+    const { controller, unlink } = linkedController(options.signal)
+    const { signal } = controller
+    if (signal.aborted) this.shutDown()
+    else signal.addEventListener('abort', () => this.shutDown(), { once: true })
+    const work = async (): Promise<void> => {
+      while (!signal.aborted) {
+        const key = await this.get()
+        if (key === undefined) return
+        try {
+          if (!signal.aborted) await this.#reconcile(key, options, signal)
+        } catch (error) {
+          controller.abort(error)
+          throw error
+        } finally {
+          this.done(key)
+        }
+      }
+    }
+    const ends = await Promise.allSettled(Array.from({ length: options.workers }, work))
+    unlink()
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
+  }
+
+  async #reconcile(key: Key, options: RunOptions<Key>, signal: AbortSignal): Promise<void> {
+    try {
+      await options.reconcile(key, signal)
+      this.forget(key)
+    } catch (error) {
+      if (signal.aborted) return
+      options.failed?.(key, error)
+      this.addRateLimited(key)
+    }
+  }
+
+  #enqueue(key: Key): void {
+    this.#queue.push(key)
+    const getter = this.#getters.shift()
+    if (getter !== undefined) getter(this.#dequeue())
+  }
+
+  #dequeue(): Key {
+    const key = this.#queue[this.#head++] as Key
+    // Array.shift would move every key behind it, each time.
+    if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#head)
+      this.#head = 0
+    }
+    this.#dirty.delete(key)
+    this.#processing.add(key)
+    this.#observer?.started(key)
+    return key
+  }
+
+  #close(): void {
+    this.#shuttingDown = true
+    for (const { cancel } of this.#delayed.values()) cancel()
+    this.#delayed.clear()
+    for (const getter of this.#getters.splice(0)) getter(undefined)
+  }
+
+  #settleDrain(): void {
+    if (this.length > 0 || this.#processing.size > 0) return
+    for (const resolve of this.#drained.splice(0)) resolve()
+  }
+}

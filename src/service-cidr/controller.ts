@@ -1,0 +1,191 @@
+import type { KubeApi } from '../kube/api.ts'
+import type { AvailabilityReporter } from '../kube/availability.ts'
+import { isKubeError } from '../kube/errors.ts'
+import type { EventRecorder } from '../kube/event-recorder.ts'
+import { Informer } from '../kube/informer.ts'
+import { type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
+import type { Cidr } from '../net/cidr.ts'
+import { exponentialBackoff } from '../runtime/backoff.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { formatTime } from '../runtime/time-format.ts'
+import { Trigger } from '../runtime/trigger.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import {
+  DEFAULT_SERVICE_CIDR,
+  failureComplaint,
+  planServiceCidr,
+  readyStatus,
+  SERVICE_CIDR_MANAGER,
+  type ServiceCidrAction,
+  type ServiceCidrComplaint,
+} from './service-cidr-plan.ts'
+
+/** How often everything is looked at when nothing seems to happen; upstream's interval. */
+const INTERVAL_MS = 10_000
+
+export interface DefaultServiceCidrOptions {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  readonly events: EventRecorder
+  /** One or two ranges, the first decides the cluster's primary family. */
+  readonly ranges: readonly Cidr[]
+}
+
+/**
+ * Makes the default ServiceCIDR, makes it Ready, and upgrades it from one family to two.
+ *
+ * What it must not change it complains of, once each: one Warning event and one line. A server without the ServiceCIDR API is left
+ * alone. Upstream: pkg/controlplane/controller/defaultservicecidr.
+ */
+export class DefaultServiceCidrController {
+  readonly #options: DefaultServiceCidrOptions
+  readonly #cidrs: readonly string[]
+  readonly #looks = new Trigger<'look'>()
+  readonly #informer: Informer<ServiceCidr>
+  readonly #settled = Promise.withResolvers<void>()
+  readonly #complaints = new Set<string>()
+
+  constructor(options: DefaultServiceCidrOptions) {
+    this.#options = options
+    this.#cidrs = options.ranges.map((range) => range.text)
+    const query = { fieldSelector: `metadata.name=${DEFAULT_SERVICE_CIDR}` }
+    this.#informer = new Informer({ ...options, resource: serviceCidrs, query })
+    this.#informer.subscribe(() => this.#looks.fire('look'))
+  }
+
+  /** Resolves when the ServiceCIDR was right for the first time, or is not this program's to put right. */
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  /** Runs until the signal is aborted. */
+  async run(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#informer.run(signal), this.#look(signal)])
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    const { clock, random, logger, availability } = this.#options
+    const backoff = exponentialBackoff({ firstMs: 10, maxMs: 1_000 }, random)
+    if ((await this.#informer.whenSettled(signal)) === 'absent') {
+      logger.info({}, 'the server has no ServiceCIDR API; the default ServiceCIDR is left alone')
+      this.#settled.resolve()
+      await this.#informer.whenSynced(signal)
+    }
+    for (;;) {
+      try {
+        await this.reconcile(signal)
+        availability.succeeded('default-service-cidr')
+        backoff.reset()
+        this.#settled.resolve()
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isKubeError(error, 'Conflict')) availability.failed('default-service-cidr', error)
+        await sleep(clock, backoff.next(), signal)
+        continue
+      }
+      const cancel = clock.schedule(INTERVAL_MS, () => this.#looks.fire('look'))
+      await this.#looks.take(signal).finally(cancel)
+    }
+  }
+
+  /** Looks once, and again at the live object before anything is written. */
+  async reconcile(signal: AbortSignal): Promise<void> {
+    const cached = this.#informer.store.get({ name: DEFAULT_SERVICE_CIDR })
+    const planned = planServiceCidr(cached, this.#cidrs)
+    if (planned.type === 'none') return
+    if (planned.type === 'complain' && this.#complaints.has(textOf(planned.complaint))) return
+    // One that the cache has not is made without a look: the server refuses a second one.
+    const live = planned.type === 'create' ? undefined : await this.#read(signal)
+    await this.#execute(planServiceCidr(live, this.#cidrs), live, signal)
+  }
+
+  async #execute(action: ServiceCidrAction, live: ServiceCidr | undefined, signal: AbortSignal): Promise<void> {
+    const { api, clock, logger } = this.#options
+    switch (action.type) {
+      case 'none':
+        return
+      case 'complain':
+        this.#complain(action.complaint, live)
+        return
+      case 'create': {
+        const created = await this.#attempt('create', action.serviceCidr, () =>
+          api.create(serviceCidrs, action.serviceCidr, { signal }),
+        )
+        if (created === undefined) return
+        logger.info({ cidrs: this.#cidrs }, 'created the default ServiceCIDR')
+        await this.#execute(planServiceCidr(created, this.#cidrs), created, signal)
+        return
+      }
+      case 'upgrade':
+        await this.#attempt('upgrade', live, () => api.update(serviceCidrs, action.serviceCidr, { signal }))
+        logger.info({ cidrs: this.#cidrs }, 'upgraded the default ServiceCIDR to two families')
+        return
+      case 'set-ready': {
+        const body = readyStatus(formatTime(clock.wallMs()))
+        await this.#attempt('set-ready', live, () =>
+          api.patch(
+            serviceCidrs,
+            { name: DEFAULT_SERVICE_CIDR },
+            { type: 'apply', body, force: true },
+            { subresource: 'status', fieldManager: SERVICE_CIDR_MANAGER, signal },
+          ),
+        )
+        logger.info({}, 'set the default ServiceCIDR to Ready')
+        return
+      }
+    }
+  }
+
+  /** Makes the call; a refusal for good is complained of, everything but AlreadyExists is passed on. */
+  async #attempt<T>(
+    action: 'create' | 'upgrade' | 'set-ready',
+    regarding: ServiceCidr | undefined,
+    call: () => Promise<T>,
+  ): Promise<T | undefined> {
+    try {
+      return await call()
+    } catch (error) {
+      if (action === 'create' && isKubeError(error, 'AlreadyExists')) return undefined
+      if (isKubeError(error, 'Invalid', 'Forbidden', 'BadRequest')) {
+        this.#complain(failureComplaint(action, this.#cidrs, error.message), regarding)
+      }
+      throw error
+    }
+  }
+
+  #complain(complaint: ServiceCidrComplaint, regarding: ServiceCidr | undefined): void {
+    const { reason, note } = complaint
+    if (this.#complaints.has(textOf(complaint))) return
+    this.#complaints.add(textOf(complaint))
+    this.#options.logger.warn({ reason }, note)
+    this.#options.events.record({
+      regarding: {
+        apiVersion: 'networking.k8s.io/v1',
+        kind: 'ServiceCIDR',
+        name: DEFAULT_SERVICE_CIDR,
+        ...(regarding?.metadata?.uid !== undefined && { uid: regarding.metadata.uid }),
+      },
+      type: 'Warning',
+      reason,
+      action: 'DefaultServiceCIDR',
+      note,
+    })
+  }
+
+  async #read(signal: AbortSignal): Promise<ServiceCidr | undefined> {
+    try {
+      return await this.#options.api.get(serviceCidrs, { name: DEFAULT_SERVICE_CIDR }, { signal })
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return undefined
+      throw error
+    }
+  }
+}
+
+function textOf({ reason, note }: ServiceCidrComplaint): string {
+  return `${reason} ${note}`
+}

@@ -1,0 +1,108 @@
+import type { ServiceCidr } from '../kube/resources.ts'
+
+/** The ServiceCIDR that stands for the flags of the API server. */
+export const DEFAULT_SERVICE_CIDR = 'kubernetes'
+/** The field manager of its status, and the source of its events; upstream's name, so that both own the same field. */
+export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
+
+const ERROR = 'KubernetesDefaultServiceCIDRError'
+const INCONSISTENT = 'KubernetesDefaultServiceCIDRInconsistent'
+
+/** What is said once about a ServiceCIDR that only an administrator can put right. */
+export interface ServiceCidrComplaint {
+  readonly reason: string
+  readonly note: string
+}
+
+/** What must be done to the default ServiceCIDR. */
+export type ServiceCidrAction =
+  | { readonly type: 'none' }
+  | { readonly type: 'create'; readonly serviceCidr: ServiceCidr }
+  /** From one family to two: the only change of ranges that is made. */
+  | { readonly type: 'upgrade'; readonly serviceCidr: ServiceCidr }
+  | { readonly type: 'set-ready' }
+  /** Left as it is, and said once. */
+  | { readonly type: 'complain'; readonly complaint: ServiceCidrComplaint }
+
+/**
+ * Decides what must change so that the default ServiceCIDR exists with `cidrs` and is Ready.
+ *
+ * Pure. One with other ranges, with Ready=False, or under deletion belongs to an administrator and is never changed.
+ * Upstream: pkg/controlplane/controller/defaultservicecidr, 1.36.3.
+ *
+ * @param cidrs - one or two, the first decides the cluster's primary family.
+ */
+export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonly string[]): ServiceCidrAction {
+  if (current === undefined) return { type: 'create', serviceCidr: newServiceCidr(cidrs) }
+  const found = current.spec?.cidrs ?? []
+  if (cidrs.length === 2 && found.length === 1 && found[0] === cidrs[0]) {
+    return { type: 'upgrade', serviceCidr: { ...current, spec: { ...current.spec, cidrs } } as ServiceCidr }
+  }
+  if (current.metadata?.deletionTimestamp !== undefined) return { type: 'none' }
+  if (found.length !== cidrs.length || found.some((cidr, index) => cidr !== cidrs[index])) {
+    return { type: 'complain', complaint: { reason: INCONSISTENT, note: inconsistentNote(found, cidrs) } }
+  }
+  const ready = current.status?.conditions?.find((condition) => condition.type === 'Ready')
+  switch (ready?.status) {
+    case 'True':
+      return { type: 'none' }
+    case 'False':
+      return {
+        type: 'complain',
+        complaint: { reason: ready.reason || ERROR, note: `Configuration matches, but ${ready.message}` },
+      }
+    default:
+      return { type: 'set-ready' }
+  }
+}
+
+/** The body of the server-side apply that makes it Ready. `now` is RFC 3339 in whole seconds. */
+export function readyStatus(now: string): unknown {
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'ServiceCIDR',
+    metadata: { name: DEFAULT_SERVICE_CIDR },
+    status: {
+      conditions: [
+        {
+          type: 'Ready',
+          status: 'True',
+          message: 'Kubernetes default Service CIDR is ready',
+          lastTransitionTime: now,
+        },
+      ],
+    },
+  }
+}
+
+/** What is said when a write of ours is refused, in upstream's terms. */
+export function failureComplaint(
+  action: 'create' | 'upgrade' | 'set-ready',
+  cidrs: readonly string[],
+  message: string,
+): ServiceCidrComplaint {
+  switch (action) {
+    case 'create':
+      return { reason: ERROR, note: 'The default ServiceCIDR can not be created' }
+    case 'upgrade':
+      return {
+        reason: ERROR,
+        note: `The default ServiceCIDR can not be upgraded from ${cidrs[0]} to dual stack [${cidrs.join(' ')}] : ${message}`,
+      }
+    case 'set-ready':
+      return { reason: ERROR, note: 'The default ServiceCIDR Status can not be set to Ready=True' }
+  }
+}
+
+function inconsistentNote(found: readonly string[], cidrs: readonly string[]): string {
+  return `The default ServiceCIDR [${found.join(' ')}] does not match the controller flag configurations [${cidrs.join(' ')}]`
+}
+
+function newServiceCidr(cidrs: readonly string[]): ServiceCidr {
+  return {
+    apiVersion: 'networking.k8s.io/v1',
+    kind: 'ServiceCIDR',
+    metadata: { name: DEFAULT_SERVICE_CIDR },
+    spec: { cidrs },
+  }
+}

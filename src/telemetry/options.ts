@@ -1,0 +1,20 @@
+import * as z from 'zod/mini'
+
+/** What is logged, and how. A plain declaration of options: this folder lies below the one that gives them meaning. */
+export const loggingOptions = {
+  title: 'Logging',
+  options: {
+    logLevel: {
+      schema: z.enum(['debug', 'info', 'warn', 'error']),
+      metavar: 'LEVEL',
+      description: 'debug, info, warn or error',
+      default: 'info',
+    },
+    logFormat: {
+      schema: z.enum(['json', 'pretty']),
+      metavar: 'FORMAT',
+      description: 'json, or pretty for a terminal',
+      default: 'json',
+    },
+  },
+} as const

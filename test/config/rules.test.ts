@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Flags, resolveConfiguration } from '../../src/config/resolve.ts'
+import { InvalidInputError } from '../../src/documents/validation.ts'
+
+const enough: Flags = { kubeconfig: 'admin.conf', advertiseAddress: '192.0.2.1' }
+
+/** What is wrong with these flags, beside enough others: one line each, without the flag's name where `flag` names it. */
+function mistakes(flags: Flags): readonly string[] {
+  try {
+    resolveConfiguration({ ...enough, ...flags })
+    return []
+  } catch (error) {
+    assert.ok(error instanceof InvalidInputError, String(error))
+    return error.message.split('\n')
+  }
+}
+
+const none = undefined
+
+/** Flags beside `enough`, and what the one line says that they are refused with; nothing where they are accepted. */
+const table: readonly (readonly [flags: Flags, line?: string])[] = [
+  [{}],
+  // Which API server.
+  [
+    { kubeconfig: none },
+    '--kubeconfig: one of --kubeconfig, --in-cluster and --embedded is required; there is no default API server',
+  ],
+  [{ inCluster: 'true' }, '--kubeconfig: only one of --kubeconfig, --in-cluster and --embedded can be given'],
+  [{ kubeconfig: none, inCluster: 'true' }],
+  [
+    { kubeconfig: none, inCluster: 'true', embedded: 'true' },
+    '--kubeconfig: only one of --kubeconfig, --in-cluster and --embedded can be given',
+  ],
+  [{ kubeconfig: none, inCluster: 'true', context: 'blue' }, '--context: needs --kubeconfig'],
+  [{ context: 'blue' }],
+  [{ context: '' }, '--context: needs the name of a context, not ""'],
+  [{ kubeconfig: '' }, '--kubeconfig: needs the name of a file, not ""'],
+  [{ inCluster: 'yes' }, '--in-cluster: must be true or false, not "yes"'],
+
+  // Advertised addresses.
+  [{ advertiseAddress: none }, '--advertise-address: is required, unless --endpoint-reconciler-type is none'],
+  [{ advertiseAddress: none, endpointReconcilerType: 'none' }],
+  [{ advertiseAddress: '' }, '--advertise-address: needs at least one address'],
+  [
+    { advertiseAddress: '010.0.0.1' },
+    '--advertise-address: "010.0.0.1" is not an IP address: "010" has a leading zero, which some programs read as octal',
+  ],
+  [{ advertiseAddress: '10.1' }, '--advertise-address: "10.1" is not an IP address: an IPv4 address has four parts'],
+  [{ advertiseAddress: '1' }, '--advertise-address: "1" is not an IP address: an IPv4 address has four parts'],
+  [{ advertiseAddress: 'master-1' }, '--advertise-address: "master-1" is not an IP address'],
+  [
+    { advertiseAddress: '127.0.0.1' },
+    '--advertise-address: 127.0.0.1 is a loopback address: clients cannot reach a server by it',
+  ],
+  [
+    { advertiseAddress: '169.254.1.1' },
+    '--advertise-address: 169.254.1.1 is a link-local address: clients cannot reach a server by it',
+  ],
+  [
+    { advertiseAddress: '0.0.0.0' },
+    '--advertise-address: 0.0.0.0 is the unspecified address: clients cannot reach a server by it',
+  ],
+  [
+    { advertiseAddress: '224.0.0.1' },
+    '--advertise-address: 224.0.0.1 is a multicast address: clients cannot reach a server by it',
+  ],
+  [
+    { advertiseAddress: '::1', serviceClusterIpRange: 'fd00::/108' },
+    '--advertise-address: ::1 is a loopback address: clients cannot reach a server by it',
+  ],
+  [
+    { advertiseAddress: '192.0.2.1,192.0.2.2' },
+    '--advertise-address: two addresses must be of different families, one IPv4 and one IPv6',
+  ],
+  [{ advertiseAddress: '192.0.2.1,2001:db8::1,192.0.2.2' }, '--advertise-address: takes at most two addresses'],
+  [
+    { advertiseAddress: '2001:db8::1' },
+    '--advertise-address: 2001:db8::1 is IPv6, but --service-cluster-ip-range has no IPv6 range',
+  ],
+  [
+    { advertiseAddress: '2001:db8::1', serviceClusterIpRange: '10.96.0.0/12,fd00::/108' },
+    '--advertise-address: must have an IPv4 address, the family of the first range of --service-cluster-ip-range',
+  ],
+  [{ advertiseAddress: '2001:db8::1', serviceClusterIpRange: 'fd00::/108,10.96.0.0/12' }],
+
+  // Service ranges.
+  [{ serviceClusterIpRange: '10.96.0.0/12' }],
+  [{ serviceClusterIpRange: '10.96.0.0/12,fd00:10:96::/112' }],
+  [{ serviceClusterIpRange: '10.96.0.0/29' }],
+  [
+    { serviceClusterIpRange: '10.96.0.0/30' },
+    '--service-cluster-ip-range: "10.96.0.0/30" is too small: it has 4 addresses, 8 are needed',
+  ],
+  [
+    { serviceClusterIpRange: '10.96.0.1/12' },
+    '--service-cluster-ip-range: "10.96.0.1/12" has host bits set; the network is 10.96.0.0/12',
+  ],
+  [
+    { serviceClusterIpRange: '10.96.0.0/12,10.112.0.0/12' },
+    '--service-cluster-ip-range: two ranges must be of different families, one IPv4 and one IPv6',
+  ],
+  [
+    { serviceClusterIpRange: '10.0.0.0/24,fd00::/108,10.1.0.0/24' },
+    '--service-cluster-ip-range: takes at most two ranges',
+  ],
+  [{ serviceClusterIpRange: '' }, '--service-cluster-ip-range: needs at least one range'],
+
+  // Ports.
+  [{ securePort: '0' }, '--secure-port: must be a whole number from 1 to 65535, not 0'],
+  [{ securePort: '65536' }, '--secure-port: must be a whole number from 1 to 65535, not 65536'],
+  [{ securePort: 'https' }, '--secure-port: must be a whole number from 1 to 65535, not "https"'],
+  [{ securePort: '1e3' }, '--secure-port: must be a whole number from 1 to 65535, not "1e3"'],
+  [
+    { serviceNodePortRange: '30000-29999' },
+    '--service-node-port-range: "30000-29999" is not a port range: it ends before it begins',
+  ],
+  [{ serviceNodePortRange: '0-10' }, '--service-node-port-range: "0-10" is not a port range: ports are 1 to 65535'],
+  [{ kubernetesServiceNodePort: '30443' }],
+  [
+    { kubernetesServiceNodePort: '-1' },
+    '--kubernetes-service-node-port: must be a whole number from 0 to 65535, not -1',
+  ],
+  [
+    { kubernetesServiceNodePort: '443' },
+    '--kubernetes-service-node-port: 443 is not in --service-node-port-range 30000-32767',
+  ],
+  [{ kubernetesServiceNodePort: '443', serviceNodePortRange: '1-1000' }],
+
+  // Leases and times.
+  [{ endpointReconcilerType: 'leese' }, '--endpoint-reconciler-type: must be one of lease, none, not "leese"'],
+  [{ leaseStore: 'redis' }, '--lease-store: must be one of kubernetes, memory, not "redis"'],
+  [{ leaseTtl: '1s' }, '--lease-ttl: must be at least 2s, not "1s"'],
+  [{ leaseTtl: '15500ms' }, '--lease-ttl: must be whole seconds, not "15500ms"'],
+  [{ leaseTtl: '14s' }, '--lease-ttl: must be at least 1.5 times --reconcile-interval, 15s, not 14s'],
+  [{ leaseTtl: '2s', reconcileInterval: '1s' }],
+  [{ reconcileInterval: '0s' }, '--reconcile-interval: must be at least 1s, not "0s"'],
+  [{ reconcileInterval: '1500ms' }, '--reconcile-interval: must be whole seconds, not "1500ms"'],
+  [{ readinessProbePeriod: '0s' }, '--readiness-probe-period: must be at least 100ms, not "0s"'],
+  [{ readinessProbePeriod: '250ms' }],
+  [{ shutdownDelayDuration: '-1s' }, '--shutdown-delay-duration: must be at least 0s, not "-1s"'],
+  [{ readinessGate: 'never' }, '--readiness-gate: must be one of continuous, startup, not "never"'],
+  [{ onShutdown: 'stay' }, '--on-shutdown: must be one of withdraw, always, keep, not "stay"'],
+
+  // Readiness of the own API server.
+  [{ readyzUrl: 'https://127.0.0.1:6443/readyz' }],
+  [
+    { readyzUrl: '127.0.0.1:6443' },
+    '--readyz-url: must be an http or https URL, such as https://127.0.0.1:6443/readyz',
+  ],
+  [
+    { readyzUrl: 'ftp://127.0.0.1/readyz' },
+    '--readyz-url: must be an http or https URL, such as https://127.0.0.1:6443/readyz',
+  ],
+  [
+    { readyzUrl: 'https://admin:hunter2@127.0.0.1/' },
+    "--readyz-url: must not hold credentials: the kubeconfig's are used",
+  ],
+  [{ readyzUrl: 'https://127.0.0.1/readyz?verbose' }, '--readyz-url: must end with its path, not with "?verbose"'],
+  [
+    { kubeconfig: none, embedded: 'true', readyzUrl: 'https://127.0.0.1:6443' },
+    '--readyz-url: has no use with --embedded: that API server is asked in this process',
+  ],
+
+  // Duties.
+  [{ controllers: 'auto,-kubernetes-service' }],
+  [{ controllers: 'kubernetes-service' }],
+  [
+    { controllers: 'auto,-system-namespace' },
+    '--controllers: there is no controller "system-namespace" (did you mean system-namespaces?); known are auto, kubernetes-service, system-namespaces, default-service-cidr',
+  ],
+  [
+    { controllers: 'auto,,' },
+    '--controllers: there is no controller ""; known are auto, kubernetes-service, system-namespaces, default-service-cidr',
+  ],
+  [{ controllers: '' }, '--controllers: turns nothing on: without auto, only what is named is on'],
+  [{ controllers: '-kubernetes-service' }, '--controllers: turns nothing on: without auto, only what is named is on'],
+  [
+    { controllers: 'auto,kubernetes-service,-kubernetes-service' },
+    '--controllers: turns kubernetes-service both on and off',
+  ],
+  [{ dryRun: '1' }, '--dry-run: must be true or false, not "1"'],
+
+  // Health and logs.
+  [{ healthBindAddress: '[::1]:0' }],
+  [{ healthBindAddress: 'localhost:10269' }],
+  [
+    { healthBindAddress: '10269' },
+    '--health-bind-address: "10269" is not HOST:PORT, such as 127.0.0.1:10269 or [::1]:10269',
+  ],
+  [
+    { healthBindAddress: '::1:10269' },
+    '--health-bind-address: "::1:10269" is not HOST:PORT, such as 127.0.0.1:10269 or [::1]:10269',
+  ],
+  [
+    { healthBindAddress: '127.0.0.1:65536' },
+    '--health-bind-address: "127.0.0.1:65536" is not HOST:PORT: the port is a number from 0 to 65535',
+  ],
+  [{ logLevel: 'trace' }, '--log-level: must be one of debug, info, warn, error, not "trace"'],
+  [{ logFormat: 'text' }, '--log-format: must be one of json, pretty, not "text"'],
+]
+
+for (const [flags, line] of table) {
+  const shown = JSON.stringify(flags, (_, value) => (value === undefined ? 'not given' : value))
+  test(`${shown} is ${line === undefined ? 'accepted' : 'refused in one line'}`, () => {
+    assert.deepEqual(mistakes(flags), line === undefined ? [] : [line])
+  })
+}
+
+test('a second address of the other family is refused as long as it would be ignored', () => {
+  assert.deepEqual(
+    mistakes({ advertiseAddress: '192.0.2.1,2001:db8::1', serviceClusterIpRange: '10.96.0.0/12,fd00::/108' }),
+    ['--advertise-address: a second address is not supported yet: give the one of the first service range'],
+  )
+})

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import * as z from 'zod/mini'
+import { describeIssue, formatMistake, InvalidInputError } from '../../src/documents/validation.ts'
+
+/** What is said of each issue that a schema has with a value. */
+function complaints(schema: z.ZodMiniType, value: unknown, secret = false): readonly string[] {
+  return z.safeParse(schema, value).error?.issues.map((issue) => describeIssue(issue, value, secret)) ?? []
+}
+
+test('a complaint says what is wanted and what was given', () => {
+  assert.deepEqual(complaints(z.enum(['lease', 'none']), 'lese'), ['must be one of lease, none, not "lese"'])
+  assert.deepEqual(complaints(z.boolean(), 'maybe'), ['must be true or false, not "maybe"'])
+  assert.deepEqual(complaints(z.string(), 7), ['must be text, not 7'])
+  assert.deepEqual(complaints(z.string(), null), ['must be text, not nothing'])
+  assert.deepEqual(complaints(z.string(), { a: 1 }), ['must be text, not a mapping'])
+  assert.deepEqual(complaints(z.array(z.string()), 7), ['must be a list, not 7'])
+  assert.deepEqual(complaints(z.array(z.string()), ['a', 7]), ['must be text, not 7'])
+  assert.deepEqual(complaints(z.int(), 1.5), ['must be a whole number, not 1.5'])
+  assert.deepEqual(complaints(z.int().check(z.gte(2)), 1), ['must be at least 2, not 1'])
+})
+
+test('a long value is cut', () => {
+  assert.ok((complaints(z.boolean(), 'x'.repeat(500))[0] ?? '').length < 120)
+})
+
+test('a secret is not quoted', () => {
+  assert.deepEqual(complaints(z.enum(['a', 'b']), 'hunter2', true), ['must be one of a, b'])
+  const schema = z.string().check(z.refine(() => false, 'hunter2 is too short'))
+  assert.deepEqual(complaints(schema, 'hunter2', true), ['is not valid'])
+})
+
+test('a mistake is one line, whatever its message is made of', () => {
+  assert.equal(
+    formatMistake({ where: '--config', message: 'first\n  second\r\nthird' }),
+    '--config: first second third',
+  )
+})
+
+test('an error lists every mistake in its order', () => {
+  const error = new InvalidInputError([
+    { where: '--b', message: 'is wrong' },
+    { where: 'a.yaml:1:1: a', message: 'too' },
+  ])
+  assert.equal(error.message, '--b: is wrong\na.yaml:1:1: a: too')
+  assert.equal(error.code, 'InvalidInput')
+})

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Availability } from '../../src/kube/availability.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+
+const unreachable = new KubeError('Unreachable', 'connection refused')
+const forbidden = new KubeError('Forbidden', 'services is forbidden')
+
+function setUp() {
+  const time = new VirtualClock()
+  const logger = memoryLogger()
+  const availability = new Availability({ clock: time.view(), logger })
+  const told: boolean[] = []
+  const unsubscribe = availability.subscribe((available) => told.push(available))
+  const said = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ level, message }) => [level, message])
+  return { time, logger, availability, told, unsubscribe, said }
+}
+
+test('an outage of many sources is said once at its begin and once at its end, with its length and first reason', async () => {
+  const { time, logger, availability, told, said } = setUp()
+  const sources = ['a', 'b', 'c', 'd', 'e', 'f']
+  for (const source of sources) availability.failed(source, unreachable)
+  await time.advance(20_000)
+  for (const source of sources) availability.failed(source, new KubeError('ServerError', 'etcd is away'))
+  assert.equal(availability.available, false)
+  for (const source of sources) availability.succeeded(source)
+  assert.equal(availability.available, true)
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+  assert.deepEqual(logger.lines.at(-1)?.fields, { durationMs: 20_000, reason: 'connection refused', sources })
+  assert.deepEqual(told, [false, true])
+})
+
+test('the server is not back before the last source is served', () => {
+  const { availability } = setUp()
+  availability.failed('a', unreachable)
+  availability.failed('b', unreachable)
+  availability.succeeded('a')
+  assert.equal(availability.available, false)
+  availability.succeeded('b')
+  assert.equal(availability.available, true)
+})
+
+test('a refusal is no outage: it is said once per source until that source succeeds', () => {
+  const { availability, told, said } = setUp()
+  for (let i = 0; i < 3; i++) availability.failed('a', forbidden)
+  availability.failed('b', new KubeError('NotFound', 'no such resource'))
+  assert.equal(availability.available, true)
+  availability.succeeded('a')
+  availability.failed('a', forbidden)
+  assert.deepEqual(said(), [
+    ['warn', 'the API server refuses a request'],
+    ['warn', 'the API server refuses a request'],
+    ['info', 'the API server no longer refuses'],
+    ['warn', 'the API server refuses a request'],
+  ])
+  assert.deepEqual(told, [])
+})
+
+test('a server that comes back and refuses while it reads its rules is neither back nor refusing', async () => {
+  const { time, availability, said } = setUp()
+  availability.failed('a', unreachable)
+  availability.failed('a', forbidden)
+  await time.advance(2_000)
+  availability.failed('a', forbidden)
+  assert.equal(availability.available, false)
+  availability.succeeded('a')
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+})
+
+test('a refusal that lasts ends the outage and is said', async () => {
+  const { time, availability, said } = setUp()
+  availability.failed('a', unreachable)
+  availability.failed('a', forbidden)
+  await time.advance(5_000)
+  availability.failed('a', forbidden)
+  assert.equal(availability.available, true)
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['warn', 'the API server refuses a request'],
+    ['info', 'the API server is back'],
+  ])
+})
+
+test('a source that ends no longer counts, and who unsubscribed is told nothing', () => {
+  const { availability, told, unsubscribe } = setUp()
+  availability.failed('a', unreachable)
+  unsubscribe()
+  availability.forget('a')
+  assert.equal(availability.available, true)
+  assert.deepEqual(told, [false])
+})

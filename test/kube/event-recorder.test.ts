@@ -1,0 +1,287 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
+import { type EventToRecord, referenceTo } from '../../src/kube/event-object.ts'
+import { EventRecorder } from '../../src/kube/event-recorder.ts'
+import { events, type KubeEvent } from '../../src/kube/resources.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { ScriptedApi } from './scripted-api.ts'
+
+const minute = 60_000
+const regarding = { apiVersion: 'v1', kind: 'Service', namespace: 'ns', name: 'web', uid: 'u1' }
+const happened: EventToRecord = { regarding, type: 'Warning', reason: 'Failed', action: 'Reconcile', note: 'it broke' }
+
+function start(t: TestContext) {
+  const api = new ScriptedApi()
+  api.answer = () => ({})
+  const time = new VirtualClock({ startWallMs: 1_800_000_000_000 })
+  const logger = memoryLogger()
+  const recorder = new EventRecorder({
+    api,
+    clock: time.view(),
+    random: seededRandom(1, t.name),
+    logger,
+    reportingController: 'example.com/controller',
+    reportingInstance: 'controller-host',
+  })
+  const controller = new AbortController()
+  const run = recorder.run(controller.signal)
+  const stop = async () => {
+    controller.abort()
+    await run
+  }
+  const written = () => api.asked.map(({ call, of, patch }) => ({ call, event: of as KubeEvent, patch: patch?.body }))
+  const refuse = (code: KubeErrorCode) => {
+    api.answer = () => {
+      throw new KubeError(code, code)
+    }
+  }
+  return { api, time, logger, recorder, controller, run, stop, written, refuse }
+}
+
+test('an event is written as an Event of events.k8s.io/v1 in the namespace of what it regards', async (t) => {
+  const { api, time, recorder, written, stop } = start(t)
+  const related = { kind: 'Node', name: 'n1' }
+  recorder.record({ ...happened, related })
+  await time.advance(0)
+  const [{ call, event } = assert.fail()] = written()
+  assert.equal(call, 'create')
+  assert.equal(api.asked[0]?.resource, events)
+  assert.match(event.metadata?.name ?? '', /^web\.18fae2[0-9a-f]{10}$/)
+  assert.deepEqual(event, {
+    apiVersion: 'events.k8s.io/v1',
+    kind: 'Event',
+    metadata: { name: event.metadata?.name, namespace: 'ns' },
+    eventTime: '2027-01-15T08:00:00.000000Z',
+    reportingController: 'example.com/controller',
+    reportingInstance: 'controller-host',
+    action: 'Reconcile',
+    reason: 'Failed',
+    regarding,
+    related,
+    note: 'it broke',
+    type: 'Warning',
+  })
+  await stop()
+})
+
+test('events of what has no namespace are written to default', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  recorder.record({ ...happened, regarding: referenceTo({ kind: 'ServiceCIDR', metadata: { name: 'kubernetes' } }) })
+  await time.advance(0)
+  assert.deepEqual(written()[0]?.event.regarding, { kind: 'ServiceCIDR', name: 'kubernetes' })
+  assert.equal(written()[0]?.event.metadata?.namespace, 'default')
+  await stop()
+})
+
+test('a note is cut to 1,024 bytes between characters, and a name so that the suffix fits', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  recorder.record({ ...happened, note: `${'x'.repeat(1022)}€uro`, regarding: { ...regarding, name: 'n'.repeat(253) } })
+  await time.advance(0)
+  assert.equal(written()[0]?.event.note, 'x'.repeat(1022))
+  assert.equal(written()[0]?.event.metadata?.name?.length, 253)
+  await stop()
+})
+
+test('a repetition is counted: the second is written at once, the rest when the series ends', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  recorder.record(happened)
+  await time.advance(1_000)
+  for (let i = 2; i <= 10; i++) {
+    recorder.record({ ...happened, regarding: { ...regarding, resourceVersion: String(i) } })
+    await time.advance(1_000)
+  }
+  assert.equal(written().length, 2)
+  await time.advance(13 * minute)
+  const [first, second, last] = written()
+  assert.deepEqual(second, {
+    call: 'patch',
+    event: { namespace: 'ns', name: first?.event.metadata?.name },
+    patch: { series: { count: 2, lastObservedTime: '2027-01-15T08:00:01.000000Z' } },
+  })
+  assert.deepEqual(last?.patch, { series: { count: 10, lastObservedTime: '2027-01-15T08:00:09.000000Z' } })
+  await time.advance(60 * minute)
+  assert.equal(written().length, 3)
+  await stop()
+})
+
+test('a series that does not end is written every half hour', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  for (let i = 0; i < 240; i++) {
+    recorder.record(happened)
+    await time.advance(minute)
+  }
+  const patches = written().slice(2)
+  assert.ok(patches.length >= 6 && patches.length <= 8, `${patches.length} writes in four hours`)
+  await stop()
+})
+
+test('what differs in any part, or comes after six quiet minutes, is an event of its own', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  recorder.record(happened)
+  recorder.record({ ...happened, note: 'otherwise' })
+  recorder.record({ ...happened, action: 'Delete' })
+  recorder.record({ ...happened, type: 'Normal' })
+  recorder.record({ ...happened, regarding: { ...regarding, uid: 'u2' } })
+  await time.advance(6 * minute + 1)
+  recorder.record(happened)
+  await time.advance(0)
+  assert.deepEqual(
+    written().map(({ call }) => call),
+    Array(6).fill('create'),
+  )
+  assert.equal(new Set(written().map(({ event }) => event.metadata?.name)).size, 6)
+  await stop()
+})
+
+test('one object causes 25 new events at once and then one in five minutes; others are not concerned', async (t) => {
+  const { time, logger, recorder, written, stop } = start(t)
+  for (let i = 0; i < 40; i++) recorder.record({ ...happened, note: String(i) })
+  recorder.record({ ...happened, regarding: { ...regarding, uid: 'other' } })
+  await time.advance(0)
+  assert.equal(written().length, 26)
+  assert.equal(logger.lines.length, 15)
+  await time.advance(5 * minute)
+  recorder.record({ ...happened, note: 'later' })
+  recorder.record({ ...happened, note: 'too many' })
+  await time.advance(0)
+  assert.equal(written().length, 27)
+  await stop()
+})
+
+test('while the server is away events wait, in their order and at most 1,000', async (t) => {
+  const { api, time, recorder, written, refuse, stop } = start(t)
+  refuse('Unreachable')
+  for (let i = 0; i < 1_100; i++) recorder.record({ ...happened, regarding: { ...regarding, name: `s${i}` } })
+  await time.advance(60 * minute)
+  assert.equal(recorder.queued, 1_000)
+  const before = written().length
+  assert.ok(before < 400, `${before} attempts in an hour`)
+  api.answer = () => ({})
+  await time.advance(13_000)
+  assert.equal(recorder.queued, 0)
+  const names = written()
+    .slice(before)
+    .map(({ event }) => event.regarding?.name)
+  assert.deepEqual(
+    names,
+    Array.from({ length: 1_000 }, (_, i) => `s${i}`),
+  )
+  await stop()
+})
+
+test('what happened again before it could be written is created as a series', async (t) => {
+  const { api, time, recorder, written, refuse, stop } = start(t)
+  refuse('Unreachable')
+  for (let i = 0; i < 5; i++) recorder.record(happened)
+  await time.advance(100)
+  api.answer = () => ({})
+  await time.advance(2_000)
+  assert.equal(written().at(-1)?.event.series?.count, 5)
+  await stop()
+})
+
+for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) {
+  test(`an event refused with ${code} is dropped, and the next is written`, async (t) => {
+    const { api, time, logger, recorder, refuse, stop } = start(t)
+    refuse(code)
+    recorder.record(happened)
+    await time.advance(minute)
+    assert.equal(api.asked.length, 1)
+    assert.deepEqual(
+      logger.lines.map(({ level, fields }) => [level, fields.reason]),
+      [['debug', code]],
+    )
+    api.answer = () => ({})
+    recorder.record({ ...happened, note: 'next' })
+    await time.advance(0)
+    assert.equal(recorder.queued, 0)
+    await stop()
+  })
+}
+
+test('an event at which the server fails again and again is given up after 12 tries', async (t) => {
+  const { api, time, recorder, refuse, stop } = start(t)
+  refuse('ServerError')
+  recorder.record(happened)
+  await time.advance(10 * minute)
+  assert.equal(api.asked.length, 12)
+  assert.equal(recorder.queued, 0)
+  await stop()
+})
+
+test('a creation whose answer was lost is not made twice', async (t) => {
+  const { api, time, recorder, written, stop } = start(t)
+  let attempts = 0
+  api.answer = ({ call }) => {
+    if (call === 'create') throw new KubeError(attempts++ === 0 ? 'Timeout' : 'AlreadyExists', 'create')
+  }
+  recorder.record(happened)
+  await time.advance(3_000)
+  assert.equal(recorder.queued, 0)
+  recorder.record(happened)
+  await time.advance(0)
+  assert.deepEqual(
+    written().map(({ call }) => call),
+    ['create', 'create', 'patch'],
+  )
+  await stop()
+})
+
+test('a series whose object is gone is made anew', async (t) => {
+  const { api, time, recorder, written, stop } = start(t)
+  recorder.record(happened)
+  await time.advance(0)
+  api.answer = ({ call }) => {
+    if (call === 'patch') throw new KubeError('NotFound', 'gone')
+  }
+  recorder.record(happened)
+  await time.advance(0)
+  const { call, event } = written().at(-1) ?? assert.fail()
+  assert.equal(call, 'create')
+  assert.equal(event.series?.count, 2)
+  assert.equal(event.metadata?.name, written()[0]?.event.metadata?.name)
+  await stop()
+})
+
+test('at the end what is queued or counted is written, for a second at most', async (t) => {
+  const { api, time, recorder, written, stop, controller, run } = start(t)
+  for (let i = 0; i < 3; i++) {
+    recorder.record(happened)
+    await time.advance(0)
+  }
+  recorder.record({ ...happened, note: 'last words' })
+  await stop()
+  assert.deepEqual(
+    written().map(({ call, patch }) => (patch === undefined ? call : patch)),
+    [
+      'create',
+      { series: { count: 2, lastObservedTime: '2027-01-15T08:00:00.000000Z' } },
+      'create',
+      { series: { count: 3, lastObservedTime: '2027-01-15T08:00:00.000000Z' } },
+    ],
+  )
+  assert.equal(controller.signal.aborted, true)
+  await run
+  assert.equal(api.asked.length, 4)
+})
+
+test('a server that hangs does not hold up the end', async (t) => {
+  const { api, time, recorder, controller, run } = start(t)
+  api.answer = ({ signal }) =>
+    new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }))
+  recorder.record(happened)
+  await time.advance(0)
+  controller.abort()
+  let ended = false
+  const watched = run.then(() => {
+    ended = true
+  })
+  await time.advance(999)
+  assert.equal(ended, false)
+  await time.advance(1)
+  assert.equal(ended, true)
+  await watched
+})

@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
+import { type Change, Informer, type InformerContext, SharedInformers } from '../../src/kube/informer.ts'
+import type { KubeObject } from '../../src/kube/json.ts'
+import { endpoints, type Service, services } from '../../src/kube/resources.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { added, bookmark, ScriptedApi, service } from './scripted-api.ts'
+
+/** A server that holds the Services a and b and accepts every watch; the test decides what is told from then on. */
+function setUp(t: TestContext) {
+  const api = new ScriptedApi()
+  api.onWatch = (watch) => {
+    watch.open()
+    if (watch.query.resourceVersion !== undefined) return
+    watch.send(added(service('a', '1')), added(service('b', '2')), bookmark('5', 'initial-events-end'))
+  }
+  const time = new VirtualClock()
+  const logger = memoryLogger()
+  const context: InformerContext = { api, clock: time.view(), random: seededRandom(1, t.name), logger }
+  const controller = new AbortController()
+  return { api, time, logger, context, controller }
+}
+
+function recorder() {
+  const told: string[] = []
+  const handler = (change: Change<KubeObject>): void => {
+    const version = (object: KubeObject) => `${object.metadata?.name}@${object.metadata?.resourceVersion}`
+    const old = change.type === 'added' ? '' : version(change.old)
+    told.push(`${change.type} ${old}${change.type === 'deleted' ? '' : `>${version(change.object)}`}`)
+  }
+  return { told, handler }
+}
+
+test('handlers are told of the first list, then of every change with old and new', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const { told, handler } = recorder()
+  informer.subscribe(handler)
+  assert.equal(informer.hasSynced, false)
+  const run = informer.run(controller.signal)
+  await informer.whenSynced(controller.signal)
+  api.lastWatch.send(
+    { type: 'MODIFIED', object: service('a', '6') },
+    { type: 'MODIFIED', object: service('a', '6') },
+    { type: 'DELETED', object: service('b', '7') },
+  )
+  await time.advance(0)
+  assert.deepEqual(told, ['added >a@1', 'added >b@2', 'updated a@1>a@6', 'deleted b@2'])
+  assert.deepEqual(informer.store.list(), [service('a', '6')])
+  controller.abort()
+  await run
+})
+
+test('who subscribes late is told at once of what is here', async (t) => {
+  const { context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const run = informer.run(controller.signal)
+  await informer.whenSynced()
+  const { told, handler } = recorder()
+  informer.subscribe(handler)
+  assert.deepEqual(told, ['added >a@1', 'added >b@2'])
+  controller.abort()
+  await run
+})
+
+test('who subscribes or leaves inside a handler is told of nothing twice, and of nothing more', async (t) => {
+  const { context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const inner = recorder()
+  const leaving = recorder()
+  let leave = (): void => {}
+  informer.subscribe(() => {
+    leave()
+    if (inner.told.length === 0) informer.subscribe(inner.handler)
+  })
+  leave = informer.subscribe(leaving.handler)
+  const run = informer.run(controller.signal)
+  await informer.whenSynced()
+  assert.deepEqual(inner.told, ['added >a@1', 'added >b@2'])
+  assert.deepEqual(leaving.told, [])
+  controller.abort()
+  await run
+})
+
+test('what happened during an outage is told as differences, and the store stays readable in between', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const { told, handler } = recorder()
+  const run = informer.run(controller.signal)
+  await informer.whenSynced()
+  informer.subscribe(handler)
+  const before = told.length
+  const serve = api.onWatch
+  api.onWatch = (watch) => watch.end(new KubeError('Unreachable', 'connection refused'))
+  api.lastWatch.send({ type: 'ERROR', object: { code: 410 } })
+  await time.advance(20_000)
+  assert.equal(informer.store.size, 2)
+  assert.equal(informer.hasSynced, true)
+  api.onWatch = (watch) => {
+    if (watch.query.resourceVersion !== undefined) return serve(watch)
+    watch.open().send(added(service('b', '8')), added(service('c', '9')), bookmark('10', 'initial-events-end'))
+  }
+  await time.advance(1_000)
+  assert.deepEqual(told.slice(before), ['deleted a@1', 'updated b@2>b@8', 'added >c@9'])
+  controller.abort()
+  await run
+  assert.equal(api.openWatches, 0)
+})
+
+test('a transform cuts objects down before they are kept or told', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const transform = ({ metadata }: Service): Service => ({ metadata: { ...metadata, labels: { cut: 'yes' } } })
+  const informer = new Informer({ ...context, resource: services, transform })
+  const told: (string | undefined)[] = []
+  informer.subscribe((change) => told.push(change.type === 'deleted' ? '' : change.object.metadata?.labels?.cut))
+  const run = informer.run(controller.signal)
+  await informer.whenSynced()
+  api.lastWatch.send(added(service('c', '6', { spec: { large: true } })))
+  await time.advance(0)
+  assert.deepEqual(told, ['yes', 'yes', 'yes'])
+  assert.ok(informer.store.list().every((object) => object.spec === undefined))
+  controller.abort()
+  await run
+})
+
+test('a resource that is not served is known to be absent, and is followed once it is there', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const serve = api.onWatch
+  api.onWatch = (watch) => watch.end(new KubeError('NotFound', 'the server could not find the requested resource'))
+  const informer = new Informer({ ...context, resource: services })
+  const run = informer.run(controller.signal)
+  assert.equal(await informer.whenSettled(), 'absent')
+  assert.equal(informer.state, 'absent')
+  api.onWatch = serve
+  await time.advance(1_000)
+  assert.equal(informer.state, 'synced')
+  assert.equal(await informer.whenSettled(), 'synced')
+  controller.abort()
+  await run
+})
+
+test('waiting for the state ends with the signal', async (t) => {
+  const { context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  controller.abort(new Error('enough'))
+  await assert.rejects(informer.whenSynced(controller.signal), /enough/)
+  await assert.rejects(informer.whenSettled(controller.signal), /enough/)
+})
+
+test('an informer runs once at a time, and again after it ended', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const run = informer.run(controller.signal)
+  await assert.rejects(informer.run(controller.signal), /running already/)
+  controller.abort()
+  await run
+  const again = new AbortController()
+  const { told, handler } = recorder()
+  informer.subscribe(handler)
+  const secondRun = informer.run(again.signal)
+  await time.advance(0)
+  assert.equal(api.openWatches, 1)
+  again.abort()
+  await secondRun
+  assert.equal(told.length, 2)
+})
+
+test('whoever shares an informer shares one watch; another selection has its own', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const shared = new SharedInformers(context)
+  const all = shared.get(services)
+  const run = shared.run(controller.signal)
+  assert.equal(shared.get(services), all)
+  const one = shared.get(services, { query: { namespace: 'ns', fieldSelector: 'metadata.name=a' } })
+  assert.notEqual(one, all)
+  shared.get(endpoints)
+  await shared.whenSynced(controller.signal)
+  assert.equal(shared.size, 3)
+  assert.equal(api.openWatches, 3)
+  assert.throws(() => shared.get(services, { transform: (object) => object }), /another transform/)
+  controller.abort()
+  await run
+  await time.advance(0)
+  assert.equal(api.openWatches, 0)
+})
+
+test('shared informers say an outage once for all of them', async (t) => {
+  const { api, time, logger, context, controller } = setUp(t)
+  const shared = new SharedInformers(context)
+  for (const namespace of ['1', '2', '3', '4', '5', '6']) shared.get(services, { query: { namespace } })
+  const run = shared.run(controller.signal)
+  await shared.whenSynced()
+  const serve = api.onWatch
+  api.onWatch = (watch) => watch.end(new KubeError('Unreachable', 'connection refused'))
+  for (const watch of api.watches) watch.end(new KubeError('Unreachable', 'the connection broke'))
+  await time.advance(20_000)
+  api.onWatch = serve
+  await time.advance(3_000)
+  const said = logger.lines.filter(({ level }) => level !== 'debug')
+  assert.deepEqual(
+    said.map(({ message }) => message),
+    ['lost the API server', 'the API server is back'],
+  )
+  controller.abort()
+  await run
+})
+
+test('a handler that throws ends all shared informers, and the run rejects with what it threw', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const shared = new SharedInformers(context)
+  const mistake = new TypeError('a mistake in a handler')
+  shared.get(endpoints)
+  shared.get(services).subscribe(() => {
+    throw mistake
+  })
+  await assert.rejects(shared.run(controller.signal), mistake)
+  await time.advance(0)
+  assert.equal(api.openWatches, 0)
+})

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
+import { type Ending, planRetry, type ReflectorState, startState } from '../../src/kube/reflector-plan.ts'
+
+const states: Readonly<Record<string, ReflectorState<string>>> = {
+  streaming: { phase: 'streaming', objects: new Map([['a', 'partial']]) },
+  paging: { phase: 'paging', items: ['a'], continue: 'token', limit: 500 },
+  watching: { phase: 'watching', resourceVersion: '7', quiet: false },
+  quiet: { phase: 'watching', resourceVersion: '7', quiet: true },
+}
+
+function named(next: ReflectorState<string>): string {
+  switch (next.phase) {
+    case 'streaming':
+      return next.objects.size === 0 ? 'stream' : 'stream on'
+    case 'paging':
+      if (next.continue !== undefined) return 'same page'
+      return next.limit === undefined ? 'list whole' : 'list'
+    case 'watching':
+      return next.quiet ? 'watch again' : 'watch on'
+  }
+}
+
+const closed: Ending = { kind: 'closed', proven: true }
+const closedAtOnce: Ending = { kind: 'closed', proven: false }
+const silent: Ending = { kind: 'silent', proven: true }
+const failed = (code: KubeErrorCode): Ending => ({
+  kind: 'failed',
+  proven: false,
+  told: false,
+  error: new KubeError(code, code),
+})
+const told = (code: KubeErrorCode): Ending => ({ ...failed(code), told: true }) as Ending
+const parameter = 'sendInitialEvents is forbidden'
+const parameterRefused: Ending = { ...failed('Forbidden'), error: new KubeError('Forbidden', parameter) } as Ending
+
+/** What happens, and how each state goes on: what is asked next, after which wait; ! = no streaming any more. */
+const table: readonly (readonly [
+  Ending,
+  { streaming?: string; paging?: string; watching?: string; quiet?: string },
+])[] = [
+  [closed, { streaming: 'list, short', watching: 'watch on, none' }],
+  [closedAtOnce, { streaming: 'list, short', watching: 'watch on, short' }],
+  [silent, { streaming: 'list, none!', watching: 'watch again, none', quiet: 'stream, none' }],
+  [failed('Unreachable'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('Timeout'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('TooManyRequests'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('Unauthorized'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('NoCredentials'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('ServerError'), { streaming: 'list, short', paging: 'same page, short', watching: 'watch on, short' }],
+  [failed('BadResponse'), { streaming: 'list, short', paging: 'same page, short', watching: 'stream, short' }],
+  [failed('Expired'), { streaming: 'list, short', paging: 'list whole, short', watching: 'stream, short' }],
+  [failed('BadRequest'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
+  [failed('Invalid'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
+  [failed('Refused'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
+  [parameterRefused, { streaming: 'list, none!' }],
+  [failed('Forbidden'), { streaming: 'stream, long', paging: 'list, long', watching: 'watch on, long' }],
+  [failed('NotFound'), { streaming: 'stream, long', paging: 'list, long', watching: 'stream, long' }],
+  [told('Expired'), { streaming: 'list, short', watching: 'stream, short' }],
+  [told('ServerError'), { streaming: 'list, short', watching: 'stream, short' }],
+  [told('TooManyRequests'), { streaming: 'stream, short', watching: 'watch on, short' }],
+]
+
+test('every failure in every state leads on to the right request after the right wait', () => {
+  for (const [ending, expected] of table) {
+    for (const [state, outcome] of Object.entries(expected)) {
+      const plan = planRetry(states[state] as ReflectorState<string>, ending, true)
+      const said = `${named(plan.next)}, ${plan.wait}${plan.noStreaming ? '!' : ''}`
+      assert.equal(said, outcome, `${state}: ${JSON.stringify(ending)}`)
+    }
+  }
+})
+
+test('where there is no streaming, what would stream lists', () => {
+  const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', quiet: false }
+  assert.deepEqual(planRetry(watching, failed('Expired'), false).next, startState(false))
+})

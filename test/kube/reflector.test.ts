@@ -1,0 +1,424 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { Availability } from '../../src/kube/availability.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import type { KubeObject } from '../../src/kube/json.ts'
+import { Reflector } from '../../src/kube/reflector.ts'
+import { services } from '../../src/kube/resources.ts'
+import { keyOfObject } from '../../src/kube/store.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { added, bookmark, listOf, ScriptedApi, type ScriptedWatch, service } from './scripted-api.ts'
+
+const unreachable = new KubeError('Unreachable', 'connection refused')
+
+/** The clock, and how many of its timers are pending. */
+function countedClock(clock: Clock): Clock & { readonly pending: () => number } {
+  const pending = new Set<object>()
+  return {
+    wallMs: () => clock.wallMs(),
+    monotonicMs: () => clock.monotonicMs(),
+    schedule(delayMs, callback) {
+      const timer = {}
+      pending.add(timer)
+      const cancel = clock.schedule(delayMs, () => {
+        pending.delete(timer)
+        callback()
+      })
+      return () => {
+        pending.delete(timer)
+        cancel()
+      }
+    },
+    pending: () => pending.size,
+  }
+}
+
+function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
+  const time = new VirtualClock()
+  const clock = countedClock(time.view())
+  const logger = memoryLogger()
+  const metrics = prometheusMetrics()
+  const told: string[] = []
+  const reflector = new Reflector<KubeObject>({
+    api,
+    resource: services,
+    clock,
+    random: seededRandom(1, t.name),
+    logger,
+    metrics,
+    availability: new Availability({ clock, logger }),
+    sink: {
+      replaced: (objects) => told.push(`= ${objects.map(keyOfObject).join(' ')}`),
+      changed: ({ type, object }) => {
+        if (sinkError !== undefined) throw sinkError
+        told.push(`${type} ${keyOfObject(object)}`)
+      },
+      absent: () => told.push('absent'),
+    },
+  })
+  const controller = new AbortController()
+  const run = reflector.run(controller.signal)
+  const said = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message)
+  /** Ends the reflector and sees that nothing is left of it. */
+  const stop = async () => {
+    controller.abort()
+    await run
+    assert.equal(api.openWatches, 0, 'watches left open')
+    assert.equal(clock.pending(), 0, 'timers left behind')
+  }
+  return { time, clock, reflector, told, run, said, stop, metrics, controller }
+}
+
+/** Answers a streaming list with one Service at resourceVersion 5, and accepts every other watch. */
+function streamOne(watch: ScriptedWatch): void {
+  watch.open()
+  if (watch.query.sendInitialEvents === true) watch.send(added(service('a', '3')), bookmark('5', 'initial-events-end'))
+}
+
+function streamingApi(): ScriptedApi {
+  const api = new ScriptedApi()
+  api.onWatch = streamOne
+  return api
+}
+
+/** Refuses streaming, lists one Service at resourceVersion 5, and accepts every other watch. */
+function pagingApi(): ScriptedApi {
+  const api = new ScriptedApi()
+  api.answer = () => listOf('5', [service('a', '3')])
+  api.onWatch = (watch) => {
+    if (watch.query.sendInitialEvents === true) watch.end(new KubeError('Invalid', 'sendInitialEvents is forbidden'))
+    else watch.open()
+  }
+  return api
+}
+
+test('one request streams the list and goes on as the watch', async (t) => {
+  const api = streamingApi()
+  const { time, reflector, told, stop, metrics } = start(t, api)
+  await time.advance(0)
+  api.lastWatch.send(added(service('b', '6')), bookmark('9'), { type: 'DELETED', object: service('a', '10') })
+  await time.advance(0)
+  assert.deepEqual(told, ['= ns/a', 'ADDED ns/b', 'DELETED ns/a'])
+  assert.equal(reflector.phase, 'watching')
+  const { sendInitialEvents, resourceVersionMatch, allowWatchBookmarks, resourceVersion } = api.lastWatch.query
+  assert.deepEqual(
+    { sendInitialEvents, resourceVersionMatch, allowWatchBookmarks, resourceVersion },
+    {
+      sendInitialEvents: true,
+      resourceVersionMatch: 'NotOlderThan',
+      allowWatchBookmarks: true,
+      resourceVersion: undefined,
+    },
+  )
+  const exposed = await metrics.expose()
+  assert.match(exposed, /reflector_lists_total\{resource="services"\} 1/)
+  await stop()
+  assert.equal(api.watches.length, 1)
+})
+
+test('changes before the end of a streaming list are part of the list', async (t) => {
+  const api = new ScriptedApi()
+  const { time, told, stop } = start(t, api)
+  await time.advance(0)
+  api.lastWatch.open().send(added(service('a', '1')), added(service('b', '2')))
+  api.lastWatch.send({ type: 'MODIFIED', object: service('b', '3') }, { type: 'DELETED', object: service('a', '4') })
+  await time.advance(0)
+  assert.deepEqual(told, [])
+  api.lastWatch.send(bookmark('4', 'initial-events-end'))
+  await time.advance(0)
+  assert.deepEqual(told, ['= ns/b'])
+  await stop()
+})
+
+test('where streaming is refused the list comes in pages of 500, and streaming is not asked for again', async (t) => {
+  const api = pagingApi()
+  api.answer = ({ of }) =>
+    'continue' in of && of.continue === 'more'
+      ? listOf('5', [service('b', '2')])
+      : listOf('5', [{ metadata: { namespace: 'ns', name: 'a', resourceVersion: '1' } }], 'more')
+  const { time, told, stop } = start(t, api)
+  await time.advance(0)
+  assert.deepEqual(told, ['= ns/a ns/b'])
+  assert.deepEqual(
+    api.asked.map(({ of }) => of),
+    [
+      { limit: 500, continue: undefined },
+      { limit: 500, continue: 'more' },
+    ],
+  )
+  assert.equal(api.lastWatch.query.resourceVersion, '5')
+  api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
+  await time.advance(2_000)
+  assert.equal(told.length, 2)
+  assert.equal(api.watches.filter(({ query }) => query.sendInitialEvents).length, 1)
+  await stop()
+})
+
+test('items of a list are given the apiVersion and kind that API servers leave out', async () => {
+  const api = pagingApi()
+  api.answer = () => listOf('5', [{ metadata: { name: 'a', resourceVersion: '1' } }])
+  const controller = new AbortController()
+  const time = new VirtualClock()
+  const clock = time.view()
+  let got: readonly KubeObject[] = []
+  const run = new Reflector<KubeObject>({
+    api,
+    resource: services,
+    clock,
+    random: seededRandom(1, 'kinds'),
+    logger: memoryLogger(),
+    availability: new Availability({ clock, logger: memoryLogger() }),
+    sink: {
+      replaced: (objects) => {
+        got = objects
+      },
+      changed() {},
+      absent() {},
+    },
+  }).run(controller.signal)
+  await time.advance(0)
+  controller.abort()
+  await run
+  assert.deepEqual(got, [{ apiVersion: 'v1', kind: 'Service', metadata: { name: 'a', resourceVersion: '1' } }])
+})
+
+for (const traffic of ['is silent', 'sends events without end']) {
+  test(`a server that ignores the request for a streaming list and ${traffic} is asked for pages`, async (t) => {
+    const api = pagingApi()
+    api.onWatch = (watch) => {
+      watch.open()
+    }
+    const { time, told, stop } = start(t, api)
+    for (let second = 0; second < 61 && told.length === 0; second++) {
+      if (traffic !== 'is silent') api.lastWatch.send(added(service('a', String(second + 1))))
+      await time.advance(1_000)
+    }
+    assert.deepEqual(told, ['= ns/a'])
+    assert.equal(time.nowMs, traffic === 'is silent' ? 10_000 : 60_000)
+    await stop()
+  })
+}
+
+test('a continuation that expires leads to a list of the whole at once', async (t) => {
+  const api = pagingApi()
+  api.answer = ({ of }) => {
+    if ('continue' in of && of.continue !== undefined) throw new KubeError('Expired', 'the token is too old')
+    return 'limit' in of && of.limit === 500
+      ? listOf('5', [service('a', '1')], 'more')
+      : listOf('6', [service('a', '1'), service('b', '2')])
+  }
+  const { time, told, stop, said } = start(t, api)
+  await time.advance(1_000)
+  assert.deepEqual(told, ['= ns/a ns/b'])
+  assert.deepEqual(said(), [])
+  await stop()
+})
+
+test('a watch that the server ends in order goes on at once from the last resourceVersion heard', async (t) => {
+  const api = streamingApi()
+  const { time, told, stop, said } = start(t, api)
+  await time.advance(60_000)
+  api.lastWatch.send(bookmark('42'))
+  await time.advance(80_000)
+  api.lastWatch.end()
+  await time.advance(0)
+  assert.equal(api.watches.length, 2)
+  assert.equal(api.lastWatch.query.resourceVersion, '42')
+  assert.deepEqual(told, ['= ns/a'])
+  assert.deepEqual(said(), [])
+  await stop()
+})
+
+test('every watch asks for an end after 5 to 10 minutes, never twice the same', async (t) => {
+  const api = streamingApi()
+  const { time, stop } = start(t, api)
+  for (let i = 0; i < 50; i++) {
+    await time.advance(2_000)
+    api.lastWatch.end()
+  }
+  const seconds = api.watches.map(({ query }) => query.timeoutSeconds ?? 0)
+  assert.ok(seconds.every((s) => Number.isInteger(s) && s >= 300 && s <= 600))
+  assert.ok(new Set(seconds).size > 25)
+  await stop()
+})
+
+test('a server that ends every watch at once is not stormed', async (t) => {
+  const api = streamingApi()
+  const { time, stop } = start(t, api)
+  await time.advance(0)
+  api.onWatch = (watch) => watch.open().end()
+  api.lastWatch.end()
+  await time.advance(60_000)
+  assert.ok(api.watches.length > 50 && api.watches.length < 90, `${api.watches.length} watches in a minute`)
+  await stop()
+})
+
+/** What may happen to an established watch, how it goes on, and whether anybody is told. */
+const troubles: readonly {
+  readonly name: string
+  readonly happens: (watch: ScriptedWatch) => void
+  readonly relists: boolean
+}[] = [
+  { name: 'a dropped connection', happens: (watch) => watch.end(unreachable), relists: false },
+  { name: 'a 500', happens: (watch) => watch.end(new KubeError('ServerError', 'etcd')), relists: false },
+  { name: 'a 429', happens: (watch) => watch.end(new KubeError('TooManyRequests', 'later')), relists: false },
+  { name: 'an expired token', happens: (watch) => watch.end(new KubeError('Unauthorized', 'no')), relists: false },
+  {
+    name: 'credentials that fail',
+    happens: (watch) => watch.end(new KubeError('NoCredentials', 'no')),
+    relists: false,
+  },
+  { name: 'a missing permission', happens: (watch) => watch.end(new KubeError('Forbidden', 'no')), relists: false },
+  { name: 'garbage', happens: (watch) => watch.end(new KubeError('BadResponse', 'not JSON')), relists: true },
+  { name: 'an event without a version', happens: (watch) => watch.send(added({ metadata: {} })), relists: true },
+  { name: 'a 410', happens: (watch) => watch.end(new KubeError('Expired', 'too old')), relists: true },
+  { name: 'a 404', happens: (watch) => watch.end(new KubeError('NotFound', 'gone')), relists: true },
+  {
+    name: 'an ERROR event that says 410',
+    happens: (watch) => watch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } }),
+    relists: true,
+  },
+  {
+    name: 'an ERROR event without a code',
+    happens: (watch) => watch.send({ type: 'ERROR', object: {} }),
+    relists: true,
+  },
+]
+
+for (const { name, happens, relists } of troubles) {
+  test(`${name} ends a watch, and ${relists ? 'all is listed anew' : 'the next goes on from the same place'}`, async (t) => {
+    const api = streamingApi()
+    const { time, told, stop, said } = start(t, api)
+    await time.advance(30_000)
+    happens(api.lastWatch)
+    await time.advance(1_000)
+    assert.equal(api.watches.length, 2)
+    assert.equal(api.openWatches, 1)
+    assert.equal(api.lastWatch.query.resourceVersion, relists ? undefined : '5')
+    api.lastWatch.send(added(service('b', '6')))
+    await time.advance(0)
+    assert.deepEqual(told, relists ? ['= ns/a', '= ns/a', 'ADDED ns/b'] : ['= ns/a', 'ADDED ns/b'])
+    assert.deepEqual(said(), [], 'a watch that breaks once is nobody’s business')
+    await stop()
+  })
+}
+
+for (const code of ['Unreachable', 'ServerError', 'Unauthorized', 'NoCredentials', 'BadResponse'] as const) {
+  test(`an hour of ${code} is survived, said twice, and over within a second of its end`, async (t) => {
+    const api = streamingApi()
+    const { time, told, stop, said } = start(t, api)
+    await time.advance(30_000)
+    api.onWatch = (watch) => watch.end(new KubeError(code, code))
+    api.answer = () => {
+      throw new KubeError(code, code)
+    }
+    api.lastWatch.end(new KubeError(code, code))
+    await time.advance(3_600_000)
+    const attempts = api.watches.length + api.asked.length
+    assert.ok(attempts > 3_600 && attempts < 5_000, `${attempts} attempts`)
+    api.onWatch = streamOne
+    api.answer = () => listOf('5', [service('a', '3')])
+    await time.advance(1_000)
+    assert.equal(api.openWatches, 1)
+    api.lastWatch.send(added(service('b', '6')))
+    await time.advance(0)
+    assert.equal(told.at(-1), 'ADDED ns/b')
+    const refusal = code === 'Unauthorized'
+    assert.deepEqual(said(), [
+      refusal ? 'the API server refuses a request' : 'lost the API server',
+      refusal ? 'the API server no longer refuses' : 'the API server is back',
+    ])
+    await stop()
+  })
+}
+
+test('a refusal is asked again ever more rarely, at least every 10 seconds', async (t) => {
+  const api = streamingApi()
+  api.onWatch = (watch) => watch.end(new KubeError('NotFound', 'the server could not find the resource'))
+  const { time, told, stop } = start(t, api)
+  await time.advance(600_000)
+  assert.ok(api.watches.length > 60 && api.watches.length < 90, `${api.watches.length} attempts`)
+  assert.equal(told[0], 'absent')
+  api.onWatch = streamOne
+  await time.advance(10_000)
+  assert.equal(told.at(-1), '= ns/a')
+  await stop()
+})
+
+test('a wait that the server asks for is kept', async (t) => {
+  const api = streamingApi()
+  api.onWatch = (watch) => watch.end(new KubeError('TooManyRequests', 'later', { retryAfterMs: 4_000 }))
+  const { time, stop } = start(t, api)
+  await time.advance(3_999)
+  assert.equal(api.watches.length, 1)
+  await time.advance(1)
+  assert.equal(api.watches.length, 2)
+  await stop()
+})
+
+test('a watch on a dead connection is given up after 90 seconds and goes on from the same place', async (t) => {
+  const api = streamingApi()
+  const { time, stop, said } = start(t, api)
+  await time.advance(60_000)
+  api.lastWatch.send(bookmark('8'))
+  await time.advance(89_999)
+  assert.equal(api.watches.length, 1)
+  await time.advance(1)
+  assert.equal(api.watches.length, 2)
+  assert.equal(api.openWatches, 1)
+  assert.equal(api.lastWatch.query.resourceVersion, '8')
+  assert.deepEqual(said(), [])
+  await stop()
+})
+
+test('silence twice over from one resourceVersion leads to a new list', async (t) => {
+  const api = streamingApi()
+  const { time, told, stop } = start(t, api)
+  await time.advance(180_000)
+  assert.deepEqual(told, ['= ns/a', '= ns/a'])
+  await stop()
+})
+
+test('bookmarks keep a quiet watch alive', async (t) => {
+  const api = streamingApi()
+  const { time, stop } = start(t, api)
+  for (let minute = 1; minute <= 60; minute++) {
+    await time.advance(60_000)
+    api.lastWatch.send(bookmark(String(minute + 5)))
+  }
+  assert.equal(api.watches.length, 1)
+  await stop()
+})
+
+test('what the receiver throws is not swallowed: the run rejects with it, and nothing stays open', async (t) => {
+  const api = streamingApi()
+  const mistake = new TypeError('a mistake in a handler')
+  const { time, clock, run } = start(t, api, mistake)
+  const ended = assert.rejects(run, mistake)
+  await time.advance(0)
+  api.lastWatch.send(added(service('b', '6')))
+  await ended
+  assert.equal(api.openWatches, 0)
+  assert.equal(clock.pending(), 0)
+})
+
+for (const moment of ['listing', 'watching', 'waiting'] as const) {
+  test(`ending while ${moment} leaves nothing behind and asks nothing more`, async (t) => {
+    const api = moment === 'listing' ? pagingApi() : streamingApi()
+    if (moment === 'listing') {
+      api.answer = ({ signal }) =>
+        new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
+    }
+    if (moment === 'waiting') api.onWatch = (watch) => watch.end(unreachable)
+    const { time, stop } = start(t, api)
+    await time.advance(50)
+    const before = api.watches.length + api.asked.length
+    await stop()
+    await time.advance(3_600_000)
+    assert.equal(api.watches.length + api.asked.length, before)
+  })
+}

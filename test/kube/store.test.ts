@@ -1,0 +1,91 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { KubeObject } from '../../src/kube/json.ts'
+import { type Change, keyOf, keyOfObject, Store } from '../../src/kube/store.ts'
+
+function object(name: string, resourceVersion: string, uid = 'u'): KubeObject {
+  return { metadata: { namespace: 'ns', name, uid, resourceVersion } }
+}
+
+test('keys are namespace/name, and the bare name for what has no namespace', () => {
+  assert.equal(keyOf({ namespace: 'a', name: 'b' }), 'a/b')
+  assert.equal(keyOf({ name: 'b' }), 'b')
+  assert.equal(keyOf({ namespace: '', name: 'b' }), 'b')
+  assert.equal(keyOfObject({ metadata: { name: 'b', namespace: 'a' } }), 'a/b')
+})
+
+test('a change carries what was here before', () => {
+  const store = new Store()
+  const first = object('a', '1')
+  const second = object('a', '2')
+  assert.deepEqual(store.apply({ type: 'ADDED', object: first }), { type: 'added', object: first })
+  assert.deepEqual(store.apply({ type: 'MODIFIED', object: second }), { type: 'updated', old: first, object: second })
+  assert.equal(store.get({ namespace: 'ns', name: 'a' }), second)
+  // The object of a DELETED event may hold what was never told: what is taken away is what was.
+  assert.deepEqual(store.apply({ type: 'DELETED', object: object('a', '3') }), { type: 'deleted', old: second })
+  assert.equal(store.size, 0)
+})
+
+test('a resourceVersion that is here already is no change, nor is the deletion of what is not here', () => {
+  const store = new Store()
+  store.apply({ type: 'ADDED', object: object('a', '1') })
+  assert.equal(store.apply({ type: 'MODIFIED', object: object('a', '1') }), undefined)
+  assert.equal(store.apply({ type: 'DELETED', object: object('b', '1') }), undefined)
+  assert.equal(store.apply({ type: 'MODIFIED', object: object('a', '1', 'other') })?.type, 'updated')
+})
+
+test('replacing tells of deletions first, and of an object made anew as both', () => {
+  const store = new Store()
+  for (const name of ['kept', 'gone', 'remade', 'changed']) store.apply({ type: 'ADDED', object: object(name, '1') })
+  const changes = store.replace([
+    object('new', '5'),
+    object('changed', '4'),
+    object('remade', '3', 'other'),
+    object('kept', '1'),
+  ])
+  assert.deepEqual(
+    changes.map((change) => [change.type, (change.type === 'deleted' ? change.old : change.object).metadata?.name]),
+    [
+      ['deleted', 'gone'],
+      ['deleted', 'remade'],
+      ['added', 'new'],
+      ['updated', 'changed'],
+      ['added', 'remade'],
+    ],
+  )
+})
+
+test('a namespace can be listed alone', () => {
+  const store = new Store()
+  store.replace([object('a', '1'), { metadata: { namespace: 'other', name: 'b', resourceVersion: '1' } }])
+  assert.deepEqual(store.list('ns').map(keyOfObject), ['ns/a'])
+  assert.deepEqual(store.list().map(keyOfObject), ['ns/a', 'other/b'])
+})
+
+test('an index kept from the changes alone always equals the store', () => {
+  const anyObject = fc
+    .tuple(fc.constantFrom('a', 'b', 'c', 'd'), fc.constantFrom('1', '2', '3'), fc.constantFrom('u', 'v'))
+    .map(([name, version, uid]) => object(name, version, uid))
+  const step = fc.oneof(
+    fc.record({ type: fc.constantFrom('ADDED' as const, 'MODIFIED' as const, 'DELETED' as const), object: anyObject }),
+    fc.array(anyObject, { maxLength: 6 }),
+  )
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+      const store = new Store()
+      const index = new Set<KubeObject>()
+      for (const one of steps) {
+        const changes: readonly (Change<KubeObject> | undefined)[] =
+          'type' in one ? [store.apply(one)] : store.replace(one)
+        for (const change of changes) {
+          if (change === undefined) continue
+          if (change.type !== 'added') assert.ok(index.delete(change.old), 'what is taken away had been told')
+          if (change.type !== 'deleted') index.add(change.object)
+        }
+        assert.deepEqual(index, new Set(store.list()))
+      }
+    }),
+    { numRuns: 300 },
+  )
+})

@@ -1,0 +1,11 @@
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+export type BinaryName = 'etcd' | 'kube-apiserver' | 'bare-apiserver' | 'kube-controller-manager' | 'kubectl'
+
+/** Where `npm run peers` put a binary. Throws, naming that command, where it is missing. */
+export function binary(name: BinaryName): string {
+  const path = fileURLToPath(new URL(`bin/${name}`, import.meta.url))
+  if (!existsSync(path)) throw new Error(`test/peers/bin/${name} is missing: run "npm run peers"`)
+  return path
+}

@@ -1,0 +1,42 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { Owner } from './owner.ts'
+import { freePort } from './ports.ts'
+import { startOnFreePorts } from './process.ts'
+
+/** The health endpoint of an API server that is not there otherwise: what a master asks through `--readyz-url`. */
+export interface FakeReadyz {
+  readonly url: string
+  /** Answers 500 from now on, or 200 again. */
+  setReady(ready: boolean): void
+  /** Nothing listens any more. */
+  stop(): Promise<void>
+}
+
+export async function startFakeReadyz(owner: Owner): Promise<FakeReadyz> {
+  let ready = true
+  const server = createServer((_request, response) => {
+    response.writeHead(ready ? 200 : 500, { 'content-type': 'text/plain' }).end(ready ? 'ok' : '[-]storage failed')
+  })
+  const url = await startOnFreePorts(async () => {
+    const port = await freePort()
+    server.listen(port, '127.0.0.1')
+    await once(server, 'listening')
+    return `http://127.0.0.1:${port}/readyz`
+  })
+  const stop = async (): Promise<void> => {
+    if (!server.listening) return
+    const closed = once(server, 'close')
+    server.close()
+    server.closeAllConnections()
+    await closed
+  }
+  owner.after(stop)
+  return {
+    url,
+    stop,
+    setReady(value) {
+      ready = value
+    },
+  }
+}

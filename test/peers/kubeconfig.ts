@@ -1,0 +1,23 @@
+import { writeFileSync } from 'node:fs'
+
+/** Who to be at which server: a token, or a file that is read for it. */
+export type KubeconfigContent = { readonly server: string; readonly ca: string } & (
+  | { readonly token: string }
+  | { readonly tokenFile: string }
+)
+
+/** Writes a kubeconfig of one cluster, one user and one context; returns its path. */
+export function writeKubeconfig(path: string, content: KubeconfigContent): string {
+  const authority = Buffer.from(content.ca).toString('base64')
+  const kubeconfig = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'test',
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
+    clusters: [{ name: 'test', cluster: { server: content.server, 'certificate-authority-data': authority } }],
+    users: [{ name: 'test', user: 'token' in content ? { token: content.token } : { tokenFile: content.tokenFile } }],
+  }
+  // JSON is YAML.
+  writeFileSync(path, JSON.stringify(kubeconfig, undefined, 2), { mode: 0o600 })
+  return path
+}

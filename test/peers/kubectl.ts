@@ -1,0 +1,27 @@
+import { execFile } from 'node:child_process'
+import { join } from 'node:path'
+import { binary } from './binaries.ts'
+import { type Owner, temporaryDirectory } from './owner.ts'
+
+export interface KubectlResult {
+  readonly code: number
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/**
+ * kubectl for one server, with a home and a discovery cache of its own: servers on ports that other servers had before must
+ * not be taken for those.
+ */
+export function kubectlFor(owner: Owner, kubeconfig: string): (...args: string[]) => Promise<KubectlResult> {
+  const home = temporaryDirectory(owner, 'kubectl')
+  const shared = [`--kubeconfig=${kubeconfig}`, `--cache-dir=${join(home, 'cache')}`, '--request-timeout=20s']
+  return (...args) =>
+    new Promise((resolve) => {
+      const options = { env: { PATH: process.env.PATH, HOME: home }, timeout: 60_000 }
+      execFile(binary('kubectl'), [...shared, ...args], options, (error, stdout, stderr) => {
+        const code = error === null ? 0 : typeof error.code === 'number' ? error.code : -1
+        resolve({ code, stdout, stderr })
+      })
+    })
+}

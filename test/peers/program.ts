@@ -1,0 +1,122 @@
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Apiserver } from './apiserver.ts'
+import { serviceRange } from './apiserver.ts'
+import type { Owner } from './owner.ts'
+import { type Exit, RunningProcess } from './process.ts'
+import { untilPasses } from './until.ts'
+
+/** What is tested: the built program, or its source while there is none. */
+export function programPath(): string {
+  const built = fileURLToPath(new URL('../../dist/cli.js', import.meta.url))
+  return existsSync(built) ? built : fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+}
+
+/** One structured line of the program's log. */
+export interface LogLine {
+  readonly level: string | number
+  readonly msg: string
+  readonly [field: string]: unknown
+}
+
+/** apiserver-bootstrap as a process. */
+export class Program {
+  readonly process: RunningProcess
+  readonly #log: LogLine[] = []
+
+  private constructor(running: RunningProcess) {
+    this.process = running
+    running.onLine((line) => {
+      if (line.startsWith('{')) this.#log.push(JSON.parse(line) as LogLine)
+    })
+  }
+
+  static async start(owner: Owner, args: readonly string[]): Promise<Program> {
+    return new Program(
+      await RunningProcess.start(owner, {
+        name: 'apiserver-bootstrap',
+        command: process.execPath,
+        args: [programPath(), ...args],
+      }),
+    )
+  }
+
+  /** Every log line since the start. */
+  get log(): readonly LogLine[] {
+    return this.#log
+  }
+
+  /** The lines whose text, fields included, matches. */
+  logged(pattern: RegExp): readonly LogLine[] {
+    return this.#log.filter((line) => pattern.test(JSON.stringify(line)))
+  }
+
+  waitForLog(pattern: RegExp, withinMs: number): Promise<LogLine> {
+    return untilPasses(
+      `a log line that matches ${pattern}`,
+      () => {
+        const line = this.logged(pattern)[0]
+        if (line === undefined) throw new Error(this.process.tail())
+        return line
+      },
+      { withinMs },
+    )
+  }
+
+  /** Throws, with the end of its log, if it no longer runs. */
+  assertRunning(): void {
+    if (this.process.exit !== undefined) {
+      throw new Error(`the program ended with ${JSON.stringify(this.process.exit)}\n${this.process.tail()}`)
+    }
+  }
+
+  stop(options?: { readonly signal?: NodeJS.Signals; readonly graceMs?: number }): Promise<Exit> {
+    return this.process.stop(options)
+  }
+
+  kill(): Promise<void> {
+    return this.process.kill()
+  }
+}
+
+/** What a master has to know of its API server. */
+type ServerAddress = Pick<Apiserver, 'kubeconfig' | 'port'>
+
+/** How a test's master differs from the next one. */
+export interface MasterOptions {
+  readonly address: string
+  /** The port in Endpoints; the server's own by default. */
+  readonly securePort?: number
+  readonly kubeconfig?: string
+  readonly flags?: readonly string[]
+}
+
+/** The flags that make `run` keep this server bootstrapped. Its health server takes a free port. */
+export function runFlags(server: ServerAddress, options: MasterOptions): readonly string[] {
+  return [
+    'run',
+    `--kubeconfig=${options.kubeconfig ?? server.kubeconfig}`,
+    `--advertise-address=${options.address}`,
+    `--secure-port=${options.securePort ?? server.port}`,
+    `--service-cluster-ip-range=${serviceRange}`,
+    '--health-bind-address=127.0.0.1:0',
+    ...(options.flags ?? []),
+  ]
+}
+
+export function startMaster(owner: Owner, server: ServerAddress, options: MasterOptions): Promise<Program> {
+  return Program.start(owner, runFlags(server, options))
+}
+
+/** Runs a command to its end. */
+export async function runToEnd(
+  owner: Owner,
+  args: readonly string[],
+  graceMs = 60_000,
+): Promise<Exit & { readonly output: string }> {
+  const program = await Program.start(owner, args)
+  const timer = setTimeout(() => program.process.signal('SIGKILL'), graceMs)
+  const exit = await program.process.exited
+  clearTimeout(timer)
+  return { ...exit, output: program.process.tail(200) }
+}

@@ -1,0 +1,118 @@
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import type { Owner } from './owner.ts'
+import { freePort } from './ports.ts'
+import { startOnFreePorts } from './process.ts'
+
+interface Connection {
+  readonly client: Socket
+  readonly upstream: Socket
+}
+
+/** A loopback TCP proxy that can do to a client what networks do. */
+export class TcpProxy {
+  readonly port: number
+  readonly #server: Server
+  readonly #target: number
+  readonly #connections = new Set<Connection>()
+  #delayMs = 0
+  #blackHole = false
+
+  private constructor(port: number, server: Server, target: number) {
+    this.port = port
+    this.#server = server
+    this.#target = target
+    server.on('connection', (client) => this.#accept(client))
+  }
+
+  static async start(owner: Owner, { target }: { readonly target: number }): Promise<TcpProxy> {
+    const proxy = await startOnFreePorts(async () => {
+      const port = await freePort()
+      const server = createServer({ allowHalfOpen: true })
+      await listen(server, port)
+      return new TcpProxy(port, server, target)
+    })
+    owner.after(() => proxy.close())
+    return proxy
+  }
+
+  /** How many connections are open at this moment. */
+  get connections(): number {
+    return this.#connections.size
+  }
+
+  /** Resets every open connection; new ones are accepted. */
+  cut(): void {
+    for (const { client, upstream } of this.#connections) {
+      client.resetAndDestroy()
+      upstream.resetAndDestroy()
+    }
+  }
+
+  /** Ends the server's direction of every open connection and leaves the client's open. */
+  halfClose(): void {
+    for (const { client } of this.#connections) client.end()
+  }
+
+  /** Swallows everything in both directions, on connections old and new, until it is told `false`. */
+  blackHole(on: boolean): void {
+    this.#blackHole = on
+  }
+
+  /** Holds every chunk from the server back for so long. */
+  delay(delayMs: number): void {
+    this.#delayMs = delayMs
+  }
+
+  /** Refuses connections, and resets the open ones, until `accept`. */
+  async refuse(): Promise<void> {
+    const closed = once(this.#server, 'close')
+    this.#server.close()
+    this.cut()
+    await closed
+  }
+
+  accept(): Promise<void> {
+    return listen(this.#server, this.port)
+  }
+
+  async close(): Promise<void> {
+    if (this.#server.listening) await this.refuse()
+  }
+
+  #accept(client: Socket): void {
+    const upstream = connect({ host: '127.0.0.1', port: this.#target, allowHalfOpen: true })
+    const connection = { client, upstream }
+    this.#connections.add(connection)
+    for (const [socket, other] of [
+      [client, upstream],
+      [upstream, client],
+    ] as const) {
+      socket.setNoDelay(true)
+      socket.on('error', () => other.destroy())
+      socket.on('close', () => {
+        other.destroy()
+        this.#connections.delete(connection)
+      })
+    }
+    client.on('data', (chunk) => {
+      if (!this.#blackHole && upstream.writable) upstream.write(chunk)
+    })
+    upstream.on('data', (chunk) => this.#deliver(client, chunk))
+    client.on('end', () => upstream.end())
+    upstream.on('end', () => client.end())
+  }
+
+  #deliver(client: Socket, chunk: Buffer): void {
+    const write = (): void => {
+      if (!this.#blackHole && client.writable) client.write(chunk)
+    }
+    if (this.#delayMs === 0) write()
+    else setTimeout(write, this.#delayMs)
+  }
+}
+
+async function listen(server: Server, port: number): Promise<void> {
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+}

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { KubeObject } from '../../src/kube/json.ts'
+import type { Apiserver } from '../peers/apiserver.ts'
+import { startCluster } from '../peers/cluster.ts'
+import { paths, whenRight } from '../peers/kubernetes-service.ts'
+import { openOwner } from '../peers/owner.ts'
+import { startMaster } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
+
+// The sidecar's usual place: a stock server whose hooks are on, and whose endpoint reconciler alone is off.
+const stock = { kind: 'stock', flags: ['--endpoint-reconciler-type=none'] } as const
+
+test('on a stock server auto leaves namespaces and ServiceCIDR to it, says so once, and lists its master', async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, stock)
+  const master = await startMaster(owner, server, {
+    address: '192.0.2.1',
+    flags: ['--lease-ttl=3s', '--reconcile-interval=2s'],
+  })
+  await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 30_000)
+  await sleep(8000)
+  master.assertRunning()
+  for (const duty of ['system-namespaces', 'default-service-cidr']) {
+    const lines = master.logged(new RegExp(duty)).map((line) => JSON.stringify(line))
+    assert.equal(lines.length, 1, `${duty}:\n${lines.join('\n')}`)
+  }
+  assert.deepEqual(await writtenByTheProgram(server), [])
+})
+
+test('on a stock server a duty that is named is done all the same', async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, stock)
+  await startMaster(owner, server, {
+    address: '192.0.2.1',
+    flags: ['--controllers=auto,system-namespaces'],
+  })
+  await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 30_000)
+  await server.api.delete(`${paths.namespaces}/kube-node-lease`)
+  await untilPasses(
+    'the program to make the namespace again',
+    async () => assert.deepEqual(await writtenByTheProgram(server), ['kube-node-lease']),
+    { withinMs: 30_000 },
+  )
+})
+
+/** The namespaces and ServiceCIDRs that bear the program's field manager. */
+async function writtenByTheProgram(server: Apiserver): Promise<readonly (string | undefined)[]> {
+  const lists = await Promise.all(
+    [paths.namespaces, '/apis/networking.k8s.io/v1/servicecidrs'].map((path) =>
+      server.api.get<{ readonly items: readonly KubeObject[] }>(path),
+    ),
+  )
+  return lists
+    .flatMap(({ items }) => items)
+    .filter(({ metadata }) => JSON.stringify(metadata?.managedFields ?? []).includes('apiserver-bootstrap'))
+    .map(({ metadata }) => metadata?.name)
+}

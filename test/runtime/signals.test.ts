@@ -1,0 +1,70 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { test } from 'node:test'
+import { abortable, aborted, linkedController, throwIfAborted } from '../../src/runtime/signals.ts'
+
+const listeners = (...signals: AbortSignal[]): number[] =>
+  signals.map((signal) => getEventListeners(signal, 'abort').length)
+
+test('a linked controller is aborted by whichever source comes first, with its reason, and lets go of all', () => {
+  const a = new AbortController()
+  const b = new AbortController()
+  const { controller } = linkedController(a.signal, undefined, b.signal)
+  assert.equal(controller.signal.aborted, false)
+  b.abort('b')
+  a.abort('a')
+  assert.equal(controller.signal.reason, 'b')
+  assert.deepEqual(listeners(a.signal, b.signal), [0, 0])
+})
+
+test('a controller linked to an aborted signal is aborted from the start', () => {
+  const a = new AbortController()
+  const { controller } = linkedController(a.signal, AbortSignal.abort('early'))
+  assert.equal(controller.signal.reason, 'early')
+  assert.deepEqual(listeners(a.signal), [0])
+})
+
+test('an unlinked controller hears its sources no more, but can still be aborted itself', () => {
+  const source = new AbortController()
+  const { controller, unlink } = linkedController(source.signal)
+  unlink()
+  unlink()
+  assert.deepEqual(listeners(source.signal), [0])
+  source.abort()
+  assert.equal(controller.signal.aborted, false)
+  controller.abort('own')
+  assert.equal(controller.signal.reason, 'own')
+})
+
+test('throwIfAborted throws the reason itself', () => {
+  throwIfAborted(undefined)
+  throwIfAborted(new AbortController().signal)
+  assert.throws(() => throwIfAborted(AbortSignal.abort(new Error('over'))), /over/)
+})
+
+test('an abortable promise settles as the promise does and leaves no listener', async () => {
+  const { signal } = new AbortController()
+  assert.equal(await abortable(Promise.resolve(1), signal), 1)
+  await assert.rejects(abortable(Promise.reject(new Error('own')), signal), /own/)
+  assert.equal(await abortable(Promise.resolve(2), undefined), 2)
+  assert.deepEqual(listeners(signal), [0])
+})
+
+test('an abortable promise rejects with the reason once the signal is aborted, and its late rejection bothers nobody', async () => {
+  const controller = new AbortController()
+  const slow = Promise.withResolvers<void>()
+  const waiting = abortable(slow.promise, controller.signal)
+  controller.abort(new Error('enough'))
+  await assert.rejects(waiting, /enough/)
+  await assert.rejects(abortable(new Promise(() => {}), controller.signal), /enough/)
+  slow.reject(new Error('late'))
+  await new Promise(setImmediate)
+})
+
+test('aborted resolves when the signal is aborted, at once if it is', async () => {
+  const controller = new AbortController()
+  const waiting = aborted(controller.signal)
+  controller.abort()
+  await waiting
+  await aborted(controller.signal)
+})

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { TokenBucket } from '../../src/runtime/token-bucket.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+
+const bucketOf = (qps: number, burst: number) => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  return { time, bucket: new TokenBucket({ clock, qps, burst }) }
+}
+
+test('a full bucket gives its burst at once and then one token at a time', async () => {
+  const { time, bucket } = bucketOf(10, 3)
+  assert.deepEqual(
+    [1, 2, 3, 4].map(() => bucket.tryTake()),
+    [true, true, true, false],
+  )
+  await time.advance(99)
+  assert.equal(bucket.tryTake(), false)
+  await time.advance(1)
+  assert.deepEqual(
+    [1, 2].map(() => bucket.tryTake()),
+    [true, false],
+  )
+})
+
+test('an idle bucket never holds more than its burst', async () => {
+  const { time, bucket } = bucketOf(10, 2)
+  await time.advance(60_000)
+  assert.deepEqual(
+    [1, 2, 3].map(() => bucket.tryTake()),
+    [true, true, false],
+  )
+})
+
+test('reservations queue up behind each other', () => {
+  const { bucket } = bucketOf(10, 1)
+  assert.deepEqual(
+    [1, 2, 3].map(() => bucket.reserve()),
+    [0, 100, 200],
+  )
+  assert.equal(bucket.tryTake(), false)
+})
+
+test('take resolves when its token is there, first come first served', async () => {
+  const { time, bucket } = bucketOf(10, 1)
+  const served: string[] = []
+  for (const name of ['a', 'b', 'c']) void bucket.take().then(() => served.push(`${name} at ${time.nowMs}`))
+  await time.advance(1000)
+  assert.deepEqual(served, ['a at 0', 'b at 100', 'c at 200'])
+})
+
+test('who gives up last in the line gives the token back, who has others behind does not', async () => {
+  const { bucket } = bucketOf(10, 1)
+  bucket.reserve()
+  const last = new AbortController()
+  const waiting = bucket.take(last.signal)
+  last.abort(new Error('gave up'))
+  await assert.rejects(waiting, /gave up/)
+  assert.equal(bucket.reserve(), 100)
+
+  const first = new AbortController()
+  const abandoned = bucket.take(first.signal)
+  assert.equal(bucket.reserve(), 300)
+  first.abort(new Error('gave up'))
+  await assert.rejects(abandoned, /gave up/)
+  assert.equal(bucket.reserve(), 400)
+})
+
+test('an aborted signal takes nothing', async () => {
+  const { bucket } = bucketOf(1, 1)
+  await assert.rejects(bucket.take(AbortSignal.abort(new Error('over'))), /over/)
+  assert.equal(bucket.tryTake(), true)
+})
+
+test('an unlimited bucket never makes anyone wait', () => {
+  const { bucket } = bucketOf(Infinity, 1)
+  for (let i = 0; i < 100; i++) assert.equal(bucket.reserve(), 0)
+})
+
+test('no stretch of time sees more than the burst and what the rate allows in it', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(fc.nat(300), { minLength: 1, maxLength: 40 }), async (gaps) => {
+      const { time, bucket } = bucketOf(20, 4)
+      const takenAtMs: number[] = []
+      for (const gapMs of gaps) {
+        await time.advance(gapMs)
+        takenAtMs.push(time.nowMs + bucket.reserve())
+      }
+      for (let from = 0; from < takenAtMs.length; from++) {
+        for (let to = from; to < takenAtMs.length; to++) {
+          const spanMs = (takenAtMs[to] as number) - (takenAtMs[from] as number)
+          assert.ok(to - from + 1 <= 4 + (spanMs / 1000) * 20 + 1e-6)
+        }
+      }
+    }),
+    { numRuns: 100 },
+  )
+})
+
+test('rates and sizes that make no sense are refused', () => {
+  for (const qps of [0, -1, Number.NaN]) assert.throws(() => bucketOf(qps, 1), RangeError)
+  for (const burst of [0, 1.5, Number.NaN, Infinity]) assert.throws(() => bucketOf(1, burst), RangeError)
+})

@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { sleep } from '../../src/runtime/clock.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { type RetryRate, WorkQueue } from '../../src/runtime/work-queue.ts'
+
+function setUp(retry?: RetryRate) {
+  const time = new VirtualClock()
+  const clock = time.view()
+  return { time, clock, queue: new WorkQueue<string>({ clock, retry }) }
+}
+
+/** Takes `key` off the queue, works on it for no time. */
+async function work(queue: WorkQueue): Promise<string | undefined> {
+  const key = await queue.get()
+  if (key !== undefined) queue.done(key)
+  return key
+}
+
+test('keys are handed out in the order in which they were added', async () => {
+  const { queue } = setUp()
+  for (const key of ['b', 'a', 'c']) queue.add(key)
+  assert.equal(queue.length, 3)
+  assert.deepEqual([await work(queue), await work(queue), await work(queue)], ['b', 'a', 'c'])
+})
+
+test('a key that is added many times before its turn is worked on once and keeps its place', async () => {
+  const { queue } = setUp()
+  for (const key of ['a', 'b', 'a', 'a']) queue.add(key)
+  assert.equal(queue.length, 2)
+  assert.deepEqual([await work(queue), await work(queue)], ['a', 'b'])
+})
+
+test('a key that is added while it is worked on comes once more, after its work is done', async () => {
+  const { queue } = setUp()
+  queue.add('a')
+  assert.equal(await queue.get(), 'a')
+  queue.add('a')
+  queue.add('a')
+  queue.add('b')
+  assert.equal(queue.length, 1)
+  assert.equal(await queue.get(), 'b')
+  queue.done('a')
+  assert.equal(await queue.get(), 'a')
+  queue.done('a')
+  queue.done('b')
+  assert.equal(queue.length, 0)
+})
+
+test('who waits for a key gets one in turn, as keys come', async () => {
+  const { queue } = setUp()
+  const waiting = [queue.get(), queue.get()]
+  queue.add('a')
+  queue.add('b')
+  assert.deepEqual(await Promise.all(waiting), ['a', 'b'])
+})
+
+test('a waiting worker gets a key that became dirty during its work as soon as that is done', async () => {
+  const { queue } = setUp()
+  queue.add('a')
+  await queue.get()
+  queue.add('a')
+  const waiting = queue.get()
+  queue.done('a')
+  assert.equal(await waiting, 'a')
+})
+
+test('only work that is under way can be done', () => {
+  const { queue } = setUp()
+  queue.add('a')
+  assert.throws(() => queue.done('a'), /no work on "a" is under way/)
+  assert.equal(queue.length, 1)
+})
+
+test('a long queue keeps its order and lets go of what it handed out', async () => {
+  const { queue } = setUp()
+  const keys = Array.from({ length: 5000 }, (_, index) => `key-${index}`)
+  for (const key of keys) queue.add(key)
+  for (const key of keys.slice(0, 3000)) assert.equal(await work(queue), key)
+  queue.add('last')
+  for (const key of [...keys.slice(3000), 'last']) assert.equal(await work(queue), key)
+  assert.equal(queue.length, 0)
+})
+
+test('a delayed key is added when its delay is over', async () => {
+  const { time, queue } = setUp()
+  queue.addAfter('a', 50)
+  await time.advance(49)
+  assert.equal(queue.length, 0)
+  await time.advance(1)
+  assert.equal(queue.length, 1)
+})
+
+test('a delay of nothing adds at once', () => {
+  const { queue } = setUp()
+  queue.addAfter('a', 0)
+  queue.addAfter('b', -5)
+  assert.equal(queue.length, 2)
+})
+
+test('of two delays for one key the one that ends first holds, and it is added once', async () => {
+  for (const delays of [
+    [50, 20],
+    [20, 50],
+  ]) {
+    const { time, queue } = setUp()
+    for (const delayMs of delays) queue.addAfter('a', delayMs)
+    await time.advance(20)
+    assert.equal(await work(queue), 'a')
+    await time.advance(100)
+    assert.equal(queue.length, 0)
+  }
+})
+
+test('rate-limited delays double for each key by itself, until it is forgotten', async () => {
+  const { time, queue } = setUp({ firstMs: 10, maxMs: 35 })
+  const delayOf = async (key: string): Promise<number> => {
+    const beganMs = time.nowMs
+    queue.addRateLimited(key)
+    await time.runUntil(() => queue.length === 1, 60_000)
+    await work(queue)
+    return time.nowMs - beganMs
+  }
+  const delays: number[] = []
+  for (let i = 0; i < 4; i++) delays.push(await delayOf('a'))
+  assert.deepEqual(delays, [10, 20, 35, 35])
+  assert.equal(queue.numRequeues('a'), 4)
+  assert.equal(await delayOf('b'), 10)
+  queue.forget('a')
+  assert.equal(queue.numRequeues('a'), 0)
+  assert.equal(await delayOf('a'), 10)
+})
+
+test('without other orders the first retry comes after 5 ms and the last delay is 1000 s', async () => {
+  const { time, queue } = setUp()
+  for (let i = 0; i < 30; i++) {
+    const beganMs = time.nowMs
+    queue.addRateLimited('a')
+    await time.runUntil(() => queue.length === 1, 2_000_000)
+    await work(queue)
+    assert.equal(time.nowMs - beganMs, Math.min(5 * 2 ** i, 1_000_000))
+  }
+})
+
+test('all retries together keep to the overall rate', async () => {
+  const { time, queue } = setUp({ firstMs: 1, qps: 10, burst: 2 })
+  for (let i = 0; i < 6; i++) queue.addRateLimited(`key-${i}`)
+  await time.advance(1)
+  assert.equal(queue.length, 2)
+  await time.advance(398)
+  assert.equal(queue.length, 5)
+  await time.advance(1)
+  assert.equal(queue.length, 6)
+})
+
+test('a queue that is shut down takes nothing in, drops what is delayed and hands out what waits, then ends', async () => {
+  const { time, queue } = setUp()
+  queue.add('a')
+  queue.addAfter('b', 10)
+  queue.shutDown()
+  queue.add('c')
+  queue.addAfter('d', 10)
+  queue.addRateLimited('e')
+  await time.advance(100)
+  assert.equal(queue.shuttingDown, true)
+  assert.equal(await work(queue), 'a')
+  assert.equal(await work(queue), undefined)
+})
+
+test('a shutdown wakes who waits', async () => {
+  const { queue } = setUp()
+  const waiting = [queue.get(), queue.get()]
+  queue.shutDown()
+  assert.deepEqual(await Promise.all(waiting), [undefined, undefined])
+})
+
+test('a shutdown with drain ends when all that waited is done, what was added during work among it', async () => {
+  const { queue } = setUp()
+  let drained = false
+  queue.add('a')
+  queue.add('b')
+  await queue.get()
+  queue.add('a')
+  const drain = queue.shutDownWithDrain().then(() => {
+    drained = true
+  })
+  queue.done('a')
+  assert.equal(await work(queue), 'b')
+  await new Promise(setImmediate)
+  assert.equal(drained, false)
+  assert.equal(await work(queue), 'a')
+  await drain
+})
+
+test('an empty queue is drained at once, and a plain shutdown ends a drain that cannot end', async () => {
+  await setUp().queue.shutDownWithDrain()
+  const { queue } = setUp()
+  queue.add('a')
+  const drain = queue.shutDownWithDrain()
+  queue.shutDown()
+  await drain
+})
+
+test('run works on keys in parallel, but never twice on one', async () => {
+  const { time, clock, queue } = setUp()
+  const controller = new AbortController()
+  const busy = new Set<string>()
+  let most = 0
+  let count = 0
+  const running = queue.run({
+    workers: 3,
+    signal: controller.signal,
+    reconcile: async (key) => {
+      assert.ok(!busy.has(key))
+      busy.add(key)
+      most = Math.max(most, busy.size)
+      await sleep(clock, 10)
+      busy.delete(key)
+      count++
+    },
+  })
+  for (const key of ['a', 'b', 'c', 'd']) queue.add(key)
+  await time.advance(5)
+  for (const key of ['a', 'b', 'c', 'd']) queue.add(key)
+  await time.advance(100)
+  controller.abort()
+  await running
+  assert.equal(most, 3)
+  assert.equal(count, 7, 'd had not been begun when it was added again')
+})
+
+test('run puts a failed key back with a growing delay and forgets it after success', async () => {
+  const { time, queue } = setUp()
+  const controller = new AbortController()
+  const failures: string[] = []
+  const triedAtMs: number[] = []
+  const running = queue.run({
+    workers: 1,
+    signal: controller.signal,
+    reconcile: async () => {
+      triedAtMs.push(time.nowMs)
+      if (triedAtMs.length < 4) throw new Error(`no ${triedAtMs.length}`)
+    },
+    failed: (key, error) => failures.push(`${key}: ${(error as Error).message}`),
+  })
+  queue.add('a')
+  await time.advance(1000)
+  assert.deepEqual(triedAtMs, [0, 5, 15, 35])
+  assert.deepEqual(failures, ['a: no 1', 'a: no 2', 'a: no 3'])
+  assert.equal(queue.numRequeues('a'), 0)
+  controller.abort()
+  await running
+})
+
+test('run ends when what is under way has ended, and leaves what waits', async () => {
+  const { time, clock, queue } = setUp()
+  const controller = new AbortController()
+  const log: string[] = []
+  const running = queue
+    .run({
+      workers: 1,
+      signal: controller.signal,
+      reconcile: async (key, signal) => {
+        log.push(`begin ${key}`)
+        await sleep(clock, 20)
+        log.push(`end ${key}, aborted: ${signal.aborted}`)
+        throw new Error('the echo of the abort')
+      },
+      failed: () => assert.fail('this is no failure'),
+    })
+    .then(() => log.push('over'))
+  queue.add('a')
+  queue.add('b')
+  await time.advance(10)
+  controller.abort()
+  await time.advance(5)
+  assert.deepEqual(log, ['begin a'])
+  await time.advance(5)
+  await running
+  assert.deepEqual(log, ['begin a', 'end a, aborted: true', 'over'])
+})
+
+test('run with a signal that is already aborted does nothing', async () => {
+  const { queue } = setUp()
+  queue.add('a')
+  await queue.run({ workers: 2, signal: AbortSignal.abort(), reconcile: () => assert.fail('no work') })
+  assert.equal(queue.length, 1)
+})
+
+test('what `failed` throws ends the run, all its workers included', async () => {
+  const { time, clock, queue } = setUp()
+  const running = queue.run({
+    workers: 2,
+    signal: new AbortController().signal,
+    reconcile: async (key, signal) => {
+      if (key === 'bad') throw new Error('broken')
+      await sleep(clock, 1000, signal)
+    },
+    failed: (_key, error) => {
+      throw error
+    },
+  })
+  const rejected = assert.rejects(running, /broken/)
+  queue.add('slow')
+  queue.add('bad')
+  await time.advance(1)
+  await rejected
+  assert.equal(time.nowMs, 1)
+})

@@ -1,0 +1,4 @@
+/** What a helper needs of a test's context to undo its work: `t` of `test(…, (t) => …)`, or `{ after }` of node:test. */
+export interface Cleanup {
+  after(undo: () => void | Promise<void>): void
+}

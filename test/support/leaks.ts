@@ -1,0 +1,76 @@
+import type { ChildProcess } from 'node:child_process'
+import { subscribe } from 'node:diagnostics_channel'
+import type { Socket } from 'node:net'
+import { relative } from 'node:path'
+import { after } from 'node:test'
+
+// Loaded before every test file (`--import`): when all its tests are done, whatever still keeps the process busy fails the file,
+// and so does a promise that was rejected with nobody listening, which node:test forgives once its test has ended.
+
+/** Sockets and processes close a moment after the test that ends them: how long that may take. */
+const graceMs = 1000
+
+// An open handle may be unreferenced (an idle connection in a pool) and is then missing from the active resources.
+const sockets = new Set<Socket>()
+const children = new Set<ChildProcess>()
+const rejections: unknown[] = []
+
+for (const channel of ['net.client.socket', 'net.server.socket']) {
+  subscribe(channel, (message) => {
+    const { socket } = message as { socket: Socket }
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
+  })
+}
+subscribe('child_process', (message) => {
+  const child = (message as { process: ChildProcess }).process
+  children.add(child)
+  for (const end of ['exit', 'error']) child.once(end, () => children.delete(child))
+})
+process.on('unhandledRejection', (reason) => {
+  rejections.push(reason)
+})
+
+// Streams to the runner are opened on first use; they are no leak.
+void process.stdout
+void process.stderr
+const atStart = count(process.getActiveResourcesInfo())
+
+after(async () => {
+  const deadline = performance.now() + graceMs
+  let left = leftovers()
+  while (left.length > 0 && performance.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    left = leftovers()
+  }
+  const problems = left.length === 0 ? [] : [`left open after the last test: ${left.join(', ')}`]
+  for (const reason of rejections) problems.push(`unhandled rejection: ${describe(reason)}`)
+  if (left.length > 0) endLater()
+  if (problems.length > 0) throw new Error(`${relative('.', process.argv[1] ?? '')}: ${problems.join('\n')}`)
+})
+
+/** What is left may keep the process alive for ever. By then the results have long been written. */
+function endLater(): void {
+  for (const child of children) child.kill('SIGKILL')
+  setTimeout(() => process.exit(1), graceMs).unref()
+}
+
+function leftovers(): string[] {
+  const left = [...children].map((child) => `process ${child.pid} (${child.spawnargs.join(' ')})`)
+  for (const socket of sockets) left.push(`socket ${socket.localPort} to ${socket.remoteAddress}:${socket.remotePort}`)
+  for (const [kind, number] of count(process.getActiveResourcesInfo())) {
+    const more = number - (atStart.get(kind) ?? 0)
+    if (more > 0) left.push(`${more} ${kind}`)
+  }
+  return left
+}
+
+function count(kinds: readonly string[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const kind of kinds) counts.set(kind, (counts.get(kind) ?? 0) + 1)
+  return counts
+}
+
+function describe(reason: unknown): string {
+  return reason instanceof Error ? (reason.stack ?? reason.message) : String(reason)
+}

@@ -1,0 +1,2 @@
+// Run by leaks.test.ts: a test file without a test.
+export {}

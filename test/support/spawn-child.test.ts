@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { spawnChild } from './spawn-child.ts'
+import { eventually } from './with-timeout.ts'
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+function collectCleanups(): { after(undo: () => void | Promise<void>): void; run(): Promise<void> } {
+  const undos: (() => void | Promise<void>)[] = []
+  return {
+    after: (undo) => void undos.push(undo),
+    run: async () => {
+      for (const undo of undos) await undo()
+    },
+  }
+}
+
+test('a child ends with its test, even one that ignores SIGTERM', async () => {
+  const cleanups = collectCleanups()
+  const script = "process.on('SIGTERM', () => console.log('no')); setInterval(() => {}, 1000); console.log('ready')"
+  const child = await spawnChild(cleanups, process.execPath, ['--eval', script])
+  await child.output(/ready/)
+  assert.deepEqual(await child.stop(100), { code: null, signal: 'SIGKILL' })
+  assert.match(child.stdout(), /no/)
+  await cleanups.run()
+  assert.equal(isAlive(child.pid), false)
+})
+
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  test(`a child ends when the process that started it gets ${signal}`, { concurrency: true }, async (t) => {
+    const starter = await spawnChild(t, process.execPath, ['test/support/samples/starts-a-child.ts'])
+    const [, pid] = await starter.output(/child (\d+)/)
+    assert.equal(isAlive(Number(pid)), true)
+    starter.kill(signal)
+    assert.deepEqual(await starter.exited, { code: null, signal })
+    await eventually('the end of the child', () => !isAlive(Number(pid)))
+  })
+}
+
+test('waiting for output that cannot come any more ends with what was said', async (t) => {
+  const child = await spawnChild(t, process.execPath, [
+    '--eval',
+    "console.error('something else'); process.exitCode = 3",
+  ])
+  await assert.rejects(child.output(/hello/), /ended before .*hello.* was seen[\s\S]*something else/)
+  assert.deepEqual(await child.exited, { code: 3, signal: null })
+})
+
+test('a program that does not exist is an error, at once', async (t) => {
+  await assert.rejects(spawnChild(t, 'no-such-program', []), /ENOENT/)
+})

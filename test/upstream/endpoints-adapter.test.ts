@@ -1,0 +1,60 @@
+// Our adapter knows one object, default/kubernetes: whatever a case calls takes its place, everything else keeps its name.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { isKubeError } from '../../src/kube/errors.ts'
+import { type Endpoints, endpointSlices, endpoints as endpointsResource } from '../../src/kube/resources.ts'
+import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
+import { WriteRecorder } from '../../src/kubernetes-service/write-recorder.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { relocated } from './relocated.ts'
+import { assertSame } from './same.ts'
+import { type EndpointsAdapterCase, endpointsAdapter } from './tables.ts'
+import { World } from './world.ts'
+
+const KINDS = [endpointsResource, endpointSlices]
+
+const calls = {
+  get: (adapter: EndpointsAdapter) => adapter.getEndpoints(),
+  async create(adapter: EndpointsAdapter, endpoints: Endpoints) {
+    const stored = await adapter.createEndpoints(endpoints, [])
+    await adapter.ensureEndpointSlice(stored)
+    return stored
+  },
+  async update(adapter: EndpointsAdapter, endpoints: Endpoints) {
+    const stored = await adapter.updateEndpoints(endpoints, [])
+    await adapter.ensureEndpointSlice(stored)
+    return stored
+  },
+  async ensure(adapter: EndpointsAdapter, endpoints: Endpoints) {
+    await adapter.ensureEndpointSlice(endpoints)
+    return undefined
+  },
+}
+
+for (const [table, cases] of Object.entries(endpointsAdapter.tables) as [
+  keyof typeof calls,
+  EndpointsAdapterCase[],
+][]) {
+  describe(`${endpointsAdapter.file}, ${table}`, () => {
+    for (const original of cases) {
+      test(original.name, async () => {
+        const { namespace, name, endpoints } = original.call
+        const { given, call, expect } = relocated(original, { namespace, name: name ?? endpoints?.metadata.name ?? '' })
+        const world = await World.start(given.objects)
+        const adapter = new EndpointsAdapter({
+          api: world.api,
+          logger: silentLogger,
+          recorder: new WriteRecorder(prometheusMetrics()),
+        })
+
+        const answer = calls[table](adapter, call.endpoints as Endpoints)
+        if (expect.error === undefined) assertSame(await answer, expect.result, 'the answer')
+        // Upstream's Get rejects where ours answers that there is nothing.
+        else if (table === 'get') assert.equal(await answer, undefined)
+        else await assert.rejects(answer, (error) => isKubeError(error) && error.code === expect.error?.reason)
+        await world.assertResult(expect, KINDS)
+      })
+    }
+  })
+}

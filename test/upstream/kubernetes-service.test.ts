@@ -1,0 +1,51 @@
+// Our keeper knows one Service, default/kubernetes, with one port, https 443 to the API server's: the Service of a case takes its
+// place, and its wanted port takes that port's. Where a case wants two ports the first is left out, so the Service lacks its only one.
+import { describe, test } from 'node:test'
+import { type Service, services } from '../../src/kube/resources.ts'
+import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
+import { SERVICE_PORT } from '../../src/kubernetes-service/service-plan.ts'
+import { WriteRecorder } from '../../src/kubernetes-service/write-recorder.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { relocated } from './relocated.ts'
+import { type KubernetesServiceCase, kubernetesService } from './tables.ts'
+import { World } from './world.ts'
+
+const SECURE_PORT = 6443
+const { signal } = new AbortController()
+
+for (const [table, cases] of Object.entries(kubernetesService.tables)) {
+  describe(`${kubernetesService.file}, ${table}`, () => {
+    for (const original of cases) {
+      test(original.name, async () => {
+        const { given, call, expect } = withOurPort(
+          relocated(original, { namespace: 'default', name: original.call.serviceName }),
+        )
+        const world = await World.start(given.objects)
+        const keeper = new ServiceKeeper({
+          api: world.api,
+          logger: silentLogger,
+          recorder: new WriteRecorder(prometheusMetrics()),
+          settings: { clusterIp: call.serviceIp, securePort: SECURE_PORT, nodePort: 0 },
+        })
+        await keeper.reconcile(given.objects[0] as Service | undefined, call.reconcile, signal)
+        await world.assertResult(expect, [services], 'allow')
+      })
+    }
+  })
+}
+
+function withOurPort(original: KubernetesServiceCase): KubernetesServiceCase {
+  const wanted = original.call.servicePorts.at(-1)
+  const leftOut = original.call.servicePorts.slice(0, -1).map((port) => port.name)
+  const translations: Readonly<Record<string, readonly [from: unknown, to: unknown]>> = {
+    name: [wanted?.name, 'https'],
+    port: [wanted?.port, SERVICE_PORT],
+    targetPort: [wanted?.targetPort, SECURE_PORT],
+  }
+  return JSON.parse(JSON.stringify(original), (key, value: unknown) => {
+    if (key === 'ports') return (value as { readonly name: string }[]).filter((port) => !leftOut.includes(port.name))
+    const translation = translations[key]
+    return translation !== undefined && value === translation[0] ? translation[1] : value
+  }) as KubernetesServiceCase
+}

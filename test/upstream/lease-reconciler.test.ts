@@ -1,0 +1,71 @@
+// Our reconciler knows one object, default/kubernetes: the case's Service name takes its place.
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
+import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
+import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
+import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
+import { LeaseEndpointReconciler } from '../../src/kubernetes-service/reconcilers/lease.ts'
+import { WriteRecorder } from '../../src/kubernetes-service/write-recorder.ts'
+import { parseAddress } from '../../src/net/address.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { relocated } from './relocated.ts'
+import { type LeaseReconcilerCase, leaseReconciler } from './tables.ts'
+import { World } from './world.ts'
+
+const { signal } = new AbortController()
+
+for (const [table, cases] of Object.entries(leaseReconciler.tables)) {
+  describe(`${leaseReconciler.file}, ${table}`, () => {
+    for (const original of cases) {
+      test(original.name, () => run(relocated(original, { namespace: 'default', name: original.call.serviceName })))
+    }
+  })
+}
+
+async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> {
+  const world = await World.start(given.objects)
+  const holder: Holder = {
+    instanceId: 'this',
+    host: 'this.test',
+    startedAt: '2026-01-01T00:00:00Z',
+    addresses: [call.ip],
+    ports: { securePort: call.endpointPorts[0]?.port ?? 0, nodePort: 0 },
+    state: 'ready',
+  }
+  const registry = new MemoryLeaseRegistry(world.clock)
+  const leases = new MemoryLeases(registry, { ttlMs: 60_000 })
+  registry.addForeign(...given.leases.filter((address) => address !== call.ip))
+  if (given.leases.includes(call.ip)) await leases.update(holder)
+  const reconciler = new LeaseEndpointReconciler({
+    adapter: new EndpointsAdapter({
+      api: world.api,
+      logger: silentLogger,
+      recorder: new WriteRecorder(prometheusMetrics()),
+    }),
+    leases,
+    holder,
+  })
+
+  const ip = parseAddress(call.ip)
+  for (const step of call.steps) {
+    switch (step) {
+      case 'reconcile':
+        await reconciler.reconcileEndpoints(ip, call.endpointPorts, call.reconcilePorts === true, signal)
+        break
+      case 'stop':
+        reconciler.stopReconciling()
+        break
+      case 'remove': {
+        const removed = reconciler.removeEndpoints(ip, call.endpointPorts, signal)
+        if (expect.error === undefined) await removed
+        else await assert.rejects(removed, { code: expect.error.reason })
+        break
+      }
+    }
+  }
+  await world.assertResult(expect, [endpoints, endpointSlices])
+  const listed = (await leases.list()).map((lease) => lease.address)
+  assert.deepEqual(listed.sort(), expect.leases)
+}

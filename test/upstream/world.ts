@@ -1,0 +1,140 @@
+import { memoryServer } from '/tmp/up-scratch/memory-transport.ts'
+import type { KubeApi } from '../../src/kube/api.ts'
+import type { KubeObject } from '../../src/kube/json.ts'
+import {
+  apiVersionOf,
+  endpointSlices,
+  endpoints,
+  namespaces,
+  type Resource,
+  serviceCidrs,
+  services,
+} from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { assertSame } from './same.ts'
+import type { StoredObject, TableCase, Write } from './tables.ts'
+
+const RESOURCES: readonly Resource<KubeObject>[] = [endpoints, endpointSlices, namespaces, serviceCidrs, services]
+
+/** An API server that holds what a case starts with, and remembers what is then written to it. */
+export class World {
+  /** What the code under test is given. */
+  readonly api: KubeApi
+  readonly clock: Clock
+  /** Every write in its order, also those that were refused. */
+  readonly writes: Write[] = []
+  readonly #direct: KubeApi
+  readonly #time = new VirtualClock()
+
+  private constructor() {
+    this.clock = this.#time.view()
+    const server = memoryServer()
+    this.#direct = restKubeApi({ transport: server, clock: this.clock, random: seededRandom(1, 'world') })
+    this.api = recording(this.#direct, (write) => this.writes.push(write))
+  }
+
+  static async start(objects: readonly StoredObject[]): Promise<World> {
+    const world = new World()
+    for (const object of objects) await world.#put(object)
+    return world
+  }
+
+  /** Runs a controller until it has done what there is to do: less than any interval after which it would look again. */
+  async runWhileBusy(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const controller = new AbortController()
+    const running = run(controller.signal)
+    await this.#time.advance(5_000)
+    controller.abort()
+    await Promise.allSettled([running])
+  }
+
+  /**
+   * Asserts the writes and the objects of the given kinds that a case expects.
+   *
+   * @param defaults - whether fields that upstream's recording does not name may be there.
+   */
+  async assertResult(
+    { writes, objects }: TableCase['expect'],
+    kinds: readonly Resource<KubeObject>[],
+    defaults: 'refuse' | 'allow' = 'refuse',
+  ): Promise<void> {
+    assertSame(this.writes, writes, 'the writes', defaults)
+    assertSame(await this.#objects(kinds), [...objects].sort(byKey), 'the objects afterwards', defaults)
+  }
+
+  async #put(object: StoredObject): Promise<void> {
+    const resource = resourceOf(object.kind)
+    const { deletionTimestamp, ...metadata } = object.metadata
+    const ref = { namespace: metadata.namespace, name: metadata.name }
+    // What is being deleted stays only as long as somebody holds on to it.
+    const held = deletionTimestamp === undefined ? metadata : { ...metadata, finalizers: ['test/hold'] }
+    await this.#direct.create(resource, { ...object, metadata: held })
+    // A server drops the status of what is created.
+    if ('status' in object) await this.#direct.update(resource, object, { subresource: 'status' })
+    if (deletionTimestamp !== undefined) await this.#direct.delete(resource, ref)
+  }
+
+  async #objects(kinds: readonly Resource<KubeObject>[]): Promise<readonly StoredObject[]> {
+    const all: StoredObject[] = []
+    for (const resource of kinds) {
+      const { items } = await this.#direct.list(resource)
+      // Items of a list do not say what they are.
+      all.push(
+        ...items.map((item) => ({ ...item, apiVersion: apiVersionOf(resource), kind: resource.kind }) as StoredObject),
+      )
+    }
+    return all.sort(byKey)
+  }
+}
+
+function resourceOf(kind: string): Resource<KubeObject> {
+  const found = RESOURCES.find((resource) => resource.kind === kind)
+  if (found === undefined) throw new Error(`no case has objects of kind ${kind}`)
+  return found
+}
+
+function byKey(a: StoredObject, b: StoredObject): number {
+  const [left, right] = [keyOf(a), keyOf(b)]
+  return left < right ? -1 : left > right ? 1 : 0
+}
+
+function keyOf({ kind, metadata }: StoredObject): string {
+  return `${kind}/${metadata.namespace ?? ''}/${metadata.name}`
+}
+
+/** `api`, which notes each write before it is sent. */
+function recording(api: KubeApi, note: (write: Write) => void): KubeApi {
+  return {
+    get: (...call) => api.get(...call),
+    list: (...call) => api.list(...call),
+    watch: (...call) => api.watch(...call),
+    create(resource, object, options) {
+      note({ verb: 'create', resource: resource.plural, object: object as unknown as StoredObject })
+      return api.create(resource, object, options)
+    },
+    update(resource, object, options) {
+      note({ verb: 'update', resource: resource.plural, object: object as unknown as StoredObject })
+      return api.update(resource, object, options)
+    },
+    patch(resource, ref, patch, options) {
+      note({
+        verb: 'patch',
+        resource: resource.plural,
+        ...(options?.subresource === undefined ? {} : { subresource: options.subresource }),
+        ref,
+        ...(options?.fieldManager === undefined ? {} : { fieldManager: options.fieldManager }),
+        patchType: patch.type,
+        force: patch.type === 'apply' && patch.force === true,
+        body: patch.body as StoredObject,
+      })
+      return api.patch(resource, ref, patch, options)
+    },
+    delete(resource, ref, options) {
+      note({ verb: 'delete', resource: resource.plural, ref })
+      return api.delete(resource, ref, options)
+    },
+  }
+}

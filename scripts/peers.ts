@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { access, glob, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
+import { collect, root } from './command.ts'
 
 // Builds the real Kubernetes components that the tests run against, from pinned Go modules, into test/peers/bin (ignored by git).
 
@@ -24,7 +25,7 @@ const modules: readonly PeerModule[] = [
   },
 ]
 
-const peersDirectory = resolve(import.meta.dirname, '../test/peers')
+const peersDirectory = join(root, 'test/peers')
 const binDirectory = join(peersDirectory, 'bin')
 
 /**
@@ -43,6 +44,10 @@ export async function ensurePeers(): Promise<boolean> {
 
 async function build(module: PeerModule, args: readonly string[], stamp: string): Promise<boolean> {
   const names = Object.keys(module.programs)
+  if (!(await collect('go', ['version'])).ok) {
+    console.error(`peers: Go (https://go.dev/dl) is needed to build ${names.join(', ')}, and is not on the PATH`)
+    return false
+  }
   console.error(`peers: building ${names.join(', ')} (the first time about five minutes on two cores, then seconds)`)
   const directory = join(peersDirectory, module.name)
   await mkdir(binDirectory, { recursive: true })
@@ -81,11 +86,7 @@ function go(args: readonly string[], directory: string): Promise<string | undefi
       settle(reason)
     }
     process.on('SIGINT', end).on('SIGTERM', end)
-    child.once('error', (error: NodeJS.ErrnoException) =>
-      done(
-        error.code === 'ENOENT' ? 'Go is needed to build it (https://go.dev/dl) and is not on the PATH' : error.message,
-      ),
-    )
+    child.once('error', (error) => done(error.message))
     child.once('close', (code, signal) => done(code === 0 ? undefined : `go build ended with ${code ?? signal}`))
   })
 }

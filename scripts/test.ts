@@ -4,6 +4,7 @@ import { matchesGlob, relative, resolve } from 'node:path'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
+import { root } from './command.ts'
 import { ensurePeers } from './peers.ts'
 
 // usage: node scripts/test.ts unit|floor|real|long [--test-name-pattern PATTERN] [FILE|DIRECTORY …]
@@ -53,7 +54,6 @@ if (tier === undefined) {
   )
   process.exit(2)
 }
-const root = resolve(import.meta.dirname, '..')
 process.chdir(root)
 
 const patterns = paths.length > 0 ? await Promise.all(paths.map(patternOf)) : tier.files

@@ -100,4 +100,3 @@ function checkReadyzUrl({ configuration, placeOf }: Resolved, server: URL): void
   const message = missingReadyzUrl(configuration, server)
   if (message !== undefined) throw new InvalidInputError([{ where: placeOf('readyzUrl'), message }])
 }
-

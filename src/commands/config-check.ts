@@ -1,9 +1,13 @@
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags } from '../config/resolve.ts'
+import { openApiServer } from './api-server.ts'
+import { openSurroundings } from './surroundings.ts'
 
-/** Prints OK, or throws the mistakes. Contacts nothing. */
+/** Prints OK where `run` would start, or throws the mistakes that it would refuse, the kubeconfig's among them. Contacts nothing. */
 export async function execute(flags: Flags): Promise<number> {
-  await loadConfiguration(flags)
+  const resolved = await loadConfiguration(flags)
+  const server = await openApiServer(resolved, await openSurroundings(resolved.configuration), { gated: true })
+  await server.close()
   process.stdout.write('OK\n')
   return 0
 }

@@ -36,27 +36,27 @@ export interface Screen {
 /** Shows what exists in the embedded API server: a table redrawn on change on a terminal, else a line per change. */
 export class EmbeddedScreen {
   readonly #screen: Screen
-  readonly #head: string
+  #head = ''
   readonly #objects = new Map<string, ViewRow>()
   readonly #log: string[] = []
   #drawnLines = 0
   #redraw: NodeJS.Timeout | undefined
 
-  constructor(screen: Screen, head: string) {
+  constructor(screen: Screen) {
     this.#screen = screen
-    this.#head = head
   }
 
-  /** Takes a log line to be shown below the table. */
-  log(line: string): void {
+  /** Takes a log line, to be shown below the table. */
+  write(line: string): void {
     this.#log.push(line.trimEnd())
     this.#log.splice(0, this.#log.length - keptLogLines)
     this.#drawSoon()
   }
 
-  /** Follows the objects until `signal` is aborted. */
-  async run(context: InformerContext, signal: AbortSignal): Promise<void> {
-    if (!this.#screen.isTTY) this.#screen.write(`${this.#head}\n`)
+  /** Follows the objects until `signal` is aborted; draws for the last time then. `head` is the first line. */
+  async run(context: InformerContext, head: string, signal: AbortSignal): Promise<void> {
+    this.#head = head
+    if (!this.#screen.isTTY) this.#screen.write(`${head}\n`)
     const informers = new SharedInformers(context)
     for (const [kind, { resource, namespace }] of Object.entries(shown) as [ViewKind, (typeof shown)[ViewKind]][]) {
       const informer = informers.get(resource, namespace === undefined ? {} : { query: { namespace } })

@@ -2,7 +2,9 @@ import { hostname } from 'node:os'
 import { createMaster } from '../bootstrap/master.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags } from '../config/resolve.ts'
+import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { serveHealth } from '../telemetry/http-health-server.ts'
+import { silentLogger } from '../telemetry/logger.ts'
 import { observeProcess } from '../telemetry/process-metrics.ts'
 import { openApiServer } from './api-server.ts'
 import { EmbeddedScreen } from './embedded-screen.ts'
@@ -19,7 +21,7 @@ export async function execute(flags: Flags): Promise<number> {
   const { configuration } = resolved
   const stop = stopSignals()
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
-  const surroundings = await openSurroundings(resolved, screen)
+  const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings
   const server = await openApiServer(resolved, surroundings, { gated: true })
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
@@ -34,16 +36,23 @@ export async function execute(flags: Flags): Promise<number> {
       logger,
     })
     logger.info({ server: server.name, health: health.address, dryRun: configuration.dryRun }, 'started')
-    const watching = screen?.run({ api, ...surroundings }, `http://${health.address}`)
+    const screenEnd = new AbortController()
+    const shown = screen?.run(
+      { ...surroundings, api, logger: silentLogger },
+      `An embedded API server, bootstrapped. Health: http://${health.address}/readyz?verbose. Ctrl-C ends it.`,
+      screenEnd.signal,
+    )
     try {
       await master.run(stop.signal)
     } finally {
-      await watching?.end()
+      screenEnd.abort()
+      await shown
       await health.close()
     }
     return 0
   } catch (error) {
-    logger.error({ error }, 'failed')
+    // A lifecycle logs what ends it.
+    if (!(error instanceof LifecycleError)) logger.error({ error }, 'failed')
     return 1
   } finally {
     await server.close()

@@ -3,37 +3,45 @@ import pRetry from 'p-retry'
 import { withdrawMaster } from '../bootstrap/master.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags } from '../config/resolve.ts'
+import { formatDuration } from '../documents/duration.ts'
 import { isKubeError } from '../kube/errors.ts'
-import { systemClock } from '../runtime/system-clock.ts'
-import { systemRandom } from '../runtime/system-random.ts'
-import { createPinoLogger } from '../telemetry/pino-logger.ts'
-import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import { openApiServer } from './api-server.ts'
 import { masterOptionsOf } from './master-options.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
+import { openSurroundings } from './surroundings.ts'
 
 /**
  * Takes this master's address out and returns when it is out, or when it is clear that it must stay: both end with 0 and one line.
  * Bounded by twice the reconcile interval, as a shutdown is; failures of the server are tried again within that.
  */
 export async function execute(flags: Flags): Promise<number> {
-  const { configuration } = await loadConfiguration(flags)
+  const resolved = await loadConfiguration(flags)
+  const { configuration } = resolved
   const stop = stopSignals()
-  const logger = await createPinoLogger({ level: configuration.logLevel, format: configuration.logFormat })
-  dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
-  const ports = { clock: systemClock, random: systemRandom(), logger, metrics: prometheusMetrics() }
-  const { api, readiness, close } = await openApiServer(configuration, ports)
+  const surroundings = await openSurroundings(configuration)
+  const { api, readiness, close } = await openApiServer(resolved, surroundings, { gated: false })
+  dieOfUnhandled((error) => surroundings.logger.error({ error }, 'unhandled error'))
   const limitMs = 2 * configuration.reconcileInterval
   const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(limitMs)])
+  const options = masterOptionsOf(configuration, hostname())
+  let lastFailure = 'the API server did not answer'
   try {
-    const options = masterOptionsOf(configuration, hostname())
-    const { removed, reason } = await pRetry(() => withdrawMaster(options, { ...ports, api, readiness }, signal), {
-      retries: Number.POSITIVE_INFINITY,
-      minTimeout: 100,
-      maxTimeout: 1000,
-      signal,
-      shouldRetry: ({ error }) =>
-        isKubeError(error, 'Unreachable', 'Timeout', 'ServerError', 'TooManyRequests', 'Conflict'),
+    const { removed, reason } = await pRetry(
+      () => withdrawMaster(options, { ...surroundings, api, readiness }, signal),
+      {
+        retries: Number.POSITIVE_INFINITY,
+        minTimeout: 100,
+        maxTimeout: 1000,
+        signal,
+        shouldRetry({ error }) {
+          lastFailure = error.message
+          return isKubeError(error, 'Unreachable', 'Timeout', 'ServerError', 'TooManyRequests', 'Conflict')
+        },
+      },
+    ).catch((error: unknown) => {
+      if (!signal.aborted) throw error
+      const bound = stop.signal.aborted ? `before ${stop.signal.reason.message}` : `within ${formatDuration(limitMs)}`
+      throw new Error(`not withdrawn ${bound}: ${lastFailure}`, { cause: error })
     })
     process.stdout.write(`${removed ? 'withdrawn' : 'kept'}: ${reason}\n`)
     return 0

@@ -31,8 +31,8 @@ const reasons: Readonly<Record<string, string>> = {
 export function transportError(target: string, error: unknown): KubeError {
   if (error instanceof KubeError) return error
   const code = codeIn(error)
-  if (code.startsWith('HPE_')) {
-    return new KubeError('BadResponse', `${target} does not answer in HTTP (${code})`, { cause: error })
+  if (error instanceof Error && error.name === 'HTTPParserError') {
+    return new KubeError('BadResponse', `${target} does not answer in HTTP`, { cause: error })
   }
   return new KubeError('Unreachable', `${target}: ${reasonOf(code, error)}`, { cause: error })
 }

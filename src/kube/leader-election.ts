@@ -1,13 +1,12 @@
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { linkedController } from '../runtime/signals.ts'
-import { formatMicroTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge, Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi } from './api.ts'
 import type { Availability } from './availability.ts'
-import { isKubeError } from './errors.ts'
-import { apiVersionOf, type Lease, leases } from './resources.ts'
+import { isKubeError, KubeError } from './errors.ts'
+import { LeaseLock } from './lease-lock.ts'
 
 /** When leadership is taken, kept and given up. */
 export interface LeaderElectionTiming {
@@ -58,21 +57,20 @@ export function leaderElectionProblem(timing: LeaderElectionTiming): string | un
  * Elects one of any number of processes by a Lease, as client-go's `tools/leaderelection` does, and together with it.
  *
  * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another begins `leaseDurationMs` after it *saw* the
- * last change of the Lease, measured on its own monotonic clock. So no two lead at once, whatever their wall clocks say and
- * whatever the network loses, as long as their clocks run at about the same speed.
+ * last one, each on its own monotonic clock. So no two lead at once, whatever wall clocks say and whatever the network loses,
+ * as long as clocks run at about the same speed and nobody deletes the Lease under its holder.
  *
- * What this cannot do: stop a process that is frozen. It goes on where it stood when it thaws, before any timer of it can fire.
- * Who must be sure asks {@link isLeader} right before writing; between that and the write there is still no fence.
+ * What this cannot do is stop a process that is frozen: when it thaws it goes on where it stood, before any timer of it fires.
+ * Who must be sure asks {@link isLeader} right before a write; between the two there is still no fence.
  */
 export class LeaderElector {
   readonly #options: LeaderElectorOptions & LeaderElectionTiming
+  readonly #lock: LeaseLock
   readonly #logger: Logger
+  readonly #source: string
   readonly #status: Gauge<'name'> | undefined
-  /** The Lease as last read or written: the base of the next update. */
-  #lease: Lease | undefined
-  /** When `#lease` last said something new, on the monotonic clock. */
-  #observedMs = 0
   #leadsUntilMs = Number.NEGATIVE_INFINITY
+  #reported: string | undefined
 
   /** @throws RangeError when the timing is wrong. */
   constructor(options: LeaderElectorOptions) {
@@ -80,6 +78,8 @@ export class LeaderElector {
     const problem = leaderElectionProblem(this.#options)
     if (problem !== undefined) throw new RangeError(problem)
     const { namespace, name, identity } = options
+    this.#lock = new LeaseLock(this.#options)
+    this.#source = `lease ${namespace}/${name}`
     this.#logger = options.logger.child({ lease: `${namespace}/${name}`, identity })
     this.#status = options.metrics?.gauge({
       name: 'leader_election_master_status',
@@ -94,96 +94,101 @@ export class LeaderElector {
     return this.#options.clock.monotonicMs() < this.#leadsUntilMs
   }
 
-  /** The identity of the leader as last heard of; undefined while there is none. */
+  /** The identity of the leader as last heard of; undefined where there is none. */
   get leader(): string | undefined {
-    return this.#lease?.spec?.holderIdentity || undefined
+    return this.#lock.holder
   }
 
   /**
-   * Waits for leadership, calls `lead`, and does both again when leadership was lost; until `signal` is aborted or `lead` resolves.
+   * Waits for leadership and calls `lead`; when leadership was lost and `lead` has ended, does both again.
    *
-   * The signal given to `lead` is aborted when leadership is lost or `signal` is aborted. The latter keeps the lease until `lead`
-   * has ended, then hands it over, so that the next leader need not wait. Rejects with what `lead` rejects with, unless that is
-   * the reason of its signal.
+   * The signal given to `lead` is aborted when leadership is lost, which leaves `leaseDurationMs - renewDeadlineMs` to end in, and
+   * when `signal` is aborted; then the lease is kept until `lead` has ended, and handed over. Resolves once `signal` is aborted or
+   * `lead` resolved of its own accord. Rejects with what `lead` rejects with, unless that is the reason of its signal.
    */
   async run(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<void> {
-    while (await this.#acquire(signal)) {
-      this.#logger.info({}, 'leading')
-      this.#status?.set({ name: this.#options.name }, 1)
-      const lost = await this.#serve(signal, lead)
-      this.#status?.set({ name: this.#options.name }, 0)
-      this.#logger.info({}, lost ? 'lost leadership' : 'gave up leadership')
-      if (!lost) return
+    const { name, availability } = this.#options
+    try {
+      while (await this.#acquire(signal)) {
+        this.#logger.info({}, 'leading')
+        this.#status?.set({ name }, 1)
+        const end = await this.#serve(signal, lead)
+        this.#logger.info({}, end === 'lost' ? 'lost leadership' : 'gave up leadership')
+        if (end === 'done') return
+      }
+    } finally {
+      availability?.forget(this.#source)
     }
   }
 
   /** Resolves with true as leader, with false when the signal was aborted. */
   async #acquire(signal: AbortSignal): Promise<boolean> {
-    const { clock, random, retryPeriodMs, renewDeadlineMs } = this.#options
+    const { clock, random, retryPeriodMs } = this.#options
     while (!signal.aborted) {
-      const before = this.leader
-      await this.#attempt(signal, renewDeadlineMs / 2)
+      await this.#attempt(signal)
       if (this.isLeader) return true
-      if (this.leader !== before) this.#logger.info({ leader: this.leader }, 'another leads')
+      this.#reportLeader()
       await sleep(clock, retryPeriodMs * (1 + random.next() * jitterFactor), signal).catch(() => {})
     }
     return false
   }
 
-  /** One term of office. Resolves with whether it ended against our will. */
-  async #serve(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
-    const term = linkedController(signal)
+  /** One term of office, from gaining leadership until `lead` has ended. */
+  async #serve(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<'lost' | 'done'> {
+    const { controller: term, unlink } = linkedController(signal)
     const ended = new AbortController()
-    let lost = false
-    const renewal = this.#renew(ended.signal).then(
-      () => {
-        lost = !ended.signal.aborted
-        term.controller.abort(new Error('leadership was lost'))
-      },
-      (mistake: unknown) => {
-        term.controller.abort(mistake)
-        throw mistake
-      },
-    )
-    const work = (async () => lead(term.controller.signal))()
+    let end: 'lost' | 'done' = 'done'
+    const renewing = this.#renew(ended.signal, () => {
+      end = 'lost'
+      this.#status?.set({ name: this.#options.name }, 0)
+      term.abort(new Error('leadership was lost'))
+    })
+    const leading = (async () => lead(term.signal))().catch((error: unknown) => {
+      if (!term.signal.aborted || error !== term.signal.reason) throw error
+    })
     try {
-      await work.catch((error: unknown) => {
-        if (error !== term.controller.signal.reason || !term.controller.signal.aborted) throw error
-      })
+      // Whichever fails first: a mistake in renewing must not wait for `lead`, nor the other way round.
+      await Promise.all([leading.finally(() => ended.abort()), renewing])
     } finally {
       ended.abort()
-      term.unlink()
-      await renewal
+      unlink()
+      await Promise.allSettled([leading, renewing])
       await this.#release()
     }
-    return lost
+    return end
   }
 
-  /** Resolves when leadership is lost or `signal` is aborted. */
-  async #renew(signal: AbortSignal): Promise<void> {
-    const { clock, retryPeriodMs, renewDeadlineMs } = this.#options
-    const leftMs = (): number => this.#leadsUntilMs - clock.monotonicMs()
-    while (this.isLeader && !signal.aborted) {
-      await sleep(clock, Math.min(retryPeriodMs, leftMs()), signal).catch(() => {})
-      if (this.isLeader && !signal.aborted) await this.#attempt(signal, Math.min(renewDeadlineMs / 2, leftMs()))
+  /** Renews until `signal` is aborted or leadership is lost, which it then says. */
+  async #renew(signal: AbortSignal, lost: () => void): Promise<void> {
+    const { clock, retryPeriodMs } = this.#options
+    try {
+      while (this.isLeader && !signal.aborted) {
+        const waitMs = Math.min(retryPeriodMs, this.#leadsUntilMs - clock.monotonicMs())
+        await sleep(clock, waitMs, signal).catch(() => {})
+        if (this.isLeader && !signal.aborted) await this.#attempt(signal)
+      }
+    } finally {
+      if (!signal.aborted) lost()
     }
   }
 
-  /** Tries once, for `limitMs` at most, to get or keep the lease. */
-  async #attempt(signal: AbortSignal, limitMs: number): Promise<void> {
-    const { availability, clock } = this.#options
-    const source = 'leader election'
+  /** Tries once to get or keep the lease, within half the deadline and what is left of the term. */
+  async #attempt(signal: AbortSignal): Promise<void> {
+    const { availability, clock, renewDeadlineMs } = this.#options
+    const leftMs = this.isLeader ? this.#leadsUntilMs - clock.monotonicMs() : Number.POSITIVE_INFINITY
     const { controller, unlink } = linkedController(signal)
-    const cancel = clock.schedule(limitMs, () => controller.abort())
+    const cancel = clock.schedule(Math.min(renewDeadlineMs / 2, leftMs), () => {
+      controller.abort(new KubeError('Timeout', `${this.#source}: no answer`))
+    })
     try {
       await this.#hold(controller.signal)
-      availability?.succeeded(source)
+      availability?.succeeded(this.#source)
     } catch (error) {
-      if (controller.signal.aborted) return
+      if (signal.aborted) return
       if (!isKubeError(error)) throw error
-      this.#logger.debug({ error }, 'the lease could not be had')
+      this.#logger.debug({ error }, 'the lease was not had')
       // A conflict is what an election is made of.
-      if (!isKubeError(error, 'Conflict', 'AlreadyExists')) availability?.failed(source, error)
+      if (!isKubeError(error, 'Conflict', 'AlreadyExists')) availability?.failed(this.#source, error)
     } finally {
       cancel()
       unlink()
@@ -191,88 +196,43 @@ export class LeaderElector {
   }
 
   async #hold(signal: AbortSignal): Promise<void> {
-    const { api, clock, identity, namespace, name, leaseDurationMs } = this.#options
-    if (this.isLeader && this.#lease !== undefined) {
-      // Most renewals meet the Lease as we left it: one request instead of two.
+    const { clock, renewDeadlineMs } = this.#options
+    let sentMs = clock.monotonicMs()
+    if (this.isLeader) {
+      // Most renewals find the Lease as they left it: one request instead of two.
       try {
-        await this.#write(this.#lease, signal)
+        await this.#lock.renew(signal)
+        this.#leadsUntilMs = sentMs + renewDeadlineMs
         return
       } catch (error) {
         if (!isKubeError(error, 'Conflict', 'NotFound')) throw error
       }
     }
-    const lease = await api.get(leases, { namespace, name }, { signal }).catch((error: unknown) => {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    })
-    if (lease !== undefined) this.#observe(lease)
-    const holder = this.leader
-    if (holder !== undefined && holder !== identity) {
-      this.#leadsUntilMs = Number.NEGATIVE_INFINITY
-      // Somebody may have deleted the Lease under its holder: that, too, is given the time to notice.
-      const claimedMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000
-      if (clock.monotonicMs() < this.#observedMs + claimedMs) return
-    }
-    await this.#write(lease, signal)
+    sentMs = clock.monotonicMs()
+    this.#leadsUntilMs = (await this.#lock.take(signal)) ? sentMs + renewDeadlineMs : Number.NEGATIVE_INFINITY
   }
 
-  /** Makes the lease ours, or renews it. */
-  async #write(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
-    const { clock, identity, leaseDurationMs, renewDeadlineMs } = this.#options
-    const sentMs = clock.monotonicMs()
-    const now = formatMicroTime(clock.wallMs())
-    const transitions = lease?.spec?.leaseTransitions ?? 0
-    const renewed = lease?.spec?.holderIdentity === identity
-    await this.#put(lease, signal, {
-      holderIdentity: identity,
-      leaseDurationSeconds: leaseDurationMs / 1000,
-      acquireTime: (renewed ? lease.spec?.acquireTime : undefined) ?? now,
-      renewTime: now,
-      leaseTransitions: renewed || lease === undefined ? transitions : transitions + 1,
-    })
-    this.#leadsUntilMs = sentMs + renewDeadlineMs
-  }
-
-  async #put(lease: Lease | undefined, signal: AbortSignal, spec: NonNullable<Lease['spec']>): Promise<void> {
-    const { api, namespace, name } = this.#options
-    const head = { apiVersion: apiVersionOf(leases), kind: leases.kind, metadata: { namespace, name } }
-    this.#observe(
-      lease === undefined
-        ? await api.create(leases, { ...head, spec }, { signal })
-        : // The resourceVersion in it guards against lost updates; fields that we do not know stay.
-          await api.update(leases, { ...lease, spec: { ...lease.spec, ...spec } }, { signal }),
-    )
-  }
-
-  /** Hands the lease over, if it is still ours: the next leader need not wait for its end. */
+  /** Hands the lease over, so that the next leader need not wait for its end. */
   async #release(): Promise<void> {
     if (!this.isLeader) return
+    const { clock, name, renewDeadlineMs } = this.#options
     this.#leadsUntilMs = Number.NEGATIVE_INFINITY
-    const { api, clock, identity, namespace, name, renewDeadlineMs } = this.#options
+    this.#status?.set({ name }, 0)
     const controller = new AbortController()
-    const { signal } = controller
     const cancel = clock.schedule(renewDeadlineMs / 2, () => controller.abort())
     try {
-      const lease = await api.get(leases, { namespace, name }, { signal })
-      if (lease.spec?.holderIdentity !== identity) return
-      const now = formatMicroTime(clock.wallMs())
-      await this.#put(lease, signal, { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now })
+      await this.#lock.release(controller.signal)
     } catch (error) {
-      if (!signal.aborted && !isKubeError(error)) throw error
-      this.#logger.debug({ error }, 'the lease could not be handed over')
+      if (!controller.signal.aborted && !isKubeError(error)) throw error
+      this.#logger.debug({ error }, 'the lease was not handed over')
     } finally {
       cancel()
     }
   }
 
-  #observe(lease: Lease): void {
-    if (claim(lease) !== claim(this.#lease)) this.#observedMs = this.#options.clock.monotonicMs()
-    this.#lease = lease
+  #reportLeader(): void {
+    if (this.leader === this.#reported || this.leader === this.#options.identity) return
+    this.#reported = this.leader
+    if (this.leader !== undefined) this.#logger.info({ leader: this.leader }, 'another leads')
   }
-}
-
-/** What a holder says; a change of anything else in the Lease does not prolong it. */
-function claim(lease: Lease | undefined): string {
-  const { holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions } = lease?.spec ?? {}
-  return JSON.stringify([holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions])
 }

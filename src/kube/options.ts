@@ -40,7 +40,8 @@ export const connectionRules: readonly Rule<ConnectionValues>[] = [
     needs: ['kubeconfig', 'inCluster', 'embedded'],
     breach({ kubeconfig, inCluster, embedded }) {
       const chosen = Number(kubeconfig !== undefined) + Number(inCluster) + Number(embedded)
-      if (chosen === 0) return 'one of --kubeconfig, --in-cluster and --embedded is required; there is no default API server'
+      if (chosen === 0)
+        return 'one of --kubeconfig, --in-cluster and --embedded is required; there is no default API server'
       if (chosen > 1) return 'only one of --kubeconfig, --in-cluster and --embedded can be given'
       return undefined
     },

@@ -85,12 +85,11 @@ class RestKubeApi implements KubeApi {
   }
 
   async list<T extends KubeObject>(resource: Resource<T>, query: ListQuery & CallOptions = {}): Promise<KubeList<T>> {
-    const { signal, ...rest } = query
     const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
-      query: queryOf(rest),
+      query: queryOf(query),
       timeoutMs: this.#options.listTimeoutMs ?? 60_000,
     })
-    return asList<T>(call.name, await this.#unary(call, signal))
+    return asList<T>(call.name, await this.#unary(call, query.signal))
   }
 
   async create<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
@@ -157,6 +156,7 @@ class RestKubeApi implements KubeApi {
     if (!('stream' in response)) throw badResponse(call.name, 'the answer is not a stream')
     onOpen?.()
     try {
+      query.onOpen?.()
       for await (const frame of response.stream) {
         if (signal.aborted) return
         yield asWatchEvent<T>(frame)
@@ -242,17 +242,25 @@ const patchContentTypes = {
   apply: 'application/apply-patch+yaml',
 } as const satisfies Record<Patch['type'], string>
 
-/** The query parameters that are set, in the order of the fields; a `namespace` is in the path. */
-function queryOf(query: WatchQuery & ListQuery): (readonly [string, string])[] {
+const queryParameters = [
+  'labelSelector',
+  'fieldSelector',
+  'resourceVersion',
+  'limit',
+  'continue',
+  'allowWatchBookmarks',
+  'timeoutSeconds',
+] as const satisfies readonly (keyof ListQuery | keyof WatchQuery)[]
+
+function queryOf(query: ListQuery & WatchQuery): (readonly [string, string])[] {
   const pairs: (readonly [string, string])[] = []
-  const { namespace: _, sendInitialEvents, ...rest } = query
-  for (const [name, value] of Object.entries(rest)) {
+  for (const name of queryParameters) {
+    const value = query[name]
     if (value !== undefined && value !== '') pairs.push([name, String(value)])
   }
   // The server takes sendInitialEvents only together with the one match that makes sense for it.
-  if (sendInitialEvents === true) {
-    pairs.push(['sendInitialEvents', 'true'])
-    if (rest.resourceVersionMatch === undefined) pairs.push(['resourceVersionMatch', 'NotOlderThan'])
+  if (query.sendInitialEvents === true) {
+    pairs.push(['sendInitialEvents', 'true'], ['resourceVersionMatch', 'NotOlderThan'])
   }
   return pairs
 }

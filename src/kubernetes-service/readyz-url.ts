@@ -20,7 +20,12 @@ export function parseReadyzUrl(text: string): string {
  * when nobody leaves the list for unreadiness.
  */
 export function missingReadyzUrl(
-  values: Pick<KubernetesServiceValues, 'readyzUrl' | 'readinessGate' | 'endpointReconcilerType' | 'advertiseAddress'>,
+  values: {
+    readonly readyzUrl: string | undefined
+    readonly readinessGate: 'continuous' | 'startup'
+    readonly endpointReconcilerType: string
+    readonly advertiseAddress: readonly Address[] | undefined
+  },
   server: URL,
 ): string | undefined {
   const { readyzUrl, readinessGate, endpointReconcilerType, advertiseAddress = [] } = values

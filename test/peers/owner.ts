@@ -9,13 +9,23 @@ import { guardDirectory, releaseDirectory } from './reaper.ts'
  * from under what was built upon it.
  */
 export interface Owner extends Cleanup {
+  /** Has `text` shown beside a failed test, before anything is ended. */
+  explain(text: () => string): void
   close(): Promise<void>
 }
 
+/** What a test's context has beyond a suite's hooks. */
+interface Judged extends Cleanup {
+  readonly passed?: boolean
+  diagnostic?(text: string): void
+}
+
 /** An owner that is done when `parent` is: a test, a suite (`{ after }` of node:test), or nobody for programs that call `close`. */
-export function openOwner(parent?: Cleanup): Owner {
+export function openOwner(parent?: Judged): Owner {
   const undos: (() => void | Promise<void>)[] = []
+  const explanations: (() => string)[] = []
   const close = async (): Promise<void> => {
+    if (parent?.passed === false) for (const text of explanations) parent.diagnostic?.(text())
     const errors: unknown[] = []
     for (let undo = undos.pop(); undo !== undefined; undo = undos.pop()) {
       await Promise.resolve()
@@ -25,7 +35,11 @@ export function openOwner(parent?: Cleanup): Owner {
     if (errors.length > 0) throw new AggregateError(errors, 'could not end everything that was started')
   }
   parent?.after(close)
-  return { after: (undo) => void undos.push(undo), close }
+  return {
+    after: (undo) => void undos.push(undo),
+    explain: (text) => void explanations.push(text),
+    close,
+  }
 }
 
 /** A directory that lives as long as its owner. */

@@ -15,7 +15,7 @@ export function programPath(): string {
 /** One structured line of the program's log. */
 export interface LogLine {
   readonly level: string | number
-  readonly msg: string
+  readonly message: string
   readonly [field: string]: unknown
 }
 
@@ -32,13 +32,13 @@ export class Program {
   }
 
   static async start(owner: Owner, args: readonly string[]): Promise<Program> {
-    return new Program(
-      await RunningProcess.start(owner, {
-        name: 'apiserver-bootstrap',
-        command: process.execPath,
-        args: [programPath(), ...args],
-      }),
-    )
+    const running = await RunningProcess.start(owner, {
+      name: 'apiserver-bootstrap',
+      command: process.execPath,
+      args: [programPath(), ...args],
+    })
+    owner.explain(() => `apiserver-bootstrap ${args.join(' ')}\n${running.tail()}`)
+    return new Program(running)
   }
 
   /** Every log line since the start. */

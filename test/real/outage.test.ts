@@ -77,7 +77,7 @@ async function assertSameFootprint(setting: Setting, before: Awaited<ReturnType<
 /** Every change of state is one line: none is said twice, and an outage begins and ends once. */
 function assertSaidOnce(master: Program, since: number): void {
   const lines = master.log.slice(since).map(({ time: _time, ...line }) => line)
-  const texts = lines.map((line) => JSON.stringify([line.level, line.msg, line.controller, line.key]))
+  const texts = lines.map((line) => JSON.stringify([line.level, line.message, line.controller, line.key]))
   const repeated = texts.filter((text, index) => texts.indexOf(text) !== index)
   assert.deepEqual(repeated, [], `logged more than once:\n${lines.map((line) => JSON.stringify(line)).join('\n')}`)
 }

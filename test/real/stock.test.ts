@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeObject } from '../../src/kube/json.ts'
+import type { Namespace } from '../../src/kube/resources.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { paths, whenRight } from '../peers/kubernetes-service.ts'
@@ -37,13 +38,20 @@ test('on a stock server a duty that is named is done all the same', async (t) =>
     flags: ['--controllers=auto,system-namespaces'],
   })
   await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 30_000)
-  await server.api.delete(`${paths.namespaces}/kube-node-lease`)
+  await deleteNamespace(server, 'kube-node-lease')
   await untilPasses(
     'the program to make the namespace again',
     async () => assert.deepEqual(await writtenByTheProgram(server), ['kube-node-lease']),
     { withinMs: 30_000 },
   )
 })
+
+/** Deletes a namespace and finalizes it, as kube-controller-manager would if there were one. */
+async function deleteNamespace({ api }: Apiserver, name: string): Promise<void> {
+  const path = `${paths.namespaces}/${name}`
+  await api.delete(path)
+  await api.update(`${path}/finalize`, { ...(await api.get<Namespace>(path)), spec: { finalizers: [] } })
+}
 
 /** The namespaces and ServiceCIDRs that bear the program's field manager. */
 async function writtenByTheProgram(server: Apiserver): Promise<readonly (string | undefined)[]> {

@@ -29,10 +29,14 @@ export function cidrsOf(object: Draft): readonly string[] {
   return (member(object, 'spec')['cidrs'] ?? []) as readonly string[]
 }
 
-/** Whether Services get addresses from it. */
+/** Whether Services get addresses from it: also while nobody has said that they do not, as upstream's allocator does. */
 export function isReady(object: Draft): boolean {
-  const list = (member(object, 'status')['conditions'] ?? []) as readonly { readonly type?: string; readonly status?: string }[]
-  return list.some((condition) => condition.type === 'Ready' && condition.status === 'True')
+  if (object.metadata?.deletionTimestamp !== undefined) return false
+  const list = (member(object, 'status')['conditions'] ?? []) as readonly {
+    readonly type?: string
+    readonly status?: string
+  }[]
+  return list.every((condition) => condition.type !== 'Ready' || condition.status === 'True')
 }
 
 function checkUnchanged(cidrs: readonly string[], old: readonly string[], errors: FieldErrors): void {

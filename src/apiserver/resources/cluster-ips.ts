@@ -1,0 +1,103 @@
+import { type Address, parseAddress, tryParseAddress } from '../../net/address.ts'
+import { addressAt, type Cidr, cidrContains, indexOf, parseCidr, usableSize } from '../../net/cidr.ts'
+import { type Random } from '../../runtime/random.ts'
+import type { Draft } from '../kind.ts'
+import type { Collection } from '../store.ts'
+import { cidrsOf, isReady } from './service-cidrs.ts'
+
+/** The labels of an IPAddress that the allocator made. */
+export function ipAddressLabels(address: Address): Readonly<Record<string, string>> {
+  return {
+    'ipaddress.kubernetes.io/ip-family': `IPv${address.family}`,
+    'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
+  }
+}
+
+/**
+ * Finds ClusterIPs that are free: in a ready ServiceCIDR and without an IPAddress (upstream's ipallocator.MetaAllocator).
+ * It only looks; taking an address is creating its IPAddress.
+ */
+export class ClusterIps {
+  readonly #serviceCidrs: Collection
+  readonly #ipAddresses: Collection
+  readonly #random: Random
+
+  constructor(serviceCidrs: Collection, ipAddresses: Collection, random: Random) {
+    this.#serviceCidrs = serviceCidrs
+    this.#ipAddresses = ipAddresses
+    this.#random = random
+  }
+
+  /** Why this address cannot be had; undefined if it can. */
+  faultOf(text: string): string | undefined {
+    const address = parseAddress(text)
+    const cidr = this.#ranges(address.family).find((range) => cidrContains(range, address))
+    if (cidr === undefined) return 'the provided network does not match the current range'
+    const index = indexOf(cidr, address) ?? 0n
+    if (index === 0n || index > usableSize(cidr)) return 'the provided IP is not in the valid range'
+    return this.#isFree(address) ? undefined : 'provided IP is already allocated'
+  }
+
+  /** A free address of a family; undefined if there is none. */
+  next(family: 4 | 6): Address | undefined {
+    for (const cidr of this.#ranges(family)) {
+      const usable = usableSize(cidr)
+      const offset = BigInt(staticBlockSize(cidr))
+      // The lower part is for addresses that people choose; it is used when the rest is full.
+      const free = this.#search(cidr, offset + 1n, usable) ?? this.#search(cidr, 1n, offset)
+      if (free !== undefined) return free
+    }
+    return undefined
+  }
+
+  /** The families that there are ranges for. */
+  families(): readonly (4 | 6)[] {
+    const found = ([4, 6] as const).filter((family) => this.#ranges(family).length > 0)
+    return found
+  }
+
+  /** The first free address from a random place in [first, last], going round once. */
+  #search(cidr: Cidr, first: bigint, last: bigint): Address | undefined {
+    const count = last - first + 1n
+    if (count <= 0n) return undefined
+    const start = randomBelow(this.#random, count)
+    const tries = count < 65_536n ? Number(count) : 65_536
+    for (let i = 0; i < tries; i++) {
+      const address = addressAt(cidr, first + ((start + BigInt(i)) % count))
+      if (this.#isFree(address)) return address
+    }
+    return undefined
+  }
+
+  #isFree(address: Address): boolean {
+    return this.#ipAddresses.get(address.text) === undefined
+  }
+
+  #ranges(family: 4 | 6): readonly Cidr[] {
+    return this.#serviceCidrs
+      .keys('')
+      .map((key) => this.#serviceCidrs.get(key) as Draft)
+      .filter(isReady)
+      .flatMap(cidrsOf)
+      .map(parseCidr)
+      .filter((cidr) => cidr.family === family)
+  }
+}
+
+/** min(max(16, size / 16), 256), and none where the range has at most 16 addresses. */
+function staticBlockSize(cidr: Cidr): number {
+  if (cidr.size <= 16n) return 0
+  const sixteenth = cidr.size / 16n
+  return sixteenth < 16n ? 16 : sixteenth > 256n ? 256 : Number(sixteenth)
+}
+
+function randomBelow(random: Random, limit: bigint): bigint {
+  const bound = limit < 2n ** 48n ? Number(limit) : 2 ** 48
+  return BigInt(Math.floor(random.next() * bound))
+}
+
+/** `IPv4` or `IPv6`; undefined for what is no address. */
+export function familyOf(text: string): 'IPv4' | 'IPv6' | undefined {
+  const address = tryParseAddress(text)
+  return address === undefined ? undefined : `IPv${address.family}`
+}

@@ -1,0 +1,110 @@
+import type { Clock } from '../runtime/clock.ts'
+import { formatMicroTime } from '../runtime/time-format.ts'
+import type { KubeApi } from './api.ts'
+import { isKubeError } from './errors.ts'
+import { apiVersionOf, type Lease, leases } from './resources.ts'
+
+export interface LeaseLockOptions {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly namespace: string
+  readonly name: string
+  readonly identity: string
+  /** Whole seconds, in milliseconds. */
+  readonly leaseDurationMs: number
+}
+
+/**
+ * One process' view of a Lease that many want: reads it, takes it when it is free or has ended, renews it, hands it over.
+ * Every write is guarded by the resourceVersion it rests on and keeps the fields that it does not know.
+ */
+export class LeaseLock {
+  readonly #options: LeaseLockOptions
+  /** As last read or written: the base of the next update. */
+  #lease: Lease | undefined
+  /** When its holder last said something new, on our own monotonic clock: clocks of others are not trusted. */
+  #observedMs = 0
+
+  constructor(options: LeaseLockOptions) {
+    this.#options = options
+  }
+
+  /** Who holds the Lease, as last heard of; undefined where nobody does. */
+  get holder(): string | undefined {
+    return this.#lease?.spec?.holderIdentity || undefined
+  }
+
+  /** Renews a Lease that is ours, resting on what is known of it: one request. Rejects with a Conflict where that is outdated. */
+  async renew(signal: AbortSignal): Promise<void> {
+    await this.#claim(this.#lease, signal)
+  }
+
+  /** Reads the Lease and makes it ours. False, without a write, while it is another's. */
+  async take(signal: AbortSignal): Promise<boolean> {
+    const { clock, identity, leaseDurationMs } = this.#options
+    const lease = await this.#read(signal)
+    if (this.holder !== undefined && this.holder !== identity) {
+      // This holds for a Lease that is gone, too: who deletes it takes it from its holder, who must be given the time to notice.
+      const claimedMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000
+      if (clock.monotonicMs() < this.#observedMs + claimedMs) return false
+    }
+    await this.#claim(lease, signal)
+    return true
+  }
+
+  /** Leaves the Lease without a holder, if it is still ours. */
+  async release(signal: AbortSignal): Promise<void> {
+    const lease = await this.#read(signal)
+    if (lease === undefined || this.holder !== this.#options.identity) return
+    const now = formatMicroTime(this.#options.clock.wallMs())
+    await this.#put(lease, { holderIdentity: '', leaseDurationSeconds: 1, acquireTime: now, renewTime: now }, signal)
+  }
+
+  async #read(signal: AbortSignal): Promise<Lease | undefined> {
+    const { api, namespace, name } = this.#options
+    try {
+      const lease = await api.get(leases, { namespace, name }, { signal })
+      this.#observe(lease)
+      return lease
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return undefined
+      throw error
+    }
+  }
+
+  async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
+    const { clock, identity, leaseDurationMs } = this.#options
+    const now = formatMicroTime(clock.wallMs())
+    const transitions = lease?.spec?.leaseTransitions ?? 0
+    const renewed = lease?.spec?.holderIdentity === identity
+    const spec = {
+      holderIdentity: identity,
+      leaseDurationSeconds: leaseDurationMs / 1000,
+      acquireTime: (renewed ? lease.spec?.acquireTime : undefined) ?? now,
+      renewTime: now,
+      leaseTransitions: renewed || lease === undefined ? transitions : transitions + 1,
+    }
+    await this.#put(lease, spec, signal)
+  }
+
+  async #put(lease: Lease | undefined, spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<void> {
+    const { api, namespace, name } = this.#options
+    const head = { apiVersion: apiVersionOf(leases), kind: leases.kind, metadata: { namespace, name } }
+    const written =
+      lease === undefined
+        ? await api.create(leases, { ...head, spec }, { signal })
+        : await api.update(leases, { ...lease, spec: { ...lease.spec, ...spec } }, { signal })
+    this.#observe(written)
+  }
+
+  #observe(lease: Lease): void {
+    if (claimOf(lease) !== claimOf(this.#lease)) this.#observedMs = this.#options.clock.monotonicMs()
+    this.#lease = lease
+  }
+}
+
+/** What a holder says; a change of anything else in the Lease does not prolong it. */
+function claimOf(lease: Lease | undefined): string {
+  const { holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions } = lease?.spec ?? {}
+  return JSON.stringify([holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions])
+}

@@ -1,0 +1,265 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { createServer, type Server } from 'node:net'
+import { test } from 'node:test'
+import { isKubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
+import { HttpTransport, type HttpTransportOptions } from '../../src/kube/http-transport.ts'
+import type { ApiRequest } from '../../src/kube/transport.ts'
+import type { Cleanup } from '../support/cleanup.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { bodyOf, certificate, serverTls, startServer } from './loopback-server.ts'
+
+const never = new AbortController().signal
+const get = (path: string, more: Partial<ApiRequest> = {}): ApiRequest => ({
+  method: 'GET',
+  path,
+  query: [],
+  headers: { accept: 'application/json' },
+  ...more,
+})
+
+function transportTo(t: Cleanup, server: URL, more: Partial<HttpTransportOptions> = {}): HttpTransport {
+  const transport = new HttpTransport({ server, ...more })
+  t.after(() => transport.close())
+  return transport
+}
+
+async function bodyFrom(transport: HttpTransport, request: ApiRequest): Promise<unknown> {
+  const response = await transport.send(request, never)
+  assert.ok('body' in response)
+  return response.body
+}
+
+const failsWith = (code: KubeErrorCode, words: RegExp) => (error: unknown) =>
+  isKubeError(error, code) && words.test(error.message)
+
+test('two hundred requests, one after the other, go over at most two connections', async (t) => {
+  const server = await startServer(
+    t,
+    (_, response) => {
+      response.setHeader('content-type', 'application/json').end('{}')
+    },
+    { tls: serverTls('loopback') },
+  )
+  const transport = transportTo(t, server.url, { tls: { ca: certificate('ca.crt') } })
+  for (let i = 0; i < 200; i++) await transport.send(get('/'), never)
+  assert.equal(server.asked.length, 200)
+  assert.ok(server.connections() <= 2, `${server.connections()} connections`)
+})
+
+test('a request arrives as it was asked for, below the path of the server URL', async (t) => {
+  let seen: unknown
+  const server = await startServer(t, async (request, response) => {
+    const { method, url, headers } = request
+    seen = { method, url, headers, body: await bodyOf(request) }
+    response.end()
+  })
+  const transport = transportTo(t, new URL('/k8s/clusters/c-1/', server.url), { userAgent: 'test/1' })
+  await transport.send(
+    {
+      method: 'PATCH',
+      path: '/api/v1/namespaces/x%20y',
+      query: [
+        ['labelSelector', 'a in (b,c),!d'],
+        ['force', 'true'],
+      ],
+      headers: { accept: 'application/json', 'content-type': 'application/merge-patch+json' },
+      body: { text: 'ä\u2028' },
+    },
+    never,
+    { authorization: 'Bearer t', 'impersonate-group': ['a', 'b'] },
+  )
+  assert.deepEqual(seen, {
+    method: 'PATCH',
+    url: '/k8s/clusters/c-1/api/v1/namespaces/x%20y?labelSelector=a%20in%20(b%2Cc)%2C!d&force=true',
+    headers: {
+      host: server.url.host,
+      connection: 'keep-alive',
+      'user-agent': 'test/1',
+      accept: 'application/json',
+      'content-type': 'application/merge-patch+json',
+      authorization: 'Bearer t',
+      'impersonate-group': 'a, b',
+      'content-length': '16',
+    },
+    body: '{"text":"ä\u2028"}',
+  })
+})
+
+test('answers of any status come back with lower-case headers, JSON parsed and the rest as text', async (t) => {
+  const server = await startServer(t, (request, response) => {
+    response.statusCode = request.url === '/json' ? 409 : 500
+    response.setHeader('Warning', ['299 - "a"', '299 - "b"'])
+    response.setHeader('Content-Type', request.url === '/json' ? 'application/json;stream=watch' : 'text/plain')
+    response.end('{"a":"ä"}')
+  })
+  const transport = transportTo(t, server.url)
+  const json = await transport.send(get('/json'), never)
+  assert.equal(json.status, 409)
+  assert.equal(json.headers.warning, '299 - "a", 299 - "b"')
+  assert.deepEqual('body' in json && json.body, { a: 'ä' })
+  const text = await transport.send(get('/text', { stream: true }), never)
+  assert.deepEqual('body' in text && text.body, '{"a":"ä"}')
+})
+
+test('a body in a thousand pieces is put together', async (t) => {
+  const piece = 'x'.repeat(1000)
+  const server = await startServer(t, async (_, response) => {
+    response.setHeader('content-type', 'application/json').write('"')
+    for (let i = 0; i < 1000; i++) response.write(piece)
+    response.end('"')
+  })
+  assert.equal(await bodyFrom(transportTo(t, server.url), get('/')), piece.repeat(1000))
+})
+
+test('JSON that is garbage is a bad response, and is not quoted', async (t) => {
+  const server = await startServer(t, (_, response) => {
+    response.setHeader('content-type', 'application/json').end('{"password":"hunter2"')
+  })
+  const sent = transportTo(t, server.url).send(get('/'), never)
+  await assert.rejects(sent, failsWith('BadResponse', /^the answer is not JSON$/))
+})
+
+test('a body that breaks off is a lost connection', async (t) => {
+  const server = await startServer(t, (_, response) => {
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 }).write('{"a":')
+    setTimeout(() => response.destroy(), 10)
+  })
+  await assert.rejects(transportTo(t, server.url).send(get('/'), never), failsWith('Unreachable', /connection/))
+})
+
+for (const [name, listener] of [
+  ['the headers', () => {}],
+  [
+    'the end of the body',
+    (_: unknown, response: { writeHead(status: number): { write(text: string): void } }) =>
+      response.writeHead(200).write('{'),
+  ],
+] as const) {
+  test(`a server that withholds ${name} is given up in time, its connection closed`, async (t) => {
+    const server = await startServer(t, listener as never)
+    const { signal } = new AbortController()
+    const sent = transportTo(t, server.url).send(get('/', { timeoutMs: 50 }), signal)
+    await assert.rejects(sent, failsWith('Timeout', /no answer within 50 ms$/))
+    assert.equal(getEventListeners(signal, 'abort').length, 0)
+    await eventually('the connection closes', () => server.open() === 0)
+  })
+}
+
+test('an abort rejects with its reason and leaves neither connection nor listener', async (t) => {
+  const server = await startServer(t, () => {})
+  const transport = transportTo(t, server.url)
+  const controller = new AbortController()
+  const sent = Array.from({ length: 20 }, () => transport.send(get('/'), controller.signal))
+  await eventually('all are asked', () => server.asked.length === 20)
+  controller.abort('enough')
+  for (const { status, reason } of (await Promise.allSettled(sent)) as PromiseRejectedResult[]) {
+    assert.deepEqual([status, reason], ['rejected', 'enough'])
+  }
+  assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+  await eventually('the connections close', () => server.open() === 0)
+  await assert.rejects(transport.send(get('/late'), controller.signal), (reason) => reason === 'enough')
+  assert.ok(!server.asked.includes('GET /late'))
+})
+
+test('an abort does not wait for a connection that is never made', async (t) => {
+  const { port } = await silentServer(t)
+  const transport = transportTo(t, new URL(`https://127.0.0.1:${port}`), { connectTimeoutMs: 300 })
+  const controller = new AbortController()
+  const startMs = performance.now()
+  const sent = transport.send(get('/'), controller.signal)
+  setTimeout(() => controller.abort('enough'), 20)
+  await assert.rejects(sent, (reason) => reason === 'enough')
+  assert.ok(performance.now() - startMs < 250)
+  await assert.rejects(transport.send(get('/'), never), failsWith('Unreachable', /connecting took too long$/))
+})
+
+test('what stands in the way of a connection is said in few words', async (t) => {
+  const free = await startServer(t, () => {}, { tls: serverTls('loopback') })
+  const { port } = await silentServer(t, 'SSH-2.0-server\r\n')
+  const cases: [URL, Partial<HttpTransportOptions>, KubeErrorCode, RegExp][] = [
+    [new URL('http://127.0.0.1:1'), {}, 'Unreachable', /^http:\/\/127\.0\.0\.1:1: connection refused$/],
+    [free.url, {}, 'Unreachable', /: the server certificate is signed by an unknown authority$/],
+    [free.url, { tls: { ca: certificate('other-ca.crt') } }, 'Unreachable', /signed by an unknown authority$/],
+    [free.url, { tls: { ca: certificate('ca.crt'), serverName: 'other.test' } }, 'Unreachable', /is for another name$/],
+    [new URL(`http://127.0.0.1:${port}`), {}, 'BadResponse', /does not answer in HTTP/],
+    [new URL(`https://127.0.0.1:${port}`), {}, 'Unreachable', /does not speak TLS on this port$/],
+  ]
+  for (const [server, options, code, words] of cases) {
+    const transport = transportTo(t, server, options)
+    await assert.rejects(transport.send(get('/'), never), failsWith(code, words), `${server} ${code}`)
+  }
+})
+
+test('the server certificate is checked against the name that is asked for, any of several, or nothing', async (t) => {
+  const server = await startServer(t, (_, response) => response.end('ok') as never, { tls: serverTls('cluster') })
+  const ca = certificate('ca.crt')
+  for (const tls of [
+    { ca, serverName: 'cluster.example.test' },
+    { ca, serverNames: ['127.0.0.1', '[2001:db8::1]', '192.0.2.1'] },
+    { skipVerify: true },
+  ]) {
+    assert.equal(await bodyFrom(transportTo(t, server.url, { tls }), get('/')), 'ok')
+  }
+  const others = transportTo(t, server.url, { tls: { ca, serverNames: ['127.0.0.1', 'other.test'] } })
+  await assert.rejects(others.send(get('/'), never), failsWith('Unreachable', /is for another name$/))
+})
+
+test('a client certificate is shown to a server that asks', async (t) => {
+  const tls = { ...serverTls('loopback'), ca: certificate('ca.crt'), requestCert: true, rejectUnauthorized: true }
+  const server = await startServer(
+    t,
+    (request, response) => {
+      const { subject } = (
+        request.socket as unknown as { getPeerCertificate(): { subject: { CN: string } } }
+      ).getPeerCertificate()
+      response.end(subject.CN)
+    },
+    { tls },
+  )
+  const own = { ca: certificate('ca.crt'), cert: certificate('client-1.crt'), key: certificate('client-1.key') }
+  assert.equal(await bodyFrom(transportTo(t, server.url, { tls: own }), get('/')), 'client-1')
+})
+
+test('closing fails what is under way, and what comes later', async (t) => {
+  const server = await startServer(t, () => {})
+  const transport = transportTo(t, server.url)
+  const sent = transport.send(get('/'), never)
+  await eventually('it is asked', () => server.asked.length === 1)
+  const rejected = assert.rejects(sent, failsWith('Unreachable', /the transport is closed$/))
+  await transport.close()
+  await rejected
+  await assert.rejects(transport.send(get('/'), never), failsWith('Unreachable', /the transport is closed$/))
+  await eventually('the connection closes', () => server.open() === 0)
+})
+
+test('a retired transport finishes what is under way, then closes its connections', async (t) => {
+  const answers: (() => void)[] = []
+  const server = await startServer(t, (_, response) => {
+    answers.push(() => response.end('done'))
+  })
+  const transport = transportTo(t, server.url)
+  const sent = bodyFrom(transport, get('/'))
+  await eventually('it is asked', () => answers.length === 1)
+  const retired = transport.retire()
+  answers[0]?.()
+  assert.equal(await sent, 'done')
+  await retired
+  await eventually('the connection closes', () => server.open() === 0)
+})
+
+/** Takes connections and says `greeting` or nothing, which is no TLS. */
+async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: number }> {
+  const sockets = new Set<{ destroy(): void }>()
+  const server: Server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    if (greeting !== undefined) socket.end(greeting)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise((resolve) => server.close(resolve))
+  })
+  return server.address() as { port: number }
+}

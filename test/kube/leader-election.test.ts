@@ -1,0 +1,356 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
+import {
+  defaultLeaderElectionTiming,
+  LeaderElector,
+  type LeaderElectorOptions,
+  leaderElectionProblem,
+} from '../../src/kube/leader-election.ts'
+import type { Lease } from '../../src/kube/resources.ts'
+import { sleep } from '../../src/runtime/clock.ts'
+import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
+import { aborted } from '../../src/runtime/signals.ts'
+import { type ClockView, VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { type LogLine, memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { type Asked, ScriptedApi } from './scripted-api.ts'
+
+type Link = 'up' | 'cut' | 'replies lost' | 'hangs'
+
+/** An API server that holds one Lease, and candidates that reach it over links with delays. */
+class Election {
+  readonly time = new VirtualClock()
+  readonly candidates = new Map<string, Candidate>()
+  readonly #clock = this.time.view()
+  readonly #random: Random
+  lease: Lease | undefined
+  writes = 0
+  #version = 0
+
+  constructor(seed: number | string = 1) {
+    this.#random = seededRandom(1, `network ${seed}`)
+  }
+
+  add(identity: string, options: Partial<LeaderElectorOptions> = {}): Candidate {
+    const candidate = new Candidate(this, identity, options)
+    this.candidates.set(identity, candidate)
+    return candidate
+  }
+
+  /** All that are sure to lead at this instant, the frozen ones included. */
+  leaders(): string[] {
+    return [...this.candidates.values()].filter(({ elector }) => elector.isLeader).map(({ identity }) => identity)
+  }
+
+  async request(candidate: Candidate, asked: Asked): Promise<unknown> {
+    const { signal } = asked
+    await sleep(this.#clock, randomInteger(this.#random, 30), signal)
+    const { link } = candidate
+    if (link === 'cut') throw new KubeError('Unreachable', 'no connection')
+    let outcome: { readonly lease: Lease | undefined } | { readonly error: unknown }
+    try {
+      outcome = { lease: this.#apply(asked) }
+    } catch (error) {
+      outcome = { error }
+    }
+    // The reply waits while the candidate is frozen, the request did not.
+    if (link === 'hangs') await sleep(candidate.clock, 3_600_000, signal)
+    await sleep(candidate.clock, randomInteger(this.#random, 30), signal)
+    if (link === 'replies lost') throw new KubeError('Unreachable', 'the connection broke')
+    if ('error' in outcome) throw outcome.error
+    return outcome.lease
+  }
+
+  #apply({ call, of }: Asked): Lease {
+    if (call === 'get') {
+      if (this.lease === undefined) throw new KubeError('NotFound', 'no such lease')
+      return this.lease
+    }
+    const sent = of as Lease
+    if (call === 'create' && this.lease !== undefined) throw new KubeError('AlreadyExists', 'it is there')
+    if (call === 'update') {
+      if (this.lease === undefined) throw new KubeError('NotFound', 'no such lease')
+      if (sent.metadata?.resourceVersion !== this.lease.metadata?.resourceVersion) {
+        throw new KubeError('Conflict', 'it has changed')
+      }
+    }
+    this.writes++
+    this.lease = { ...sent, metadata: { ...sent.metadata, resourceVersion: String(++this.#version) } }
+    return this.lease
+  }
+}
+
+class Candidate {
+  readonly identity: string
+  readonly clock: ClockView
+  readonly elector: LeaderElector
+  readonly lines: LogLine[]
+  readonly metrics = prometheusMetrics()
+  link: Link = 'up'
+  /** Runs inside `lead`, until its signal is aborted. */
+  working = false
+  readonly #controller = new AbortController()
+  readonly run: Promise<void>
+
+  constructor(
+    election: Election,
+    identity: string,
+    options: Partial<LeaderElectorOptions>,
+    lead?: () => Promise<void>,
+  ) {
+    const api = new ScriptedApi()
+    api.answer = (asked) => election.request(this, asked)
+    const logger = memoryLogger()
+    this.lines = logger.lines
+    this.identity = identity
+    this.clock = election.time.view()
+    this.elector = new LeaderElector({
+      api,
+      clock: this.clock,
+      random: seededRandom(1, identity),
+      logger,
+      metrics: this.metrics,
+      namespace: 'kube-system',
+      name: 'controllers',
+      identity,
+      ...options,
+    })
+    this.run = this.elector.run(
+      this.#controller.signal,
+      lead ??
+        (async (signal) => {
+          this.working = true
+          await aborted(signal)
+          this.working = false
+        }),
+    )
+  }
+
+  async stop(): Promise<void> {
+    this.#controller.abort()
+    await this.run
+  }
+}
+
+test('timings that cannot work are refused with one line', () => {
+  const problem = (timing: object) => leaderElectionProblem({ ...defaultLeaderElectionTiming, ...timing })
+  assert.equal(problem({}), undefined)
+  assert.equal(problem({ retryPeriodMs: 0 }), 'the retry period must be positive')
+  assert.equal(problem({ renewDeadlineMs: 2_400 }), 'the renew deadline must be longer than 1.2 times the retry period')
+  assert.equal(problem({ leaseDurationMs: 10_000 }), 'the lease duration must be longer than the renew deadline')
+  assert.equal(problem({ leaseDurationMs: 15_500 }), 'the lease duration must be a whole number of seconds')
+  assert.throws(() => new Election().add('a', { leaseDurationMs: 1_000 }), RangeError)
+})
+
+test('the first makes the lease and leads, renewing it every two seconds with one request', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(100)
+  const b = election.add('b')
+  await election.time.advance(59_900)
+  assert.deepEqual(election.leaders(), ['a'])
+  assert.equal(a.working, true)
+  assert.equal(b.elector.leader, 'a')
+  assert.deepEqual(election.lease?.metadata, {
+    namespace: 'kube-system',
+    name: 'controllers',
+    resourceVersion: election.lease?.metadata?.resourceVersion,
+  })
+  const { acquireTime, renewTime, ...rest } = election.lease?.spec ?? {}
+  assert.deepEqual(rest, { holderIdentity: 'a', leaseDurationSeconds: 15, leaseTransitions: 0 })
+  assert.match(acquireTime ?? '', /^2026-01-01T00:00:00\.0\d\d000Z$/)
+  assert.match(renewTime ?? '', /^2026-01-01T00:00:5\d\.\d{3}000Z$/)
+  assert.ok(election.writes >= 29 && election.writes <= 31, `${election.writes} writes`)
+  assert.match(await a.metrics.expose(), /leader_election_master_status\{name="controllers"\} 1/)
+  await stopIn(election, a, b)
+})
+
+async function stopIn(election: Election, ...candidates: Candidate[]): Promise<void> {
+  const stops = candidates.map((candidate) => candidate.stop())
+  await election.time.advance(6_000)
+  await Promise.all(stops)
+}
+
+test('a leader that stops hands the lease over, and the next leads within its own waiting time', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(100)
+  const b = election.add('b')
+  await election.time.advance(10_000)
+  const stopped = a.stop()
+  await election.time.advance(100)
+  await stopped
+  assert.equal(election.lease?.spec?.holderIdentity, '')
+  assert.equal(election.lease?.spec?.leaseTransitions, 0)
+  await election.time.advance(4_500)
+  assert.deepEqual(election.leaders(), ['b'])
+  assert.equal(election.lease?.spec?.leaseTransitions, 1)
+  await stopIn(election, b)
+})
+
+test('a leader that is killed is followed when its lease ends', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(100)
+  const b = election.add('b')
+  await election.time.advance(10_000)
+  a.clock.freeze()
+  a.link = 'cut'
+  await election.time.advance(12_900)
+  assert.ok(!election.leaders().includes('b'))
+  await election.time.advance(7_000)
+  assert.deepEqual(election.leaders(), ['b'])
+  await stopIn(election, b)
+})
+
+for (const link of ['cut', 'hangs'] as const) {
+  test(`a leader whose link ${link === 'cut' ? 'is cut' : 'hangs'} stops after the renew deadline, before another begins`, async () => {
+    const election = new Election()
+    const a = election.add('a')
+    await election.time.advance(100)
+    const b = election.add('b')
+    await election.time.advance(10_000)
+    a.link = link
+    const cutAtMs = election.time.nowMs
+    assert.ok(await election.time.runUntil(() => !a.working, 60_000))
+    const stoppedMs = election.time.nowMs - cutAtMs
+    assert.ok(stoppedMs > 7_900 && stoppedMs <= 10_000, `stopped after ${stoppedMs} ms`)
+    assert.ok(await election.time.runUntil(() => b.working, 60_000))
+    assert.ok(election.time.nowMs - cutAtMs - stoppedMs > 4_000)
+    a.link = 'up'
+    await election.time.advance(60_000)
+    assert.deepEqual(election.leaders(), ['b'])
+    assert.deepEqual(
+      a.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message),
+      ['leading', 'lost leadership', 'another leads'],
+    )
+    await stopIn(election, a, b)
+  })
+}
+
+test('a renewal whose answer was lost is no reason to stop', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(3_000)
+  for (let i = 0; i < 10; i++) {
+    a.link = 'replies lost'
+    await election.time.advance(3_000)
+    a.link = 'up'
+    await election.time.advance(4_000)
+    assert.equal(a.elector.isLeader, true)
+  }
+  assert.equal(a.lines.filter(({ message }) => message === 'leading').length, 1)
+  await stopIn(election, a)
+})
+
+test('a leader that sees another in the lease stops at once', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(3_000)
+  const metadata = { ...election.lease?.metadata, resourceVersion: 'other' }
+  election.lease = { ...election.lease, metadata, spec: { ...election.lease?.spec, holderIdentity: 'kubectl' } }
+  await election.time.advance(2_200)
+  assert.equal(a.working, false)
+  await stopIn(election, a)
+})
+
+test('a lease deleted under its leader is made again by the leader, not by who waits', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(100)
+  const b = election.add('b')
+  await election.time.advance(10_000)
+  for (let i = 0; i < 10; i++) {
+    election.lease = undefined
+    await election.time.advance(7_000)
+    assert.deepEqual(election.leaders(), ['a'])
+  }
+  await stopIn(election, a, b)
+})
+
+test('what others wrote into the lease stays', async () => {
+  const election = new Election()
+  election.lease = {
+    metadata: { namespace: 'kube-system', name: 'controllers', resourceVersion: '0', labels: { kept: 'yes' } },
+    spec: { strategy: 'kept', leaseTransitions: 7 },
+  }
+  const a = election.add('a')
+  await election.time.advance(5_000)
+  assert.equal(a.elector.isLeader, true)
+  assert.deepEqual(election.lease?.metadata?.labels, { kept: 'yes' })
+  assert.equal(election.lease?.spec?.strategy, 'kept')
+  assert.equal(election.lease?.spec?.leaseTransitions, 8)
+  await stopIn(election, a)
+})
+
+test('the lease is kept for as long as the work takes to end, and only then handed over', async () => {
+  const election = new Election()
+  const options = { retryPeriodMs: 2_000 }
+  const slow: Candidate = new Candidate(election, 'slow', options, async () => sleep(slow.clock, 60_000))
+  election.candidates.set('slow', slow)
+  await election.time.advance(100)
+  const b = election.add('b')
+  await election.time.advance(5_000)
+  const stopped = slow.stop()
+  await election.time.advance(54_000)
+  assert.deepEqual(election.leaders(), ['slow'])
+  await election.time.advance(6_000)
+  await stopped
+  assert.deepEqual(election.leaders(), ['b'])
+  await stopIn(election, b)
+})
+
+test('what the work throws ends the run after the lease was handed over', async () => {
+  const election = new Election()
+  const mistake = new TypeError('a mistake')
+  const a: Candidate = new Candidate(election, 'a', {}, async () => {
+    await sleep(a.clock, 1_000)
+    throw mistake
+  })
+  const rejected = assert.rejects(a.run, mistake)
+  await election.time.advance(2_000)
+  await rejected
+  assert.equal(election.lease?.spec?.holderIdentity, '')
+})
+
+test('never do two lead at once, whatever freezes, is cut off, restarts or has its wall clock moved', async () => {
+  for (let seed = 1; seed <= 40; seed++) {
+    const random = seededRandom(seed, 'faults')
+    const election = new Election(seed)
+    let started = 0
+    const add = (): Candidate => election.add(`${seed}-${++started}`)
+    const two = (): boolean => election.leaders().length > 1
+    const running = [add(), add(), add()]
+    for (let step = 0; step < 40; step++) {
+      const index = randomInteger(random, running.length)
+      const one = running[index] as Candidate
+      const faults = [
+        () => one.clock.freeze(),
+        () => one.clock.thaw(),
+        () => one.clock.setSkew((random.next() - 0.5) * 7_200_000),
+        () => {
+          one.link = (['up', 'cut', 'replies lost', 'hangs'] as const)[randomInteger(random, 4)] ?? 'up'
+        },
+        () => {
+          // Killed, not stopped: it is never heard of again.
+          one.clock.freeze()
+          one.link = 'cut'
+          running[index] = add()
+        },
+      ]
+      faults[randomInteger(random, faults.length)]?.()
+      const overlapped = await election.time.runUntil(two, randomInteger(random, 20_000))
+      assert.ok(!overlapped, `seed ${seed}, step ${step}: ${election.leaders().join(' and ')} lead`)
+    }
+    for (const one of running) {
+      one.clock.thaw()
+      one.link = 'up'
+    }
+    const settled = (): boolean => running.filter(({ working }) => working).length === 1
+    assert.ok(await election.time.runUntil(settled, 25_000), `seed ${seed}: nobody leads`)
+    await election.time.advance(60_000)
+    assert.ok(settled())
+    await stopIn(election, ...running)
+  }
+})

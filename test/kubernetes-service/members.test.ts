@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Holder, HolderState, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
+import {
+  isHeldBy,
+  listedAddresses,
+  masterKey,
+  othersRemain,
+  portsAgreed,
+} from '../../src/kubernetes-service/members.ts'
+
+function holder(address: string, state: HolderState = 'ready', more: Partial<Holder> = {}): Holder {
+  return {
+    instanceId: `${address}-1`,
+    host: `host-of-${address}`,
+    startedAt: '2026-01-01T00:00:00Z',
+    addresses: [address],
+    ports: { securePort: 6443, nodePort: 0 },
+    state,
+    ...more,
+  }
+}
+
+function lease(address: string, state?: HolderState, more?: Partial<Holder>): MasterLease {
+  return { address, holder: holder(address, state, more) }
+}
+
+const foreign: MasterLease = { address: '192.0.2.9' }
+
+test('only ready masters are listed, sorted, each address once', () => {
+  const leases = [
+    lease('192.0.2.3'),
+    lease('192.0.2.1'),
+    lease('192.0.2.2', 'unready'),
+    lease('192.0.2.1', 'ready', { host: 'b' }),
+  ]
+  assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.3'])
+})
+
+test('when no master is ready all that live are listed, except those that were withdrawn', () => {
+  const leases = [lease('192.0.2.1', 'unready'), lease('192.0.2.2', 'leaving'), lease('192.0.2.3', 'withdrawn')]
+  assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.2'])
+})
+
+test('a lease without a holder record counts as ready', () => {
+  assert.deepEqual(listedAddresses([foreign, lease('192.0.2.1', 'unready')]), ['192.0.2.9'])
+})
+
+test('a master may leave when another ready one, or one that does not say, stays', () => {
+  const self = holder('192.0.2.1', 'leaving')
+  assert.equal(othersRemain([lease('192.0.2.1', 'leaving'), lease('192.0.2.2')], self), true)
+  assert.equal(othersRemain([lease('192.0.2.1', 'leaving'), foreign], self), true)
+  assert.equal(othersRemain([lease('192.0.2.1', 'leaving'), lease('192.0.2.2', 'unready')], self), false)
+  assert.equal(othersRemain([lease('192.0.2.1', 'leaving'), lease('192.0.2.2', 'leaving')], self), false)
+  assert.equal(othersRemain([], self), false)
+})
+
+test('a restart is the same master; another host behind the same address is not', () => {
+  const self = holder('192.0.2.1')
+  assert.equal(isHeldBy(lease('192.0.2.1', 'ready', { instanceId: 'later' }), self), true)
+  assert.equal(isHeldBy(lease('192.0.2.1', 'ready', { host: 'other' }), self), false)
+  assert.equal(isHeldBy({ address: '192.0.2.1' }, self), false)
+  assert.notEqual(
+    masterKey(self),
+    masterKey(holder('192.0.2.1', 'ready', { ports: { securePort: 6444, nodePort: 0 } })),
+  )
+})
+
+test('ports are agreed only when every live master says that it wants them', () => {
+  const ports = { securePort: 6443, nodePort: 0 }
+  assert.equal(portsAgreed([lease('192.0.2.1'), lease('192.0.2.2')], ports), true)
+  assert.equal(portsAgreed([lease('192.0.2.1', 'ready', { ports: { securePort: 6444, nodePort: 0 } })], ports), false)
+  assert.equal(
+    portsAgreed([lease('192.0.2.1', 'ready', { ports: { securePort: 6443, nodePort: 30001 } })], ports),
+    false,
+  )
+  assert.equal(portsAgreed([lease('192.0.2.1'), foreign], ports), false)
+})

@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import { nextReadiness, type ReadinessState } from '../../src/kubernetes-service/readiness-tracker.ts'
+
+const ok: ReadinessAnswer = { answered: true, ready: true, checks: [] }
+const silent: ReadinessAnswer = { answered: false, reason: 'connection refused' }
+const failing = (...names: string[]): ReadinessAnswer => ({
+  answered: true,
+  ready: false,
+  checks: [{ name: 'ping', ok: true }, ...names.map((name) => ({ name, ok: false }))],
+})
+
+function phases(answers: readonly (readonly [atMs: number, answer: ReadinessAnswer])[]): string[] {
+  let state: ReadinessState = { phase: 'starting' }
+  return answers.map(([atMs, answer]) => {
+    state = nextReadiness(state, answer, atMs)
+    return state.phase
+  })
+}
+
+test('a master is ready at the first success, and not before', () => {
+  assert.deepEqual(
+    phases([
+      [0, silent],
+      [100, failing('x')],
+      [200, failing('etcd')],
+      [300, ok],
+    ]),
+    ['starting', 'starting', 'starting', 'ready'],
+  )
+})
+
+test('it is unready after three failures over at least three seconds', () => {
+  assert.deepEqual(
+    phases([
+      [0, ok],
+      [1_000, silent],
+      [2_000, silent],
+      [3_000, failing('x')],
+      [4_000, silent],
+    ]),
+    ['ready', 'ready', 'ready', 'ready', 'unready'],
+  )
+  assert.equal(
+    phases([
+      [0, ok],
+      [1_000, silent],
+      [5_000, silent],
+    ]).at(-1),
+    'ready',
+    'two failures are not three',
+  )
+})
+
+test('one success in between starts the count again', () => {
+  assert.equal(
+    phases([
+      [0, ok],
+      [1_000, silent],
+      [2_000, silent],
+      [3_000, ok],
+      [4_000, silent],
+      [5_000, silent],
+    ]).at(-1),
+    'ready',
+  )
+})
+
+test('it is ready again after two seconds of success without a break', () => {
+  const down = [
+    [0, ok],
+    [1_000, silent],
+    [2_000, silent],
+    [4_000, silent],
+  ] as const
+  assert.equal(phases([...down, [5_000, ok], [6_000, ok]]).at(-1), 'unready')
+  assert.equal(phases([...down, [5_000, ok], [6_000, ok], [7_000, ok]]).at(-1), 'ready')
+  assert.equal(phases([...down, [5_000, ok], [6_000, silent], [7_000, ok]]).at(-1), 'unready')
+})
+
+test('a failing etcd check alone never makes it unready', () => {
+  const etcd = failing('etcd', 'etcd-readiness')
+  assert.equal(
+    phases([
+      [0, ok],
+      [1_000, etcd],
+      [3_000, etcd],
+      [9_000, etcd],
+      [60_000, etcd],
+    ]).at(-1),
+    'ready',
+  )
+  const both = failing('etcd', 'informer-sync')
+  assert.equal(
+    phases([
+      [0, ok],
+      [1_000, both],
+      [3_000, both],
+      [9_000, both],
+    ]).at(-1),
+    'unready',
+  )
+})

@@ -1,0 +1,71 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Service } from '../../src/kube/resources.ts'
+import { planService, type ServiceSettings } from '../../src/kubernetes-service/service-plan.ts'
+
+const settings: ServiceSettings = { clusterIp: '10.96.0.1', securePort: 6443, nodePort: 0 }
+const made = planService(undefined, settings, true)
+if (made.type !== 'create') throw new Error('a missing Service must be made')
+const right: Service = {
+  ...made.service,
+  metadata: { ...made.service.metadata, resourceVersion: '5' },
+  spec: { ...made.service.spec, clusterIPs: ['10.96.0.1'] },
+}
+const damaged = (spec: object): Service => ({ ...right, spec: { ...right.spec, ...spec } }) as Service
+
+test('a Service that is right is left alone', () => {
+  assert.deepEqual(planService(right, settings, true), { type: 'none' })
+})
+
+test('ports, type and a foreign selector are mended; the rest of the Service is kept', () => {
+  const https = { name: 'https', port: 443, protocol: 'TCP', targetPort: 6443 }
+  const damages: readonly [reasons: readonly string[], spec: object][] = [
+    [['ports'], { ports: [{ ...https, port: 444 }] }],
+    [['ports'], { ports: [{ ...https, targetPort: 'https' }] }],
+    [['ports'], { ports: [https, { name: 'more', port: 80, protocol: 'TCP', targetPort: 80 }] }],
+    [['ports'], { ports: [{ ...https, appProtocol: 'http' }] }],
+    [['type', 'ports'], { type: 'NodePort', ports: [{ ...https, nodePort: 30_443 }] }],
+    [['selector'], { selector: { app: 'x' } }],
+  ]
+  for (const [reasons, spec] of damages) {
+    const action = planService(damaged({ ...spec, unknown: 'kept' }), settings, true)
+    assert.equal(action.type, 'update')
+    if (action.type !== 'update') continue
+    assert.deepEqual(action.reasons, reasons)
+    const after = action.service.spec as unknown as Record<string, unknown>
+    assert.deepEqual(after.ports, [https])
+    assert.equal(after.type, 'ClusterIP')
+    assert.equal(after.selector, undefined)
+    assert.equal(after.unknown, 'kept')
+    assert.equal(action.service.metadata?.resourceVersion, '5')
+  }
+})
+
+test('a Service that became an ExternalName gets its address back', () => {
+  const { clusterIP: _ip, clusterIPs: _ips, ...rest } = right.spec ?? {}
+  const action = planService(
+    { ...right, spec: { ...rest, type: 'ExternalName', externalName: 'x.example' } } as Service,
+    settings,
+    true,
+  )
+  assert.equal(action.type === 'update' && action.service.spec?.clusterIP, '10.96.0.1')
+  assert.equal(action.type === 'update' && 'externalName' in (action.service.spec ?? {}), false)
+})
+
+test('while the fleet wants different ports, ports and type are kept as they are found', () => {
+  assert.deepEqual(planService(damaged({ ports: [{ name: 'https', port: 443, targetPort: 7443 }] }), settings, false), {
+    type: 'none',
+  })
+  assert.equal(planService(undefined, settings, false).type, 'create')
+})
+
+test('a Service that exists keeps its ClusterIP whatever the range says', () => {
+  assert.deepEqual(planService(damaged({ clusterIP: '10.0.0.1', clusterIPs: ['10.0.0.1'] }), settings, true), {
+    type: 'none',
+  })
+})
+
+test('a node port makes it a NodePort Service', () => {
+  const action = planService(right, { ...settings, nodePort: 30_443 }, true)
+  assert.deepEqual(action.type === 'update' && action.reasons, ['type', 'ports'])
+})

@@ -1,7 +1,24 @@
 import type { Clock } from '../runtime/clock.ts'
-import { changedFields, type FieldSet, fieldsOf, intersection, mergeFields, pathsOf, removeFields, without } from './field-set.ts'
+import {
+  changedFields,
+  type FieldSet,
+  fieldsOf,
+  intersection,
+  mergeFields,
+  pathsOf,
+  removeFields,
+  without,
+} from './field-set.ts'
 import type { Draft, Kind } from './kind.ts'
-import { entriesOf, entry, isBy, type ManagedEntry, type ManagedFields, type Manager, ownable } from './managed-fields.ts'
+import {
+  entriesOf,
+  entry,
+  isBy,
+  type ManagedEntry,
+  type ManagedFields,
+  type Manager,
+  ownable,
+} from './managed-fields.ts'
 import { equalJson } from './plain-json.ts'
 import { Refusal } from './refusal.ts'
 import type { StoredObject } from './store.ts'
@@ -16,7 +33,12 @@ export function applyTo(
   kind: Kind,
   live: StoredObject,
   wanted: Draft,
-  write: { readonly manager: Manager; readonly subresource: 'status' | undefined; readonly force: boolean; readonly clock: Clock },
+  write: {
+    readonly manager: Manager
+    readonly subresource: 'status' | undefined
+    readonly force: boolean
+    readonly clock: Clock
+  },
 ): Change {
   const { manager, subresource, clock } = write
   const { schema } = kind
@@ -26,8 +48,8 @@ export function applyTo(
   const own = entries.find((old) => isBy(old, manager, subresource))
   const others = entries.filter((old) => old !== own)
 
-  const merged = mergeFields(ownable(live, 'status', kind.hasStatus), mine, schema)
-  const changed = changedFields(ownable(live, 'status', kind.hasStatus), merged, schema)
+  const merged = mergeFields(ownable(live, subresource, kind.hasStatus), mine, schema)
+  const changed = changedFields(ownable(live, subresource, kind.hasStatus), merged, schema)
   const disputed = changed === undefined ? undefined : intersection(applied, changed)
   const conflicts = others.flatMap((old) => conflictsWith(old, disputed))
   if (conflicts.length > 0 && !write.force) throw applyConflict(conflicts)
@@ -87,7 +109,9 @@ function applyConflict(conflicts: readonly ApplyConflict[]): Refusal {
   const managers = [...new Set(conflicts.map((conflict) => conflict.manager))]
   const lines = managers.map((manager) => {
     const fields = conflicts.filter((conflict) => conflict.manager === manager).map((conflict) => conflict.field)
-    return fields.length === 1 ? `conflict with ${manager}: ${fields[0]}` : `conflicts with ${manager}:\n- ${fields.join('\n- ')}`
+    return fields.length === 1
+      ? `conflict with ${manager}: ${fields[0]}`
+      : `conflicts with ${manager}:\n- ${fields.join('\n- ')}`
   })
   const causes = conflicts.map(({ manager, field }) => ({
     reason: 'FieldManagerConflict',

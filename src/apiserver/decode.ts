@@ -47,7 +47,8 @@ function decodeMembers(value: unknown, schema: Schema & { type: 'map' | 'object'
   for (const key of Object.keys(members)) {
     const member = members[key]
     if (member === undefined || member === null) continue
-    const memberSchema = schema.type === 'map' ? mapValue : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined
+    const memberSchema =
+      schema.type === 'map' ? mapValue : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined
     const result = decode(member, memberSchema, path === '' ? key : `${path}.${key}`)
     if (!isOmitted(result, memberSchema)) setMember(copy, key, result)
   }

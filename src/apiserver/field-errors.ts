@@ -14,7 +14,11 @@ export class FieldErrors {
 
   notSupported(field: string, value: unknown, supported: readonly string[]): void {
     const values = supported.map((text) => JSON.stringify(text)).join(', ')
-    this.#add('FieldValueNotSupported', field, `Unsupported value: ${JSON.stringify(value)}: supported values: ${values}`)
+    this.#add(
+      'FieldValueNotSupported',
+      field,
+      `Unsupported value: ${JSON.stringify(value)}: supported values: ${values}`,
+    )
   }
 
   duplicate(field: string, value: unknown): void {

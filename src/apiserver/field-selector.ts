@@ -1,5 +1,5 @@
-import type { StoredObject } from './store.ts'
 import { badRequest } from './refusal.ts'
+import type { StoredObject } from './store.ts'
 
 /** Reads the fields that a kind can be selected by, beside `metadata.name` and `metadata.namespace`. */
 export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
@@ -36,10 +36,10 @@ function parseTerm(term: string, whole: string, getters: FieldGetters) {
     const known = Object.keys(getters).map((name) => JSON.stringify(name))
     throw badRequest(`${JSON.stringify(field)} is not a known field selector: only ${known.join(', ')}`)
   }
-  return { field, get, wanted: operator !== '!=', value: unescape(value, whole) }
+  return { field, get, wanted: operator !== '!=', value: unescaped(value, whole) }
 }
 
-function unescape(value: string, whole: string): string {
+function unescaped(value: string, whole: string): string {
   if (/(^|[^\\])(\\\\)*\\($|[^\\,=])|(^|[^\\])(\\\\)*[,=]/.test(value)) {
     throw badRequest(`invalid selector: '${whole}'; can't understand '${value}'`)
   }

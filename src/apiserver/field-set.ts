@@ -63,7 +63,8 @@ export function without(a: FieldSet, b: FieldSet | undefined): FieldSet | undefi
   for (const step of Object.keys(a)) {
     const mine = a[step] as FieldSet
     const theirs = b[step]
-    const left = theirs === undefined ? mine : isWhole(theirs) ? undefined : isWhole(mine) ? mine : without(mine, theirs)
+    const left =
+      theirs === undefined ? mine : isWhole(theirs) ? undefined : isWhole(mine) ? mine : without(mine, theirs)
     if (left !== undefined) fields[step] = left
   }
   return Object.keys(fields).length === 0 ? undefined : fields
@@ -135,7 +136,8 @@ interface Parts {
 /** What a value consists of; undefined for one that is owned as a whole. */
 function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined {
   if (typeof value !== 'object' || value === null) return undefined
-  if (Array.isArray(value)) return schema?.type === 'list' && schema.keys !== undefined ? itemsOf(value, schema) : undefined
+  if (Array.isArray(value))
+    return schema?.type === 'list' && schema.keys !== undefined ? itemsOf(value, schema) : undefined
   if ((schema?.type === 'object' || schema?.type === 'map') && schema.atomic === true) return undefined
   const members = value as Members
   const steps = new Map<string, { value: unknown; schema: Schema | undefined }>()
@@ -150,7 +152,8 @@ function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined 
 function itemsOf(items: readonly unknown[], schema: Schema & { type: 'list' }): Parts {
   const steps = new Map<string, { value: unknown; schema: Schema | undefined }>()
   for (const item of items) {
-    const step = schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf(item as Members, schema.keys ?? [])}`
+    const step =
+      schema.keys === 'value' ? `v:${JSON.stringify(item)}` : `k:${keysOf(item as Members, schema.keys ?? [])}`
     steps.set(step, { value: item, schema: schema.items })
   }
   return { steps, ownsContainer: true }

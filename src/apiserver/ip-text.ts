@@ -1,12 +1,12 @@
 import {
   type Address,
+  AddressError,
   isLinkLocal,
   isLoopback,
   isMulticast,
   isUnspecified,
   tryParseAddress,
 } from '../net/address.ts'
-import { AddressError } from '../net/address.ts'
 import { parseCidr } from '../net/cidr.ts'
 import type { Fault } from './names.ts'
 
@@ -45,7 +45,8 @@ export function cidrFault(text: string): Fault {
     return canonical === text ? undefined : `must be in canonical form (${JSON.stringify(canonical)})`
   } catch (error) {
     if (!(error instanceof AddressError)) throw error
-    if (/^(\d+\.){3}\d+\/\d+$/.test(text) && /(^|[./])0\d/.test(text)) return 'must not have leading 0s in IP or prefix length'
+    if (/^(\d+\.){3}\d+\/\d+$/.test(text) && /(^|[./])0\d/.test(text))
+      return 'must not have leading 0s in IP or prefix length'
     return error.message.includes('host bits')
       ? 'must not have bits set beyond the prefix length'
       : 'must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)'

@@ -26,21 +26,21 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
 }
 
 function applyOperation(document: unknown, operation: Members): unknown {
-  const path = pointer(operation['path'])
-  switch (operation['op']) {
+  const path = pointer(operation.path)
+  switch (operation.op) {
     case 'add':
-      return edit(document, path, 'add', operation['value'])
+      return edit(document, path, 'add', operation.value)
     case 'replace':
-      return edit(document, path, 'replace', operation['value'])
+      return edit(document, path, 'replace', operation.value)
     case 'remove':
       return edit(document, path, 'remove', undefined)
     case 'test':
-      if (!equalJson(valueAt(document, path), operation['value'] ?? null)) throw unprocessable()
+      if (!equalJson(valueAt(document, path), operation.value ?? null)) throw unprocessable()
       return document
     case 'copy':
-      return edit(document, path, 'add', valueAt(document, pointer(operation['from'])))
+      return edit(document, path, 'add', valueAt(document, pointer(operation.from)))
     case 'move': {
-      const from = pointer(operation['from'])
+      const from = pointer(operation.from)
       const value = valueAt(document, from)
       return edit(edit(document, from, 'remove', undefined), path, 'add', value)
     }
@@ -65,8 +65,17 @@ function edit(container: unknown, path: readonly string[], how: Edit, value: unk
   return left
 }
 
-function editList(items: readonly unknown[], step: string, rest: readonly string[], how: Edit, value: unknown): unknown {
-  const index = step === '-' && how === 'add' && rest.length === 0 ? items.length : indexIn(items, step, how === 'add' && rest.length === 0)
+function editList(
+  items: readonly unknown[],
+  step: string,
+  rest: readonly string[],
+  how: Edit,
+  value: unknown,
+): unknown {
+  const index =
+    step === '-' && how === 'add' && rest.length === 0
+      ? items.length
+      : indexIn(items, step, how === 'add' && rest.length === 0)
   if (rest.length > 0) return items.with(index, edit(items[index], rest, how, value))
   if (how === 'add') return items.toSpliced(index, 0, value)
   return how === 'remove' ? items.toSpliced(index, 1) : items.with(index, value)
@@ -92,7 +101,10 @@ function indexIn(items: readonly unknown[], step: string, mayBeEnd: boolean): nu
 function pointer(path: unknown): readonly string[] {
   if (path === '') return []
   if (typeof path !== 'string' || !path.startsWith('/')) throw unprocessable()
-  return path.slice(1).split('/').map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+  return path
+    .slice(1)
+    .split('/')
+    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 function isObject(value: unknown): value is Members {

@@ -59,6 +59,9 @@ export function member(draft: Draft, name: string): Readonly<Record<string, unkn
 }
 
 /** A member of a draft that is a list; empty where it is not there. */
-export function listMember(container: Readonly<Record<string, unknown>>, name: string): readonly Readonly<Record<string, unknown>>[] {
+export function listMember(
+  container: Readonly<Record<string, unknown>>,
+  name: string,
+): readonly Readonly<Record<string, unknown>>[] {
   return (container[name] ?? []) as readonly Readonly<Record<string, unknown>>[]
 }

@@ -88,11 +88,14 @@ class Parser {
       case '>': {
         const operator = this.#take() as '<' | '>'
         const bound = this.#exactValue()
-        if (!isInteger(bound)) throw badRequest(`values[0][${key}]: Invalid value: ${JSON.stringify(bound)}: for 'Gt', 'Lt' operators, the value must be an integer`)
+        if (!isInteger(bound))
+          throw badRequest(
+            `values[0][${key}]: Invalid value: ${JSON.stringify(bound)}: for 'Gt', 'Lt' operators, the value must be an integer`,
+          )
         return { operator, key, bound: BigInt(bound) }
       }
       default:
-        throw found(this.#peek(), "in, notin, =, ==, !=, gt, lt")
+        throw found(this.#peek(), 'in, notin, =, ==, !=, gt, lt')
     }
   }
 
@@ -147,7 +150,8 @@ const keyPattern = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_
 const valuePattern = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
 
 function checkedValue(value: string): string {
-  if (!valuePattern.test(value)) throw badRequest(`values: Invalid value: ${JSON.stringify(value)}: not a valid label value`)
+  if (!valuePattern.test(value))
+    throw badRequest(`values: Invalid value: ${JSON.stringify(value)}: not a valid label value`)
   return value
 }
 

@@ -92,7 +92,9 @@ function revisionToList(store: Store, options: ListOptions): number {
   }
   if (revision > store.revision) throw resourceVersionTooLarge(wanted, store.revision)
   // With a limit and no match, kube-apiserver lists at exactly that version.
-  const exact = options.resourceVersionMatch === 'Exact' || (options.resourceVersionMatch === undefined && options.limit !== undefined)
+  const exact =
+    options.resourceVersionMatch === 'Exact' ||
+    (options.resourceVersionMatch === undefined && options.limit !== undefined)
   return exact ? revision : store.revision
 }
 
@@ -107,7 +109,8 @@ function parseToken(options: ListOptions): ContinueToken {
   }
   try {
     const parsed = JSON.parse(atob(options.continue as string)) as ContinueToken
-    if (parsed.v !== 'meta.k8s.io/v1' || !Number.isSafeInteger(parsed.rv) || !parsed.start.startsWith('/')) throw new Error()
+    if (parsed.v !== 'meta.k8s.io/v1' || !Number.isSafeInteger(parsed.rv) || !parsed.start.startsWith('/'))
+      throw new Error()
     return { ...parsed, start: parsed.start.slice(1) }
   } catch {
     throw badRequest('invalid continue token: continue key is not valid')

@@ -2,9 +2,9 @@ import type { KubeObject } from '../kube/json.ts'
 import { apiVersionOf } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { formatTime } from '../runtime/time-format.ts'
-import { equalJson } from './plain-json.ts'
 import { changedFields, type FieldSet, fieldsOf, union, without } from './field-set.ts'
 import type { Draft, Kind } from './kind.ts'
+import { equalJson } from './plain-json.ts'
 import type { StoredObject } from './store.ts'
 
 /** Who writes, and how. */
@@ -31,14 +31,13 @@ export function entriesOf(object: KubeObject): ManagedFields {
   return (object.metadata?.managedFields ?? []) as ManagedFields
 }
 
-/** The part of an object that can be owned: not what identifies it, nor what only the server sets. */
+/** The part of an object that a write can own: not what identifies it, nor what only the server sets, nor what is written elsewhere. */
 export function ownable(object: KubeObject, subresource: 'status' | undefined, hasStatus: boolean): Draft {
-  const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = object as Draft
+  const { kind: _kind, apiVersion: _apiVersion, metadata, status, ...rest } = object as Draft
   const { labels, annotations, finalizers, ownerReferences, generateName } = metadata ?? {}
   const meta = { labels, annotations, finalizers, ownerReferences, generateName }
-  const withMeta = Object.values(meta).some((value) => value !== undefined) ? { ...rest, metadata: meta } : rest
-  if (!hasStatus || subresource === 'status') return withMeta as Draft
-  return { ...withMeta, status: undefined } as Draft
+  const own = subresource === 'status' ? { status } : hasStatus ? rest : { ...rest, status }
+  return Object.values(meta).some((value) => value !== undefined) ? { ...own, metadata: meta } : own
 }
 
 /** What the maker of an object owns: everything that it, or a default, said. */

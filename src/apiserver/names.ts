@@ -24,7 +24,8 @@ export function dnsSubdomainFault(text: string): Fault {
 export function labelKeyFault(text: string): Fault {
   const parts = text.split('/')
   const name = parts[parts.length - 1] as string
-  if (parts.length > 2) return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', with an optional DNS subdomain prefix and '/'"
+  if (parts.length > 2)
+    return "a qualified name must consist of alphanumeric characters, '-', '_' or '.', with an optional DNS subdomain prefix and '/'"
   if (parts.length === 2 && parts[0] === '') return 'prefix part must be non-empty'
   const prefixFault = parts.length === 2 ? dnsSubdomainFault(parts[0] as string) : undefined
   if (prefixFault !== undefined) return `prefix part ${prefixFault}`
@@ -44,7 +45,7 @@ export function labelFault(text: string): Fault {
 /** The name of a port: at most 15 characters, with a letter (IANA service name). */
 export function portNameFault(text: string): Fault {
   if (text.length > 15) return 'must be no more than 15 characters'
-  if (!/^[-a-z0-9]+$/.test(text)) return "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
+  if (!/^[-a-z0-9]+$/.test(text)) return 'must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)'
   if (!/[a-z]/.test(text)) return 'must contain at least one letter (a-z)'
   if (text.includes('--')) return 'must not contain consecutive hyphens'
   return text.startsWith('-') || text.endsWith('-') ? 'must not begin or end with a hyphen' : undefined

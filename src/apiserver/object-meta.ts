@@ -1,14 +1,14 @@
+import type { ObjectMeta } from '../kube/json.ts'
 import { apiVersionOf } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomSuffix, randomUuid } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
+import { DecodeError, decode } from './decode.ts'
 import type { FieldErrors } from './field-errors.ts'
 import { type Draft, type Kind, listMember } from './kind.ts'
 import { labelFault, labelKeyFault } from './names.ts'
-import { isOfResource, badRequest, cannotDecode } from './refusal.ts'
+import { badRequest, cannotDecode, isOfResource } from './refusal.ts'
 import type { StoredObject } from './store.ts'
-import type { ObjectMeta } from '../kube/json.ts'
-import { decode, DecodeError } from './decode.ts'
 
 /** metav1's limit on all annotations of an object together, in bytes of UTF-8. */
 const maxAnnotationBytes = 256 * 1024
@@ -16,11 +16,14 @@ const maxAnnotationBytes = 256 * 1024
 /** Metadata as it is stored. */
 type StoredMeta = StoredObject['metadata']
 
-/**
- * Reads a body as an object of this kind, with the kind's defaults.
- * @throws Refusal 400
- */
+/** Reads a body as an object of this kind, with the kind's defaults. @throws Refusal 400 */
 export function readDraft(kind: Kind, body: unknown): Draft {
+  const draft = readBody(kind, body)
+  return kind.withDefaults?.(draft) ?? draft
+}
+
+/** Reads a body as an object of this kind. @throws Refusal 400 */
+export function readBody(kind: Kind, body: unknown): Draft {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw badRequest(`the object provided is unrecognized (must be of type ${kind.resource.kind})`)
   }
@@ -35,7 +38,7 @@ export function readDraft(kind: Kind, body: unknown): Draft {
     const given = `${draft.apiVersion ?? apiVersionOf(kind.resource)}, Kind=${draft.kind ?? kind.resource.kind}`
     throw badRequest(`${given} cannot be handled as a ${kind.resource.kind}`)
   }
-  return kind.withDefaults?.(draft) ?? draft
+  return draft
 }
 
 /** Refuses a body that names another object than the path does. A name or namespace that is not given is not another. */
@@ -64,7 +67,10 @@ export function metaForCreate(
     generateName,
     namespace: _namespace,
     ...given
-  } = (draft.metadata ?? {}) as ObjectMeta & { readonly selfLink?: string; readonly deletionGracePeriodSeconds?: number }
+  } = (draft.metadata ?? {}) as ObjectMeta & {
+    readonly selfLink?: string
+    readonly deletionGracePeriodSeconds?: number
+  }
   const chosen = name ?? (generateName === undefined ? undefined : generateName.slice(0, 58) + randomSuffix(random, 5))
   return {
     ...(chosen === undefined ? {} : { name: chosen }),
@@ -85,7 +91,13 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
     managedFields: _managers,
     ...given
   } = (draft.metadata ?? {}) as Partial<StoredMeta> & { readonly selfLink?: string }
-  const { labels: _labels, annotations: _annotations, finalizers: _finalizers, ownerReferences: _owners, ...kept } = live.metadata
+  const {
+    labels: _labels,
+    annotations: _annotations,
+    finalizers: _finalizers,
+    ownerReferences: _owners,
+    ...kept
+  } = live.metadata
   return { ...kept, ...given }
 }
 
@@ -105,7 +117,11 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
   validateOwners(draft, errors)
   for (const [index, finalizer] of (meta.finalizers ?? []).entries()) {
     if (!isFinalizer(finalizer)) {
-      errors.invalid(`metadata.finalizers[${index}]`, finalizer, 'name is neither a standard finalizer name nor is it fully qualified')
+      errors.invalid(
+        `metadata.finalizers[${index}]`,
+        finalizer,
+        'name is neither a standard finalizer name nor is it fully qualified',
+      )
     }
   }
 }
@@ -138,18 +154,19 @@ function validateLabels(meta: ObjectMeta, errors: FieldErrors): void {
     if (fault !== undefined) errors.invalid('metadata.annotations', key, fault)
     bytes += key.length + value.length
   }
-  if (bytes > maxAnnotationBytes) errors.invalid('metadata.annotations', '', `may not be more than ${maxAnnotationBytes} bytes`)
+  if (bytes > maxAnnotationBytes)
+    errors.invalid('metadata.annotations', '', `may not be more than ${maxAnnotationBytes} bytes`)
 }
 
 function validateOwners(draft: Draft, errors: FieldErrors): void {
   const path = 'metadata.ownerReferences'
   let controllers = 0
   for (const owner of listMember((draft.metadata ?? {}) as Readonly<Record<string, unknown>>, 'ownerReferences')) {
-    if (!owner['apiVersion']) errors.invalid(`${path}.apiVersion`, '', 'version must not be empty')
+    if (!owner.apiVersion) errors.invalid(`${path}.apiVersion`, '', 'version must not be empty')
     for (const field of ['kind', 'name', 'uid']) {
       if (!owner[field]) errors.invalid(`${path}.${field}`, '', 'must not be empty')
     }
-    if (owner['controller'] === true) controllers++
+    if (owner.controller === true) controllers++
   }
   if (controllers > 1) errors.invalid(path, controllers, 'Only one reference can have Controller set to true')
 }

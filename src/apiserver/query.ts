@@ -71,7 +71,10 @@ function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resource
   const value = parameter(query, 'resourceVersionMatch')
   if (value === undefined || value === '') return undefined
   if (value === 'Exact' || value === 'NotOlderThan') return value
-  throw refused('FieldValueNotSupported', `Unsupported value: ${JSON.stringify(value)}: supported values: "Exact", "NotOlderThan", ""`)
+  throw refused(
+    'FieldValueNotSupported',
+    `Unsupported value: ${JSON.stringify(value)}: supported values: "Exact", "NotOlderThan", ""`,
+  )
 }
 
 /** apimachinery's ValidateListOptions, as far as clients meet it. */
@@ -79,14 +82,17 @@ function checkCombination(options: ListOptions): void {
   const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
   if (sendInitialEvents !== undefined) {
     if (!watch) throw refusedField('sendInitialEvents', 'sendInitialEvents is forbidden for list')
-    if (match !== 'NotOlderThan') throw forbidden('sendInitialEvents requires setting resourceVersionMatch to NotOlderThan')
+    if (match !== 'NotOlderThan')
+      throw forbidden('sendInitialEvents requires setting resourceVersionMatch to NotOlderThan')
     return
   }
   if (match === undefined) return
   if (watch) throw forbidden('resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided')
-  if (resourceVersion === undefined) throw forbidden('resourceVersionMatch is forbidden unless resourceVersion is provided')
+  if (resourceVersion === undefined)
+    throw forbidden('resourceVersionMatch is forbidden unless resourceVersion is provided')
   if (options.continue !== undefined) throw forbidden('resourceVersionMatch is forbidden when continue is provided')
-  if (match === 'Exact' && resourceVersion === '0') throw forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
+  if (match === 'Exact' && resourceVersion === '0')
+    throw forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
 }
 
 function forbidden(why: string): Error {

@@ -1,5 +1,5 @@
-import { apiVersionOf, type Resource } from '../kube/resources.ts'
 import type { KubeObject } from '../kube/json.ts'
+import { apiVersionOf, type Resource } from '../kube/resources.ts'
 
 /** Why one field of an object is refused: a cause in a Status. */
 export interface Cause {
@@ -104,7 +104,12 @@ export function preconditionFailed(resource: Resource<KubeObject>, name: string,
   return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.kind })
 }
 
-export function forbidden(resource: Resource<KubeObject>, name: string, why: string, causes?: readonly Cause[]): Refusal {
+export function forbidden(
+  resource: Resource<KubeObject>,
+  name: string,
+  why: string,
+  causes?: readonly Cause[],
+): Refusal {
   const message = `${qualifiedPlural(resource)} ${JSON.stringify(name)} is forbidden: ${why}`
   const details = { name, ...groupOf(resource), kind: resource.plural, ...(causes === undefined ? {} : { causes }) }
   return new Refusal(403, 'Forbidden', message, details)

@@ -55,7 +55,14 @@ export const metadata = object({
   annotations: map,
   finalizers: stringSet,
   ownerReferences: list(
-    object({ apiVersion: string, kind: string, name: string, uid: string, controller: boolean, blockOwnerDeletion: boolean }),
+    object({
+      apiVersion: string,
+      kind: string,
+      name: string,
+      uid: string,
+      controller: boolean,
+      blockOwnerDeletion: boolean,
+    }),
     ['uid'],
   ),
   managedFields: list(any),

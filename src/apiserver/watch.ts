@@ -67,7 +67,8 @@ export function openWatch(
   stream.onClose(collection.subscribe(tell))
   stream.onClose(clock.schedule(seconds * 1000, () => stream.end()))
   stream.onClose(() => signal.removeEventListener('abort', onAbort))
-  if (options.allowWatchBookmarks) stream.onClose(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false))))
+  if (options.allowWatchBookmarks)
+    stream.onClose(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false))))
   signal.addEventListener('abort', onAbort, { once: true })
   if (signal.aborted) stream.close()
   return stream
@@ -79,7 +80,9 @@ function startOf(store: Store, options: ListOptions): { readonly initialState: b
   const revision = revisionOf(wanted)
   if (revision === undefined) {
     const quoted = JSON.stringify(wanted)
-    throw internalError(`resourceVersion: Invalid value: ${quoted}: strconv.ParseUint: parsing ${quoted}: invalid syntax`)
+    throw internalError(
+      `resourceVersion: Invalid value: ${quoted}: strconv.ParseUint: parsing ${quoted}: invalid syntax`,
+    )
   }
   const initialState = options.sendInitialEvents ?? revision === 0
   if (initialState && revision > store.revision) throw resourceVersionTooLarge(wanted, store.revision)

@@ -3,11 +3,11 @@ import { apiVersionOf } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
-import { deepFrozen, equalJson } from './plain-json.ts'
 import { FieldErrors } from './field-errors.ts'
 import type { Draft, Kind, Reservation } from './kind.ts'
 import { entriesOf, type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate } from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
+import { deepFrozen, equalJson } from './plain-json.ts'
 import {
   alreadyExists,
   conflict,
@@ -74,7 +74,8 @@ export function createObject(
   const metadata = metaForCreate(draft, namespace, context)
   const name = metadata.name ?? ''
   if (namespace !== undefined) admitToNamespace(context, kind, namespace, name)
-  const prepared = withMeta(kind.forCreate?.(withMeta(draft, metadata)) ?? draft, metadata)
+  const named = withMeta(draft, metadata)
+  const prepared = kind.forCreate?.(named) ?? named
   validate(kind, prepared, undefined)
   if (draft.metadata?.resourceVersion !== undefined) {
     throw internalError('resourceVersion should not be set on objects to be created')
@@ -110,7 +111,8 @@ export function updateObject(
   const version = draft.metadata?.resourceVersion
   if (version === undefined && options.guarded === true && kind.guardedUpdate === true) throw unguarded(kind, name)
   if (version !== undefined && version !== live.metadata.resourceVersion) {
-    if (!/^\d+$/.test(version)) throw internalError(`strconv.ParseUint: parsing ${JSON.stringify(version)}: invalid syntax`)
+    if (!/^\d+$/.test(version))
+      throw internalError(`strconv.ParseUint: parsing ${JSON.stringify(version)}: invalid syntax`)
     throw modified(kind.resource, name)
   }
   const uid = draft.metadata?.uid
@@ -123,7 +125,8 @@ export function updateObject(
   const merged = withMeta(onlyOwnPart(kind, draft, live, target.subresource), metadata)
   const prepared = kind.forUpdate?.(merged, live) ?? merged
   validate(kind, prepared, live)
-  const { object, take } = target.subresource === undefined ? reserve(kind, prepared, live) : { object: prepared, take: () => {} }
+  const { object, take } =
+    target.subresource === undefined ? reserve(kind, prepared, live) : { object: prepared, take: () => {} }
   const changed = !equalJson(completed(kind, object, entriesOf(live)), live)
   if (!changed && managers === undefined) return live
   const managed =
@@ -184,7 +187,13 @@ function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteReque
 }
 
 /** The object with its deletion noted; the same object where that was so before. */
-function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, grace: number, clock: Clock): StoredObject {
+function markDeleted(
+  kind: Kind,
+  live: StoredObject,
+  request: DeleteRequest,
+  grace: number,
+  clock: Clock,
+): StoredObject {
   const { metadata } = live
   const finalizers = metadata.finalizers ?? []
   const added = request.finalizer !== undefined && !finalizers.includes(request.finalizer) ? [request.finalizer] : []
@@ -220,8 +229,8 @@ function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, 
 /** A write to the object leaves its status alone, a write to the status leaves the rest alone. */
 function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: 'status' | undefined): Draft {
   if (!kind.hasStatus) return draft
-  if (subresource === undefined) return { ...draft, status: live['status'] }
-  return { ...live, metadata: draft.metadata, status: draft['status'] ?? {} }
+  if (subresource === undefined) return { ...draft, status: live.status }
+  return { ...live, metadata: draft.metadata, status: draft.status ?? {} }
 }
 
 function validate(kind: Kind, draft: Draft, live: StoredObject | undefined): void {

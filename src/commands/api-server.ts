@@ -46,16 +46,17 @@ export async function openApiServer(
   options: { readonly gated: boolean },
 ): Promise<ApiServer> {
   const opened = resolved.configuration.embedded
-    ? await openEmbedded(surroundings)
+    ? await openEmbedded(resolved, surroundings)
     : await openRemote(resolved, surroundings, options.gated)
   const { name, readiness, close, transport } = opened
   return { name, readiness, close, api: restKubeApi({ transport, ...surroundings }) }
 }
 
-async function openEmbedded(surroundings: Surroundings): Promise<Opened> {
+async function openEmbedded({ configuration }: Resolved, surroundings: Surroundings): Promise<Opened> {
   const { createApiServer } = await import('../apiserver/api-server.ts')
   const { inProcessReadiness, inProcessTransport } = await import('../apiserver/in-process.ts')
-  const server = createApiServer(surroundings)
+  const { serviceNodePortRange } = configuration
+  const server = createApiServer({ ...surroundings, serviceNodePortRange })
   const transport = inProcessTransport(server)
   return { name: 'embedded', transport, readiness: inProcessReadiness(server), close: () => transport.close() }
 }

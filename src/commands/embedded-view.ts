@@ -82,7 +82,8 @@ function detailOf(kind: ViewKind, object: KubeObject): string {
     }
     case 'Lease': {
       const { spec } = object as Lease
-      return `held by ${spec?.holderIdentity ?? 'nobody'} for ${spec?.leaseDurationSeconds ?? 0}s`
+      // An identity is the host's name, an underscore and a long number.
+      return `held by ${spec?.holderIdentity?.split('_')[0] || 'nobody'} for ${spec?.leaseDurationSeconds ?? 0}s`
     }
   }
 }

@@ -2,16 +2,21 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { isKubeError } from './errors.ts'
 
-/** How long a source that just lost the server may be refused before that counts as a refusal. */
+/** How long a source may be refused in passing before that counts as a refusal. */
 const returningMs = 5_000
+
+/** The server answers, and says no. */
+const refusals = ['Unauthorized', 'Forbidden', 'NotFound', 'Invalid', 'BadRequest', 'Refused'] as const
+/** Often right a moment later: the address of a deleted Service is not yet free, a namespace not yet made. */
+const passing = ['NotFound', 'Invalid'] as const
 
 /** Who hears how the requests of a source fare. */
 export type AvailabilityReporter = Pick<Availability, 'failed' | 'succeeded' | 'forget'>
 
 type Trouble =
-  /** The server does not answer, or fails. */
-  | { readonly kind: 'lost' }
-  /** It answers again, but refuses: a server that is starting does so until it has read its rules. */
+  /** The server does not answer, or fails. `refused`: what was to be had before was a refusal. */
+  | { readonly kind: 'lost'; readonly refused: boolean }
+  /** It answers, but refuses, perhaps in passing: a server that is starting does so until it has read its rules. */
   | { readonly kind: 'returning'; readonly sinceMs: number }
   /** It refuses for good; said once. */
   | { readonly kind: 'refused'; readonly reason: string }
@@ -20,7 +25,7 @@ type Trouble =
  * Whether the API server can be used, from what everybody who talks to it reports.
  *
  * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last has
- * recovered. A refusal (Unauthorized, Forbidden, NotFound) is no outage; it is said once per source until that source succeeds.
+ * recovered. A refusal is no outage; it is said once per source until that source succeeds, and not at all if it passes.
  */
 export class Availability {
   readonly #clock: Clock
@@ -48,15 +53,19 @@ export class Availability {
   /** `source` names who asks, such as `services`; it failed with `error`. */
   failed(source: string, error: unknown): void {
     this.#logger.debug({ source, error }, 'a request to the API server failed')
-    if (!isKubeError(error, 'Unauthorized', 'Forbidden', 'NotFound')) {
-      this.#troubles.set(source, { kind: 'lost' })
+    const before = this.#troubles.get(source)
+    if (!isKubeError(error, ...refusals)) {
+      const refused = before?.kind === 'refused' || (before?.kind === 'lost' && before.refused)
+      this.#troubles.set(source, { kind: 'lost', refused })
       this.#outageBegins(source, error)
       return
     }
-    const before = this.#troubles.get(source)
     if (before?.kind === 'refused') return
     const nowMs = this.#clock.monotonicMs()
-    if (before?.kind === 'lost') {
+    if (before?.kind === 'lost' && before.refused) {
+      this.#troubles.set(source, { kind: 'refused', reason: error.message })
+      this.#outageMayEnd()
+    } else if (before?.kind === 'lost') {
       this.#troubles.set(source, { kind: 'returning', sinceMs: nowMs })
     } else if (before === undefined || nowMs - before.sinceMs >= returningMs) {
       this.#troubles.set(source, { kind: 'refused', reason: error.message })

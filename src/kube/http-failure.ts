@@ -11,6 +11,9 @@ const reasons: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'name resolution failed for now',
   UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
   UND_ERR_SOCKET: 'connection closed by the server',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'connection closed in the middle of the answer',
+  UND_ERR_PRX_CONN: 'connection closed by the proxy',
+  UND_ERR_PRX_TLS: 'the certificate of the proxy is for another name',
   UND_ERR_DESTROYED: 'the transport is closed',
   UND_ERR_CLOSED: 'the transport is closed',
   DEPTH_ZERO_SELF_SIGNED_CERT: 'the server certificate is self-signed',
@@ -43,6 +46,8 @@ function reasonOf(code: string, error: unknown): string {
   if (code.startsWith('ERR_SSL_'))
     return `the TLS handshake failed (${code.slice(8).toLowerCase().replaceAll('_', ' ')})`
   const message = error instanceof Error ? error.message : String(error)
+  const [, refusedBy] = /^Proxy response \((\d+)\)/.exec(message) ?? []
+  if (refusedBy !== undefined) return `the proxy refused with HTTP status ${refusedBy}`
   return message.replace(/\s+/g, ' ').slice(0, 200)
 }
 

@@ -1,5 +1,6 @@
+import { Socket } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
-import { Agent, type Dispatcher, ProxyAgent } from 'undici'
+import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici'
 import { linkedController } from '../runtime/signals.ts'
 import { KubeError } from './errors.ts'
 import { EventStream } from './http-event-stream.ts'
@@ -48,53 +49,67 @@ export interface HttpTransportOptions {
  * Responses are not compressed, for none is asked for: between neighbours CPU is dearer than bytes.
  */
 export class HttpTransport implements Transport {
-  /** Scheme, host and port, for messages. */
-  readonly target: string
+  readonly #origin: string
+  /** The origin, and the proxy on the way to it, for messages. */
+  readonly #target: string
   readonly #prefix: string
   readonly #userAgent: string
   readonly #timeoutMs: number
   readonly #maxEventBytes: number
   readonly #dispatcher: Dispatcher
+  readonly #underWay = new Set<AbortController>()
+  readonly #connecting = new Set<Socket>()
 
   constructor(options: HttpTransportOptions) {
-    this.target = options.server.origin
+    this.#origin = options.server.origin
+    this.#target =
+      options.proxy === undefined ? this.#origin : `${this.#origin} by way of the proxy ${options.proxy.origin}`
     this.#prefix = options.server.pathname.replace(/\/+$/, '')
     this.#userAgent = options.userAgent ?? 'apiserver-bootstrap'
     this.#timeoutMs = options.timeoutMs ?? 10_000
     this.#maxEventBytes = options.maxEventBytes ?? 64 * 1024 * 1024
-    this.#dispatcher = dispatcherFor(options)
+    this.#dispatcher = dispatcherFor(options, this.#connecting)
   }
 
   async send(request: ApiRequest, signal: AbortSignal, extraHeaders: ExtraHeaders = {}): Promise<ApiResponse> {
     signal.throwIfAborted()
-    const timeoutMs = request.timeoutMs ?? this.#timeoutMs
     const { controller, unlink } = linkedController(signal)
-    const timer = setTimeout(() => {
-      controller.abort(new KubeError('Timeout', `${this.target}: no answer within ${timeoutMs} ms`))
-    }, timeoutMs)
+    this.#underWay.add(controller)
+    const finish = (): void => {
+      unlink()
+      this.#underWay.delete(controller)
+    }
     const explain = (error: unknown): unknown =>
-      controller.signal.aborted ? controller.signal.reason : transportError(this.target, error)
+      controller.signal.aborted ? controller.signal.reason : transportError(this.#target, error)
+    const timeoutMs = request.timeoutMs ?? this.#timeoutMs
+    const timer = setTimeout(() => {
+      controller.abort(new KubeError('Timeout', `${this.#target}: no answer within ${timeoutMs} ms`))
+    }, timeoutMs)
     let streaming = false
     try {
       const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
       const answer = { status: statusCode, headers: flatten(headers) }
       if (request.stream === true && statusCode >= 200 && statusCode < 300) {
         streaming = true
-        const stream = new EventStream(body, { maxEventBytes: this.#maxEventBytes, explain, finish: unlink })
-        return { ...answer, stream }
+        return { ...answer, stream: new EventStream(body, { maxEventBytes: this.#maxEventBytes, explain, finish }) }
       }
       return { ...answer, body: decode(await body.bytes(), answer.headers['content-type'] ?? '') }
     } catch (error) {
       throw explain(error)
     } finally {
       clearTimeout(timer)
-      if (!streaming) unlink()
+      if (!streaming) finish()
     }
   }
 
   /** Closes all connections; requests and watches under way fail as Unreachable. */
-  close(): Promise<void> {
-    return this.#dispatcher.destroy(null)
+  async close(): Promise<void> {
+    // undici's own destroy does not reach the requests of an agent that is retiring, nor those whose connection is being made.
+    for (const controller of this.#underWay) {
+      controller.abort(new KubeError('Unreachable', `${this.#target}: the transport is closed`))
+    }
+    for (const socket of this.#connecting) socket.destroy(new Error('the transport is closed'))
+    await this.#dispatcher.destroy(null)
   }
 
   /** Takes no more requests and closes the connections when those under way, watches included, have ended. */
@@ -107,7 +122,7 @@ export class HttpTransport implements Transport {
       .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
       .join('&')
     const sent = this.#dispatcher.request({
-      origin: this.target,
+      origin: this.#origin,
       method: request.method,
       path: `${this.#prefix}${request.path}${query === '' ? '' : `?${query}`}`,
       headers: {
@@ -125,7 +140,7 @@ export class HttpTransport implements Transport {
   }
 }
 
-function dispatcherFor(options: HttpTransportOptions): Dispatcher {
+function dispatcherFor(options: HttpTransportOptions, connecting: Set<Socket>): Dispatcher {
   const { tls = {}, proxy } = options
   // Half of the 60 s after which common balancers forget an idle connection; a server that is gone is noticed in 40 s.
   const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
@@ -150,7 +165,7 @@ function dispatcherFor(options: HttpTransportOptions): Dispatcher {
     headersTimeout: 0,
     bodyTimeout: 0,
   }
-  if (proxy === undefined) return new Agent({ ...pool, connect: requestTls })
+  if (proxy === undefined) return new Agent({ ...pool, connect: tracked(buildConnector(requestTls), connecting) })
   return new ProxyAgent({
     ...pool,
     uri: proxy.href,
@@ -158,6 +173,18 @@ function dispatcherFor(options: HttpTransportOptions): Dispatcher {
     proxyTls: { ...socket, timeout },
     connectTimeout: timeout,
   })
+}
+
+/** As `connector`, with the sockets that are on their way in `connecting`: undici lets go of one only when its time is up. */
+function tracked(connector: buildConnector.connector, connecting: Set<Socket>): buildConnector.connector {
+  return (options, callback) => {
+    const settle: buildConnector.Callback = (...result) => {
+      if (socket instanceof Socket) connecting.delete(socket)
+      callback(...result)
+    }
+    const socket: unknown = connector(options, settle)
+    if (socket instanceof Socket) connecting.add(socket)
+  }
 }
 
 /** Checks a server certificate against several names, and reports the last failure. */

@@ -80,6 +80,7 @@ export class KubeCredentials {
   async renew(rejected: Credentials, signal: AbortSignal): Promise<Credentials> {
     const { clock, rereadMs } = this.#options
     if (this.#held !== rejected) return this.current(signal)
+    if (this.#looking !== undefined) return abortable(this.#looking, signal)
     if (clock.monotonicMs() - this.#renewedAtMs < rereadMs) return rejected
     this.#renewedAtMs = clock.monotonicMs()
     if (this.#execUsed !== undefined) this.#plugin?.invalidate(this.#execUsed)

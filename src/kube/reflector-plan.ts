@@ -11,8 +11,8 @@ export type ReflectorState<T> =
       readonly continue: string | undefined
       readonly limit: number | undefined
     }
-  /** Knows the state at `resourceVersion` and follows from there. `quiet`: the last watch from there was ended for its silence. */
-  | { readonly phase: 'watching'; readonly resourceVersion: string; readonly quiet: boolean }
+  /** Knows the state at `resourceVersion` and follows from there. `silences`: how many watches from there told nothing. */
+  | { readonly phase: 'watching'; readonly resourceVersion: string; readonly silences: number }
 
 /** How a request ended. `proven`: as a watch it had worked for a while. */
 export type Ending =
@@ -31,7 +31,18 @@ export interface RetryPlan<T> {
   readonly noStreaming?: true
 }
 
+/** What a plan depends on beside the state. */
+export interface RetryContext {
+  /** Whether this server may be asked for streaming lists. */
+  readonly streaming: boolean
+  /** The last list is so young that another would come too soon. */
+  readonly justListed: boolean
+}
+
 const pageSize = 500
+
+/** After so many silent watches (half an hour) from one resourceVersion it may be one that the server has never heard of. */
+const mostSilences = 20
 
 /** The state in which everything is asked for anew. */
 export function startState<T>(streaming: boolean): ReflectorState<T> {
@@ -41,14 +52,14 @@ export function startState<T>(streaming: boolean): ReflectorState<T> {
 }
 
 /** Decides how to go on when a request has ended before its time. Pure. */
-export function planRetry<T>(state: ReflectorState<T>, ending: Ending, streaming: boolean): RetryPlan<T> {
+export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: RetryContext): RetryPlan<T> {
   switch (state.phase) {
     case 'streaming':
       return planStreaming(ending)
     case 'paging':
       return ending.kind === 'failed' ? planPaging(state, ending.error) : { next: state, wait: 'short' }
     case 'watching':
-      return planWatching(state, ending, startState(streaming))
+      return planWatching(state, ending, context)
   }
 }
 
@@ -100,15 +111,20 @@ function planPaging<T>(state: ReflectorState<T>, error: KubeError): RetryPlan<T>
 function planWatching<T>(
   state: Extract<ReflectorState<T>, { readonly phase: 'watching' }>,
   ending: Ending,
-  start: ReflectorState<T>,
+  context: RetryContext,
 ): RetryPlan<T> {
-  // Silence twice over from one resourceVersion: the server may never have heard of it (its store was put back to a backup).
-  if (ending.kind === 'silent') return { next: state.quiet ? start : { ...state, quiet: true }, wait: 'none' }
+  const start = startState<T>(context.streaming)
+  if (ending.kind === 'silent') {
+    const silences = state.silences + 1
+    // A server whose store was put back to a backup says nothing until it has come as far again.
+    return { next: silences < mostSilences ? { ...state, silences } : start, wait: 'none' }
+  }
   if (ending.kind === 'closed') return { next: state, wait: ending.proven ? 'none' : 'short' }
   const { code } = ending.error
+  // A server that has restarted knows no history: the way back from an outage leads through here, and must be quick.
+  if (code === 'Expired') return { next: start, wait: context.justListed ? 'short' : 'none' }
   if (ending.told && code !== 'TooManyRequests') return { next: start, wait: 'short' }
   switch (code) {
-    case 'Expired':
     case 'BadResponse':
       // What could not be read may have been a change.
       return { next: start, wait: 'short' }

@@ -37,7 +37,10 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly metrics?: Metrics | undefined
 }
 
-/** An API server sends a bookmark about every minute: a watch that is silent for longer hangs on a dead connection. */
+/**
+ * An API server sends a bookmark about every minute. A watch that is silent for longer hangs on a dead connection, or its
+ * collection is at rest: kube-apiserver repeats no resourceVersion. Which, is cheaper tried than known.
+ */
 const watchPatience = { quietMs: 90_000 }
 /** A server that does not know streaming lists sends no bookmark after the last initial event. */
 const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
@@ -68,6 +71,7 @@ export class Reflector<T extends KubeObject> {
   readonly #watches: Counter<'resource'> | undefined
   #state: ReflectorState<T> = startState(true)
   #streaming = true
+  #listedMs = Number.NEGATIVE_INFINITY
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options
@@ -111,7 +115,7 @@ export class Reflector<T extends KubeObject> {
 
   /** Undefined when the page came: the state says what is next. */
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
-    const { api, resource, query, sink } = this.#options
+    const { api, resource, query } = this.#options
     if (this.#state.phase !== 'paging') return undefined
     const { items, limit, continue: token } = this.#state
     this.#lists?.add({ resource: resource.plural })
@@ -122,8 +126,7 @@ export class Reflector<T extends KubeObject> {
     if (next !== undefined && next !== '') {
       this.#state = { phase: 'paging', items: all, continue: next, limit }
     } else {
-      this.#state = { phase: 'watching', resourceVersion: page.metadata.resourceVersion, quiet: false }
-      sink.replaced(all)
+      this.#listed(page.metadata.resourceVersion, all)
     }
     return undefined
   }
@@ -195,19 +198,25 @@ export class Reflector<T extends KubeObject> {
       if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), object)
       else if (type === 'DELETED') objects.delete(keyOfObject(object))
       else if (object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true') {
-        this.#state = { phase: 'watching', resourceVersion, quiet: false }
-        sink.replaced([...objects.values()])
+        this.#listed(resourceVersion, [...objects.values()])
       }
     } else {
-      this.#state = { phase: 'watching', resourceVersion, quiet: false }
+      this.#state = { phase: 'watching', resourceVersion, silences: 0 }
       if (type !== 'BOOKMARK') sink.changed({ type, object })
     }
+  }
+
+  #listed(resourceVersion: string, objects: readonly T[]): void {
+    this.#state = { phase: 'watching', resourceVersion, silences: 0 }
+    this.#listedMs = this.#options.clock.monotonicMs()
+    this.#options.sink.replaced(objects)
   }
 
   async #retry(ending: Ending, signal: AbortSignal): Promise<void> {
     const { clock, sink, availability } = this.#options
     const phase = this.#state.phase
-    const plan = planRetry(this.#state, ending, this.#streaming)
+    const justListed = clock.monotonicMs() - this.#listedMs < provenAfterMs
+    const plan = planRetry(this.#state, ending, { streaming: this.#streaming, justListed })
     this.#state = plan.next
     if (plan.noStreaming) this.#streaming = false
     const error = ending.kind === 'failed' ? ending.error : undefined

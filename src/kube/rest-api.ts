@@ -141,9 +141,9 @@ class RestKubeApi implements KubeApi {
     resource: Resource<T>,
     query: WatchQuery & { readonly signal: AbortSignal },
   ): AsyncGenerator<WatchEvent<T>, void, undefined> {
-    const { signal, onOpen, ...rest } = query
+    const { signal } = query
     const call = this.#call('GET', callName('watch', resource, query), pathOf(resource, query), {
-      query: [['watch', 'true'], ...queryOf(rest)],
+      query: [['watch', 'true'], ...queryOf(query)],
       stream: true,
     })
     let response: ApiResponse
@@ -154,7 +154,6 @@ class RestKubeApi implements KubeApi {
       throw error
     }
     if (!('stream' in response)) throw badResponse(call.name, 'the answer is not a stream')
-    onOpen?.()
     try {
       query.onOpen?.()
       for await (const frame of response.stream) {

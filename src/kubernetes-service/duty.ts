@@ -1,3 +1,4 @@
+import { isKubeError } from '../kube/errors.ts'
 import type { Address } from '../net/address.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { aborted, linkedController } from '../runtime/signals.ts'
@@ -14,6 +15,8 @@ export type OnShutdown = 'withdraw' | 'always' | 'keep'
 
 /** Between two tries to clear away what an earlier life left, in milliseconds. */
 const CLEARING_RETRY_MS = 500
+/** Between two tries to leave, in milliseconds. */
+const LEAVING_RETRY_MS = 200
 
 export interface KubernetesServiceDutyOptions {
   readonly clock: Clock
@@ -53,15 +56,33 @@ export class KubernetesServiceDuty {
     }
   }
 
-  /** Stops reconciling, then does with this master's address what `mode` says. Rejects when that could not be done. */
+  /**
+   * Stops reconciling, then does with this master's address what `mode` says, trying again until the signal is aborted. With a
+   * server that does not answer there is nobody to ask: the address is then left to its lease.
+   */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     this.#stopping.abort(new Error('stopping'))
     await this.#loops.catch(() => {})
     this.#options.reconciler.stopReconciling()
     try {
-      await this.#leave(mode, signal)
+      await this.#leaveOrGiveUp(mode, signal)
     } finally {
       await this.#options.reconciler.destroy()
+    }
+  }
+
+  async #leaveOrGiveUp(mode: OnShutdown, signal: AbortSignal): Promise<void> {
+    const { clock, monitor, logger } = this.#options
+    for (;;) {
+      try {
+        return await this.#leave(mode, signal)
+      } catch (error) {
+        if (signal.aborted || !isKubeError(error)) throw error
+        const { answered } = await monitor.probe(signal)
+        logger.warn({ reason: error.message, tryingAgain: answered }, 'could not withdraw the address')
+        if (!answered) return
+        await sleep(clock, LEAVING_RETRY_MS, signal)
+      }
     }
   }
 

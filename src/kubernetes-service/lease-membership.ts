@@ -6,7 +6,7 @@ import { abortable } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
-import { type Holder, LeaseWithdrawn, type MasterLeases } from './leases/master-leases.ts'
+import { type Holder, type HolderState, LeaseWithdrawn, type MasterLeases } from './leases/master-leases.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import { LeaseEndpointReconciler } from './reconcilers/lease.ts'
 
@@ -73,27 +73,29 @@ export class LeaseMembership {
 
   #announceReadiness(signal: AbortSignal): () => void {
     const { monitor, address, availability, onLeases } = this.#options
-    let announced: 'ready' | 'unready' = 'ready'
     let writing = false
     // One write at a time; a probe that finds the record out of step with the state starts the next.
     return monitor.subscribe(() => {
-      const wanted = monitor.phase === 'unready' ? 'unready' : 'ready'
-      if (wanted === announced || writing || signal.aborted) return
+      if (writing || signal.aborted || this.#wantedState() === undefined) return
       writing = true
       this.reconciler
-        .setState(address, wanted, signal)
-        .then(
-          () => {
-            announced = wanted
-            onLeases()
-          },
-          (error: unknown) => {
-            if (!signal.aborted && !(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
-          },
-        )
+        .announce(address, () => this.#wantedState(), signal)
+        .then(onLeases, (error: unknown) => {
+          if (!signal.aborted && !(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
+        })
         .finally(() => {
           writing = false
         })
     })
+  }
+
+  /** What the record should say and does not; undefined when it is right, or wrong in a way that is passing. */
+  #wantedState(): HolderState | undefined {
+    const { monitor } = this.#options
+    const wanted = monitor.phase === 'unready' ? 'unready' : 'ready'
+    if (wanted === this.reconciler.announcedState) return undefined
+    // An outage that could not be announced while it lasted is not announced after it: all masters would do so at once, and leave
+    // the list to one that has died meanwhile.
+    return wanted === 'unready' && !monitor.failing ? undefined : wanted
   }
 }

@@ -32,6 +32,11 @@ export class ReadinessMonitor {
     return this.#state.phase
   }
 
+  /** Unready, and the last probe did not succeed either. */
+  get failing(): boolean {
+    return this.#state.phase === 'unready' && this.#state.recoveringSinceMs === undefined
+  }
+
   /** When the server last answered, whatever it said, on the monotonic clock; undefined if it never did. */
   get lastAnswerMs(): number | undefined {
     return this.#lastAnswerMs
@@ -50,7 +55,10 @@ export class ReadinessMonitor {
     const nowMs = clock.monotonicMs()
     if (answer.answered) this.#lastAnswerMs = nowMs
     const before = this.#state
-    this.#state = nextReadiness(before, answer, nowMs)
+    // With the startup gate a server that was ready once counts as ready; if it dies, its lease is not renewed.
+    if (before.phase === 'starting' || this.#options.gate === 'continuous') {
+      this.#state = nextReadiness(before, answer, nowMs)
+    }
     if (this.#state.phase !== before.phase) {
       if (this.#state.phase === 'unready') logger.warn({ reason: this.#state.reason }, 'own API server is not ready')
       else logger.info({}, 'own API server is ready')

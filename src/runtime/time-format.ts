@@ -24,7 +24,7 @@ export function formatMicroTime(wallMs: number): string {
 const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:Z|([+-])(\d{2}):(\d{2}))$/
 
 /**
- * Milliseconds since the Unix epoch for an RFC 3339 time, as strict as Go: upper-case `T` and `Z`, an offset is required, days that
+ * Milliseconds since the Unix epoch for an RFC 3339 time. Strict: upper-case `T` and `Z`, an offset is required, days that
  * do not exist and leap seconds are refused. Fractions of a millisecond are kept, down to a microsecond.
  * @throws RangeError for anything else.
  */

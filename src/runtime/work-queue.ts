@@ -143,7 +143,7 @@ export class WorkQueue<Key extends string = string> {
   done(key: Key): void {
     if (!this.#processing.delete(key)) throw new Error(`done: no work on ${JSON.stringify(key)} is under way`)
     this.#observer?.finished(key)
-    
+    if (this.#dirty.has(key)) this.#enqueue(key)
     this.#settleDrain()
   }
 

@@ -89,6 +89,21 @@ test('a refusal that lasts ends the outage and is said', async () => {
   ])
 })
 
+test('a refusal from before an outage is not said again after it, nor does it prolong it', () => {
+  const { availability, said } = setUp()
+  availability.failed('a', forbidden)
+  availability.failed('a', unreachable)
+  availability.failed('a', unreachable)
+  assert.equal(availability.available, false)
+  availability.failed('a', forbidden)
+  assert.equal(availability.available, true)
+  assert.deepEqual(said(), [
+    ['warn', 'the API server refuses a request'],
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+})
+
 test('a source that ends no longer counts, and who unsubscribed is told nothing', () => {
   const { availability, told, unsubscribe } = setUp()
   availability.failed('a', unreachable)

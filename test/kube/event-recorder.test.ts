@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
 import { type EventToRecord, referenceTo } from '../../src/kube/event-object.ts'
 import { EventRecorder } from '../../src/kube/event-recorder.ts'
-import { events, type KubeEvent } from '../../src/kube/resources.ts'
+import { events, type KubeEvent, namespaces } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
@@ -284,4 +287,28 @@ test('a server that hangs does not hold up the end', async (t) => {
   await time.advance(1)
   assert.equal(ended, true)
   await watched
+})
+
+test('the embedded API server takes events and their series', async (t) => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, t.name)
+  const transport = inProcessTransport(createApiServer({ clock, random }))
+  const api = restKubeApi({ transport, clock, random })
+  await api.create(namespaces, { metadata: { name: 'ns' } })
+  const reporter = { reportingController: 'example.com/controller', reportingInstance: 'controller-host' }
+  const recorder = new EventRecorder({ api, clock, random, logger: memoryLogger(), ...reporter })
+  const controller = new AbortController()
+  const run = recorder.run(controller.signal)
+  for (let i = 0; i < 3; i++) {
+    recorder.record(happened)
+    await time.advance(1_000)
+  }
+  controller.abort()
+  await run
+  const { items } = await api.list(events, { namespace: 'ns' })
+  assert.deepEqual(
+    items.map(({ note, series }) => ({ note, series })),
+    [{ note: 'it broke', series: { count: 3, lastObservedTime: '2026-01-01T00:00:02.000000Z' } }],
+  )
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
-import { createServer, type Server } from 'node:net'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { isKubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
 import { HttpTransport, type HttpTransportOptions } from '../../src/kube/http-transport.ts'
@@ -174,6 +174,16 @@ test('an abort does not wait for a connection that is never made', async (t) => 
   await assert.rejects(transport.send(get('/'), never), failsWith('Unreachable', /connecting took too long$/))
 })
 
+test('closing ends a connection that is being made', async (t) => {
+  const { port, open } = await silentServer(t)
+  const transport = new HttpTransport({ server: new URL(`https://127.0.0.1:${port}`) })
+  const rejected = assert.rejects(transport.send(get('/'), never), failsWith('Unreachable', /the transport is closed$/))
+  await eventually('it connects', () => open() === 1)
+  await transport.close()
+  await rejected
+  await eventually('the connection closes', () => open() === 0, { timeoutMs: 1_000 })
+})
+
 test('what stands in the way of a connection is said in few words', async (t) => {
   const free = await startServer(t, () => {}, { tls: serverTls('loopback') })
   const { port } = await silentServer(t, 'SSH-2.0-server\r\n')
@@ -249,11 +259,14 @@ test('a retired transport finishes what is under way, then closes its connection
 })
 
 /** Takes connections and says `greeting` or nothing, which is no TLS. */
-async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: number }> {
-  const sockets = new Set<{ destroy(): void }>()
+async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: number; open: () => number }> {
+  const sockets = new Set<Socket>()
   const server: Server = createServer((socket) => {
     sockets.add(socket)
-    socket.on('error', () => {})
+    socket
+      .on('error', () => {})
+      .on('close', () => sockets.delete(socket))
+      .resume()
     if (greeting !== undefined) socket.end(greeting)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -261,5 +274,5 @@ async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: numb
     for (const socket of sockets) socket.destroy()
     await new Promise((resolve) => server.close(resolve))
   })
-  return server.address() as { port: number }
+  return { port: (server.address() as AddressInfo).port, open: () => sockets.size }
 }

@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import {
   defaultLeaderElectionTiming,
@@ -7,7 +9,8 @@ import {
   type LeaderElectorOptions,
   leaderElectionProblem,
 } from '../../src/kube/leader-election.ts'
-import type { Lease } from '../../src/kube/resources.ts'
+import { type Lease, namespaces } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
 import { aborted } from '../../src/runtime/signals.ts'
@@ -244,6 +247,22 @@ test('a renewal whose answer was lost is no reason to stop', async () => {
   await stopIn(election, a)
 })
 
+test('a renewal whose answer is read after a long freeze proves nothing', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(100)
+  const b = election.add('b')
+  await election.time.advance(10_000)
+  const { writes } = election
+  await election.time.runUntil(() => election.writes > writes, 5_000)
+  a.clock.freeze()
+  assert.ok(await election.time.runUntil(() => b.working, 60_000))
+  a.clock.thaw()
+  assert.ok(!(await election.time.runUntil(() => election.leaders().length > 1, 30_000)))
+  assert.equal(a.working, false)
+  await stopIn(election, a, b)
+})
+
 test('a leader that sees another in the lease stops at once', async () => {
   const election = new Election()
   const a = election.add('a')
@@ -353,4 +372,42 @@ test('never do two lead at once, whatever freezes, is cut off, restarts or has i
     assert.ok(settled())
     await stopIn(election, ...running)
   }
+})
+
+test('on the embedded API server one of three leads, then each in turn', async () => {
+  const time = new VirtualClock()
+  const serverClock = time.view()
+  const server = createApiServer({ clock: serverClock, random: seededRandom(1, 'server') })
+  const apiOf = (identity: string) =>
+    restKubeApi({ transport: inProcessTransport(server), clock: serverClock, random: seededRandom(1, identity) })
+  await apiOf('admin').create(namespaces, { metadata: { name: 'kube-system' } })
+  const leading = new Set<string>()
+  const all = ['a', 'b', 'c'].map((identity) => {
+    const controller = new AbortController()
+    const elector = new LeaderElector({
+      api: apiOf(identity),
+      clock: time.view(),
+      random: seededRandom(2, identity),
+      logger: memoryLogger(),
+      namespace: 'kube-system',
+      name: 'controllers',
+      identity,
+    })
+    const run = elector.run(controller.signal, async (signal) => {
+      leading.add(identity)
+      await aborted(signal)
+      leading.delete(identity)
+    })
+    return { identity, controller, run }
+  })
+  const led: string[] = []
+  for (let turn = 0; turn < 3; turn++) {
+    await time.advance(6_000)
+    assert.equal(leading.size, 1)
+    const leader = all.find(({ identity }) => leading.has(identity)) ?? assert.fail()
+    led.push(leader.identity)
+    leader.controller.abort()
+    await leader.run
+  }
+  assert.deepEqual(led.sort(), ['a', 'b', 'c'])
 })

@@ -6,8 +6,8 @@ import { type Ending, planRetry, type ReflectorState, startState } from '../../s
 const states: Readonly<Record<string, ReflectorState<string>>> = {
   streaming: { phase: 'streaming', objects: new Map([['a', 'partial']]) },
   paging: { phase: 'paging', items: ['a'], continue: 'token', limit: 500 },
-  watching: { phase: 'watching', resourceVersion: '7', quiet: false },
-  quiet: { phase: 'watching', resourceVersion: '7', quiet: true },
+  watching: { phase: 'watching', resourceVersion: '7', silences: 0 },
+  quiet: { phase: 'watching', resourceVersion: '7', silences: 19 },
 }
 
 function named(next: ReflectorState<string>): string {
@@ -18,7 +18,7 @@ function named(next: ReflectorState<string>): string {
       if (next.continue !== undefined) return 'same page'
       return next.limit === undefined ? 'list whole' : 'list'
     case 'watching':
-      return next.quiet ? 'watch again' : 'watch on'
+      return next.silences === 1 ? 'watch again' : 'watch on'
   }
 }
 
@@ -50,14 +50,14 @@ const table: readonly (readonly [
   [failed('NoCredentials'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('ServerError'), { streaming: 'list, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('BadResponse'), { streaming: 'list, short', paging: 'same page, short', watching: 'stream, short' }],
-  [failed('Expired'), { streaming: 'list, short', paging: 'list whole, short', watching: 'stream, short' }],
+  [failed('Expired'), { streaming: 'list, short', paging: 'list whole, short', watching: 'stream, none' }],
   [failed('BadRequest'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
   [failed('Invalid'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
   [failed('Refused'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
   [parameterRefused, { streaming: 'list, none!' }],
   [failed('Forbidden'), { streaming: 'stream, long', paging: 'list, long', watching: 'watch on, long' }],
   [failed('NotFound'), { streaming: 'stream, long', paging: 'list, long', watching: 'stream, long' }],
-  [told('Expired'), { streaming: 'list, short', watching: 'stream, short' }],
+  [told('Expired'), { streaming: 'list, short', watching: 'stream, none' }],
   [told('ServerError'), { streaming: 'list, short', watching: 'stream, short' }],
   [told('TooManyRequests'), { streaming: 'stream, short', watching: 'watch on, short' }],
 ]
@@ -65,7 +65,7 @@ const table: readonly (readonly [
 test('every failure in every state leads on to the right request after the right wait', () => {
   for (const [ending, expected] of table) {
     for (const [state, outcome] of Object.entries(expected)) {
-      const plan = planRetry(states[state] as ReflectorState<string>, ending, true)
+      const plan = planRetry(states[state] as ReflectorState<string>, ending, { streaming: true, justListed: false })
       const said = `${named(plan.next)}, ${plan.wait}${plan.noStreaming ? '!' : ''}`
       assert.equal(said, outcome, `${state}: ${JSON.stringify(ending)}`)
     }
@@ -73,6 +73,14 @@ test('every failure in every state leads on to the right request after the right
 })
 
 test('where there is no streaming, what would stream lists', () => {
-  const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', quiet: false }
-  assert.deepEqual(planRetry(watching, failed('Expired'), false).next, startState(false))
+  const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0 }
+  const plan = planRetry(watching, failed('Expired'), { streaming: false, justListed: false })
+  assert.deepEqual(plan.next, startState(false))
+})
+
+test('a list that is outdated as soon as it has come is not asked for again at once', () => {
+  const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0 }
+  for (const ending of [failed('Expired'), told('Expired')]) {
+    assert.equal(planRetry(watching, ending, { streaming: true, justListed: true }).wait, 'short')
+  }
 })

@@ -375,10 +375,13 @@ test('a watch on a dead connection is given up after 90 seconds and goes on from
   await stop()
 })
 
-test('silence twice over from one resourceVersion leads to a new list', async (t) => {
+test('half an hour of silence from one resourceVersion leads to a new list', async (t) => {
   const api = streamingApi()
   const { time, told, stop } = start(t, api)
-  await time.advance(180_000)
+  await time.advance(1_799_999)
+  assert.deepEqual(told, ['= ns/a'])
+  assert.equal(api.watches.length, 20)
+  await time.advance(1)
   assert.deepEqual(told, ['= ns/a', '= ns/a'])
   await stop()
 })

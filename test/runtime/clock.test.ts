@@ -92,6 +92,17 @@ test('the system clock keeps to a delay that setTimeout would overflow on', asyn
   assert.equal(ran, false)
 })
 
+test('the system clock does not believe a timer that fires too early', (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let ran = false
+  const cancel = systemClock.schedule(60_000, () => {
+    ran = true
+  })
+  t.mock.timers.tick(60_000)
+  cancel()
+  assert.equal(ran, false)
+})
+
 test('the system clock shows the time of day', () => {
   assert.ok(Math.abs(systemClock.wallMs() - Date.now()) < 1000)
 })

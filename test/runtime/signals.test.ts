@@ -12,9 +12,9 @@ test('a linked controller is aborted by whichever source comes first, with its r
   const { controller } = linkedController(a.signal, undefined, b.signal)
   assert.equal(controller.signal.aborted, false)
   b.abort('b')
+  assert.deepEqual(listeners(a.signal, b.signal), [0, 0])
   a.abort('a')
   assert.equal(controller.signal.reason, 'b')
-  assert.deepEqual(listeners(a.signal, b.signal), [0, 0])
 })
 
 test('a controller linked to an aborted signal is aborted from the start', () => {

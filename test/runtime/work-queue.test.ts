@@ -287,6 +287,15 @@ test('run with a signal that is already aborted does nothing', async () => {
   assert.equal(queue.length, 1)
 })
 
+test('a key that was just handed out when the signal is aborted is not begun', async () => {
+  const { queue } = setUp()
+  const controller = new AbortController()
+  const running = queue.run({ workers: 1, signal: controller.signal, reconcile: () => assert.fail('too late') })
+  queue.add('a')
+  controller.abort()
+  await running
+})
+
 test('what `failed` throws ends the run, all its workers included', async () => {
   const { time, clock, queue } = setUp()
   const running = queue.run({

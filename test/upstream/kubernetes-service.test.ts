@@ -1,17 +1,25 @@
 // Our keeper knows one Service, default/kubernetes, with one port, https 443 to the API server's: the Service of a case takes its
-// place, and its wanted port takes that port's. Where a case wants two ports the first is left out, so the Service lacks its only one.
+// place, and its wanted port takes that port's. Where a case wants two ports the first is left out, so that the Service lacks its
+// only one. Each case runs on the plan alone and on a server, but for that one: no server stores a Service without ports.
 import { describe, test } from 'node:test'
 import { type Service, services } from '../../src/kube/resources.ts'
 import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
-import { SERVICE_PORT } from '../../src/kubernetes-service/service-plan.ts'
+import { planService, SERVICE_PORT, type ServiceAction } from '../../src/kubernetes-service/service-plan.ts'
 import { WriteRecorder } from '../../src/kubernetes-service/write-recorder.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'
+import { assertSame } from './same.ts'
 import { type KubernetesServiceCase, kubernetesService } from './tables.ts'
-import { World } from './world.ts'
+import { DEFAULT_NAMESPACE, World } from './world.ts'
 
 const SECURE_PORT = 6443
+const SERVICE_RANGE = {
+  apiVersion: 'networking.k8s.io/v1',
+  kind: 'ServiceCIDR',
+  metadata: { name: 'kubernetes' },
+  spec: { cidrs: ['1.2.3.0/24'] },
+}
 const { signal } = new AbortController()
 
 for (const [table, cases] of Object.entries(kubernetesService.tables)) {
@@ -21,18 +29,27 @@ for (const [table, cases] of Object.entries(kubernetesService.tables)) {
         const { given, call, expect } = withOurPort(
           relocated(original, { namespace: 'default', name: original.call.serviceName }),
         )
-        const world = await World.start(given.objects)
+        const settings = { clusterIp: call.serviceIp, securePort: SECURE_PORT, nodePort: 0 }
+        const current = given.objects[0] as Service | undefined
+        assertSame(writesOf(planService(current, settings, call.reconcile)), expect.writes, 'the plan', 'allow')
+        if (current?.spec?.ports?.length === 0) return
+
+        const world = await World.start(given.objects, [DEFAULT_NAMESPACE, SERVICE_RANGE])
         const keeper = new ServiceKeeper({
           api: world.api,
           logger: silentLogger,
           recorder: new WriteRecorder(prometheusMetrics()),
-          settings: { clusterIp: call.serviceIp, securePort: SECURE_PORT, nodePort: 0 },
+          settings,
         })
-        await keeper.reconcile(given.objects[0] as Service | undefined, call.reconcile, signal)
+        await keeper.reconcile(current, call.reconcile, signal)
         await world.assertResult(expect, [services], 'allow')
       })
     }
   })
+}
+
+function writesOf(action: ServiceAction): readonly object[] {
+  return action.type === 'none' ? [] : [{ verb: action.type, resource: 'services', object: action.service }]
 }
 
 function withOurPort(original: KubernetesServiceCase): KubernetesServiceCase {

@@ -12,7 +12,7 @@ import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'
 import { type LeaseReconcilerCase, leaseReconciler } from './tables.ts'
-import { World } from './world.ts'
+import { DEFAULT_NAMESPACE, World } from './world.ts'
 
 const { signal } = new AbortController()
 
@@ -25,7 +25,7 @@ for (const [table, cases] of Object.entries(leaseReconciler.tables)) {
 }
 
 async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> {
-  const world = await World.start(given.objects)
+  const world = await World.start(given.objects, [DEFAULT_NAMESPACE])
   const holder: Holder = {
     instanceId: 'this',
     host: 'this.test',

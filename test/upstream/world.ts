@@ -1,4 +1,5 @@
-import { memoryServer } from '/tmp/up-scratch/memory-transport.ts'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import type { KubeObject } from '../../src/kube/json.ts'
 import {
@@ -31,14 +32,19 @@ export class World {
 
   private constructor() {
     this.clock = this.#time.view()
-    const server = memoryServer()
-    this.#direct = restKubeApi({ transport: server, clock: this.clock, random: seededRandom(1, 'world') })
+    const { clock } = this
+    const server = createApiServer({ clock, random: seededRandom(1, 'server') })
+    this.#direct = restKubeApi({ transport: inProcessTransport(server), clock, random: seededRandom(1, 'client') })
     this.api = recording(this.#direct, (write) => this.writes.push(write))
   }
 
-  static async start(objects: readonly StoredObject[]): Promise<World> {
+  /** `base` is there too, such as the namespace or the range that the objects need. */
+  static async start(objects: readonly StoredObject[], base: readonly StoredObject[] = []): Promise<World> {
     const world = new World()
-    for (const object of objects) await world.#put(object)
+    const named = [...base, ...objects].filter(({ kind }) => kind === 'Namespace').map(({ metadata }) => metadata.name)
+    const used = objects.flatMap(({ metadata }) => metadata.namespace ?? [])
+    for (const name of new Set(used)) if (!named.includes(name)) await world.#put(namespaceObject(name))
+    for (const object of [...base, ...objects]) await world.#put(object)
     return world
   }
 
@@ -88,6 +94,13 @@ export class World {
     }
     return all.sort(byKey)
   }
+}
+
+/** The namespace of default/kubernetes, before anything is in it. */
+export const DEFAULT_NAMESPACE = namespaceObject('default')
+
+function namespaceObject(name: string): StoredObject {
+  return { apiVersion: 'v1', kind: 'Namespace', metadata: { name } }
 }
 
 function resourceOf(kind: string): Resource<KubeObject> {

@@ -1,6 +1,6 @@
 import { type Address, parseAddress, tryParseAddress } from '../../net/address.ts'
 import { addressAt, type Cidr, cidrContains, indexOf, parseCidr, usableSize } from '../../net/cidr.ts'
-import { type Random } from '../../runtime/random.ts'
+import type { Random } from '../../runtime/random.ts'
 import type { Draft } from '../kind.ts'
 import type { Collection } from '../store.ts'
 import { cidrsOf, isReady } from './service-cidrs.ts'

@@ -21,9 +21,13 @@ export const configMapKind: Kind = {
   createOnUpdate: false,
   nameFault: dnsSubdomainFault,
   validate(draft, errors) {
-    for (const key of Object.keys({ ...(draft['data'] as object | undefined) })) {
+    for (const key of Object.keys({ ...(draft.data as object | undefined) })) {
       if (!/^[-._a-zA-Z0-9]{1,253}$/.test(key)) {
-        errors.invalid(`data[${key}]`, key, "a valid config key must consist of alphanumeric characters, '-', '_' or '.'")
+        errors.invalid(
+          `data[${key}]`,
+          key,
+          "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+        )
       }
     }
   },

@@ -44,8 +44,8 @@ export const endpointSliceKind: Kind = {
     return isSame(draft, live) ? draft : { ...draft, metadata: { ...draft.metadata, generation: generation + 1 } }
   },
   validate(draft, errors, live) {
-    const addressType = String(draft['addressType'] ?? '')
-    if (live !== undefined && addressType !== live['addressType']) {
+    const addressType = String(draft.addressType ?? '')
+    if (live !== undefined && addressType !== live.addressType) {
       errors.invalid('addressType', addressType, 'field is immutable')
     }
     if (addressType === '') errors.required('addressType')
@@ -53,8 +53,9 @@ export const endpointSliceKind: Kind = {
     validatePorts(draft, errors)
     const endpoints = listMember(draft, 'endpoints')
     if (endpoints.length > maxEndpoints) errors.tooMany('endpoints', endpoints.length, maxEndpoints)
-    else if (!equalJson(endpoints, live?.['endpoints'])) {
-      for (const [index, endpoint] of endpoints.entries()) validateEndpoint(endpoint, addressType, `endpoints[${index}]`, errors)
+    else if (!equalJson(endpoints, live?.endpoints)) {
+      for (const [index, endpoint] of endpoints.entries())
+        validateEndpoint(endpoint, addressType, `endpoints[${index}]`, errors)
     }
   },
 }
@@ -67,14 +68,14 @@ function withDefaults(draft: Draft): Draft {
 }
 
 function withConditions(endpoint: Members): Members {
-  if (endpoint['conditions'] !== undefined && endpoint['deprecatedTopology'] === undefined) return endpoint
+  if (endpoint.conditions !== undefined && endpoint.deprecatedTopology === undefined) return endpoint
   const { deprecatedTopology: _dropped, ...rest } = endpoint
-  return { ...rest, conditions: endpoint['conditions'] ?? {} }
+  return { ...rest, conditions: endpoint.conditions ?? {} }
 }
 
 function withPortDefaults(port: Members): Members {
-  if (port['name'] !== undefined && port['protocol'] !== undefined) return port
-  return { ...port, name: port['name'] ?? '', protocol: port['protocol'] ?? 'TCP' }
+  if (port.name !== undefined && port.protocol !== undefined) return port
+  return { ...port, name: port.name ?? '', protocol: port.protocol ?? 'TCP' }
 }
 
 /** Generation counts changes of everything but metadata, and of labels. */
@@ -92,23 +93,23 @@ function validatePorts(draft: Draft, errors: FieldErrors): void {
   const names = new Set<unknown>()
   for (const [index, port] of ports.entries()) {
     const path = `ports[${index}]`
-    checkName(port['name'], `${path}.name`, dnsLabelFault, errors)
-    if (names.has(port['name'])) errors.duplicate(`${path}.name`, port['name'])
-    names.add(port['name'])
-    if (!protocols.includes(String(port['protocol']))) errors.notSupported(`${path}.protocol`, port['protocol'], protocols)
+    checkName(port.name, `${path}.name`, dnsLabelFault, errors)
+    if (names.has(port.name)) errors.duplicate(`${path}.name`, port.name)
+    names.add(port.name)
+    if (!protocols.includes(String(port.protocol))) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
   }
 }
 
 function validateEndpoint(endpoint: Members, addressType: string, path: string, errors: FieldErrors): void {
-  const addresses = (endpoint['addresses'] ?? []) as readonly string[]
+  const addresses = (endpoint.addresses ?? []) as readonly string[]
   if (addresses.length === 0) errors.required(`${path}.addresses`, 'must contain at least 1 address')
   else if (addresses.length > maxAddresses) errors.tooMany(`${path}.addresses`, addresses.length, maxAddresses)
   for (const [index, address] of addresses.entries()) {
     validateAddress(address, addressType, `${path}.addresses`, index, errors)
   }
-  checkName(endpoint['nodeName'], `${path}.nodeName`, dnsSubdomainFault, errors)
-  checkName(endpoint['zone'], `${path}.zone`, labelFault, errors)
-  checkName(endpoint['hostname'], `${path}.hostname`, dnsLabelFault, errors)
+  checkName(endpoint.nodeName, `${path}.nodeName`, dnsSubdomainFault, errors)
+  checkName(endpoint.zone, `${path}.zone`, labelFault, errors)
+  checkName(endpoint.hostname, `${path}.hostname`, dnsLabelFault, errors)
 }
 
 function validateAddress(text: string, addressType: string, path: string, index: number, errors: FieldErrors): void {

@@ -28,7 +28,8 @@ export const endpointsKind: Kind = {
   hasStatus: false,
   createOnUpdate: true,
   nameFault: dnsSubdomainFault,
-  withDefaults: (draft) => (draft['subsets'] === undefined ? draft : { ...draft, subsets: subsetsOf(draft).map(withProtocols) }),
+  withDefaults: (draft) =>
+    draft.subsets === undefined ? draft : { ...draft, subsets: subsetsOf(draft).map(withProtocols) },
   validate(draft, errors) {
     for (const [index, subset] of subsetsOf(draft).entries()) validateSubset(subset, `subsets[${index}]`, errors)
   },
@@ -40,8 +41,8 @@ function subsetsOf(draft: Draft): readonly Members[] {
 
 function withProtocols(subset: Members): Members {
   const ports = listMember(subset, 'ports')
-  if (ports.every((port) => port['protocol'] !== undefined)) return subset
-  return { ...subset, ports: ports.map((port) => ({ ...port, protocol: port['protocol'] ?? 'TCP' })) }
+  if (ports.every((port) => port.protocol !== undefined)) return subset
+  return { ...subset, ports: ports.map((port) => ({ ...port, protocol: port.protocol ?? 'TCP' })) }
 }
 
 function validateSubset(subset: Members, path: string, errors: FieldErrors): void {
@@ -50,32 +51,34 @@ function validateSubset(subset: Members, path: string, errors: FieldErrors): voi
     errors.required(path, 'must specify `addresses` or `notReadyAddresses`')
   }
   for (const name of lists) {
-    for (const [index, item] of listMember(subset, name).entries()) validateAddress(item, `${path}.${name}[${index}]`, errors)
+    for (const [index, item] of listMember(subset, name).entries())
+      validateAddress(item, `${path}.${name}[${index}]`, errors)
   }
   const ports = listMember(subset, 'ports')
   for (const [index, port] of ports.entries()) validatePort(port, ports.length > 1, `${path}.ports[${index}]`, errors)
 }
 
 function validateAddress(item: Members, path: string, errors: FieldErrors): void {
-  const ip = String(item['ip'] ?? '')
+  const ip = String(item.ip ?? '')
   const parsed = tryParseAddress(ip)
   const fault = parsed === undefined ? ipFault(ip) : endpointAddressFault(parsed)
   if (fault !== undefined) errors.invalid(`${path}.ip`, ip, fault)
-  checkName(item['hostname'], `${path}.hostname`, dnsLabelFault, errors)
-  checkName(item['nodeName'], `${path}.nodeName`, dnsSubdomainFault, errors)
+  checkName(item.hostname, `${path}.hostname`, dnsLabelFault, errors)
+  checkName(item.nodeName, `${path}.nodeName`, dnsSubdomainFault, errors)
 }
 
 function validatePort(port: Members, nameRequired: boolean, path: string, errors: FieldErrors): void {
-  const name = String(port['name'] ?? '')
+  const name = String(port.name ?? '')
   if (name === '' && nameRequired) errors.required(`${path}.name`)
   if (name !== '') checkName(name, `${path}.name`, dnsLabelFault, errors)
-  checkPort(port['port'] ?? 0, `${path}.port`, errors)
-  if (!protocols.includes(String(port['protocol']))) errors.notSupported(`${path}.protocol`, port['protocol'], protocols)
+  checkPort(port.port ?? 0, `${path}.port`, errors)
+  if (!protocols.includes(String(port.protocol))) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
 }
 
 /** A port number must be one. */
 export function checkPort(port: unknown, path: string, errors: FieldErrors): void {
-  if (typeof port !== 'number' || port < 1 || port > 65535) errors.invalid(path, port, 'must be between 1 and 65535, inclusive')
+  if (typeof port !== 'number' || port < 1 || port > 65535)
+    errors.invalid(path, port, 'must be between 1 and 65535, inclusive')
 }
 
 /** A name, where it is given, must have no fault. */

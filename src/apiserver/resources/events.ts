@@ -1,9 +1,15 @@
 import { events } from '../../kube/resources.ts'
 import type { Kind } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
+import { equalJson } from '../plain-json.ts'
 import { any, integer, kindSchema, microTime, object, string, time } from '../schema.ts'
 
 const required = ['reportingController', 'reportingInstance', 'action', 'reason'] as const
+const immutable = [...required, 'regarding', 'related', 'note', 'type', 'eventTime'] as const
+const maxNoteLength = 1024
+
+/** Where events about cluster-scoped objects are written. */
+const clusterScopedPlaces = ['default', 'kube-system']
 
 export const eventKind: Kind = {
   resource: events,
@@ -29,15 +35,24 @@ export const eventKind: Kind = {
   createOnUpdate: true,
   nameFault: dnsSubdomainFault,
   validate(draft, errors, live) {
-    const regarding = draft['regarding'] as { readonly namespace?: string } | undefined
-    const namespace = draft.metadata?.namespace
-    if ((regarding?.namespace ?? 'default') !== namespace) {
-      errors.invalid('involvedObject.namespace', regarding?.namespace ?? '', 'does not match event.namespace')
+    const regarding = draft.regarding as { readonly namespace?: string } | undefined
+    const namespace = draft.metadata?.namespace ?? ''
+    if (!regarding?.namespace && !clusterScopedPlaces.includes(namespace)) {
+      errors.invalid('involvedObject.namespace', '', 'does not match event.namespace')
     }
-    if (live !== undefined) return
-    if (draft['eventTime'] === undefined) errors.required('eventTime')
-    if (draft['type'] !== 'Normal' && draft['type'] !== 'Warning') errors.invalid('type', draft['type'] ?? '', `has invalid value: ${draft['type'] ?? ''}`)
     for (const field of required) if (!draft[field]) errors.required(field)
-    if (String(draft['note'] ?? '').length > 1024) errors.invalid('message', '', 'can have at most 1024 characters')
+    if (String(draft.note ?? '').length > maxNoteLength) {
+      errors.invalid('message', '', `can have at most ${maxNoteLength} characters`)
+    }
+    if (live !== undefined) {
+      for (const field of immutable) {
+        if (!equalJson(draft[field], live[field])) errors.invalid(field, draft[field] ?? null, 'field is immutable')
+      }
+      return
+    }
+    if (draft.eventTime === undefined) errors.required('eventTime')
+    if (draft.type !== 'Normal' && draft.type !== 'Warning') {
+      errors.invalid('type', '', `has invalid value: ${draft.type ?? ''}`)
+    }
   },
 }

@@ -10,7 +10,12 @@ export const ipAddressKind: Kind = {
   shortNames: ['ip'],
   schema: kindSchema({
     spec: object({
-      parentRef: object({ group: optionalString, resource: optionalString, namespace: optionalString, name: optionalString }),
+      parentRef: object({
+        group: optionalString,
+        resource: optionalString,
+        namespace: optionalString,
+        name: optionalString,
+      }),
     }),
   }),
   hasStatus: false,
@@ -23,20 +28,20 @@ export const ipAddressKind: Kind = {
   },
   nameFault: canonicalIpFault,
   validate(draft, errors, live) {
-    const parent = member(draft, 'spec')['parentRef'] as Readonly<Record<string, string>> | undefined
-    if (live !== undefined && !equalJson(parent, member(live, 'spec')['parentRef'])) {
+    const parent = member(draft, 'spec').parentRef as Readonly<Record<string, string>> | undefined
+    if (live !== undefined && !equalJson(parent, member(live, 'spec').parentRef)) {
       errors.invalid('spec.parentRef', parent ?? null, 'field is immutable')
     }
     if (parent === undefined) {
       errors.required('spec.parentRef')
       return
     }
-    if (parent['resource'] === undefined) errors.required('spec.parentRef.resource')
-    if (parent['name'] === undefined) errors.required('spec.parentRef.name')
+    if (parent.resource === undefined) errors.required('spec.parentRef.resource')
+    if (parent.name === undefined) errors.required('spec.parentRef.name')
   },
 }
 
 function parentField(object: Readonly<Record<string, unknown>>, field: string): string {
-  const parent = member(object, 'spec')['parentRef'] as Readonly<Record<string, string>> | undefined
+  const parent = member(object, 'spec').parentRef as Readonly<Record<string, string>> | undefined
   return parent?.[field] ?? ''
 }

@@ -21,7 +21,7 @@ export const leaseKind: Kind = {
   createOnUpdate: true,
   guardedUpdate: true,
   nameFault: dnsSubdomainFault,
-  withDefaults: (draft) => (draft['spec'] === undefined ? { ...draft, spec: {} } : draft),
+  withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
   validate(draft, errors) {
     const { leaseDurationSeconds, leaseTransitions } = member(draft, 'spec')
     if (typeof leaseDurationSeconds === 'number' && leaseDurationSeconds <= 0) {

@@ -18,7 +18,7 @@ export const namespaceKind: Kind = {
   hasStatus: true,
   createOnUpdate: false,
   answersDeleted: true,
-  selectableFields: { 'status.phase': (namespace) => String(member(namespace, 'status')['phase'] ?? '') },
+  selectableFields: { 'status.phase': (namespace) => String(member(namespace, 'status').phase ?? '') },
   nameFault: dnsLabelFault,
   withDefaults: (draft) => withNameLabel(draft),
   forCreate: (draft) => ({
@@ -27,7 +27,7 @@ export const namespaceKind: Kind = {
     status: { phase: 'Active' },
   }),
   // Only the namespace controller takes away the contents' finalizer.
-  forUpdate: (draft, live) => ({ ...draft, spec: live['spec'] }),
+  forUpdate: (draft, live) => ({ ...draft, spec: live.spec }),
   validate() {},
   refuseDelete(live) {
     const { name } = live.metadata
@@ -37,7 +37,7 @@ export const namespaceKind: Kind = {
     const { deletionGracePeriodSeconds: _grace, ...metadata } = marked.metadata
     return { ...marked, metadata, status: { ...member(marked, 'status'), phase: 'Terminating' } }
   },
-  isKept: (namespace) => ((member(namespace, 'spec')['finalizers'] ?? []) as readonly string[]).length > 0,
+  isKept: (namespace) => ((member(namespace, 'spec').finalizers ?? []) as readonly string[]).length > 0,
 }
 
 function withNameLabel<T extends Parameters<NonNullable<Kind['withDefaults']>>[0]>(draft: T): T {

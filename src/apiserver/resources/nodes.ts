@@ -13,9 +13,9 @@ export const nodeKind: Kind = {
   }),
   hasStatus: true,
   createOnUpdate: false,
-  selectableFields: { 'spec.unschedulable': (node) => String(member(node, 'spec')['unschedulable'] ?? false) },
+  selectableFields: { 'spec.unschedulable': (node) => String(member(node, 'spec').unschedulable ?? false) },
   nameFault: dnsSubdomainFault,
   // The kubelet creates its Node with a status, which is kept.
-  withDefaults: (draft) => (draft['spec'] === undefined ? { ...draft, spec: {} } : draft),
+  withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
   validate() {},
 }

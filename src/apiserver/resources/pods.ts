@@ -33,24 +33,27 @@ export const podKind: Kind = {
   createOnUpdate: false,
   answersDeleted: true,
   selectableFields: {
-    'spec.nodeName': (pod) => String(member(pod, 'spec')['nodeName'] ?? ''),
-    'status.phase': (pod) => String(member(pod, 'status')['phase'] ?? ''),
-    'status.podIP': (pod) => String(member(pod, 'status')['podIP'] ?? ''),
+    'spec.nodeName': (pod) => String(member(pod, 'spec').nodeName ?? ''),
+    'status.phase': (pod) => String(member(pod, 'status').phase ?? ''),
+    'status.podIP': (pod) => String(member(pod, 'status').podIP ?? ''),
   },
   nameFault: dnsSubdomainFault,
-  withDefaults: (draft) => ({ ...draft, spec: { restartPolicy: 'Always', terminationGracePeriodSeconds: defaultGraceSeconds, ...member(draft, 'spec') } }),
+  withDefaults: (draft) => ({
+    ...draft,
+    spec: { restartPolicy: 'Always', terminationGracePeriodSeconds: defaultGraceSeconds, ...member(draft, 'spec') },
+  }),
   forCreate: (draft) => ({ ...draft, metadata: { ...draft.metadata, generation: 1 }, status: { phase: 'Pending' } }),
   forUpdate(draft, live) {
-    if (equalJson(draft['spec'], live['spec'])) return draft
+    if (equalJson(draft.spec, live.spec)) return draft
     return { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
   },
   validate(draft, errors, live) {
     const containers = listMember(member(draft, 'spec'), 'containers')
     if (containers.length === 0) errors.required('spec.containers')
     for (const [index, container] of containers.entries()) {
-      if (!container['name']) errors.required(`spec.containers[${index}].name`)
-      checkName(container['name'], `spec.containers[${index}].name`, dnsLabelFault, errors)
-      if (live === undefined && !container['image']) errors.required(`spec.containers[${index}].image`)
+      if (!container.name) errors.required(`spec.containers[${index}].name`)
+      checkName(container.name, `spec.containers[${index}].name`, dnsLabelFault, errors)
+      if (live === undefined && !container.image) errors.required(`spec.containers[${index}].image`)
     }
   },
   graceSeconds,
@@ -61,6 +64,7 @@ function graceSeconds(pod: StoredObject, asked: number | undefined): number {
   const { nodeName, terminationGracePeriodSeconds } = member(pod as Draft, 'spec')
   const { phase } = member(pod as Draft, 'status')
   if (!nodeName || phase === 'Failed' || phase === 'Succeeded') return 0
-  if (pod.metadata.deletionTimestamp !== undefined && asked === undefined) return pod.metadata.deletionGracePeriodSeconds ?? 0
+  if (pod.metadata.deletionTimestamp !== undefined && asked === undefined)
+    return pod.metadata.deletionGracePeriodSeconds ?? 0
   return asked ?? Number(terminationGracePeriodSeconds ?? defaultGraceSeconds)
 }

@@ -1,9 +1,9 @@
 import { serviceCidrs } from '../../kube/resources.ts'
+import type { FieldErrors } from '../field-errors.ts'
 import { cidrFault } from '../ip-text.ts'
 import { type Draft, type Kind, member } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
 import { conditions, kindSchema, object, strings } from '../schema.ts'
-import type { FieldErrors } from '../field-errors.ts'
 
 export const serviceCidrKind: Kind = {
   resource: serviceCidrs,
@@ -26,13 +26,13 @@ export const serviceCidrKind: Kind = {
 
 /** The ranges of a ServiceCIDR. */
 export function cidrsOf(object: Draft): readonly string[] {
-  return (member(object, 'spec')['cidrs'] ?? []) as readonly string[]
+  return (member(object, 'spec').cidrs ?? []) as readonly string[]
 }
 
 /** Whether Services get addresses from it: also while nobody has said that they do not, as upstream's allocator does. */
 export function isReady(object: Draft): boolean {
   if (object.metadata?.deletionTimestamp !== undefined) return false
-  const list = (member(object, 'status')['conditions'] ?? []) as readonly {
+  const list = (member(object, 'status').conditions ?? []) as readonly {
     readonly type?: string
     readonly status?: string
   }[]
@@ -55,6 +55,10 @@ function checkCidrs(cidrs: readonly string[], errors: FieldErrors): void {
   }
   const [first = '', second] = cidrs
   if (faults === 0 && second !== undefined && first.includes(':') === second.includes(':')) {
-    errors.invalid('spec.cidrs', cidrs, 'may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64')
+    errors.invalid(
+      'spec.cidrs',
+      cidrs,
+      'may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64',
+    )
   }
 }

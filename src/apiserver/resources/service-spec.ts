@@ -1,5 +1,17 @@
 import { type Draft, listMember, member } from '../kind.ts'
-import { atomicMap, boolean, conditions, integer, integerOrString, kindSchema, list, object, optionalString, string, strings } from '../schema.ts'
+import {
+  atomicMap,
+  boolean,
+  conditions,
+  integer,
+  integerOrString,
+  kindSchema,
+  list,
+  object,
+  optionalString,
+  string,
+  strings,
+} from '../schema.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -72,14 +84,14 @@ export function needsClusterIp(spec: ServiceSpec): boolean {
 }
 
 export function needsNodePorts(spec: ServiceSpec): boolean {
-  return spec.type === 'NodePort' || (spec.type === 'LoadBalancer' && spec['allocateLoadBalancerNodePorts'] !== false)
+  return spec.type === 'NodePort' || (spec.type === 'LoadBalancer' && spec.allocateLoadBalancerNodePorts !== false)
 }
 
 /** upstream's SetDefaults_Service. */
 export function withServiceDefaults(draft: Draft): Draft {
   const given = member(draft, 'spec')
-  const type = given['type'] ?? 'ClusterIP'
-  const affinity = given['sessionAffinity'] ?? 'None'
+  const type = given.type ?? 'ClusterIP'
+  const affinity = given.sessionAffinity ?? 'None'
   const external = type === 'NodePort' || type === 'LoadBalancer'
   const ports = listMember(given, 'ports').map(withPortDefaults)
   const { sessionAffinityConfig: config, ...rest } = given
@@ -89,16 +101,16 @@ export function withServiceDefaults(draft: Draft): Draft {
     type,
     sessionAffinity: affinity,
     ...(affinity === 'ClientIP' ? { sessionAffinityConfig: config ?? { clientIP: { timeoutSeconds: 10_800 } } } : {}),
-    ...(external ? { externalTrafficPolicy: given['externalTrafficPolicy'] ?? 'Cluster' } : {}),
-    ...(type === 'ExternalName' ? {} : { internalTrafficPolicy: given['internalTrafficPolicy'] ?? 'Cluster' }),
-    ...(type === 'LoadBalancer' ? { allocateLoadBalancerNodePorts: given['allocateLoadBalancerNodePorts'] ?? true } : {}),
+    ...(external ? { externalTrafficPolicy: given.externalTrafficPolicy ?? 'Cluster' } : {}),
+    ...(type === 'ExternalName' ? {} : { internalTrafficPolicy: given.internalTrafficPolicy ?? 'Cluster' }),
+    ...(type === 'LoadBalancer' ? { allocateLoadBalancerNodePorts: given.allocateLoadBalancerNodePorts ?? true } : {}),
   }
   return { ...draft, spec }
 }
 
 function withPortDefaults(port: Members): Members {
   const { nodePort, targetPort, protocol, ...rest } = port
-  const target = targetPort === undefined || targetPort === 0 || targetPort === '' ? (port['port'] ?? 0) : targetPort
+  const target = targetPort === undefined || targetPort === 0 || targetPort === '' ? (port.port ?? 0) : targetPort
   return {
     ...rest,
     protocol: protocol ?? 'TCP',

@@ -22,7 +22,7 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
     checkName(key, 'spec.selector', labelKeyFault, errors)
     checkName(value, 'spec.selector', labelFault, errors)
   }
-  oneOf(spec['sessionAffinity'], affinities, 'spec.sessionAffinity', errors)
+  oneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
   checkClusterIps(spec, errors)
   checkFamilies(spec, errors)
   oneOf(spec.type, types, 'spec.type', errors)
@@ -32,7 +32,8 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
       if (port.nodePort) errors.forbidden(`spec.ports[${index}].nodePort`, "may not be used when `type` is 'ClusterIP'")
     }
   }
-  const ingress = (draft['status'] as { loadBalancer?: { ingress?: readonly unknown[] } } | undefined)?.loadBalancer?.ingress
+  const ingress = (draft.status as { loadBalancer?: { ingress?: readonly unknown[] } } | undefined)?.loadBalancer
+    ?.ingress
   if (spec.type !== 'LoadBalancer' && (ingress?.length ?? 0) > 0) {
     errors.forbidden('status.loadBalancer.ingress', "may only be used when `spec.type` is 'LoadBalancer'")
   }
@@ -68,7 +69,7 @@ function checkDuplicatePorts(ports: readonly ServicePort[], errors: FieldErrors)
 }
 
 function checkExternalName(spec: ServiceSpec, errors: FieldErrors): void {
-  const name = String(spec['externalName'] ?? '').replace(/\.$/, '')
+  const name = String(spec.externalName ?? '').replace(/\.$/, '')
   if (spec.clusterIP !== undefined || spec.clusterIPs !== undefined) {
     errors.forbidden('spec.clusterIPs[0]', 'may not be set when the type is ExternalName')
   }
@@ -104,7 +105,11 @@ function checkFamilies(spec: ServiceSpec, errors: FieldErrors): void {
     if (families.indexOf(family) < index) errors.duplicate(`spec.ipFamilies[${index}]`, family)
     const ip = tryParseAddress(spec.clusterIPs?.[index] ?? '')
     if (ip !== undefined && `IPv${ip.family}` !== family) {
-      errors.invalid(`spec.clusterIPs[${index}]`, ip.text, `expected an ${family} value as indicated by \`ipFamilies[${index}]\``)
+      errors.invalid(
+        `spec.clusterIPs[${index}]`,
+        ip.text,
+        `expected an ${family} value as indicated by \`ipFamilies[${index}]\``,
+      )
     }
   }
 }

@@ -7,6 +7,7 @@ import type { EndpointPort } from '../identity.ts'
 import {
   type Holder,
   type HolderState,
+  LeaseNotFound,
   LeaseWithdrawn,
   type MasterLease,
   type MasterLeases,
@@ -87,12 +88,25 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     return this.#mutex.run(() => this.#renew(ip, signal))
   }
 
-  /** Writes into the lease whether this master wants to be listed, without renewing it. */
-  setState(ip: Address, state: HolderState, signal: AbortSignal): Promise<void> {
+  /**
+   * Writes into the lease whether this master wants to be listed, without renewing it.
+   *
+   * @param wanted - asked right before the write, which may have had to wait; undefined leaves the record as it is.
+   */
+  announce(ip: Address, wanted: () => HolderState | undefined, signal: AbortSignal): Promise<void> {
     return this.#mutex.run(async () => {
-      this.#holder = { ...this.#holder, state }
-      if (!this.#stopped && this.#announced) await this.#leases.mark(this.#holderOf(ip), signal)
+      const state = wanted()
+      if (state === undefined || state === this.#holder.state) return
+      const next: Holder = { ...this.#holderOf(ip), state }
+      if (!this.#stopped && this.#announced) await this.#leases.mark(next, signal)
+      // Only now: what could not be said must not be said by the next renewal, when it may no longer be true.
+      this.#holder = next
     })
+  }
+
+  /** What this master's record says of it. */
+  get announcedState(): HolderState {
+    return this.#holder.state
   }
 
   /**
@@ -109,7 +123,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
         await this.#leases.mark(before, signal)
         return 'kept-the-last'
       }
-      await this.#leases.remove(leaving, signal)
+      await this.#leases.remove(leaving, signal).catch(unlessNotFound)
       this.#announced = false
       try {
         await this.#reconcile(ports, false, signal)
@@ -172,7 +186,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
       return true
     } catch (error) {
       if (!(error instanceof LeaseWithdrawn)) throw error
-      await this.#leases.remove(leaving, signal)
+      await this.#leases.remove(leaving, signal).catch(unlessNotFound)
       return false
     }
   }
@@ -197,4 +211,9 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   #holderOf(ip: Address): Holder {
     return this.#holder.addresses[0] === ip.text ? this.#holder : { ...this.#holder, addresses: [ip.text] }
   }
+}
+
+/** Leaving is tried again after a failure half-way, so the lease may have gone already. */
+function unlessNotFound(error: unknown): void {
+  if (!(error instanceof LeaseNotFound)) throw error
 }

@@ -1,0 +1,209 @@
+import { services } from '../../kube/resources.ts'
+import { FieldErrors } from '../field-errors.ts'
+import { type Draft, type Kind, member, type Reservation } from '../kind.ts'
+import { dnsLabelFault } from '../names.ts'
+import { invalid, Refusal } from '../refusal.ts'
+import type { StoredObject } from '../store.ts'
+import type { ClusterIps } from './cluster-ips.ts'
+import type { NodePorts } from './node-ports.ts'
+import { withFamilies } from './service-families.ts'
+import {
+  needsClusterIp,
+  needsNodePorts,
+  type ServicePort,
+  type ServiceSpec,
+  serviceSchema,
+  specOf,
+  withServiceDefaults,
+} from './service-spec.ts'
+import { validateService } from './service-validation.ts'
+
+/** Where Services get their addresses and ports from. */
+export interface ServiceAllocators {
+  readonly clusterIps: ClusterIps
+  readonly nodePorts: NodePorts
+  /** The IP families of the cluster, the default one first: `IPv4`, `IPv6`. */
+  readonly families: () => readonly string[]
+  /** Makes the IPAddress of an address that {@link ClusterIps} found free. */
+  readonly takeIp: (ip: string, service: Draft) => void
+  readonly releaseIp: (ip: string, service: Draft) => void
+}
+
+export function serviceKind(allocators: ServiceAllocators): Kind {
+  return {
+    resource: services,
+    singular: 'service',
+    shortNames: ['svc'],
+    schema: serviceSchema,
+    hasStatus: true,
+    createOnUpdate: true,
+    answersDeleted: true,
+    selectableFields: {
+      'spec.clusterIP': (service) => specOf(service).clusterIP ?? '',
+      'spec.type': (service) => specOf(service).type,
+    },
+    nameFault: dnsLabelFault,
+    withDefaults: withServiceDefaults,
+    forCreate: (draft) => ({ ...draft, spec: withClusterIps(specOf(draft), undefined), status: { loadBalancer: {} } }),
+    forUpdate(draft, live) {
+      const old = specOf(live)
+      const spec = withClusterIps(withoutOtherTypesFields(specOf(draft), old), old)
+      const status = { loadBalancer: {}, ...member(draft, 'status') }
+      return { ...draft, spec: withNodePorts(spec, old), status }
+    },
+    validate: validateService,
+    reserve: (draft, live) => reserve(allocators, draft, live),
+    release(gone) {
+      const spec = specOf(gone)
+      for (const ip of addressesOf(spec)) allocators.releaseIp(ip, gone)
+      allocators.nodePorts.release(portsOf(spec))
+    },
+  }
+}
+
+/** Finds the addresses and ports that the Service lacks, and checks those that it asks for. */
+function reserve(allocators: ServiceAllocators, draft: Draft, live: StoredObject | undefined): Reservation {
+  const name = draft.metadata?.name ?? ''
+  const old = live === undefined ? undefined : specOf(live)
+  const errors = new FieldErrors()
+  const refuse = (): void => {
+    if (errors.causes.length > 0) throw invalid(services, name, errors.causes)
+  }
+  const spec = withFamilies(specOf(draft), old, allocators.families(), errors)
+  refuse()
+  const addressed = needsClusterIp(spec) ? withAddresses(allocators, spec, old, name, errors) : spec
+  refuse()
+  const complete = needsNodePorts(addressed) ? withPorts(allocators, addressed, old, errors) : addressed
+  refuse()
+
+  const before = { ips: addressesOf(old), ports: portsOf(old) }
+  const after = { ips: addressesOf(complete), ports: portsOf(complete) }
+  return {
+    object: { ...draft, spec: complete },
+    take() {
+      for (const ip of after.ips) if (!before.ips.has(ip)) allocators.takeIp(ip, draft)
+      for (const ip of before.ips) if (!after.ips.has(ip)) allocators.releaseIp(ip, draft)
+      allocators.nodePorts.release(before.ports)
+      allocators.nodePorts.take(after.ports)
+    },
+  }
+}
+
+function withAddresses(
+  { clusterIps }: ServiceAllocators,
+  spec: ServiceSpec,
+  old: ServiceSpec | undefined,
+  name: string,
+  errors: FieldErrors,
+): ServiceSpec {
+  const given = spec.clusterIPs ?? []
+  const kept = addressesOf(old)
+  const clusterIPs = (spec.ipFamilies ?? []).map((family, index) => {
+    const ip = given[index]
+    if (ip !== undefined) {
+      const fault = kept.has(ip) ? undefined : clusterIps.faultOf(ip)
+      if (fault !== undefined) errors.invalid('spec.clusterIPs', given, `failed to allocate IP ${ip}: ${fault}`)
+      return ip
+    }
+    const free = clusterIps.next(family === 'IPv6' ? 6 : 4)
+    if (free === undefined)
+      throw unavailable(`failed to allocate a serviceIP for Service ${JSON.stringify(name)}: range is full`)
+    return free.text
+  })
+  return { ...spec, clusterIP: clusterIPs[0] ?? '', clusterIPs }
+}
+
+function withPorts(
+  { nodePorts }: ServiceAllocators,
+  spec: ServiceSpec,
+  old: ServiceSpec | undefined,
+  errors: FieldErrors,
+): ServiceSpec {
+  const own = new Set(portsOf(old))
+  const given = spec.ports ?? []
+  const chosen = new Map<number, number>()
+  const ports = given.map((port, index): ServicePort => {
+    const { nodePort } = port
+    if (nodePort !== undefined) {
+      const fault = nodePorts.faultOf(nodePort, own)
+      if (fault !== undefined) errors.invalid(`spec.ports[${index}].nodePort`, nodePort, fault)
+      chosen.set(port.port ?? 0, nodePort)
+      return port
+    }
+    // The same port number under another protocol gets the same NodePort.
+    const twin = chosen.get(port.port ?? 0)
+    const twinFree =
+      twin !== undefined && !given.some((other) => other.nodePort === twin && other.protocol === port.protocol)
+    const free = twinFree ? twin : nodePorts.next(new Set([...own, ...chosen.values()]))
+    if (free === undefined) throw unavailable('failed to allocate a nodePort: range is full')
+    chosen.set(port.port ?? 0, free)
+    return { ...port, nodePort: free }
+  })
+  return { ...spec, ports }
+}
+
+/** What kube-apiserver answers when its allocators have nothing to give. */
+function unavailable(why: string): Refusal {
+  return new Refusal(500, 'InternalError', `Internal error occurred: ${why}`, { causes: [{ message: why }] })
+}
+
+/** `clusterIP` and `clusterIPs` made to agree; what an update leaves out is kept (NormalizeClusterIPs, patchAllocatedValues). */
+function withClusterIps(spec: ServiceSpec, old: ServiceSpec | undefined): ServiceSpec {
+  if (old === undefined || !needsClusterIp(old) || spec.type === 'ExternalName') {
+    return spec.clusterIP === undefined || spec.clusterIPs !== undefined
+      ? spec
+      : { ...spec, clusterIPs: [spec.clusterIP] }
+  }
+  const clusterIP = spec.clusterIP ?? spec.clusterIPs?.[0] ?? old.clusterIP
+  if (clusterIP === undefined) return spec
+  const sameList = spec.clusterIPs === undefined || spec.clusterIPs.join() === old.clusterIPs?.join()
+  const clusterIPs = sameList ? (clusterIP === old.clusterIP ? old.clusterIPs : [clusterIP]) : spec.clusterIPs
+  return {
+    ...spec,
+    clusterIP,
+    ...(clusterIPs === undefined ? {} : { clusterIPs }),
+    ...(spec.ipFamilies === undefined && old.ipFamilies !== undefined ? { ipFamilies: old.ipFamilies } : {}),
+    ...(spec.ipFamilyPolicy === undefined && old.ipFamilyPolicy !== undefined
+      ? { ipFamilyPolicy: old.ipFamilyPolicy }
+      : {}),
+  }
+}
+
+/** NodePorts that an update leaves out are kept, port by name. */
+function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
+  if (!needsNodePorts(spec) || !needsNodePorts(old)) return spec
+  const given = portsOf(spec)
+  const byName = new Map((old.ports ?? []).map((port) => [port.name ?? '', port.nodePort]))
+  const ports = (spec.ports ?? []).map((port): ServicePort => {
+    const known = byName.get(port.name ?? '')
+    return port.nodePort !== undefined || known === undefined || given.has(known) ? port : { ...port, nodePort: known }
+  })
+  return { ...spec, ports }
+}
+
+/** What was only there because of the old type goes with it, unless the update changed it (dropTypeDependentFields). */
+function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
+  let next = spec
+  if (needsClusterIp(old) && spec.type === 'ExternalName' && spec.clusterIP === old.clusterIP) {
+    const { clusterIP: _ip, clusterIPs: _ips, ipFamilies: _families, ipFamilyPolicy: _policy, ...rest } = next
+    next = rest as ServiceSpec
+  }
+  if (needsNodePorts(old) && !needsNodePorts(spec) && [...portsOf(spec)].every((port) => portsOf(old).has(port))) {
+    const ports = (next.ports ?? []).map(({ nodePort: _nodePort, ...port }) => port as ServicePort)
+    next = { ...next, ...(ports.length === 0 ? {} : { ports }) }
+  }
+  if (spec.type === 'ClusterIP' || spec.type === 'ExternalName') {
+    const { externalTrafficPolicy: _policy, allocateLoadBalancerNodePorts: _allocate, ...rest } = next
+    next = rest as ServiceSpec
+  }
+  return next
+}
+
+/** The allocated addresses of a Service. */
+function addressesOf(spec: ServiceSpec | undefined): ReadonlySet<string> {
+  return new Set(spec !== undefined && needsClusterIp(spec) ? spec.clusterIPs : [])
+}
+
+function portsOf(spec: ServiceSpec | undefined): ReadonlySet<number> {
+  return new Set((spec?.ports ?? []).flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort])))
+}

@@ -1,0 +1,23 @@
+import { fileURLToPath } from 'node:url'
+import type { Cleanup } from '../support/cleanup.ts'
+import { type Child, spawnChild } from '../support/spawn-child.ts'
+
+const program = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+
+/** Starts the program from its source, with `node` arguments before it where a test needs some. */
+export function startProgram(t: Cleanup, args: readonly string[], nodeArgs: readonly string[] = []): Promise<Child> {
+  const environment = { KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, NODE_OPTIONS: undefined }
+  return spawnChild(t, process.execPath, [...nodeArgs, program, ...args], { env: environment })
+}
+
+/** Runs the program to its end. */
+export async function runProgram(
+  t: Cleanup,
+  args: readonly string[],
+  nodeArgs: readonly string[] = [],
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: readonly string[] }> {
+  const child = await startProgram(t, args, nodeArgs)
+  const { code } = await child.exited
+  const stderr = child.stderr().split('\n').slice(0, -1)
+  return { code, stdout: child.stdout(), stderr }
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import type { Cleanup } from '../support/cleanup.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { runProgram } from './command-line.ts'
+
+/** A kubeconfig for a server that nobody listens at: whoever contacts it fails. */
+async function kubeconfigFor(t: Cleanup, server: string): Promise<string> {
+  const file = join(await tempDir(t), 'kubeconfig')
+  const config = {
+    apiVersion: 'v1',
+    kind: 'Config',
+    clusters: [{ name: 'a', cluster: { server } }],
+    contexts: [{ name: 'blue', context: { cluster: 'a', user: '' } }],
+    'current-context': 'blue',
+  }
+  await writeFile(file, JSON.stringify(config))
+  return file
+}
+
+const advertised = ['--advertise-address', '192.0.2.1']
+
+suite('config check', { concurrency: 2 }, () => {
+  test('a configuration with which run would start is OK, without a server', async (t) => {
+    const file = await kubeconfigFor(t, 'https://127.0.0.1:1')
+    const { code, stdout, stderr } = await runProgram(t, ['config', 'check', '--kubeconfig', file, ...advertised])
+    assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: 'OK\n', stderr: [] })
+  })
+
+  test('a kubeconfig that is missing, or lacks the context, is named in one line', async (t) => {
+    const file = await kubeconfigFor(t, 'https://127.0.0.1:1')
+    const missing = await runProgram(t, ['run', '--kubeconfig', `${file}.none`, ...advertised])
+    assert.deepEqual([missing.code, missing.stderr], [2, [`--kubeconfig: kubeconfig ${file}.none: no such file`]])
+    const context = await runProgram(t, ['withdraw', '--kubeconfig', file, '--context', 'green', ...advertised])
+    assert.deepEqual([context.code, context.stderr.length], [2, 1])
+    assert.match(context.stderr[0] ?? '', /^--kubeconfig: .*no context "green"/)
+    const outside = await runProgram(t, ['run', '--in-cluster', ...advertised])
+    assert.deepEqual([outside.code, outside.stderr.length], [2, 1])
+    assert.match(outside.stderr[0] ?? '', /^--in-cluster: not in a Pod/)
+  })
+
+  test("a server that may be another master's needs --readyz-url", async (t) => {
+    const balanced = [
+      'config',
+      'check',
+      '--kubeconfig',
+      await kubeconfigFor(t, 'https://balancer.example:6443'),
+      ...advertised,
+    ]
+    const refused = await runProgram(t, balanced)
+    assert.deepEqual([refused.code, refused.stderr.length], [2, 1])
+    assert.match(
+      refused.stderr[0] ?? '',
+      /^--readyz-url: is required: the kubeconfig's server, https:\/\/balancer\.example:6443,/,
+    )
+    const given = await runProgram(t, [...balanced, '--readyz-url', 'https://balancer.example:6443/readyz'])
+    assert.equal(given.code, 0, given.stderr.join())
+  })
+})

@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict'
+import { suite, test } from 'node:test'
+import { runProgram, startProgram } from './command-line.ts'
+
+const embedded = ['run', '--embedded', '--health-bind-address', '127.0.0.1:0']
+
+suite('run', { concurrency: 2 }, () => {
+  test('--embedded alone makes a cluster, keeps it, and ends with 0 on SIGTERM', async (t) => {
+    const program = await startProgram(t, [...embedded, '--on-shutdown', 'always'])
+    for (const name of ['default', 'kube-node-lease', 'kube-public', 'kube-system']) {
+      await program.output(new RegExp(`^\\+ Namespace ${name}: Active$`, 'm'))
+    }
+    await program.output(/ ServiceCIDR kubernetes: 10\.0\.0\.0\/24 Ready$/m)
+    await program.output(/^\+ Service default\/kubernetes: ClusterIP 10\.0\.0\.1 443->6443$/m)
+    await program.output(/^\+ Endpoints default\/kubernetes: 192\.0\.2\.1 :6443$/m)
+    await program.output(/^\+ EndpointSlice default\/kubernetes: IPv4 192\.0\.2\.1 :6443$/m)
+
+    const [, address = ''] = await program.output(/"health":"([^"]+)"/)
+    assert.equal((await fetch(`http://${address}/readyz`)).status, 200)
+    assert.match(await (await fetch(`http://${address}/metrics`)).text(), /^process_resident_memory_bytes \d/m)
+
+    program.kill('SIGTERM')
+    assert.deepEqual(await program.exited, { code: 0, signal: null })
+    assert.match(program.stdout(), /^~ Endpoints default\/kubernetes: no addresses$/m)
+  })
+
+  test('a dry run says what it would do and makes nothing', async (t) => {
+    const program = await startProgram(t, [...embedded, '--dry-run'])
+    await program.output(/"dryRun":true/)
+    await program.output(/kube-node-lease/)
+    program.kill('SIGINT')
+    assert.deepEqual(await program.exited, { code: 0, signal: null })
+    assert.doesNotMatch(program.stdout(), /^\+/m)
+  })
+
+  test('a second signal ends it at once with 1', async (t) => {
+    const program = await startProgram(t, [...embedded, '--shutdown-delay-duration', '1h'])
+    await program.output(/^\+ EndpointSlice/m)
+    program.kill('SIGTERM')
+    await program.output(/shutting down/)
+    program.kill('SIGTERM')
+    assert.deepEqual(await program.exited, { code: 1, signal: null })
+  })
+
+  test('an error that nobody handles ends it with 1 and one logged line', async (t) => {
+    const boom = `data:text/javascript,setTimeout(() => void Promise.reject(new Error('boom')), 1500)`
+    const { code, stderr } = await runProgram(t, embedded, ['--import', boom])
+    assert.equal(code, 1)
+    assert.equal(stderr.filter((line) => line.includes('boom')).length, 1)
+    assert.match(stderr.at(-1) ?? '', /"level":"error".*"message":"unhandled error"/)
+  })
+
+  test('an address that cannot be listened on is a failure of one line', async (t) => {
+    const { code, stderr } = await runProgram(t, ['run', '--embedded', '--health-bind-address', '192.0.2.1:10269'])
+    assert.deepEqual([code, stderr.length], [1, 1])
+    assert.match(stderr[0] ?? '', /cannot listen on 192\.0\.2\.1:10269: the address is not one of this machine/)
+  })
+
+  test('a lease store in memory is out of reach of withdraw', async (t) => {
+    const { code, stderr } = await runProgram(t, ['withdraw', '--embedded', '--lease-store', 'memory'])
+    assert.deepEqual([code, stderr.length], [1, 1])
+    assert.match(stderr[0] ?? '', /--lease-store memory is out of reach/)
+  })
+})

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
+import { test } from 'node:test'
+import { parse } from 'yaml'
+import { resolveConfiguration } from '../../src/config/resolve.ts'
+import { parseYaml } from '../../src/documents/yaml.ts'
+
+function sample(path: string): Promise<string> {
+  return readFile(new URL(`../../config/kustomize/${path}`, import.meta.url), 'utf8')
+}
+
+interface Container {
+  readonly name: string
+  readonly command: readonly string[]
+  readonly lifecycle?: { readonly preStop: { readonly exec: { readonly command: readonly string[] } } }
+  readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
+  readonly volumeMounts: readonly { readonly mountPath: string }[]
+}
+
+async function sidecar(): Promise<Container> {
+  const deployment = parse(await sample('base/deployment.yaml')) as {
+    spec: { template: { spec: { containers: readonly Container[] } } }
+  }
+  const container = deployment.spec.template.spec.containers.find(({ name }) => name === 'apiserver-bootstrap')
+  return container ?? assert.fail('the Deployment has no sidecar')
+}
+
+const flags = { advertiseAddress: '192.0.2.1' }
+
+test("the sidecar's configuration, with the flags of its command, is valid", async () => {
+  const { configuration } = resolveConfiguration(flags, parseYaml(await sample('base/sidecar.yaml'), 'sidecar.yaml'))
+  const { command, ports, volumeMounts } = await sidecar()
+  assert.deepEqual(command, [
+    'apiserver-bootstrap',
+    'run',
+    '--config=/etc/apiserver-bootstrap/config/sidecar.yaml',
+    '--advertise-address=$(POD_IP)',
+  ])
+  assert.equal(ports.find(({ name }) => name === 'health')?.containerPort, configuration.healthBindAddress.port)
+  assert.notEqual(configuration.healthBindAddress.host, '127.0.0.1', 'the kubelet must reach it')
+  for (const file of [configuration.kubeconfig, '/etc/apiserver-bootstrap/config/sidecar.yaml']) {
+    assert.ok(
+      volumeMounts.some(({ mountPath }) => file?.startsWith(`${mountPath}/`)),
+      file,
+    )
+  }
+})
+
+test('before it stops, the sidecar withdraws with the same configuration', async () => {
+  const { lifecycle } = await sidecar()
+  const script = lifecycle?.preStop.exec.command.at(-1)
+  assert.equal(
+    script,
+    'exec apiserver-bootstrap withdraw --config=/etc/apiserver-bootstrap/config/sidecar.yaml --advertise-address="$POD_IP"',
+  )
+})

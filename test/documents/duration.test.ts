@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { DurationError, formatDuration, parseDuration } from '../../src/documents/duration.ts'
+
+// What Go's time.ParseDuration makes of these, in milliseconds, and how Duration.String writes it.
+for (const [text, ms, written] of [
+  ['0', 0, '0s'],
+  ['-0', 0, '0s'],
+  ['+0', 0, '0s'],
+  ['0s', 0, '0s'],
+  ['10s', 10_000, '10s'],
+  ['1m30s', 90_000, '1m30s'],
+  ['90s', 90_000, '1m30s'],
+  ['1h', 3_600_000, '1h0m0s'],
+  ['2h45m', 9_900_000, '2h45m0s'],
+  ['1h15m30.918s', 4_530_918, '1h15m30.918s'],
+  ['-1.5h', -5_400_000, '-1h30m0s'],
+  ['+5s', 5000, '5s'],
+  ['5.s', 5000, '5s'],
+  ['.5s', 500, '500ms'],
+  ['-.5s', -500, '-500ms'],
+  ['1.0s', 1000, '1s'],
+  ['300ms', 300, '300ms'],
+  ['1.004s', 1004, '1.004s'],
+  ['100.00100s', 100_001, '1m40.001s'],
+  ['10.5s4m', 250_500, '4m10.5s'],
+  ['1s1s', 2000, '2s'],
+  ['11us', 0.011, '11µs'],
+  ['12µs', 0.012, '12µs'], // U+00B5
+  ['12μs', 0.012, '12µs'], // U+03BC
+  ['1500us', 1.5, '1.5ms'],
+  ['10ns', 0.000_01, '10ns'],
+  ['1.1µs', 0.0011, '1.1µs'],
+  ['0.100000000000000000000h', 360_000, '6m0s'],
+  ['0.830103483285477580700h', 2_988_372.539_827, '49m48.372539827s'],
+  ['0.9223372036854775807h', 3_320_413.933_267, '55m20.413933267s'],
+  ['0.3333333333333333333h', 1_200_000, '20m0s'],
+  ['39h9m14.425s', 140_954_425, '39h9m14.425s'],
+  ['2540400h10m10s', 9_145_440_610_000, '2540400h10m10s'],
+] as const) {
+  test(`${text} is ${ms} ms, written ${written}`, () => {
+    assert.equal(parseDuration(text), ms)
+    assert.equal(formatDuration(ms), written)
+  })
+}
+
+test('the longest durations that Go holds are read, one nanosecond more is not', () => {
+  assert.equal(parseDuration('9223372036854775807ns'), 2 ** 63 / 1e6)
+  assert.equal(parseDuration('-9223372036854775808ns'), -(2 ** 63) / 1e6)
+  assert.throws(() => parseDuration('9223372036854775808ns'), /longer than 292 years/)
+  assert.throws(() => parseDuration('-9223372036854775809ns'), /longer than 292 years/)
+  assert.throws(() => parseDuration('3000000h'), /longer than 292 years/)
+  assert.throws(() => parseDuration('9223372036854775.808us'), /longer than 292 years/)
+})
+
+for (const [text, fault] of [
+  ['', ''],
+  ['-', ''],
+  ['+', ''],
+  ['s', ''],
+  ['.', ''],
+  ['.s', ''],
+  ['+.s', ''],
+  ['--1s', ''],
+  ['1s-1s', 'unknown unit "s-"'],
+  ['3', 'a unit is missing'],
+  ['10', 'a unit is missing'],
+  ['1.5', 'a unit is missing'],
+  ['1s5', 'a unit is missing'],
+  ['1d', 'unknown unit "d"'],
+  ['1w', 'unknown unit "w"'],
+  ['1S', 'unknown unit "S"'],
+  ['10 s', 'unknown unit " s"'],
+  ['10s ', 'unknown unit "s "'],
+  [' 10s', ''],
+  ['1e3s', 'unknown unit "e"'],
+  ['1m 30s', 'unknown unit "m "'],
+  ['1..5s', ''],
+  ['0x10s', 'unknown unit "x"'],
+  ['ten seconds', ''],
+  ['1\ns', 'unknown unit "\\ns"'],
+] as const) {
+  test(`${JSON.stringify(text)} is refused in one line ${fault}`, () => {
+    assert.throws(
+      () => parseDuration(text),
+      (error: Error) =>
+        error instanceof DurationError &&
+        error.message.startsWith(`${JSON.stringify(text)} is not a duration`) &&
+        error.message.includes(fault) &&
+        !error.message.includes('\n'),
+    )
+  })
+}
+
+test('what was written is read as what it was, to the nanosecond', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: -(10 ** 15), max: 10 ** 15 }), (nanoseconds) => {
+      assert.equal(parseDuration(formatDuration(nanoseconds / 1e6)) * 1e6, (nanoseconds / 1e6) * 1e6)
+    }),
+    { numRuns: 5_000 },
+  )
+})
+
+test('what Go cannot hold is not written', () => {
+  for (const ms of [Number.NaN, Infinity, -Infinity, 2 ** 63 / 1e6]) {
+    assert.throws(() => formatDuration(ms), RangeError)
+  }
+})

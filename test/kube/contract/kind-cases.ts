@@ -1,0 +1,317 @@
+import assert from 'node:assert/strict'
+import type { KubeApi } from '../../../src/kube/api.ts'
+import {
+  type EndpointSlice,
+  endpointSlices,
+  endpoints,
+  events,
+  ipAddresses,
+  type KubeEvent,
+  leases,
+  namespaces,
+  serviceCidrs,
+} from '../../../src/kube/resources.ts'
+import { type ContractCase, endpointsIn, fieldsOf, rejectsWith, sliceIn, withMeta } from './contract-case.ts'
+
+const unfitAddresses = [
+  '127.0.0.1',
+  '::1',
+  '169.254.1.1',
+  'fe80::1',
+  '0.0.0.0',
+  '::',
+  '224.0.0.1',
+  'ff02::1',
+  'x',
+  '010.0.0.1',
+  '::ffff:192.0.2.1',
+]
+
+async function refusedFields(refused: Promise<unknown>): Promise<readonly string[]> {
+  return [...new Set(fieldsOf(await rejectsWith('Invalid', refused)) as readonly string[])]
+}
+
+function eventIn(namespace: string, more: Partial<KubeEvent> = {}): KubeEvent {
+  return {
+    metadata: { namespace, name: 'a' },
+    eventTime: '2026-01-01T00:00:00.000000Z',
+    reportingController: 'example.com/contract',
+    reportingInstance: 'one',
+    action: 'Test',
+    reason: 'Tested',
+    type: 'Normal',
+    regarding: { kind: 'Service', namespace, name: 'a' },
+    note: 'a note',
+    ...more,
+  }
+}
+
+function makeServiceCidr(api: KubeApi, name: string, ...cidrs: readonly string[]) {
+  return api.create(serviceCidrs, { metadata: { name }, spec: { cidrs } })
+}
+
+/** What the server makes of the kinds that this program writes, Services aside. */
+export const kindCases: readonly ContractCase[] = [
+  {
+    name: 'Endpoints get TCP as the protocol of their ports',
+    async run({ api, namespace }) {
+      const subsets = [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 6443 }] }]
+      const created = await api.create(endpoints, { metadata: { namespace, name: 'a' }, subsets })
+      assert.deepEqual(created.subsets?.[0]?.ports, [{ port: 6443, protocol: 'TCP' }])
+    },
+  },
+  ...unfitAddresses.map(
+    (ip): ContractCase => ({
+      name: `Endpoints cannot have the address ${ip}`,
+      async run({ api, namespace }) {
+        const subsets = [{ addresses: [{ ip }] }]
+        const created = api.create(endpoints, { metadata: { namespace, name: 'a' }, subsets })
+        assert.deepEqual(await refusedFields(created), ['subsets[0].addresses[0].ip'])
+      },
+    }),
+  ),
+  {
+    name: 'Endpoints need addresses in every subset, names for several ports, and possible ports and protocols',
+    async run({ api, namespace }) {
+      const create = (subset: object) =>
+        api.create(endpoints, { metadata: { namespace, name: 'a' }, subsets: [subset] } as never)
+      const addresses = [{ ip: '192.0.2.1' }]
+      assert.deepEqual(await refusedFields(create({ ports: [{ port: 1 }] })), ['subsets[0]'])
+      assert.deepEqual(await refusedFields(create({ addresses, ports: [{ port: 1 }, { port: 2, name: 'b' }] })), [
+        'subsets[0].ports[0].name',
+      ])
+      assert.deepEqual(await refusedFields(create({ addresses, ports: [{ port: 65536 }] })), [
+        'subsets[0].ports[0].port',
+      ])
+      assert.deepEqual(await refusedFields(create({ addresses, ports: [{ port: 1, protocol: 'tcp' }] })), [
+        'subsets[0].ports[0].protocol',
+      ])
+    },
+  },
+  {
+    name: 'an EndpointSlice gets names and protocols for its ports, conditions, and a generation',
+    async run({ api, namespace }) {
+      const bare = { endpoints: [{ addresses: ['192.0.2.1'] }], ports: [{ port: 1 }] }
+      const created = await api.create(endpointSlices, sliceIn(namespace, 'a', bare))
+      assert.deepEqual(created.ports, [{ name: '', port: 1, protocol: 'TCP' }])
+      assert.deepEqual(created.endpoints, [{ addresses: ['192.0.2.1'], conditions: {} }])
+      assert.equal(created.metadata?.generation, 1)
+      const annotated = await api.update(endpointSlices, withMeta(created, { annotations: { x: 'y' } }))
+      assert.equal(annotated.metadata?.generation, 1)
+      const emptied = await api.update(endpointSlices, { ...annotated, endpoints: [] })
+      assert.equal(emptied.metadata?.generation, 2)
+      assert.equal(emptied.endpoints, null)
+    },
+  },
+  {
+    name: 'an EndpointSlice keeps its addressType',
+    async run({ api, namespace }) {
+      const created = await api.create(endpointSlices, sliceIn(namespace, 'a'))
+      const other = { ...created, addressType: 'IPv6', endpoints: [] } as EndpointSlice
+      assert.deepEqual(await refusedFields(api.update(endpointSlices, other)), ['addressType'])
+    },
+  },
+  {
+    name: 'an EndpointSlice has a known addressType and addresses of that type which traffic can be sent to',
+    async run({ api, namespace }) {
+      const create = (more: object) => api.create(endpointSlices, sliceIn(namespace, 'a', more))
+      assert.deepEqual(await refusedFields(create({ addressType: 'IP' })), ['addressType'])
+      for (const address of ['127.0.0.1', '169.254.1.1', '0.0.0.0', '224.0.0.1', 'x', '010.0.0.1']) {
+        assert.deepEqual(await refusedFields(create({ endpoints: [{ addresses: [address] }] })), [
+          'endpoints[0].addresses[0]',
+        ])
+      }
+      assert.deepEqual(await refusedFields(create({ endpoints: [{ addresses: ['2001:db8::1'] }] })), [
+        'endpoints[0].addresses',
+      ])
+      assert.deepEqual(await refusedFields(create({ endpoints: [{ addresses: [] }] })), ['endpoints[0].addresses'])
+      const upperCase = { addressType: 'IPv6', endpoints: [{ addresses: ['2001:DB8::1'] }] }
+      assert.deepEqual(await refusedFields(create(upperCase)), ['endpoints[0].addresses[0]'])
+    },
+  },
+  {
+    name: 'an EndpointSlice has at most 1000 endpoints and no two ports of one name',
+    async run({ api, namespace }) {
+      const many = (count: number) =>
+        Array.from({ length: count }, (_, i) => ({ addresses: [`10.0.${i >> 8}.${i % 256 || 1}`], conditions: {} }))
+      await api.create(endpointSlices, sliceIn(namespace, 'a', { endpoints: many(1000) }))
+      await rejectsWith('Invalid', api.create(endpointSlices, sliceIn(namespace, 'b', { endpoints: many(1001) })))
+      const ports = [
+        { name: 'x', port: 1 },
+        { name: 'x', port: 2 },
+      ]
+      assert.deepEqual(await refusedFields(api.create(endpointSlices, sliceIn(namespace, 'b', { ports }))), [
+        'ports[1].name',
+      ])
+    },
+  },
+  {
+    name: 'a Lease keeps its times to the microsecond and takes no others',
+    async run({ api, namespace }) {
+      const times = { acquireTime: '2026-01-01T00:00:00.000000Z', renewTime: '2026-01-01T00:00:00.123456Z' }
+      const created = await api.create(leases, { metadata: { namespace, name: 'a' }, spec: times })
+      assert.deepEqual(created.spec, times)
+      for (const renewTime of [
+        '2026-01-01T00:00:00Z',
+        '2026-01-01T00:00:00.123Z',
+        '2026-01-01T00:00:00.123456789Z',
+        'now',
+      ]) {
+        const spec = { renewTime }
+        await rejectsWith('BadRequest', api.create(leases, { metadata: { namespace, name: 'b' }, spec }))
+      }
+    },
+  },
+  {
+    name: 'a Lease has a positive duration and no negative count of transitions',
+    async run({ api, namespace }) {
+      const spec = { leaseDurationSeconds: 0, leaseTransitions: -1 }
+      const created = api.create(leases, { metadata: { namespace, name: 'a' }, spec })
+      assert.deepEqual(await refusedFields(created), ['spec.leaseDurationSeconds', 'spec.leaseTransitions'])
+    },
+  },
+  {
+    name: 'a Namespace gets a label with its name, is Active, and its status is written on its own',
+    async run({ api, namespace }) {
+      const name = `${namespace}-x`
+      const created = await api.create(namespaces, {
+        metadata: { name, labels: { a: 'b' } },
+        status: { phase: 'Terminating' },
+      })
+      assert.deepEqual(created.metadata?.labels, { a: 'b', 'kubernetes.io/metadata.name': name })
+      assert.deepEqual(created.status, { phase: 'Active' })
+      assert.deepEqual(created.spec, { finalizers: ['kubernetes'] })
+    },
+  },
+  {
+    name: 'default, kube-system and kube-public cannot be deleted',
+    async run({ api }) {
+      for (const name of ['default', 'kube-public', 'kube-system']) {
+        await api.create(namespaces, { metadata: { name } }).catch(() => {})
+        const error = await rejectsWith('Forbidden', api.delete(namespaces, { name }))
+        assert.equal(error.status?.message, `namespaces "${name}" is forbidden: this namespace may not be deleted`)
+      }
+    },
+  },
+  {
+    name: 'a namespace that is being deleted is Terminating and takes nothing new',
+    async run({ api, namespace }) {
+      const name = `${namespace}-x`
+      await api.create(namespaces, { metadata: { name } })
+      const held = endpointsIn(name, 'held', { finalizers: ['example.com/hold'] })
+      await api.create(endpoints, held)
+      await api.delete(namespaces, { name })
+      const terminating = await api.get(namespaces, { name })
+      assert.equal(terminating.status?.phase, 'Terminating')
+      const error = await rejectsWith('Forbidden', api.create(endpoints, endpointsIn(name, 'a')))
+      assert.deepEqual(error.status?.details?.causes, [
+        {
+          reason: 'NamespaceTerminating',
+          message: `namespace ${name} is being terminated`,
+          field: 'metadata.namespace',
+        },
+      ])
+    },
+  },
+  {
+    name: 'a ServiceCIDR is made without a status, and its status is written on its own',
+    async run({ api, namespace }) {
+      const ready = {
+        type: 'Ready',
+        status: 'True',
+        reason: 'x',
+        message: '',
+        lastTransitionTime: '2026-01-01T00:00:00Z',
+      }
+      const told = {
+        metadata: { name: namespace },
+        spec: { cidrs: ['198.51.100.0/24'] },
+        status: { conditions: [ready] },
+      }
+      const created = await api.create(serviceCidrs, told)
+      assert.deepEqual(created.status, {})
+      const asObject = await api.update(serviceCidrs, { ...created, status: { conditions: [ready] } })
+      assert.equal(asObject.metadata?.resourceVersion, created.metadata?.resourceVersion)
+      const changed = { ...created, spec: { cidrs: ['203.0.113.0/24'] }, status: { conditions: [ready] } }
+      const asStatus = await api.update(serviceCidrs, changed, { subresource: 'status' })
+      assert.deepEqual(asStatus.spec, created.spec)
+      assert.deepEqual(asStatus.status, { conditions: [ready] })
+    },
+  },
+  {
+    name: 'a ServiceCIDR keeps its range, but may get one of the other family',
+    async run({ api, namespace }) {
+      const created = await makeServiceCidr(api, namespace, '198.51.100.0/24')
+      const withRanges = (...cidrs: readonly string[]) => api.update(serviceCidrs, { ...created, spec: { cidrs } })
+      assert.deepEqual(await refusedFields(withRanges('203.0.113.0/24')), ['spec.cidrs[0]'])
+      assert.deepEqual((await withRanges('198.51.100.0/24', '2001:db8:1::/112')).spec?.cidrs, [
+        '198.51.100.0/24',
+        '2001:db8:1::/112',
+      ])
+    },
+  },
+  {
+    name: 'a ServiceCIDR has one or two ranges, of different families, without host bits',
+    async run({ api, namespace }) {
+      const make = (...cidrs: readonly string[]) => makeServiceCidr(api, namespace, ...cidrs)
+      assert.deepEqual(await refusedFields(make()), ['spec.cidrs'])
+      assert.deepEqual(await refusedFields(make('198.51.100.0/24', '203.0.113.0/24')), ['spec.cidrs'])
+      assert.deepEqual(await refusedFields(make('198.51.100.1/24')), ['spec.cidrs[0]'])
+      assert.deepEqual(await refusedFields(make('2001:DB8::/64')), ['spec.cidrs[0]'])
+      assert.deepEqual(await refusedFields(make('nothing')), ['spec.cidrs[0]'])
+    },
+  },
+  {
+    name: 'an IPAddress is named by an address in its canonical form and keeps its parent',
+    async run({ api, namespace }) {
+      const parentRef = { group: '', resource: 'services', namespace, name: 'a' }
+      const make = (name: string, spec: object = { parentRef }) =>
+        api.create(ipAddresses, { metadata: { name }, spec } as never)
+      assert.deepEqual(await refusedFields(make('192.0.2.07')), ['metadata.name'])
+      assert.deepEqual(await refusedFields(make('2001:db8:0::1')), ['metadata.name'])
+      assert.deepEqual(await refusedFields(make('192.0.2.7', {})), ['spec.parentRef'])
+      assert.deepEqual(await refusedFields(make('192.0.2.7', { parentRef: { resource: 'services' } })), [
+        'spec.parentRef.name',
+      ])
+      // Cluster-scoped, so the name is this target's own.
+      const own = `2001:db8:${Math.floor(Math.random() * 0xeffe + 0x1000).toString(16)}::${Math.floor(Math.random() * 0xeffe + 0x1000).toString(16)}`
+      const created = await make(own)
+      assert.deepEqual(created.spec?.parentRef, { resource: 'services', namespace, name: 'a' })
+      const moved = api.patch(
+        ipAddresses,
+        { name: own },
+        { type: 'merge', body: { spec: { parentRef: { name: 'b' } } } },
+      )
+      assert.deepEqual(await refusedFields(moved), ['spec.parentRef'])
+      await api.delete(ipAddresses, { name: own })
+    },
+  },
+  {
+    name: 'an Event is written once: only its series changes',
+    async run({ api, namespace }) {
+      await api.create(events, eventIn(namespace))
+      const patch = (body: unknown) => api.patch(events, { namespace, name: 'a' }, { type: 'merge', body })
+      const series = { count: 2, lastObservedTime: '2026-01-01T00:00:01.000000Z' }
+      assert.deepEqual((await patch({ series })).series, series)
+      await rejectsWith('Invalid', patch({ note: 'another' }))
+    },
+  },
+  {
+    name: 'an Event about something cluster-scoped is written in default or kube-system',
+    async run({ api, namespace }) {
+      await api.create(namespaces, { metadata: { name: 'default' } }).catch(() => {})
+      const about = (place: string) =>
+        withMeta(eventIn(place, { regarding: { kind: 'ServiceCIDR', name: 'a' } }), { name: namespace })
+      assert.deepEqual(await refusedFields(api.create(events, about(namespace))), ['involvedObject.namespace'])
+      await api.create(events, about('default'))
+    },
+  },
+  {
+    name: 'an Event needs a time, a reporter, an action, a reason and a type',
+    async run({ api, namespace }) {
+      for (const missing of ['eventTime', 'reportingController', 'reportingInstance', 'action', 'reason', 'type']) {
+        await rejectsWith('Invalid', api.create(events, eventIn(namespace, { [missing]: undefined })))
+      }
+    },
+  },
+]

@@ -1,0 +1,345 @@
+import assert from 'node:assert/strict'
+import { endpointSlices, endpoints, leases, services } from '../../../src/kube/resources.ts'
+import {
+  type ContractCase,
+  endpointsIn,
+  fieldsOf,
+  isNewer,
+  rejectsWith,
+  serviceIn,
+  sliceIn,
+  withMeta,
+} from './contract-case.ts'
+
+const stale = '1'
+
+/** create, get, update and delete of single objects. */
+export const objectCases: readonly ContractCase[] = [
+  {
+    name: 'create answers the object with what the server gives it',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      assert.match(created.metadata?.uid ?? '', /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+      assert.match(created.metadata?.creationTimestamp ?? '', /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
+      assert.match(created.metadata?.resourceVersion ?? '', /^[1-9]\d*$/)
+      assert.equal(created.kind, 'Endpoints')
+      assert.equal(created.apiVersion, 'v1')
+      assert.deepEqual(created.subsets, endpointsIn(namespace, 'a').subsets)
+    },
+  },
+  {
+    name: 'get answers what create answered',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      assert.deepEqual(await api.get(endpoints, { namespace, name: 'a' }), created)
+    },
+  },
+  {
+    name: 'get of what is not there is NotFound, and the Status says what',
+    async run({ api, namespace }) {
+      const error = await rejectsWith('NotFound', api.get(leases, { namespace, name: 'a' }))
+      assert.equal(error.httpStatus, 404)
+      assert.equal(error.status?.message, 'leases.coordination.k8s.io "a" not found')
+      assert.deepEqual(error.status?.details, { name: 'a', group: 'coordination.k8s.io', kind: 'leases' })
+    },
+  },
+  {
+    name: 'a second create of one name is AlreadyExists and changes nothing',
+    async run({ api, namespace }) {
+      const first = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const error = await rejectsWith(
+        'AlreadyExists',
+        api.create(endpoints, endpointsIn(namespace, 'a', { labels: { x: 'y' } })),
+      )
+      assert.equal(error.status?.message, 'endpoints "a" already exists')
+      assert.deepEqual(await api.get(endpoints, { namespace, name: 'a' }), first)
+    },
+  },
+  {
+    name: 'create in a namespace that is not there is NotFound and names the namespace',
+    async run({ api, namespace }) {
+      const missing = `${namespace}-missing`
+      const error = await rejectsWith('NotFound', api.create(endpoints, endpointsIn(missing, 'a')))
+      assert.deepEqual(error.status?.details, { name: missing, kind: 'namespaces' })
+    },
+  },
+  {
+    name: 'create without a name is Invalid',
+    async run({ api, namespace }) {
+      const error = await rejectsWith('Invalid', api.create(endpoints, { metadata: { namespace } }))
+      assert.deepEqual(fieldsOf(error), ['metadata.name'])
+    },
+  },
+  {
+    name: 'create with an impossible name, label, annotation or finalizer is Invalid and names the field',
+    async run({ api, namespace }) {
+      const refusedFields = async (object: ReturnType<typeof endpointsIn>) =>
+        new Set(fieldsOf(await rejectsWith('Invalid', api.create(endpoints, object))))
+      assert.deepEqual(await refusedFields(endpointsIn(namespace, 'A_b')), new Set(['metadata.name']))
+      const labels = { 'a/b/c': 'x', ok: '-x-' }
+      assert.deepEqual(await refusedFields(endpointsIn(namespace, 'a', { labels })), new Set(['metadata.labels']))
+      const annotations = { '-': 'x' }
+      assert.deepEqual(
+        await refusedFields(endpointsIn(namespace, 'a', { annotations })),
+        new Set(['metadata.annotations']),
+      )
+      const finalizers = ['example.com/ok', 'plain']
+      assert.deepEqual(
+        await refusedFields(endpointsIn(namespace, 'a', { finalizers })),
+        new Set(['metadata.finalizers[1]']),
+      )
+    },
+  },
+  {
+    name: 'generateName makes a name of its own for each',
+    async run({ api, namespace }) {
+      const make = () => api.create(endpoints, { metadata: { namespace, generateName: 'part-' } })
+      const names = [(await make()).metadata?.name ?? '', (await make()).metadata?.name ?? '']
+      for (const name of names) assert.match(name, /^part-[bcdfghjklmnpqrstvwxz2456789]{5}$/)
+      assert.notEqual(names[0], names[1])
+    },
+  },
+  {
+    name: 'create with a resourceVersion is refused',
+    async run({ api, namespace }) {
+      const error = await rejectsWith(
+        'ServerError',
+        api.create(endpoints, endpointsIn(namespace, 'a', { resourceVersion: '5' })),
+      )
+      assert.equal(error.status?.message, 'resourceVersion should not be set on objects to be created')
+    },
+  },
+  {
+    name: 'create takes no uid, no creation and no deletion time from the client',
+    async run({ api, namespace }) {
+      const told = { uid: 'mine', creationTimestamp: '2001-01-01T00:00:00Z', deletionTimestamp: '2001-01-01T00:00:00Z' }
+      const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a', told))
+      assert.notEqual(metadata?.uid, told.uid)
+      assert.notEqual(metadata?.creationTimestamp, told.creationTimestamp)
+      assert.equal(metadata?.deletionTimestamp, undefined)
+    },
+  },
+  {
+    name: 'a field of the wrong type is a BadRequest',
+    async run({ api, namespace }) {
+      const wrong = { ...endpointsIn(namespace, 'a'), subsets: [{ addresses: [{ ip: 1 }] }] }
+      await rejectsWith('BadRequest', api.create(endpoints, wrong as never))
+      await rejectsWith(
+        'BadRequest',
+        api.create(endpoints, { ...endpointsIn(namespace, 'a'), subsets: 'none' } as never),
+      )
+      await rejectsWith(
+        'BadRequest',
+        api.create(services, serviceIn(namespace, 'a', { ports: [{ port: '443' }] } as never)),
+      )
+    },
+  },
+  {
+    name: 'an object of another kind is a BadRequest',
+    async run({ api, namespace }) {
+      await rejectsWith('BadRequest', api.create(endpoints, { ...endpointsIn(namespace, 'a'), kind: 'Service' }))
+      await rejectsWith('BadRequest', api.create(endpoints, { ...endpointsIn(namespace, 'a'), apiVersion: 'v2' }))
+    },
+  },
+  {
+    name: 'update with the live resourceVersion replaces the object and gives it a newer one',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a', { labels: { old: 'x' } }))
+      const { metadata } = withMeta(created, { labels: { new: 'y' } })
+      const updated = await api.update(endpoints, { metadata })
+      assert.ok(isNewer(updated, created))
+      assert.deepEqual(updated.metadata?.labels, { new: 'y' })
+      assert.equal(updated.subsets, undefined)
+      assert.equal(updated.metadata?.uid, created.metadata?.uid)
+    },
+  },
+  {
+    name: 'update with another resourceVersion is a Conflict and changes nothing',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const late = withMeta(created, { resourceVersion: stale, labels: { x: 'y' } })
+      const error = await rejectsWith('Conflict', api.update(endpoints, late))
+      assert.equal(error.httpStatus, 409)
+      assert.match(
+        error.message,
+        /the object has been modified; please apply your changes to the latest version and try again/,
+      )
+      assert.deepEqual(await api.get(endpoints, { namespace, name: 'a' }), created)
+    },
+  },
+  {
+    name: 'update without a resourceVersion overwrites',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const updated = await api.update(endpoints, endpointsIn(namespace, 'a', { labels: { x: 'y' } }))
+      assert.ok(isNewer(updated, created))
+      assert.equal(updated.metadata?.creationTimestamp, created.metadata?.creationTimestamp)
+    },
+  },
+  {
+    name: 'update of a Lease must name its resourceVersion',
+    async run({ api, namespace }) {
+      await api.create(leases, { metadata: { namespace, name: 'a' }, spec: { holderIdentity: 'x' } })
+      const blind = api.update(leases, { metadata: { namespace, name: 'a' }, spec: { holderIdentity: 'y' } })
+      assert.deepEqual(fieldsOf(await rejectsWith('Invalid', blind)), ['metadata.resourceVersion'])
+    },
+  },
+  {
+    name: 'update of what is not there is NotFound for an EndpointSlice, and makes Endpoints and a Lease',
+    async run({ api, namespace }) {
+      await rejectsWith('NotFound', api.update(endpointSlices, sliceIn(namespace, 'a')))
+      await api.update(endpoints, endpointsIn(namespace, 'a'))
+      await api.update(leases, { metadata: { namespace, name: 'a' }, spec: {} })
+      assert.equal((await api.get(endpoints, { namespace, name: 'a' })).metadata?.name, 'a')
+    },
+  },
+  {
+    name: 'update that changes nothing keeps the resourceVersion',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      assert.deepEqual(await api.update(endpoints, created), created)
+      assert.deepEqual(
+        await api.update(endpoints, endpointsIn(namespace, 'a', { labels: {}, finalizers: [] })),
+        created,
+      )
+    },
+  },
+  {
+    name: 'update with the uid of another object is a Conflict',
+    async run({ api, namespace }) {
+      await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await rejectsWith('Conflict', api.update(endpoints, endpointsIn(namespace, 'a', { uid: 'other' })))
+    },
+  },
+  {
+    name: 'fields that this program does not read survive get and update',
+    async run({ api, namespace }) {
+      const endpoint = {
+        addresses: ['192.0.2.1'],
+        conditions: { ready: true, serving: true, terminating: false },
+        hints: { forZones: [{ name: 'z1' }] },
+        zone: 'z1',
+        targetRef: { kind: 'Pod', namespace, name: 'p', uid: 'u' },
+      }
+      const ports = [{ name: 'a', port: 1, protocol: 'TCP', appProtocol: 'kubernetes.io/h2c' }]
+      await api.create(endpointSlices, sliceIn(namespace, 'a', { endpoints: [endpoint], ports }))
+      const read = await api.get(endpointSlices, { namespace, name: 'a' })
+      const updated = await api.update(endpointSlices, withMeta(read, { annotations: { x: 'y' } }))
+      assert.deepEqual(updated.endpoints, [endpoint])
+      assert.deepEqual(updated.ports, ports)
+      const service = await api.create(services, serviceIn(namespace, 'a', { trafficDistribution: 'PreferClose' }))
+      assert.equal(
+        (await api.update(services, withMeta(service, { labels: { x: 'y' } }))).spec?.trafficDistribution,
+        'PreferClose',
+      )
+    },
+  },
+  {
+    name: 'any text survives in a value: line separators, quotes, controls, astral characters',
+    async run({ api, namespace }) {
+      const text = 'a\u2028b\u2029c"\\/\b\f\n\r\t\u0001\u007f\ufeff\u{1F600}\u{10FFFF}</script>\u00e9'
+      await api.create(endpoints, endpointsIn(namespace, 'a', { annotations: { text } }))
+      const { metadata } = await api.get(endpoints, { namespace, name: 'a' })
+      assert.equal(metadata?.annotations?.text, text)
+    },
+  },
+  {
+    name: 'annotations may have 256 KiB together and no more',
+    async run({ api, namespace }) {
+      const limit = 256 * 1024
+      const annotations = { k: 'x'.repeat(limit - 1) }
+      await api.create(endpoints, endpointsIn(namespace, 'a', { annotations }))
+      const more = { k: 'x'.repeat(limit) }
+      await rejectsWith('Invalid', api.create(endpoints, endpointsIn(namespace, 'b', { annotations: more })))
+    },
+  },
+  {
+    name: 'delete removes the object; deleting it again is NotFound',
+    async run({ api, namespace }) {
+      await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await api.delete(endpoints, { namespace, name: 'a' })
+      await rejectsWith('NotFound', api.get(endpoints, { namespace, name: 'a' }))
+      await rejectsWith('NotFound', api.delete(endpoints, { namespace, name: 'a' }))
+    },
+  },
+  {
+    name: 'delete goes through when uid and resourceVersion are the live ones',
+    async run({ api, namespace }) {
+      const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const { uid, resourceVersion } = metadata ?? {}
+      await api.delete(endpoints, { namespace, name: 'a' }, { uid, resourceVersion })
+      await rejectsWith('NotFound', api.get(endpoints, { namespace, name: 'a' }))
+    },
+  },
+  {
+    name: 'delete is a Conflict when uid or resourceVersion are of another state, and the object stays',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const ref = { namespace, name: 'a' }
+      await rejectsWith('Conflict', api.delete(endpoints, ref, { uid: 'other' }))
+      await rejectsWith('Conflict', api.delete(endpoints, ref, { resourceVersion: stale }))
+      await rejectsWith('Conflict', api.delete(endpoints, ref, { uid: created.metadata?.uid, resourceVersion: stale }))
+      assert.deepEqual(await api.get(endpoints, ref), created)
+    },
+  },
+  {
+    name: 'an object with a finalizer is marked deleted, and goes when the finalizer does',
+    async run({ api, namespace }) {
+      const ref = { namespace, name: 'a' }
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
+      await api.delete(endpoints, ref)
+      const marked = await api.get(endpoints, ref)
+      assert.match(marked.metadata?.deletionTimestamp ?? '', /Z$/)
+      assert.ok(isNewer(marked, created))
+      await api.update(endpoints, withMeta(marked, { finalizers: [] }))
+      await rejectsWith('NotFound', api.get(endpoints, ref))
+    },
+  },
+  {
+    name: 'deleting what is marked already changes nothing',
+    async run({ api, namespace }) {
+      const ref = { namespace, name: 'a' }
+      await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
+      await api.delete(endpoints, ref)
+      const marked = await api.get(endpoints, ref)
+      await api.delete(endpoints, ref)
+      assert.deepEqual(await api.get(endpoints, ref), marked)
+    },
+  },
+  {
+    name: 'an object that is marked deleted takes changes, but no new finalizer',
+    async run({ api, namespace }) {
+      const ref = { namespace, name: 'a' }
+      await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
+      await api.delete(endpoints, ref)
+      const marked = await api.get(endpoints, ref)
+      const labelled = await api.update(endpoints, withMeta(marked, { labels: { x: 'y' } }))
+      assert.equal(labelled.metadata?.deletionTimestamp, marked.metadata?.deletionTimestamp)
+      const held = withMeta(labelled, { finalizers: ['example.com/hold', 'example.com/more'] })
+      assert.ok(fieldsOf(await rejectsWith('Invalid', api.update(endpoints, held))).includes('metadata.finalizers'))
+      await rejectsWith('AlreadyExists', api.create(endpoints, endpointsIn(namespace, 'a')))
+    },
+  },
+  {
+    name: 'what is created again is another object',
+    async run({ api, namespace }) {
+      const first = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await api.delete(endpoints, { namespace, name: 'a' })
+      const second = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      assert.notEqual(second.metadata?.uid, first.metadata?.uid)
+      assert.ok(isNewer(second, first))
+      const { uid } = first.metadata ?? {}
+      await rejectsWith('Conflict', api.delete(endpoints, { namespace, name: 'a' }, { uid }))
+    },
+  },
+  {
+    name: 'of two guarded updates from one state one wins',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const results = await Promise.allSettled(
+        ['one', 'two', 'three'].map((by) => api.update(endpoints, withMeta(created, { labels: { by } }))),
+      )
+      assert.equal(results.filter((result) => result.status === 'fulfilled').length, 1)
+    },
+  },
+]

@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { endpoints, namespaces, serviceCidrs } from '../../../src/kube/resources.ts'
+import { type ContractCase, endpointsIn, rejectsWith, WatchReader, withMeta } from './contract-case.ts'
+
+const initialEventsEnd = 'k8s.io/initial-events-end'
+
+/** watch: where it begins, what it tells, how it ends. */
+export const watchCases: readonly ContractCase[] = [
+  {
+    name: 'a watch tells every change after its resourceVersion, once and in order',
+    async run({ api, namespace }, t) {
+      const first = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const { resourceVersion } = first.metadata ?? {}
+      const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
+      const second = await api.create(endpoints, endpointsIn(namespace, 'b'))
+      const third = await api.update(endpoints, withMeta(first, { labels: { x: 'y' } }))
+      await api.delete(endpoints, { namespace, name: 'b' })
+      assert.deepEqual(await watch.next(), { type: 'ADDED', object: second })
+      assert.deepEqual(await watch.next(), { type: 'MODIFIED', object: third })
+      assert.equal(await watch.told(), 'DELETED b')
+    },
+  },
+  {
+    name: 'a watch from the past is told the history first',
+    async run({ api, namespace }, t) {
+      const { metadata } = await api.list(endpoints, { namespace })
+      await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await api.create(endpoints, endpointsIn(namespace, 'b'))
+      await api.delete(endpoints, { namespace, name: 'a' })
+      const watch = new WatchReader(api, endpoints, { namespace, resourceVersion: metadata.resourceVersion }, t)
+      assert.deepEqual(await watch.toldTimes(3), ['ADDED a', 'ADDED b', 'DELETED a'])
+      await api.create(endpoints, endpointsIn(namespace, 'c'))
+      assert.equal(await watch.told(), 'ADDED c')
+    },
+  },
+  ...[undefined, '0'].map(
+    (resourceVersion): ContractCase => ({
+      name: `a watch ${resourceVersion === undefined ? 'without a resourceVersion' : 'from "0"'} is told the present state first`,
+      async run({ api, namespace }, t) {
+        await api.create(endpoints, endpointsIn(namespace, 'a'))
+        await api.create(endpoints, endpointsIn(namespace, 'b'))
+        await api.delete(endpoints, { namespace, name: 'a' })
+        await api.list(endpoints, { namespace })
+        const watch = new WatchReader(api, endpoints, { namespace, resourceVersion }, t)
+        assert.equal(await watch.told(), 'ADDED b')
+        await api.create(endpoints, endpointsIn(namespace, 'c'))
+        assert.equal(await watch.told(), 'ADDED c')
+      },
+    }),
+  ),
+  {
+    name: 'with sendInitialEvents the present state is ended by an annotated bookmark, from which another watch goes on',
+    async run({ api, namespace }, t) {
+      await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await api.create(endpoints, endpointsIn(namespace, 'b'))
+      const query = { namespace, sendInitialEvents: true, allowWatchBookmarks: true }
+      const watch = new WatchReader(api, endpoints, query, t)
+      assert.deepEqual(await watch.toldTimes(2), ['ADDED a', 'ADDED b'])
+      const bookmark = await watch.next()
+      assert.ok(bookmark.type === 'BOOKMARK')
+      assert.deepEqual(bookmark.object.metadata?.annotations, { [initialEventsEnd]: 'true' })
+      assert.equal(bookmark.object.kind, 'Endpoints')
+      const { resourceVersion } = bookmark.object.metadata ?? {}
+      await api.create(endpoints, endpointsIn(namespace, 'c'))
+      assert.equal(await watch.told(), 'ADDED c')
+      const next = new WatchReader(api, endpoints, { namespace, resourceVersion }, t)
+      assert.equal(await next.told(), 'ADDED c')
+    },
+  },
+  {
+    name: 'with sendInitialEvents an empty collection is told by its bookmark alone',
+    async run({ api, namespace }, t) {
+      const query = { namespace, sendInitialEvents: true, allowWatchBookmarks: true }
+      const watch = new WatchReader(api, endpoints, query, t)
+      assert.equal(await watch.told(), 'BOOKMARK')
+    },
+  },
+  {
+    name: 'with sendInitialEvents the selector holds for the present state',
+    async run({ api, namespace }, t) {
+      await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await api.create(endpoints, endpointsIn(namespace, 'b'))
+      const query = { namespace, fieldSelector: 'metadata.name=b', sendInitialEvents: true, allowWatchBookmarks: true }
+      const watch = new WatchReader(api, endpoints, query, t)
+      assert.deepEqual(await watch.toldTimes(2), ['ADDED b', 'BOOKMARK'])
+    },
+  },
+  {
+    name: 'an object that enters the selector is ADDED, one that leaves it DELETED in its last selected state',
+    async run({ api, namespace }, t) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const { resourceVersion } = created.metadata ?? {}
+      const query = { namespace, labelSelector: 'app=x', resourceVersion }
+      const watch = await new WatchReader(api, endpoints, query, t).open()
+      const entered = await api.update(endpoints, withMeta(created, { labels: { app: 'x' } }))
+      const changed = await api.update(endpoints, withMeta(entered, { labels: { app: 'x', more: '1' } }))
+      const left = await api.update(endpoints, withMeta(changed, { labels: { app: 'y' } }))
+      await api.update(endpoints, withMeta(left, { labels: { app: 'z' } }))
+      await api.create(endpoints, endpointsIn(namespace, 'b', { labels: { app: 'x' } }))
+      assert.deepEqual(await watch.next(), { type: 'ADDED', object: entered })
+      assert.deepEqual(await watch.next(), { type: 'MODIFIED', object: changed })
+      const gone = await watch.next()
+      assert.ok(gone.type === 'DELETED')
+      assert.deepEqual(gone.object.metadata?.labels, { app: 'x', more: '1' })
+      assert.equal(gone.object.metadata?.resourceVersion, left.metadata?.resourceVersion)
+      assert.equal(await watch.told(), 'ADDED b')
+    },
+  },
+  {
+    name: 'a watch of one name is told of no other',
+    async run({ api, namespace }, t) {
+      const { metadata } = await api.list(endpoints, { namespace })
+      const { resourceVersion } = metadata
+      const query = { namespace, fieldSelector: 'metadata.name=b', resourceVersion }
+      const watch = await new WatchReader(api, endpoints, query, t).open()
+      await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await api.create(endpoints, endpointsIn(namespace, 'b'))
+      assert.equal(await watch.told(), 'ADDED b')
+    },
+  },
+  {
+    name: 'a watch of a namespace is told of no other, one without a namespace of all',
+    async run({ api, namespace }, t) {
+      const other = `${namespace}-x`
+      await api.create(namespaces, { metadata: { name: other } })
+      const { resourceVersion } = (await api.list(endpoints, { namespace })).metadata
+      const fieldSelector = `metadata.name=${namespace}`
+      const one = await new WatchReader(api, endpoints, { namespace, fieldSelector, resourceVersion }, t).open()
+      const all = await new WatchReader(api, endpoints, { fieldSelector, resourceVersion }, t).open()
+      await api.create(endpoints, endpointsIn(other, namespace))
+      await api.create(endpoints, endpointsIn(namespace, namespace))
+      const event = await one.next()
+      assert.ok(event.type === 'ADDED')
+      assert.equal(event.object.metadata?.namespace, namespace)
+      const both = [await all.next(), await all.next()].map(
+        (told) => told.type !== 'ERROR' && told.object.metadata?.namespace,
+      )
+      assert.deepEqual(both, [other, namespace])
+    },
+  },
+  {
+    name: 'a write that changes nothing is not told',
+    async run({ api, namespace }, t) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const { resourceVersion } = created.metadata ?? {}
+      const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
+      await api.update(endpoints, created)
+      await api.patch(endpoints, { namespace, name: 'a' }, { type: 'merge', body: {} })
+      await api.create(endpoints, endpointsIn(namespace, 'b'))
+      assert.equal(await watch.told(), 'ADDED b')
+    },
+  },
+  {
+    name: 'DELETED carries the last state, with a resourceVersion that a watch can go on from',
+    async run({ api, namespace }, t) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a', { labels: { x: 'y' } }))
+      const { resourceVersion } = created.metadata ?? {}
+      const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
+      await api.delete(endpoints, { namespace, name: 'a' })
+      const gone = await watch.next()
+      assert.ok(gone.type === 'DELETED')
+      assert.ok(BigInt(gone.object.metadata?.resourceVersion ?? '') > BigInt(resourceVersion ?? ''))
+      assert.deepEqual(withMeta(gone.object, { resourceVersion }), created)
+      await api.create(endpoints, endpointsIn(namespace, 'b'))
+      const after = gone.object.metadata?.resourceVersion
+      const next = new WatchReader(api, endpoints, { namespace, resourceVersion: after }, t)
+      assert.equal(await next.told(), 'ADDED b')
+    },
+  },
+  {
+    name: 'an object with a finalizer is MODIFIED when it is marked and DELETED when it goes',
+    async run({ api, namespace }, t) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
+      const { resourceVersion } = created.metadata ?? {}
+      const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
+      await api.delete(endpoints, { namespace, name: 'a' })
+      await api.patch(endpoints, { namespace, name: 'a' }, { type: 'merge', body: { metadata: { finalizers: null } } })
+      const marked = await watch.next()
+      assert.ok(marked.type === 'MODIFIED' && marked.object.metadata?.deletionTimestamp !== undefined)
+      assert.equal(await watch.told(), 'DELETED a')
+    },
+  },
+  {
+    name: 'a write to a status is told like any other',
+    async run({ api, namespace }, t) {
+      const name = namespace
+      const created = await api.create(serviceCidrs, { metadata: { name }, spec: { cidrs: ['198.51.100.0/24'] } })
+      const { resourceVersion } = created.metadata ?? {}
+      const query = { fieldSelector: `metadata.name=${name}`, resourceVersion }
+      const watch = await new WatchReader(api, serviceCidrs, query, t).open()
+      const ready = {
+        type: 'Ready',
+        status: 'True',
+        reason: 'Tested',
+        message: '',
+        lastTransitionTime: '2026-01-01T00:00:00Z',
+      }
+      const updated = await api.update(
+        serviceCidrs,
+        { ...created, status: { conditions: [ready] } },
+        { subresource: 'status' },
+      )
+      assert.deepEqual(await watch.next(), { type: 'MODIFIED', object: updated })
+    },
+  },
+  {
+    name: 'two watches are told the same',
+    async run({ api, namespace }, t) {
+      const { resourceVersion } = (await api.list(endpoints, { namespace })).metadata
+      const one = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
+      const names = ['a', 'b', 'c', 'd', 'e', 'f']
+      await Promise.all(names.map((name) => api.create(endpoints, endpointsIn(namespace, name))))
+      const two = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
+      const told = await one.toldTimes(names.length)
+      assert.deepEqual(await two.toldTimes(names.length), told)
+      assert.deepEqual(
+        [...told].sort(),
+        names.map((name) => `ADDED ${name}`),
+      )
+    },
+  },
+  {
+    name: 'the server ends a watch after timeoutSeconds',
+    async run({ api, namespace }, t) {
+      const { resourceVersion } = (await api.list(endpoints, { namespace })).metadata
+      const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion, timeoutSeconds: 1 }, t).open()
+      await watch.ends()
+    },
+  },
+  {
+    name: 'aborting the signal ends the iteration without an error',
+    async run({ api, namespace }, t) {
+      const { resourceVersion } = (await api.list(endpoints, { namespace })).metadata
+      const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
+      watch.stop()
+      await watch.ends()
+    },
+  },
+  {
+    name: 'a watch with a signal that is aborted already ends at once',
+    async run({ api, namespace }) {
+      for await (const event of api.watch(endpoints, { namespace, signal: AbortSignal.abort() })) {
+        assert.fail(`told ${event.type}`)
+      }
+    },
+  },
+  {
+    name: 'who leaves the loop early can watch again',
+    async run({ api, namespace }) {
+      await api.create(endpoints, endpointsIn(namespace, 'a'))
+      const { signal } = new AbortController()
+      for (let round = 0; round < 3; round++) {
+        for await (const event of api.watch(endpoints, { namespace, signal })) {
+          assert.equal(event.type, 'ADDED')
+          break
+        }
+      }
+    },
+  },
+  {
+    name: 'a watch from a resourceVersion that is none is refused',
+    async run({ api, namespace }, t) {
+      const watch = new WatchReader(api, endpoints, { namespace, resourceVersion: 'yesterday' }, t)
+      await rejectsWith('ServerError', watch.next())
+    },
+  },
+  {
+    name: 'a watch with a selector that cannot be read is a BadRequest',
+    async run({ api, namespace }, t) {
+      const watch = new WatchReader(api, endpoints, { namespace, labelSelector: '=' }, t)
+      await rejectsWith('BadRequest', watch.next())
+    },
+  },
+]

@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { isKubeError } from '../../src/kube/errors.ts'
+import { ProxyError, parseProxy, proxyFromEnvironment } from '../../src/kube/http-proxy.ts'
+import { HttpTransport } from '../../src/kube/http-transport.ts'
+import { certificate, serverTls, startServer } from './loopback-server.ts'
+
+const direct = 'direct'
+const rules: [noProxy: string, server: string, way: string][] = [
+  ['', 'https://example.test', 'http://s:1/'],
+  ['', 'http://example.test', 'http://p:2/'],
+  ['', 'https://localhost:6443', direct],
+  ['', 'https://127.9.9.9', direct],
+  ['', 'https://[::1]:6443', direct],
+  ['*', 'https://example.test', direct],
+  ['example.test', 'https://example.test', direct],
+  ['example.test', 'https://a.example.test', direct],
+  ['example.test', 'https://an-example.test', 'http://s:1/'],
+  ['.example.test', 'https://example.test', 'http://s:1/'],
+  ['.example.test', 'https://a.example.test', direct],
+  ['*.example.test', 'https://a.example.test', direct],
+  ['*.example.test', 'https://example.test', 'http://s:1/'],
+  ['EXAMPLE.test', 'https://Example.Test', direct],
+  ['example.test:6443', 'https://example.test:6443', direct],
+  ['example.test:6443', 'https://example.test', 'http://s:1/'],
+  ['example.test:443', 'https://example.test', direct],
+  ['other.test, , 192.0.2.1', 'https://192.0.2.1:6443', direct],
+  ['192.0.2.1:443', 'https://192.0.2.1:6443', 'http://s:1/'],
+  ['192.0.2.0/24', 'https://192.0.2.77', direct],
+  ['192.0.2.9/24', 'https://192.0.2.77', direct],
+  ['192.0.2.0/24', 'https://192.0.3.1', 'http://s:1/'],
+  ['192.0.2.0/24', 'https://example.test', 'http://s:1/'],
+  ['2001:db8::/32', 'https://[2001:db8::1]:6443', direct],
+  ['2001:db8::1', 'https://[2001:db8::1]:6443', direct],
+  ['[2001:db8::1]:6443', 'https://[2001:db8::1]:6443', direct],
+  ['2.1', 'https://192.0.2.1', 'http://s:1/'],
+  ['/8,:80,192.0.2.0/99', 'https://example.test', 'http://s:1/'],
+]
+
+for (const [noProxy, server, way] of rules) {
+  test(`with NO_PROXY=${JSON.stringify(noProxy)} the way to ${server} is ${way}`, () => {
+    const environment = { HTTPS_PROXY: 's:1', HTTP_PROXY: 'http://p:2', NO_PROXY: noProxy }
+    assert.equal(proxyFromEnvironment(new URL(server), environment)?.href ?? direct, way)
+  })
+}
+
+test('proxy variables count in either case, the upper first, and an empty one not at all', () => {
+  const server = new URL('https://example.test')
+  assert.equal(proxyFromEnvironment(server, { https_proxy: 'a:1', no_proxy: 'example.test' }), undefined)
+  assert.equal(proxyFromEnvironment(server, { HTTPS_PROXY: 'a:1', https_proxy: 'b:1' })?.host, 'a:1')
+  assert.equal(proxyFromEnvironment(server, { HTTPS_PROXY: '', https_proxy: 'b:1' })?.host, 'b:1')
+  assert.equal(proxyFromEnvironment(server, { HTTP_PROXY: 'a:1' }), undefined)
+})
+
+test('a proxy that is not HTTP is refused in one line that keeps its password', () => {
+  for (const url of ['socks5://u:hunter2@p:1', 'ftp://u:hunter2@p:1', 'http://u:hunter2@']) {
+    assert.throws(
+      () => parseProxy('HTTPS_PROXY', url),
+      (error) =>
+        error instanceof ProxyError && error.message.startsWith('HTTPS_PROXY ') && !/hunter2|\n/.test(error.message),
+    )
+  }
+})
+
+/** A proxy that tunnels CONNECT and forwards the rest, or refuses both with `refusal`. */
+async function startProxy(t: TestContext, refusal?: number): Promise<{ url: URL; asked: string[] }> {
+  const asked: string[] = []
+  const sockets = new Set<Socket>()
+  const keep = (socket: Socket): Socket => {
+    sockets.add(socket)
+    return socket.on('error', () => {})
+  }
+  const proxy = createServer((request, response) => {
+    asked.push(`${request.method} ${request.url} ${request.headers['proxy-authorization']}`)
+    response.end('forwarded')
+  })
+  proxy.on('connection', keep)
+  proxy.on('connect', (request, socket: Socket) => {
+    asked.push(`CONNECT ${request.url} ${request.headers['proxy-authorization']}`)
+    if (refusal !== undefined) {
+      socket.end(`HTTP/1.1 ${refusal} No\r\n\r\n`)
+      return
+    }
+    const { hostname, port } = new URL(`http://${request.url}`)
+    const upstream = keep(connect(Number(port), hostname, () => socket.write('HTTP/1.1 200 OK\r\n\r\n')))
+    upstream.pipe(socket).pipe(upstream)
+  })
+  await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy()
+    await new Promise((resolve) => proxy.close(resolve))
+  })
+  return { url: new URL(`http://user:pass@127.0.0.1:${(proxy.address() as AddressInfo).port}`), asked }
+}
+
+const request = { method: 'GET', path: '/a', query: [], headers: {} } as const
+const never = new AbortController().signal
+const basic = `Basic ${Buffer.from('user:pass').toString('base64')}`
+
+test('TLS goes through the tunnel of a proxy, checked end to end, at most two for many requests', async (t) => {
+  const server = await startServer(t, (_, response) => response.end('ok'), { tls: serverTls('cluster') })
+  const proxy = await startProxy(t)
+  const tls = { ca: certificate('ca.crt'), serverName: 'cluster.example.test' }
+  const transport = new HttpTransport({ server: server.url, proxy: proxy.url, tls })
+  t.after(() => transport.close())
+  for (let i = 0; i < 20; i++) {
+    const response = await transport.send(request, never)
+    assert.equal('body' in response && response.body, 'ok')
+  }
+  assert.ok(proxy.asked.length <= 2)
+  assert.equal(proxy.asked[0], `CONNECT ${server.url.host} ${basic}`)
+
+  const wrong = new HttpTransport({ server: server.url, proxy: proxy.url, tls: { ca: certificate('ca.crt') } })
+  t.after(() => wrong.close())
+  await assert.rejects(wrong.send(request, never), (error) => isKubeError(error, 'Unreachable'))
+})
+
+test('plain HTTP is forwarded by a proxy', async (t) => {
+  const proxy = await startProxy(t)
+  const transport = new HttpTransport({ server: new URL('http://example.test'), proxy: proxy.url })
+  t.after(() => transport.close())
+  const response = await transport.send(request, never)
+  assert.equal('body' in response && response.body, 'forwarded')
+  assert.deepEqual(proxy.asked, [`GET http://example.test/a ${basic}`])
+})
+
+test('a proxy that refuses is named as the obstacle, without its password', async (t) => {
+  const proxy = await startProxy(t, 403)
+  const transport = new HttpTransport({ server: new URL('https://example.test'), proxy: proxy.url })
+  t.after(() => transport.close())
+  await assert.rejects(transport.send(request, never), (error) => {
+    assert.ok(isKubeError(error, 'Unreachable'))
+    assert.match(error.message, /^https:\/\/example\.test by way of the proxy http:\/\/127\.0\.0\.1:\d+: .*403/)
+    return true
+  })
+})

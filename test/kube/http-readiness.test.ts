@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { httpReadiness, parseReadinessChecks } from '../../src/kube/http-readiness.ts'
+import { HttpTransport } from '../../src/kube/http-transport.ts'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import type { Cleanup } from '../support/cleanup.ts'
+import { startServer } from './loopback-server.ts'
+
+const never = new AbortController().signal
+
+async function probe(
+  t: Cleanup,
+  status: number,
+  body = '',
+  path?: string,
+): Promise<{ answer: ReadinessAnswer; asked: string[] }> {
+  const server = await startServer(t, (_, response) => {
+    response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(body)
+  })
+  const transport = new HttpTransport({ server: server.url })
+  t.after(() => transport.close())
+  return { answer: await httpReadiness({ transport, path }).probe(never), asked: server.asked }
+}
+
+const verbose =
+  '[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/start-x excluded: ok\nreadyz check failed\n'
+
+test('200 is ready, 500 and 503 are not, and both list their checks', async (t) => {
+  const { answer, asked } = await probe(t, 200, '[+]ping ok\nreadyz check passed\n')
+  assert.deepEqual(answer, { answered: true, ready: true, checks: [{ name: 'ping', ok: true }] })
+  assert.deepEqual(asked, ['GET /readyz?verbose=true'])
+  for (const status of [500, 503, 429]) {
+    assert.deepEqual((await probe(t, status, verbose)).answer, {
+      answered: true,
+      ready: false,
+      checks: [
+        { name: 'ping', ok: true },
+        { name: 'etcd', ok: false },
+        { name: 'poststarthook/start-x', ok: true },
+      ],
+    })
+  }
+})
+
+test('an answer that says nothing about the server is none, with the reason', async (t) => {
+  for (const [status, words] of [
+    [401, /HTTP status 401; the credentials/],
+    [403, /HTTP status 403; the user may not get it/],
+    [404, /^\/livez cannot be asked: HTTP status 404/],
+    [301, /HTTP status 301$/],
+  ] as const) {
+    const { answer } = await probe(t, status, '', '/livez')
+    assert.ok(!answer.answered && words.test(answer.reason), JSON.stringify(answer))
+  }
+})
+
+test('a server that is away or silent has not answered, and an abort is no answer either', async (t) => {
+  const away = new HttpTransport({ server: new URL('http://127.0.0.1:1') })
+  t.after(() => away.close())
+  assert.deepEqual(await httpReadiness({ transport: away }).probe(never), {
+    answered: false,
+    reason: 'http://127.0.0.1:1: connection refused',
+  })
+
+  const server = await startServer(t, () => {})
+  const silent = new HttpTransport({ server: server.url })
+  t.after(() => silent.close())
+  const readiness = httpReadiness({ transport: silent, timeoutMs: 30 })
+  const answer = await readiness.probe(never)
+  assert.ok(!answer.answered && /no answer within 30 ms$/.test(answer.reason))
+
+  const controller = new AbortController()
+  const probing = readiness.probe(controller.signal)
+  controller.abort('enough')
+  await assert.rejects(probing, (reason) => reason === 'enough')
+})
+
+test('lines that are no checks are passed over', () => {
+  assert.deepEqual(parseReadinessChecks('ok'), [])
+  assert.deepEqual(parseReadinessChecks('[+]\n[?]a ok\n [+]b ok\n[+]c'), [{ name: 'c', ok: true }])
+})

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { isKubeError } from '../../src/kube/errors.ts'
+import { ExecPlugin, type ExecPluginConfig, type ExecPluginOptions } from '../../src/kube/kube-config-exec.ts'
+import { formatTime } from '../../src/runtime/time-format.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { certificate } from './loopback-server.ts'
+
+const apiVersion = 'client.authentication.k8s.io/v1'
+const never = new AbortController().signal
+
+interface Plugin {
+  readonly plugin: ExecPlugin
+  /** How often it was run. */
+  runs(): number
+}
+
+/** A plugin whose command is a script for Node with `body`, counted by the lines it adds to a file. */
+async function pluginOf(
+  t: TestContext,
+  body: string,
+  more: Partial<ExecPluginOptions> = {},
+  config: Partial<ExecPluginConfig> = {},
+): Promise<Plugin> {
+  const directory = await tempDir(t)
+  const script = join(directory, 'plugin.cjs')
+  const log = join(directory, 'log')
+  await writeFile(script, `require('node:fs').appendFileSync(process.env.LOG, 'run\\n')\n${body}`)
+  const plugin = new ExecPlugin({
+    config: { apiVersion, command: process.execPath, args: [script], env: [{ name: 'LOG', value: log }], ...config },
+    userName: 'u',
+    clusterInfo: { server: 'https://192.0.2.1' },
+    wallMs: () => 0,
+    ...more,
+  })
+  t.after(() => plugin.close())
+  return { plugin, runs: () => (existsSync(log) ? readFileSync(log, 'utf8').split('\n').length - 1 : 0) }
+}
+
+const answer = (status: unknown, more: object = {}): string =>
+  `console.log(JSON.stringify(${JSON.stringify({ apiVersion, kind: 'ExecCredential', status, ...more })}))`
+
+test('a plugin is run once for all who wait, and its credential used until shortly before it expires', async (t) => {
+  let nowMs = 0
+  const status = { token: 't', expirationTimestamp: formatTime(3_600_000) }
+  const { plugin, runs } = await pluginOf(t, answer(status), { wallMs: () => nowMs })
+  const all = await Promise.all(Array.from({ length: 10 }, () => plugin.credential(never)))
+  for (const credential of all)
+    assert.deepEqual(credential, { token: 't', clientCertificate: undefined, expiresMs: 3_600_000 })
+  nowMs = 3_589_999
+  await plugin.credential(never)
+  assert.equal(runs(), 1)
+  nowMs = 3_590_000
+  await plugin.credential(never)
+  assert.equal(runs(), 2)
+})
+
+test('a credential shorter than the margin is used to its end; one without end, until it is refused', async (t) => {
+  let nowMs = 0
+  const short = await pluginOf(t, answer({ token: 't', expirationTimestamp: formatTime(5_000) }), {
+    wallMs: () => nowMs,
+  })
+  await short.plugin.credential(never)
+  nowMs = 4_999
+  await short.plugin.credential(never)
+  assert.equal(short.runs(), 1)
+
+  const endless = await pluginOf(t, answer({ token: 't' }))
+  const credential = await endless.plugin.credential(never)
+  assert.equal(await endless.plugin.credential(never), credential)
+  endless.plugin.invalidate(credential)
+  const next = await endless.plugin.credential(never)
+  assert.equal(endless.runs(), 2)
+  endless.plugin.invalidate(credential)
+  assert.equal(await endless.plugin.credential(never), next)
+})
+
+test('a plugin is told of the cluster if it asks, and gives a client certificate', async (t) => {
+  const cert = certificate('client-1.crt')
+  const key = certificate('client-1.key')
+  const given = JSON.stringify({ clientCertificateData: cert, clientKeyData: key })
+  const body = `const status = ${given}
+    const info = JSON.parse(process.env.KUBERNETES_EXEC_INFO)
+    status.token = JSON.stringify([info.kind, info.spec])
+    console.log(JSON.stringify({ apiVersion: info.apiVersion, kind: 'ExecCredential', status }))`
+  const asking = await pluginOf(t, body, {}, { provideClusterInfo: true })
+  const credential = await asking.plugin.credential(never)
+  assert.deepEqual(credential.clientCertificate, { cert, key })
+  const spec = { interactive: false, cluster: { server: 'https://192.0.2.1' } }
+  assert.deepEqual(JSON.parse(credential.token ?? ''), ['ExecCredential', spec])
+  const { plugin } = await pluginOf(t, body)
+  assert.deepEqual(JSON.parse((await plugin.credential(never)).token ?? ''), ['ExecCredential', { interactive: false }])
+})
+
+const failures: [body: string, words: RegExp][] = [
+  ['console.error("\\nlog in first\\nmore"); process.exit(3)', /failed with exit code 3: log in first$/],
+  ['process.kill(process.pid, "SIGTERM"); setTimeout(() => {}, 1e4)', /failed with SIGTERM$/],
+  ['console.log("hunter2")', /wrote something that is not JSON$/],
+  ['console.log("{}")', /wrote no ExecCredential$/],
+  [
+    answer({ token: 'hunter2' }, { apiVersion: 'client.authentication.k8s.io/v1beta1' }),
+    /wrote another apiVersion than client/,
+  ],
+  [answer(null), /without status$/],
+  [answer({}), /gave neither a token nor a client certificate$/],
+  [answer({ clientKeyData: 'hunter2' }), /gave a client certificate without key, or a key without certificate$/],
+  [answer({ clientCertificateData: 'x', clientKeyData: 'hunter2' }), /gave a client certificate that cannot be used/],
+  [answer({ token: 'hunter2', expirationTimestamp: 'tomorrow' }), /gave an expirationTimestamp that is not a time$/],
+  ['process.stdout.write("x".repeat(2_000_000)); setTimeout(() => {}, 1e4)', /wrote more than 1048576 bytes$/],
+]
+for (const [body, words] of failures) {
+  test(`a plugin that fails is no credential: ${words.source}`, async (t) => {
+    const { plugin, runs } = await pluginOf(t, body)
+    const refused = (error: unknown): boolean => {
+      assert.ok(isKubeError(error, 'NoCredentials'))
+      assert.match(error.message, /^exec plugin ".*node" of user "u" /)
+      assert.match(error.message, words)
+      assert.doesNotMatch(error.message, /hunter2|\n/)
+      return true
+    }
+    await assert.rejects(plugin.credential(never), refused)
+    await assert.rejects(plugin.credential(never), refused)
+    assert.equal(runs(), 2)
+  })
+}
+
+test('a plugin that is not installed says so', async (t) => {
+  const { plugin } = await pluginOf(t, '', {}, { command: 'no-such-plugin-of-this-test' })
+  await assert.rejects(
+    plugin.credential(never),
+    /^KubeError: exec plugin "no-such-plugin-of-this-test" of user "u" is not installed/,
+  )
+})
+
+test('a plugin that hangs is ended with all that it started', async (t) => {
+  const directory = await tempDir(t)
+  const pidFile = join(directory, 'pid')
+  const body = `const child = require('node:child_process').spawn(process.execPath, ['-e', 'setTimeout(() => {}, 6e4)'], { stdio: 'inherit' })
+    require('node:fs').writeFileSync(${JSON.stringify(pidFile)}, String(child.pid))
+    setTimeout(() => {}, 6e4)`
+  const { plugin } = await pluginOf(t, body, { timeoutMs: 1_000 })
+  const waiting = plugin.credential(never)
+  const impatient = new AbortController()
+  const left = plugin.credential(impatient.signal)
+  impatient.abort('enough')
+  await assert.rejects(left, (reason) => reason === 'enough')
+  await assert.rejects(waiting, /did not answer within 1000 ms$/)
+  const pid = Number(readFileSync(pidFile, 'utf8'))
+  await eventually('its child is gone', () => !alive(pid))
+})
+
+test('closing ends a plugin that runs', async (t) => {
+  const { plugin, runs } = await pluginOf(t, 'setTimeout(() => {}, 6e4)')
+  const waiting = assert.rejects(plugin.credential(never), (error) => isKubeError(error, 'NoCredentials'))
+  await eventually('it runs', () => runs() === 1)
+  plugin.close()
+  await waiting
+})
+
+function alive(pid: number): boolean {
+  try {
+    // A child whose parent is gone may stay a zombie where nobody reaps: it has ended all the same.
+    return process.platform !== 'linux'
+      ? process.kill(pid, 0)
+      : !/^\d+ \(.*\) Z/.test(readFileSync(`/proc/${pid}/stat`, 'utf8'))
+  } catch {
+    return false
+  }
+}

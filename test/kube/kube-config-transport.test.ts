@@ -1,0 +1,330 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import type { IncomingMessage, RequestListener } from 'node:http'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import type { TLSSocket } from 'node:tls'
+import { KubeConfig } from '@kubernetes/client-node'
+import { isKubeError } from '../../src/kube/errors.ts'
+import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
+import { escapeHeaderKey } from '../../src/kube/kube-config-credentials.ts'
+import { readyzAccess } from '../../src/kube/kube-config-readyz.ts'
+import type { KubeConfigTransportOptions } from '../../src/kube/kube-config-transport.ts'
+import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { certificate, certificateFile, type LoopbackServer, serverTls, startServer } from './loopback-server.ts'
+
+const never = new AbortController().signal
+const request = { method: 'GET', path: '/', query: [], headers: {} } as const
+
+const ask = (transport: Transport): Promise<ApiResponse> => transport.send(request, never)
+const bodyFrom = async (transport: Transport): Promise<unknown> => {
+  const response = await ask(transport)
+  return 'body' in response ? response.body : undefined
+}
+
+/** What a request showed of its sender. */
+function shown(request: IncomingMessage): string {
+  const { subject } = (request.socket as TLSSocket).getPeerCertificate()
+  return `${request.headers.authorization ?? ''}|${subject?.CN ?? ''}`
+}
+
+const mutualTls = { ...serverTls('loopback'), ca: certificate('ca.crt'), requestCert: true, rejectUnauthorized: false }
+
+interface Setup {
+  readonly directory: string
+  readonly server: LoopbackServer
+  readonly clock: VirtualClock
+  readonly logger: ReturnType<typeof memoryLogger>
+  readonly transport: Transport
+}
+
+/** A server, a kubeconfig for it in a directory that `prepare` fills, and a transport from it on a clock of the test. */
+async function setUp(
+  t: TestContext,
+  listener: RequestListener,
+  user: (directory: string) => string | Promise<string>,
+  options: KubeConfigTransportOptions = {},
+): Promise<Setup> {
+  const directory = await tempDir(t)
+  const server = await startServer(t, listener, { tls: mutualTls })
+  const kubeconfig = join(directory, 'config')
+  const fields = await user(directory)
+  await writeFile(
+    kubeconfig,
+    `current-context: dev
+clusters: [{ name: c, cluster: { server: "${server.url.origin}", certificate-authority: ${certificateFile('ca.crt')} } }]
+users: [{ name: u, user: { ${fields} } }]
+contexts: [{ name: dev, context: { cluster: c, user: u } }]`,
+  )
+  const { config, access } = await loadKubeConfig({ kubeconfig, environment: {} })
+  const clock = new VirtualClock()
+  const logger = memoryLogger()
+  const transport = fromKubeConfig(config, { access, clock: clock.view(), logger, ...options })
+  t.after(() => transport.close())
+  return { directory, server, clock, logger, transport }
+}
+
+const echo: RequestListener = (request, response) => {
+  response.end(shown(request))
+}
+
+test('every kind of credential gets into the request', async (t) => {
+  const basic = Buffer.from('alice:secret').toString('base64')
+  const exec =
+    'exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, "echo \'{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"e\\"}}\'"] }'
+  const client = `client-certificate: ${certificateFile('client-1.crt')}, client-key: ${certificateFile('client-1.key')}`
+  for (const [user, seen] of [
+    ['', '|'],
+    ['token: t', 'Bearer t|'],
+    ['username: alice, password: secret', `Basic ${basic}|`],
+    [client, '|client-1'],
+    [`token: t, ${client}`, 'Bearer t|client-1'],
+    [exec, 'Bearer e|'],
+    ['auth-provider: { name: gcp, config: { access-token: p } }', 'Bearer p|'],
+  ] as const) {
+    const { transport } = await setUp(t, echo, () => user)
+    assert.equal(await bodyFrom(transport), seen)
+  }
+})
+
+test('who is impersonated is told in the headers of client-go', async (t) => {
+  let headers: readonly string[] = []
+  const { transport } = await setUp(
+    t,
+    (request, response) => {
+      headers = request.rawHeaders
+      response.end()
+    },
+    () => 'token: t, as: alice, as-uid: "7", as-groups: [a, b], as-user-extra: { "example.test/Why%": [x, y] }',
+  )
+  await ask(transport)
+  const pairs = headers.flatMap((name, index) =>
+    index % 2 === 0 ? [`${name.toLowerCase()}: ${headers[index + 1]}`] : [],
+  )
+  assert.deepEqual(
+    pairs.filter((pair) => pair.startsWith('impersonate')),
+    [
+      'impersonate-user: alice',
+      'impersonate-uid: 7',
+      'impersonate-group: a',
+      'impersonate-group: b',
+      'impersonate-extra-example.test%2fwhy%25: x',
+      'impersonate-extra-example.test%2fwhy%25: y',
+    ],
+  )
+  assert.equal(escapeHeaderKey('a/ä:%'), 'a%2F%C3%A4%3A%25')
+})
+
+test('a token file is read again every few seconds, over the same connection; while it is missing the last token stays', async (t) => {
+  const token = (directory: string): string => join(directory, 'token')
+  const { directory, server, clock, logger, transport } = await setUp(t, echo, async (directory) => {
+    await writeFile(token(directory), 'one\n')
+    return 'tokenFile: token'
+  })
+  assert.equal(await bodyFrom(transport), 'Bearer one|')
+  await writeFile(token(directory), ' two \n')
+  await clock.advance(4_999)
+  assert.equal(await bodyFrom(transport), 'Bearer one|')
+  await clock.advance(1)
+  assert.equal(await bodyFrom(transport), 'Bearer two|')
+
+  await writeFile(token(directory), '')
+  for (let i = 0; i < 3; i++) {
+    await clock.advance(5_000)
+    assert.equal(await bodyFrom(transport), 'Bearer two|')
+  }
+  await writeFile(token(directory), 'three')
+  await clock.advance(5_000)
+  assert.equal(await bodyFrom(transport), 'Bearer three|')
+  assert.deepEqual(
+    logger.lines.map(({ level }) => level),
+    ['warn', 'info'],
+  )
+  assert.ok(server.connections() <= 2)
+})
+
+test('after a 401 a rotated token is read at once and the request sent again, once', async (t) => {
+  let accepted = 'Bearer one'
+  const { directory, server, transport } = await setUp(
+    t,
+    (request, response) => {
+      response.statusCode = request.headers.authorization === accepted ? 200 : 401
+      response.end()
+    },
+    async (directory) => {
+      await writeFile(join(directory, 'token'), 'one')
+      return 'tokenFile: token'
+    },
+  )
+  assert.equal((await ask(transport)).status, 200)
+  accepted = 'Bearer two'
+  await writeFile(join(directory, 'token'), 'two')
+  const answers = await Promise.all([ask(transport), ask(transport), ask(transport)])
+  assert.deepEqual(
+    answers.map(({ status }) => status),
+    [200, 200, 200],
+  )
+  accepted = 'none'
+  const before = server.asked.length
+  assert.equal((await ask(transport)).status, 401)
+  assert.equal(server.asked.length, before + 1)
+})
+
+test('a user who is locked out does not start the exec plugin for every request', async (t) => {
+  const plugin = async (directory: string): Promise<string> => {
+    const script = join(directory, 'plugin.sh')
+    await writeFile(
+      script,
+      `echo run >>${directory}/log
+       echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"'$(wc -l <${directory}/log)'"}}'`,
+    )
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+  }
+  const tokens: string[] = []
+  const { transport, clock } = await setUp(
+    t,
+    (request, response) => {
+      tokens.push((request.headers.authorization ?? '').replace(/\s+/g, ' '))
+      response.writeHead(401).end()
+    },
+    plugin,
+  )
+  for (let i = 0; i < 4; i++) assert.equal((await ask(transport)).status, 401)
+  assert.deepEqual(tokens, ['Bearer 1', 'Bearer 2', 'Bearer 2', 'Bearer 2', 'Bearer 2'])
+  await clock.advance(5_000)
+  await ask(transport)
+  assert.equal(tokens.at(-1), 'Bearer 3')
+})
+
+test('credentials that were never had reject as NoCredentials, and nothing is sent', async (t) => {
+  const { server, transport } = await setUp(
+    t,
+    echo,
+    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, command: "false" }',
+  )
+  await assert.rejects(ask(transport), (error) => isKubeError(error, 'NoCredentials'))
+  assert.deepEqual(server.asked, [])
+})
+
+async function writePair(directory: string, name: string): Promise<void> {
+  await writeFile(join(directory, 'client.crt'), certificate(`${name}.crt`))
+  await writeFile(join(directory, 'client.key'), certificate(`${name}.key`))
+}
+
+test('a rotated client certificate gets new connections; the old ones close when their watch has ended', async (t) => {
+  const ends: (() => void)[] = []
+  const listener: RequestListener = (request, response) => {
+    if (request.url !== '/watch') return echo(request, response)
+    response.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
+    ends.push(() => response.end('{"a":1}\n'))
+  }
+  const { directory, server, clock, transport, logger } = await setUp(t, listener, async (directory) => {
+    await writePair(directory, 'client-1')
+    return 'client-certificate: client.crt, client-key: client.key'
+  })
+  const watch = await transport.send({ ...request, path: '/watch', stream: true }, never)
+  assert.equal(await bodyFrom(transport), '|client-1')
+
+  // Between the two files of a rotation they do not fit, and the old pair stays in use.
+  await writeFile(join(directory, 'client.crt'), certificate('client-2.crt'))
+  await clock.advance(5_000)
+  assert.equal(await bodyFrom(transport), '|client-1')
+  await writePair(directory, 'client-2')
+  await clock.advance(5_000)
+  assert.equal(await bodyFrom(transport), '|client-2')
+  assert.deepEqual(
+    logger.lines.map(({ level }) => level),
+    ['warn', 'info'],
+  )
+
+  assert.ok('stream' in watch)
+  const seen = Array.fromAsync(watch.stream)
+  ends[0]?.()
+  assert.deepEqual(await seen, [{ a: 1 }])
+  await eventually('only new connections are open', () => server.open() === 1)
+})
+
+test('closing ends requests on old and new connections', async (t) => {
+  const { directory, server, clock, transport } = await setUp(
+    t,
+    () => {},
+    async (directory) => {
+      await writePair(directory, 'client-1')
+      return 'client-certificate: client.crt, client-key: client.key'
+    },
+  )
+  const first = assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
+  await eventually('it is asked', () => server.asked.length === 1)
+  await writePair(directory, 'client-2')
+  await clock.advance(5_000)
+  const second = assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
+  await eventually('it is asked', () => server.asked.length === 2)
+  assert.equal(server.connections(), 2)
+  await transport.close()
+  await Promise.all([first, second])
+  await assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
+  await eventually('all connections close', () => server.open() === 0)
+})
+
+test('a KubeConfig of client-node that a program made itself will do', async (t) => {
+  const server = await startServer(t, echo, { tls: mutualTls })
+  const config = new KubeConfig()
+  config.loadFromClusterAndUser(
+    { name: 'c', server: server.url.origin, skipTLSVerify: false, caFile: certificateFile('ca.crt') },
+    { name: 'u', authProvider: { name: 'mine' } },
+  )
+  config.addAuthenticator({
+    isAuthProvider: (user) => user.authProvider?.name === 'mine',
+    applyAuthentication: async (_, options) => {
+      options.headers = { ...options.headers, Authorization: 'Bearer own' }
+    },
+  })
+  const transport = fromKubeConfig(config)
+  t.after(() => transport.close())
+  assert.equal(await bodyFrom(transport), 'Bearer own|')
+})
+
+test('credentials go to the readiness URL only where nobody else can take them', async (t) => {
+  const directory = await tempDir(t)
+  const kubeconfig = join(directory, 'config')
+  const withServer = async (server: string): Promise<Awaited<ReturnType<typeof loadKubeConfig>>> => {
+    await writeFile(
+      kubeconfig,
+      `current-context: dev
+clusters: [{ name: c, cluster: { server: "${server}", certificate-authority: ${certificateFile('ca.crt')} } }]
+users: [{ name: u, user: { token: t, client-certificate: ${certificateFile('client-1.crt')}, client-key: ${certificateFile('client-1.key')} } }]
+contexts: [{ name: dev, context: { cluster: c, user: u } }]`,
+    )
+    return loadKubeConfig({ kubeconfig, environment: {} })
+  }
+  const { access } = await withServer('https://cluster.example.test:6443/prefix')
+  const sends = (url: string, from = access): boolean => readyzAccess(from, new URL(url), {}).user !== undefined
+  assert.equal(sends('https://cluster.example.test:6443/readyz'), true)
+  assert.equal(sends('https://127.0.0.1:6443/readyz'), true)
+  assert.equal(sends('https://cluster.example.test/readyz'), false)
+  assert.equal(sends('http://cluster.example.test:6443/readyz'), false)
+  assert.equal(sends('https://192.0.2.1:6443/readyz'), false)
+  assert.equal(sends('http://127.0.0.1:6443/readyz'), false)
+  assert.equal(sends('https://127.0.0.1:6443/readyz', { ...access, skipVerify: true }), false)
+  const elsewhere = readyzAccess(access, new URL('https://192.0.2.1/readyz'), { HTTPS_PROXY: 'proxy:1' })
+  assert.deepEqual(
+    [elsewhere.clientCertificate, elsewhere.proxy?.host, elsewhere.server.pathname],
+    [undefined, 'proxy:1', '/'],
+  )
+
+  // A server on this machine proves itself with the certificate of the cluster's name, and with no other.
+  const local = await startServer(t, echo, { tls: { ...mutualTls, ...serverTls('cluster') } })
+  const transportFor = async (server: string): Promise<Transport> => {
+    const loaded = await withServer(server)
+    const transport = fromKubeConfig(loaded.config, { access: readyzAccess(loaded.access, local.url, {}) })
+    t.after(() => transport.close())
+    return transport
+  }
+  assert.equal(await bodyFrom(await transportFor('https://cluster.example.test:6443')), 'Bearer t|client-1')
+  assert.equal(await bodyFrom(await transportFor('https://192.0.2.1')), 'Bearer t|client-1')
+  await assert.rejects(ask(await transportFor('https://other.example.test')), /for another name/)
+})

@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { AddressError } from '../../src/net/address.ts'
+import { formatHostPort, parseHostPort } from '../../src/net/host-port.ts'
+
+test('an address, an address in brackets and a name are read, and written back', () => {
+  const accepted: Readonly<Record<string, { host: string; port: number }>> = {
+    '127.0.0.1:10269': { host: '127.0.0.1', port: 10_269 },
+    '0.0.0.0:0': { host: '0.0.0.0', port: 0 },
+    '[::1]:65535': { host: '::1', port: 65_535 },
+    '[::]:1': { host: '::', port: 1 },
+    'localhost:8080': { host: 'localhost', port: 8080 },
+    'node-1.example:80': { host: 'node-1.example', port: 80 },
+  }
+  for (const [text, value] of Object.entries(accepted)) {
+    assert.deepEqual(parseHostPort(text), value)
+    assert.equal(formatHostPort(value), text)
+  }
+})
+
+test('anything else is refused with its reason', () => {
+  const refused: Readonly<Record<string, RegExp>> = {
+    '': /is not HOST:PORT, such as/,
+    '10269': /is not HOST:PORT, such as/,
+    '::1:10269': /is not HOST:PORT, such as/,
+    '[::1]': /is not HOST:PORT, such as/,
+    ':10269': /the host is missing; 0\.0\.0\.0 and \[::\]/,
+    'localhost:': /the port is a number/,
+    'localhost:-1': /the port is a number/,
+    'localhost:080': /the port is a number/,
+    'localhost:65536': /the port is a number/,
+    'localhost:http': /the port is a number/,
+    '010.0.0.1:80': /leading zero/,
+    '10.1:80': /four parts/,
+    '256.0.0.1:80': /at most 255/,
+    '[127.0.0.1]:80': /only an IPv6 address stands in brackets/,
+    '[]:80': /only an IPv6 address stands in brackets/,
+    '[::x]:80': /is not an IPv6 address/,
+    'under_score:80': /neither a name nor an address/,
+    '-x:80': /neither a name nor an address/,
+    'a b:80': /neither a name nor an address/,
+  }
+  for (const [text, reason] of Object.entries(refused)) {
+    assert.throws(
+      () => parseHostPort(text),
+      (error) => error instanceof AddressError && reason.test(error.message),
+      text,
+    )
+  }
+})

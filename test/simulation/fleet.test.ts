@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Fleet, type FleetOptions, type SimulatedMaster } from './fleet.ts'
+
+const addresses = (...numbers: number[]): string[] => numbers.map((number) => `192.0.2.${number}`)
+
+async function startedFleet(
+  t: { after(undo: () => Promise<void>): void },
+  options: Omit<FleetOptions, 'seed'>,
+): Promise<Fleet> {
+  const fleet = new Fleet({ seed: 1, ...options })
+  t.after(() => fleet.close())
+  for (const master of fleet.masters) master.start()
+  await fleet.advance(5_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(...fleet.masters.map((_, index) => index + 1)))
+  return fleet
+}
+
+function master(fleet: Fleet, number: number): SimulatedMaster {
+  return fleet.masters[number - 1] as SimulatedMaster
+}
+
+function since(fleet: Fleet, atMs: number): (readonly string[] | undefined)[] {
+  return fleet.listings.filter((listing) => listing.atMs > atMs).map((listing) => listing.addresses)
+}
+
+test('a master that is killed is gone when its lease ends, not at the next tick', async (t) => {
+  const fleet = await startedFleet(t, { masters: 2 })
+  // Renewed at 10 s, killed half a second later: its lease ends at 25 s.
+  await fleet.advance(5_500)
+  master(fleet, 2).kill()
+  await fleet.advance(14_400)
+  assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
+  await fleet.advance(600)
+  assert.deepEqual(fleet.listed('slice'), addresses(1))
+  assert.deepEqual(fleet.listed('endpoints'), addresses(1))
+})
+
+for (const readinessGate of ['startup', 'continuous'] as const) {
+  test(`a master whose own API server is dead is gone when its lease ends, with the ${readinessGate} gate`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 3, master: { readinessGate } })
+    await fleet.advance(5_500)
+    master(fleet, 2).server.kill()
+    await fleet.advance(15_200)
+    assert.deepEqual(fleet.listed('slice'), addresses(1, 3))
+    master(fleet, 2).server.start()
+    await fleet.advance(5_000)
+    assert.deepEqual(fleet.listed('slice'), addresses(1, 2, 3))
+  })
+}
+
+test('a master that is not ready leaves after three seconds and is back two seconds after it has recovered', async (t) => {
+  const fleet = await startedFleet(t, { masters: 2 })
+  master(fleet, 1).server.ready = false
+  await fleet.advance(2_900)
+  assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
+  await fleet.advance(1_500)
+  assert.deepEqual(fleet.listed('slice'), addresses(2))
+  master(fleet, 1).server.ready = true
+  await fleet.advance(3_500)
+  assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
+})
+
+test('masters that all turn unready at once stay listed', async (t) => {
+  const fleet = await startedFleet(t, { masters: 3 })
+  for (const one of fleet.masters) one.server.ready = false
+  await fleet.advance(60_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(1, 2, 3))
+})
+
+test('with the default a single master beside a ready server keeps its address, and a restart never shows', async (t) => {
+  const fleet = await startedFleet(t, { masters: 1 })
+  const stoppedMs = fleet.time.nowMs
+  master(fleet, 1).terminate()
+  await fleet.advance(3_000)
+  assert.equal(master(fleet, 1).life?.ended, true)
+  assert.equal(master(fleet, 1).life?.failure, undefined)
+  master(fleet, 1).start()
+  await fleet.advance(60_000)
+  assert.deepEqual(since(fleet, stoppedMs), [])
+})
+
+test('of two masters the one that is told to stop withdraws, the other stays', async (t) => {
+  const fleet = await startedFleet(t, { masters: 2 })
+  master(fleet, 1).terminate()
+  await fleet.advance(500)
+  assert.deepEqual(fleet.listed('slice'), addresses(2))
+  assert.deepEqual(fleet.listed('endpoints'), addresses(2))
+})
+
+test('masters that are all told to stop at the same instant do not leave an empty list', async (t) => {
+  const fleet = await startedFleet(t, { masters: 3 })
+  for (const one of fleet.masters) one.terminate()
+  await fleet.advance(30_000)
+  assert.notEqual(fleet.listed('slice')?.length, 0)
+  assert.equal(
+    fleet.listings.some(({ addresses: listed }) => listed?.length === 0),
+    false,
+  )
+})
+
+test('with `always` even the last master withdraws', async (t) => {
+  const fleet = await startedFleet(t, { masters: 1, master: { onShutdown: 'always' } })
+  master(fleet, 1).terminate()
+  await fleet.advance(500)
+  assert.deepEqual(fleet.listed('slice'), [])
+  assert.deepEqual(fleet.listed('endpoints'), [])
+})
+
+test('with `keep` a master that stops stays listed until its lease ends', async (t) => {
+  const fleet = await startedFleet(t, { masters: 2, master: { onShutdown: 'keep' } })
+  master(fleet, 1).terminate()
+  await fleet.advance(5_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
+  await fleet.advance(12_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(2))
+})
+
+test('five masters live through a minute without their datastore, and nobody is removed', async (t) => {
+  const fleet = await startedFleet(t, { masters: 5 })
+  const lostMs = fleet.time.nowMs
+  for (const one of fleet.masters) one.server.cut = true
+  await fleet.advance(60_000)
+  for (const one of fleet.masters) one.server.heal()
+  await fleet.advance(60_000)
+  assert.deepEqual(since(fleet, lostMs), [])
+  for (const one of fleet.masters) {
+    const said = one.life?.logger.lines.filter(({ message }) => /API server is back|lost the API server/.test(message))
+    assert.deepEqual(
+      said?.map(({ message }) => message),
+      ['lost the API server', 'the API server is back'],
+    )
+  }
+})
+
+test('in a quiet hour a master makes one request an interval besides its renewals, and writes nothing else', async (t) => {
+  const fleet = await startedFleet(t, { masters: 3 })
+  await fleet.advance(30_000)
+  const startMs = fleet.time.nowMs
+  await fleet.advance(3_600_000)
+  const requests = fleet.requests.filter(({ atMs, request }) => atMs > startMs && request.stream !== true)
+  for (const { name } of fleet.masters) {
+    const own = requests.filter(({ by }) => by === name).map(({ request }) => request)
+    const renewals = own.filter(({ method, path }) => method === 'PUT' && path.includes('/leases/'))
+    assert.ok(renewals.length <= 361, `${renewals.length} renewals`)
+    const others = own.filter((request) => !renewals.includes(request))
+    assert.deepEqual([...new Set(others.map(({ method }) => method))], ['GET'])
+    assert.ok(others.length <= 361, `${others.length} requests besides the renewals`)
+  }
+})

@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { answerHealth, answerHealthCheck, type HealthCheck, ping } from '../../src/telemetry/health.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+const healthy = (name: string): HealthCheck => ({ name, fault: () => undefined })
+const broken: HealthCheck = { name: 'poststarthook/x', fault: () => 'not finished' }
+const ask = (checks: readonly HealthCheck[], options: { verbose?: boolean; excluded?: string[] } = {}) =>
+  answerHealth({ endpoint: 'readyz', checks, metrics: prometheusMetrics(), ...options })
+
+test('all well is told by two letters', async () => {
+  assert.deepEqual(await ask([ping, healthy('log')]), { status: 200, text: 'ok', faults: [] })
+})
+
+test('all well is told check by check where that is asked for', async () => {
+  const { text } = await ask([ping, healthy('log')], { verbose: true })
+  assert.equal(text, '[+]ping ok\n[+]log ok\nreadyz check passed\n')
+})
+
+test('a failure is always told check by check, without its reason', async () => {
+  assert.deepEqual(await ask([ping, broken, healthy('log')]), {
+    status: 500,
+    text: '[+]ping ok\n[-]poststarthook/x failed: reason withheld\n[+]log ok\nreadyz check failed\n',
+    faults: [{ name: 'poststarthook/x', fault: 'not finished' }],
+  })
+})
+
+test('an excluded check is not asked', async () => {
+  const never: HealthCheck = { name: 'etcd', fault: () => assert.fail('asked') }
+  const { status, text } = await ask([ping, never], { verbose: true, excluded: ['etcd'] })
+  assert.equal(status, 200)
+  assert.equal(text, '[+]ping ok\n[+]etcd excluded: ok\nreadyz check passed\n')
+})
+
+test('excluding what does not exist is warned about, sorted and once each', async () => {
+  const { text } = await ask([ping], { verbose: true, excluded: ['z', 'a', 'z', 'ping'] })
+  assert.equal(
+    text,
+    '[+]ping excluded: ok\n' +
+      'warn: some health checks cannot be excluded: no matches for "a","z"\n' +
+      'readyz check passed\n',
+  )
+})
+
+test('without any check there is still ping', async () => {
+  assert.equal((await ask([], { verbose: true })).text, '[+]ping ok\nreadyz check passed\n')
+})
+
+test('a check may take its time, and one that throws has failed', async () => {
+  const checks: HealthCheck[] = [
+    { name: 'slow', fault: async () => 'too slow' },
+    { name: 'throwing', fault: () => Promise.reject(new Error('gone')) },
+  ]
+  assert.deepEqual((await ask(checks)).faults, [
+    { name: 'slow', fault: 'too slow' },
+    { name: 'throwing', fault: 'gone' },
+  ])
+})
+
+test('a single check tells its reason', async () => {
+  assert.deepEqual(await answerHealthCheck(ping), { status: 200, text: 'ok', faults: [] })
+  const { status, text } = await answerHealthCheck(broken)
+  assert.equal(status, 500)
+  assert.equal(text, 'internal server error: not finished\n')
+})
+
+test('results are counted by check and endpoint, excluded ones not', async () => {
+  const metrics = prometheusMetrics()
+  for (const endpoint of ['readyz', 'readyz', 'livez'] as const) {
+    await answerHealth({ endpoint, checks: [ping, broken, healthy('log')], excluded: ['log'], metrics })
+  }
+  const samples = (await metrics.expose()).split('\n').filter((line) => line.startsWith('kubernetes_'))
+  assert.deepEqual(samples, [
+    'kubernetes_healthcheck{name="ping",type="readyz"} 1',
+    'kubernetes_healthcheck{name="poststarthook/x",type="readyz"} 0',
+    'kubernetes_healthcheck{name="ping",type="livez"} 1',
+    'kubernetes_healthcheck{name="poststarthook/x",type="livez"} 0',
+    'kubernetes_healthchecks_total{name="ping",type="readyz",status="success"} 2',
+    'kubernetes_healthchecks_total{name="poststarthook/x",type="readyz",status="error"} 2',
+    'kubernetes_healthchecks_total{name="ping",type="livez",status="success"} 1',
+    'kubernetes_healthchecks_total{name="poststarthook/x",type="livez",status="error"} 1',
+  ])
+})

@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { Agent, request } from 'undici'
+import { type HealthCheck, type HealthEndpoint, ping } from '../../src/telemetry/health.ts'
+import { type HealthServer, ListenError, serveHealth } from '../../src/telemetry/http-health-server.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+/** A server whose readyz has one more check, `poststarthook/x`, which fails with `state.fault`. */
+async function setUp(t: TestContext) {
+  const state: { fault: string | undefined } = { fault: undefined }
+  const hook: HealthCheck = { name: 'poststarthook/x', fault: () => state.fault }
+  const checks = (endpoint: HealthEndpoint): HealthCheck[] => (endpoint === 'readyz' ? [ping, hook] : [ping])
+  const logger = memoryLogger()
+  const server = await serveHealth({ host: '127.0.0.1', port: 0, checks, metrics: prometheusMetrics(), logger })
+  const dispatcher = new Agent()
+  t.after(async () => {
+    await dispatcher.close()
+    await server.close()
+  })
+  const ask = async (path: string, method: 'GET' | 'HEAD' | 'POST' = 'GET') => {
+    const answer = await request(`http://${server.address}${path}`, { method, dispatcher })
+    return { status: answer.statusCode, headers: answer.headers, text: await answer.body.text() }
+  }
+  return { server, state, logger, ask }
+}
+
+/** What a raw request line is answered with, down to the end of the connection. */
+async function rawAnswer(server: HealthServer, requestLine: string): Promise<string> {
+  const socket = connect(server.port, '127.0.0.1').setEncoding('utf8')
+  socket.end(`${requestLine}\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  let answer = ''
+  socket.on('data', (chunk) => {
+    answer += chunk
+  })
+  await once(socket, 'close')
+  return answer
+}
+
+test('the three endpoints answer ok as plain text', async (t) => {
+  const { ask } = await setUp(t)
+  for (const path of ['/livez', '/readyz', '/healthz']) {
+    const { status, headers, text } = await ask(path)
+    assert.deepEqual([status, text], [200, 'ok'])
+    assert.equal(headers['content-type'], 'text/plain; charset=utf-8')
+    assert.equal(headers['x-content-type-options'], 'nosniff')
+  }
+})
+
+test('a failing check turns its endpoint to 500 and leaves the others alone', async (t) => {
+  const { ask, state } = await setUp(t)
+  state.fault = 'not finished'
+  assert.deepEqual(await Promise.all(['/livez', '/readyz'].map(async (path) => (await ask(path)).status)), [200, 500])
+  assert.equal(
+    (await ask('/readyz')).text,
+    '[+]ping ok\n[-]poststarthook/x failed: reason withheld\nreadyz check failed\n',
+  )
+})
+
+test('verbose and exclude are understood, with and without values', async (t) => {
+  const { ask, state } = await setUp(t)
+  state.fault = 'not finished'
+  for (const query of ['verbose&exclude=poststarthook/x', 'exclude=poststarthook%2Fx&verbose=false']) {
+    const { status, text } = await ask(`/readyz?${query}`)
+    assert.equal(status, 200)
+    assert.equal(text, '[+]ping ok\n[+]poststarthook/x excluded: ok\nreadyz check passed\n')
+  }
+})
+
+test('each check can be asked by name, and tells its reason', async (t) => {
+  const { ask, state } = await setUp(t)
+  assert.deepEqual((await ask('/readyz/poststarthook/x')).text, 'ok')
+  state.fault = 'not finished'
+  const { status, text } = await ask('/readyz/poststarthook/x')
+  assert.deepEqual([status, text], [500, 'internal server error: not finished\n'])
+  assert.equal((await ask('/livez/ping')).text, 'ok')
+})
+
+test('what does not exist is 404', async (t) => {
+  const { ask } = await setUp(t)
+  for (const path of ['/', '/readyz/', '/readyz/none', '/livez/poststarthook/x', '/readyzz', '/%zz', '/metrics/']) {
+    assert.equal((await ask(path)).status, 404, path)
+  }
+})
+
+test('HEAD answers like GET without a body, other methods are refused', async (t) => {
+  const { ask } = await setUp(t)
+  const head = await ask('/readyz', 'HEAD')
+  assert.deepEqual([head.status, head.text, head.headers['content-length']], [200, '', '2'])
+  const post = await ask('/readyz', 'POST')
+  assert.deepEqual([post.status, post.headers.allow], [405, 'GET, HEAD'])
+})
+
+test('a target that is no path is refused, not crashed on', async (t) => {
+  const { server } = await setUp(t)
+  assert.match(await rawAnswer(server, 'GET //[ HTTP/1.1'), /^HTTP\/1\.1 400 /)
+})
+
+test('metrics are exposed, the checks among them', async (t) => {
+  const { ask } = await setUp(t)
+  await ask('/readyz')
+  const { headers, text } = await ask('/metrics')
+  assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8')
+  assert.match(text, /^kubernetes_healthcheck\{name="poststarthook\/x",type="readyz"\} 1$/m)
+})
+
+test('a change of what fails is logged once, not each probe', async (t) => {
+  const { ask, state, logger } = await setUp(t)
+  await ask('/readyz')
+  for (const fault of ['not finished', 'not finished', undefined, undefined]) {
+    state.fault = fault
+    await ask('/readyz')
+  }
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => `${level}: ${message}`),
+    ['warn: health checks fail', 'info: health checks pass again'],
+  )
+  assert.deepEqual(logger.lines[0]?.fields, {
+    endpoint: 'readyz',
+    faults: [{ name: 'poststarthook/x', fault: 'not finished' }],
+  })
+})
+
+test('an exposition that fails is a 500 and a logged line, and the server goes on', async (t) => {
+  const metrics = prometheusMetrics()
+  metrics.onCollect(() => {
+    throw new Error('broken collector')
+  })
+  const logger = memoryLogger()
+  const server = await serveHealth({ host: '127.0.0.1', port: 0, checks: () => [], metrics, logger })
+  t.after(() => server.close())
+  assert.match(await rawAnswer(server, 'GET /metrics HTTP/1.1'), /^HTTP\/1\.1 500 .*internal server error\n$/s)
+  assert.match(await rawAnswer(server, 'GET /livez HTTP/1.1'), /^HTTP\/1\.1 200 /)
+  assert.equal(logger.lines.length, 1)
+})
+
+test('a port that is taken and an address that is not here are one clear error each', async (t) => {
+  const { server } = await setUp(t)
+  const options = { checks: () => [], metrics: prometheusMetrics(), logger: memoryLogger() }
+  await assert.rejects(serveHealth({ ...options, host: '127.0.0.1', port: server.port }), (error: Error) => {
+    assert.ok(error instanceof ListenError)
+    assert.equal(error.code, 'EADDRINUSE')
+    assert.equal(error.message, `cannot listen on 127.0.0.1:${server.port}: the port is in use`)
+    return true
+  })
+  await assert.rejects(serveHealth({ ...options, host: '2001:db8::1', port: 80 }), (error: Error) => {
+    assert.ok(error instanceof ListenError)
+    assert.match(error.message, /^cannot listen on \[2001:db8::1\]:80: [^\n]+$/)
+    return true
+  })
+})
+
+test('closing ends connections that are kept alive, and the port is free afterwards', async () => {
+  const options = { checks: () => [], metrics: prometheusMetrics(), logger: memoryLogger() }
+  const server = await serveHealth({ ...options, host: '127.0.0.1', port: 0 })
+  const idle = connect(server.port, '127.0.0.1')
+  idle.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n')
+  await once(idle, 'data')
+  await Promise.all([once(idle, 'close'), server.close()])
+  const again = await serveHealth({ ...options, host: '127.0.0.1', port: server.port })
+  await again.close()
+})

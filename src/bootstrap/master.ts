@@ -74,29 +74,59 @@ export interface Master {
   readonly lifecycle: Lifecycle
   /** Runs until the signal is aborted, then leaves as `onShutdown` says and resolves. Rejects when something failed. Only once. */
   run(signal: AbortSignal): Promise<void>
+  /**
+   * Starts it, for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves when the namespaces
+   * and the ServiceCIDR are there; the Service and the address wait for the server's /readyz, which may wait for this hook.
+   * Rejects when the start failed.
+   */
+  postStartHook(): Promise<void>
+  /**
+   * Ends what {@link postStartHook} started, for an API server that calls this before it stops serving: the address is taken out
+   * even if it is the last, whatever `onShutdown` says. Rejects when something failed.
+   */
+  preShutdownHook(): Promise<void>
 }
+
+/** What must not be refused for `default/kubernetes` to come about. */
+const SERVICE_SOURCES = ['kubernetes-service', 'lease', 'leases', 'services', 'endpoints', 'endpointslices']
 
 /** The one place where parts become a master. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
   const parts = compose(options, ports)
   const { lifecycle, monitor, events, duty, switches } = parts
+  let { onShutdown } = options
   lifecycle.part('event-recorder', (signal) => events.run(signal))
-  for (const { name, hook, value } of switches) {
+  for (const { name, hook, sources, value } of switches) {
     lifecycle.part(name, (signal) => value.run(signal))
-    lifecycle.postStartHook(hook, (signal) => startedWithin(value.settled(), { ...parts, name, signal }))
+    lifecycle.postStartHook(hook, (signal) => startedWithin(value.settled(), { ...parts, sources, signal }))
   }
   if (duty !== undefined) {
     lifecycle.part('kubernetes-service', (signal) => duty.value.run(signal))
     lifecycle.postStartHook('bootstrap-controller', (signal) =>
-      startedWithin(duty.controller.settled, { ...parts, name: 'kubernetes-service', signal }),
+      startedWithin(duty.controller.settled, { ...parts, sources: SERVICE_SOURCES, signal }),
     )
     lifecycle.preShutdownHook('stop-kubernetes-service-controller', (signal, failure) =>
-      duty.value.stop(failure === undefined ? options.onShutdown : 'keep', signal),
+      duty.value.stop(failure === undefined ? onShutdown : 'keep', signal),
     )
   }
   // Last: the others must be there to hear its first answer, and it is the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
-  return { lifecycle, run: (signal) => lifecycle.run(signal) }
+
+  const stop = new AbortController()
+  let life: Promise<void> | undefined
+  return {
+    lifecycle,
+    run: (signal) => lifecycle.run(signal),
+    async postStartHook() {
+      life = lifecycle.run(stop.signal)
+      await Promise.race([Promise.all(switches.map(({ value }) => value.settled())), life])
+    },
+    async preShutdownHook() {
+      onShutdown = 'always'
+      stop.abort(new Error('the API server shuts down'))
+      await life
+    },
+  }
 }
 
 /**
@@ -162,6 +192,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     {
       name: 'system-namespaces',
       hook: 'start-system-namespaces-controller',
+      sources: ['system-namespaces', 'namespaces'],
       value: switched({
         name: 'system-namespaces',
         run: (signal) => namespaces.run(signal),
@@ -171,6 +202,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     {
       name: 'default-service-cidr',
       hook: 'start-kubernetes-service-cidr-controller',
+      sources: ['default-service-cidr', 'servicecidrs'],
       value: switched({
         name: 'default-service-cidr',
         run: (signal) => serviceCidr.run(signal),

@@ -13,22 +13,23 @@ export const STARTUP_TIMEOUT_MS = 60_000
 export async function startedWithin(
   settled: Promise<void>,
   options: {
-    readonly name: string
+    /** Whose refusals count, as {@link Availability} knows them. */
+    readonly sources: readonly string[]
     readonly monitor: ReadinessMonitor
     readonly availability: Availability
     readonly clock: Clock
     readonly signal: AbortSignal
   },
 ): Promise<void> {
-  const { name, monitor, availability, clock, signal } = options
+  const { sources, monitor, availability, clock, signal } = options
   const { controller: waiting, unlink } = linkedController(signal)
   const deadline = async (): Promise<void> => {
     await monitor.untilFirstReady(waiting.signal)
     for (;;) {
       await sleep(clock, STARTUP_TIMEOUT_MS, waiting.signal)
-      const refusal = availability.refusalOf(name)
+      const refusal = availability.refusalOf(...sources)
       if (refusal !== undefined) {
-        throw new Error(`the API server has refused it for ${STARTUP_TIMEOUT_MS / 1000}s: ${refusal}`)
+        throw new Error(`the API server still refuses after ${STARTUP_TIMEOUT_MS / 1000}s: ${refusal}`)
       }
     }
   }

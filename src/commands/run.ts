@@ -8,7 +8,7 @@ import { silentLogger } from '../telemetry/logger.ts'
 import { observeProcess } from '../telemetry/process-metrics.ts'
 import { openApiServer } from './api-server.ts'
 import { EmbeddedScreen } from './embedded-screen.ts'
-import { masterOptionsOf } from './master-options.ts'
+import { masterOptionsOf } from '../config/master-options.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 import { openSurroundings } from './surroundings.ts'
 

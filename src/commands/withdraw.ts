@@ -6,7 +6,7 @@ import type { Flags } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { openApiServer } from './api-server.ts'
-import { masterOptionsOf } from './master-options.ts'
+import { masterOptionsOf } from '../config/master-options.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 import { openSurroundings } from './surroundings.ts'
 

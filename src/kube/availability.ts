@@ -44,10 +44,16 @@ export class Availability {
     return this.#outage === undefined
   }
 
-  /** What the server says to a source that it refuses for good; undefined otherwise. */
-  refusalOf(source: string): string | undefined {
-    const trouble = this.#troubles.get(source)
-    return trouble?.kind === 'refused' ? trouble.reason : undefined
+  /**
+   * What the server says to one of these sources that it refuses for good; undefined when it refuses none of them. A resource's
+   * plural stands for every informer of it.
+   */
+  refusalOf(...names: readonly string[]): string | undefined {
+    for (const [source, trouble] of this.#troubles) {
+      const [name = ''] = source.split(/[ .]/)
+      if (trouble.kind === 'refused' && names.includes(name)) return trouble.reason
+    }
+    return undefined
   }
 
   /** `source` names who asks, such as `services`; it failed with `error`. */
@@ -65,7 +71,7 @@ export class Availability {
     if (before?.kind === 'lost' && before.refused) {
       this.#troubles.set(source, { kind: 'refused', reason: error.message })
       this.#outageMayEnd()
-    } else if (before?.kind === 'lost') {
+    } else if (before?.kind === 'lost' || (before === undefined && isKubeError(error, ...passing))) {
       this.#troubles.set(source, { kind: 'returning', sinceMs: nowMs })
     } else if (before === undefined || nowMs - before.sinceMs >= returningMs) {
       this.#troubles.set(source, { kind: 'refused', reason: error.message })
@@ -85,7 +91,10 @@ export class Availability {
 
   /** `source` has ended: how it fared last no longer counts. */
   forget(source: string): void {
-    if (this.#troubles.delete(source)) this.#outageMayEnd()
+    if (!this.#troubles.delete(source) || this.#outage === undefined || this.#inTrouble) return
+    // The last that suffered has gone: nobody can say that the server is back.
+    this.#outage = undefined
+    this.#tell(true)
   }
 
   /** Calls `handler` at every change, synchronously, until the function that it returns is called. */
@@ -110,7 +119,7 @@ export class Availability {
 
   #outageMayEnd(): void {
     const outage = this.#outage
-    if (outage === undefined || [...this.#troubles.values()].some(({ kind }) => kind !== 'refused')) return
+    if (outage === undefined || this.#inTrouble) return
     this.#outage = undefined
     const durationMs = Math.round(this.#clock.monotonicMs() - outage.sinceMs)
     this.#logger.info(
@@ -118,6 +127,10 @@ export class Availability {
       'the API server is back',
     )
     this.#tell(true)
+  }
+
+  get #inTrouble(): boolean {
+    return [...this.#troubles.values()].some(({ kind }) => kind !== 'refused')
   }
 
   #tell(available: boolean): void {

@@ -33,9 +33,8 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
         const body = 'body' in response && typeof response.body === 'string' ? response.body : ''
         return { answered: true, ready: status === 200, checks: parseReadinessChecks(body) }
       } catch (error) {
-        if (signal.aborted) throw signal.reason
-        if (isKubeError(error)) return { answered: false, reason: error.message }
-        throw error
+        if (signal.aborted || !isKubeError(error)) throw error
+        return { answered: false, reason: error.message }
       }
     },
   }

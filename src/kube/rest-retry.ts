@@ -27,7 +27,7 @@ export function planRetry(
 ): number | undefined {
   if (response.status !== 429 && response.status !== 503) return undefined
   const askedMs = retryAfterMs(response.headers)
-  if (askedMs === undefined || false) return undefined
+  if (askedMs === undefined || made.attempts >= policy.attempts) return undefined
   const waitMs = Math.max(askedMs, policy.minWaitMs) * (1 + policy.jitter * random.next())
   return made.waitedMs + waitMs > policy.maxWaitMs ? undefined : waitMs
 }

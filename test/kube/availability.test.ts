@@ -48,7 +48,7 @@ test('the server is not back before the last source is served', () => {
 test('a refusal is no outage: it is said once per source until that source succeeds', () => {
   const { availability, told, said } = setUp()
   for (let i = 0; i < 3; i++) availability.failed('a', forbidden)
-  availability.failed('b', new KubeError('NotFound', 'no such resource'))
+  availability.failed('b', new KubeError('Unauthorized', 'who are you'))
   assert.equal(availability.available, true)
   availability.succeeded('a')
   availability.failed('a', forbidden)
@@ -59,6 +59,30 @@ test('a refusal is no outage: it is said once per source until that source succe
     ['warn', 'the API server refuses a request'],
   ])
   assert.deepEqual(told, [])
+})
+
+test('a refusal that may pass is said only when it has not passed for five seconds', async () => {
+  for (const code of ['NotFound', 'Invalid'] as const) {
+    const { time, availability, said } = setUp()
+    const error = new KubeError(code, 'not now')
+    availability.failed('a', error)
+    await time.advance(4_900)
+    availability.failed('a', error)
+    assert.deepEqual(said(), [])
+    assert.equal(availability.available, true)
+    await time.advance(100)
+    availability.failed('a', error)
+    assert.deepEqual(said(), [['warn', 'the API server refuses a request']])
+  }
+})
+
+test('an outage that nobody is left to see the end of ends without a word', () => {
+  const { availability, told, said } = setUp()
+  availability.failed('a', unreachable)
+  availability.forget('a')
+  assert.equal(availability.available, true)
+  assert.deepEqual(told, [false, true])
+  assert.deepEqual(said(), [['warn', 'lost the API server']])
 })
 
 test('a server that comes back and refuses while it reads its rules is neither back nor refusing', async () => {

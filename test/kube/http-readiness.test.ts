@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
 import { httpReadiness, parseReadinessChecks } from '../../src/kube/http-readiness.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
@@ -71,8 +72,9 @@ test('a server that is away or silent has not answered, and an abort is no answe
 
   const controller = new AbortController()
   const probing = readiness.probe(controller.signal)
-  controller.abort('enough')
-  await assert.rejects(probing, (reason) => reason === 'enough')
+  const reason = new KubeError('Timeout', 'enough')
+  controller.abort(reason)
+  await assert.rejects(probing, reason)
 })
 
 test('lines that are no checks are passed over', () => {

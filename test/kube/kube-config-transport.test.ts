@@ -174,6 +174,18 @@ test('after a 401 a rotated token is read at once and the request sent again, on
   assert.equal(server.asked.length, before + 1)
 })
 
+test('a 401 for credentials that cannot change stands', async (t) => {
+  const { server, transport } = await setUp(
+    t,
+    (_, response) => {
+      response.writeHead(401).end()
+    },
+    () => 'token: t',
+  )
+  assert.equal((await ask(transport)).status, 401)
+  assert.equal(server.asked.length, 1)
+})
+
 test('a user who is locked out does not start the exec plugin for every request', async (t) => {
   const plugin = async (directory: string): Promise<string> => {
     const script = join(directory, 'plugin.sh')
@@ -268,6 +280,13 @@ test('closing ends requests on old and new connections', async (t) => {
   await Promise.all([first, second])
   await assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
   await eventually('all connections close', () => server.open() === 0)
+})
+
+test('a transport that is closed before its first request connects nowhere', async (t) => {
+  const { server, transport } = await setUp(t, echo, () => 'token: t')
+  await transport.close()
+  await assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
+  assert.equal(server.connections(), 0)
 })
 
 test('a KubeConfig of client-node that a program made itself will do', async (t) => {

@@ -275,6 +275,8 @@ test('retries are bounded in number and in time, and the last refusal says how l
   const givenUp = assert.rejects(often.api.get(namespaces, { name: 'default' }), (error) =>
     isKubeError(error, 'TooManyRequests'),
   )
+  await often.clock.advance(99)
+  assert.equal(often.sent.length, 1)
   await often.clock.advance(10_000)
   await givenUp
   assert.equal(often.sent.length, 5)
@@ -285,6 +287,17 @@ test('retries are bounded in number and in time, and the last refusal says how l
     (error) => isKubeError(error, 'ServerError') && error.retryAfterMs === 31_000,
   )
   assert.equal(long.sent.length, 1)
+})
+
+test('waits for a retry are lengthened by chance, so that refused clients do not come back as one', async () => {
+  const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '10' }), { random: { next: () => 0.5 } })
+  const got = assert.rejects(api.get(namespaces, { name: 'default' }))
+  await clock.advance(10_499)
+  assert.equal(sent.length, 1)
+  await clock.advance(1)
+  assert.equal(sent.length, 2)
+  await clock.advance(60_000)
+  await got
 })
 
 test('an abort ends the wait for a retry at once, with its reason', async () => {
@@ -465,4 +478,10 @@ test('an aborted watch ends without error, whenever the abort comes', async () =
     later.abort('enough')
   }
   assert.deepEqual(types, ['ADDED'])
+
+  const waiting = new AbortController()
+  const broken = streamOf([], 'breaks')
+  const ended = follow(apiWith(() => broken.response).api, waiting.signal)
+  waiting.abort('enough')
+  assert.deepEqual(await ended, [])
 })

@@ -36,6 +36,11 @@ export function fieldsOf(error: KubeError): readonly (string | undefined)[] {
   return (error.status?.details?.causes ?? []).map((cause) => cause.field)
 }
 
+/** Asserts that a write is Invalid, and returns the fields that are named, each once. */
+export async function refusedFields(refused: Promise<unknown>): Promise<readonly (string | undefined)[]> {
+  return [...new Set(fieldsOf(await rejectsWith('Invalid', refused)))]
+}
+
 /** Endpoints that are as good as any other object to test with. */
 export function endpointsIn(
   namespace: string,

@@ -1,5 +1,7 @@
 import type { TestContext } from 'node:test'
 import type { ContractTarget } from './contract-case.ts'
+import { deletionCases } from './deletion-cases.ts'
+import { endpointsCases } from './endpoints-cases.ts'
 import { kindCases } from './kind-cases.ts'
 import { listCases } from './list-cases.ts'
 import { objectCases } from './object-cases.ts'
@@ -24,4 +26,13 @@ export function kubeApiContract(
   for (const { name, run } of allCases) test(name, async (t) => run(await makeTarget(t), t))
 }
 
-const allCases = [...objectCases, ...kindCases, ...serviceCases, ...listCases, ...patchCases, ...watchCases]
+const allCases = [
+  ...objectCases,
+  ...deletionCases,
+  ...endpointsCases,
+  ...kindCases,
+  ...serviceCases,
+  ...listCases,
+  ...patchCases,
+  ...watchCases,
+]

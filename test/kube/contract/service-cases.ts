@@ -3,16 +3,12 @@ import type { KubeApi } from '../../../src/kube/api.ts'
 import { isKubeError } from '../../../src/kube/errors.ts'
 import { ipAddresses, type Service, services } from '../../../src/kube/resources.ts'
 import { eventually } from '../../support/with-timeout.ts'
-import { type ContractCase, fieldsOf, rejectsWith, serviceIn, withMeta } from './contract-case.ts'
+import { type ContractCase, refusedFields, rejectsWith, serviceIn, withMeta } from './contract-case.ts'
 
 const clusterIpOf = (service: Service): string => service.spec?.clusterIP ?? ''
 
 function withSpec(service: Service, spec: object): Service {
   return { ...service, spec: { ...service.spec, ...spec } }
-}
-
-async function refusedFields(refused: Promise<unknown>): Promise<readonly string[]> {
-  return [...new Set(fieldsOf(await rejectsWith('Invalid', refused)) as readonly string[])]
 }
 
 async function isTaken(api: KubeApi, ip: string): Promise<boolean> {

@@ -1,5 +1,5 @@
 import type { MasterOptions } from '../bootstrap/master.ts'
-import type { Configuration } from '../config/configuration.ts'
+import type { Configuration } from './configuration.ts'
 
 /** What a master is told of the configuration. `host` names this machine in the holder record. */
 export function masterOptionsOf(configuration: Configuration, host: string): MasterOptions {

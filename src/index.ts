@@ -1,0 +1,42 @@
+/**
+ * The public door of the library: one master, its ports, and what an embedding program may bring of its own. Everything else may
+ * change without notice.
+ */
+export {
+  createMaster,
+  type Master,
+  type MasterOptions,
+  type MasterPorts,
+  withdrawMaster,
+} from './bootstrap/master.ts'
+export { defineMaster, type MasterSettings } from './config/define-master.ts'
+export { InvalidInputError } from './documents/validation.ts'
+export type { KubeApi } from './kube/api.ts'
+export { KubeError, type KubeErrorCode } from './kube/errors.ts'
+export type { Json } from './kube/json.ts'
+export { type LoadKubeConfigOptions, loadKubeConfig } from './kube/kube-config.ts'
+export { KubeConfigError } from './kube/kube-config-error.ts'
+export { type Connection, connect } from './kube/kube-config-ports.ts'
+export { fromKubeConfig } from './kube/kube-config-transport.ts'
+export type { Readiness, ReadinessAnswer } from './kube/readiness.ts'
+export { restKubeApi } from './kube/rest-api.ts'
+export type { ApiRequest, ApiResponse, Transport } from './kube/transport.ts'
+export { type EndpointPort, KUBERNETES_SERVICE } from './kubernetes-service/identity.ts'
+export {
+  type Holder,
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+} from './kubernetes-service/leases/master-leases.ts'
+export { MemoryLeaseRegistry, MemoryLeases } from './kubernetes-service/leases/memory.ts'
+export type { EndpointReconciler, ObservedEndpoints } from './kubernetes-service/reconcilers/endpoint-reconciler.ts'
+export type { Lifecycle } from './lifecycle/lifecycle.ts'
+export { type Address, AddressError, parseAddress } from './net/address.ts'
+export { type Cidr, parseCidr } from './net/cidr.ts'
+export type { Clock } from './runtime/clock.ts'
+export { systemClock } from './runtime/system-clock.ts'
+export { type Logger, silentLogger } from './telemetry/logger.ts'
+export type { Metrics } from './telemetry/metrics.ts'
+export { createPinoLogger } from './telemetry/pino-logger.ts'
+export { prometheusMetrics } from './telemetry/prometheus-metrics.ts'

@@ -1,0 +1,365 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Lifecycle, LifecycleError, type LifecycleOptions, type Part } from '../../src/lifecycle/lifecycle.ts'
+import { sleep } from '../../src/runtime/clock.ts'
+import { aborted } from '../../src/runtime/signals.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import type { HealthEndpoint } from '../../src/telemetry/health.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+
+/** A life on virtual time. `log` is what the test's hooks and parts wrote, with the time of each line. */
+function setUp(options: Omit<LifecycleOptions, 'clock' | 'logger'> = {}) {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const logger = memoryLogger()
+  const lifecycle = new Lifecycle({ clock, logger, ...options })
+  const stop = new AbortController()
+  const log: string[] = []
+  const write = (line: string): void => void log.push(`${time.nowMs} ${line}`)
+  /** Runs until it is stopped, then takes `drainMs` to end. */
+  const part =
+    (name: string, drainMs = 0): Part =>
+    async (signal) => {
+      write(`${name} runs`)
+      await aborted(signal)
+      if (drainMs > 0) await sleep(clock, drainMs)
+      write(`${name} ended`)
+    }
+  const failing = async (endpoint: HealthEndpoint): Promise<string[]> => {
+    const faults = await Promise.all(
+      lifecycle.checks(endpoint).map(async ({ name, fault }) => ({ name, fault: await fault() })),
+    )
+    return faults.filter(({ fault }) => fault !== undefined).map(({ name, fault }) => `${name}: ${fault}`)
+  }
+  const logged = (): string[] => logger.lines.map(({ level, message }) => `${level} ${message}`)
+  return { time, clock, lifecycle, stop, log, write, part, failing, logged }
+}
+
+test('a whole life: parts, hooks, delay and drain happen in this order', async () => {
+  const { time, clock, lifecycle, stop, log, write, part, failing } = setUp({ shutdownDelayMs: 30 })
+  lifecycle.part('recorder', part('recorder', 5))
+  lifecycle.part('controller', part('controller', 5))
+  lifecycle.postStartHook('fast', async () => write('fast hook'))
+  lifecycle.postStartHook('slow', async () => {
+    await sleep(clock, 10)
+    write('slow hook')
+  })
+  lifecycle.preShutdownHook('withdraw', async () => {
+    write(`withdraw begins, failing: ${await failing('readyz')}`)
+    await sleep(clock, 20)
+    write('withdraw ended')
+  })
+  const running = lifecycle.run(stop.signal).then(() => write('over'))
+  await time.advance(100)
+  stop.abort()
+  await time.advance(100)
+  await running
+  assert.deepEqual(log, [
+    '0 recorder runs',
+    '0 controller runs',
+    '0 fast hook',
+    '10 slow hook',
+    '100 withdraw begins, failing: shutdown: process is shutting down',
+    '120 withdraw ended',
+    '135 controller ended',
+    '140 recorder ended',
+    '140 over',
+  ])
+})
+
+test('a post-start hook keeps readyz and healthz red until it is finished, and livez green', async () => {
+  const { time, clock, lifecycle, stop, failing } = setUp()
+  lifecycle.postStartHook('bootstrap-controller', () => sleep(clock, 50))
+  const red = ['poststarthook/bootstrap-controller: not finished']
+  assert.deepEqual(await failing('readyz'), red)
+  const running = lifecycle.run(stop.signal)
+  await time.advance(49)
+  for (const endpoint of ['readyz', 'healthz'] as const) assert.deepEqual(await failing(endpoint), red)
+  assert.deepEqual(await failing('livez'), [])
+  await time.advance(1)
+  assert.deepEqual(await failing('readyz'), [])
+  stop.abort()
+  await time.advance(1)
+  await running
+})
+
+test('after the grace period an unfinished post-start hook turns livez red', async () => {
+  const { time, clock, lifecycle, stop, failing } = setUp({ livezGracePeriodMs: 20 })
+  lifecycle.postStartHook('slow', (signal) => sleep(clock, 100, signal))
+  await time.advance(500)
+  assert.deepEqual(await failing('livez'), [], 'the grace period begins with the start')
+  const running = lifecycle.run(stop.signal)
+  await time.advance(19)
+  assert.deepEqual(await failing('livez'), [])
+  await time.advance(1)
+  assert.deepEqual(await failing('livez'), ['poststarthook/slow: not finished'])
+  stop.abort()
+  await time.advance(1)
+  await running
+})
+
+test('started resolves when every post-start hook is finished', async () => {
+  const { time, clock, lifecycle, stop } = setUp()
+  let started = false
+  void lifecycle.started.then(() => {
+    started = true
+  })
+  lifecycle.postStartHook('a', () => sleep(clock, 10))
+  lifecycle.postStartHook('b', () => sleep(clock, 20))
+  const running = lifecycle.run(stop.signal)
+  await time.advance(19)
+  assert.equal(started, false)
+  await time.advance(1)
+  assert.equal(started, true)
+  stop.abort()
+  await time.advance(1)
+  await running
+})
+
+test('started rejects when the end comes first', async () => {
+  const { time, clock, lifecycle, stop } = setUp()
+  lifecycle.postStartHook('slow', (signal) => sleep(clock, 10, signal))
+  const running = lifecycle.run(stop.signal)
+  await time.advance(1)
+  stop.abort()
+  await time.advance(1)
+  await running
+  await assert.rejects(lifecycle.started, /before the start was over/)
+})
+
+test('a post-start hook that fails ends the life in the same order, and is what run rejects with', async () => {
+  const { time, lifecycle, stop, log, part, write, logged } = setUp()
+  lifecycle.part('controller', part('controller'))
+  lifecycle.postStartHook('repair', async () => {
+    throw new Error('unable to check')
+  })
+  lifecycle.preShutdownHook('withdraw', async (_signal, failure) => write(`withdraw, because ${failure?.message}`))
+  const running = assert.rejects(lifecycle.run(stop.signal), (error: Error) => {
+    assert.ok(error instanceof LifecycleError)
+    assert.equal(error.message, 'PostStartHook "repair" failed: unable to check')
+    assert.equal((error.cause as Error).message, 'unable to check')
+    return true
+  })
+  await time.advance(1)
+  await running
+  await assert.rejects(lifecycle.started, /PostStartHook "repair" failed/)
+  assert.deepEqual(log, [
+    '0 controller runs',
+    '0 withdraw, because PostStartHook "repair" failed: unable to check',
+    '0 controller ended',
+  ])
+  assert.deepEqual(logged(), [
+    'error PostStartHook "repair" failed: unable to check',
+    'info shutting down',
+    'info shut down',
+  ])
+})
+
+test('a part that fails ends the life', async () => {
+  const { time, clock, lifecycle, stop } = setUp()
+  lifecycle.part('controller', async () => {
+    await sleep(clock, 10)
+    throw new Error('broken')
+  })
+  const running = assert.rejects(lifecycle.run(stop.signal), /^LifecycleError: part "controller" failed: broken$/)
+  await time.advance(20)
+  await running
+})
+
+test('a part that ends by itself, without a word, has failed', async () => {
+  const { time, lifecycle, stop } = setUp()
+  lifecycle.part('controller', async () => {})
+  const running = assert.rejects(lifecycle.run(stop.signal), /part "controller" failed: it ended by itself/)
+  await time.advance(1)
+  await running
+})
+
+test('a part that throws on the spot does not keep the others from being started and ended', async () => {
+  const { time, lifecycle, stop, log, part } = setUp()
+  lifecycle.part('broken', () => {
+    throw new Error('broken')
+  })
+  lifecycle.part('controller', part('controller'))
+  const running = assert.rejects(lifecycle.run(stop.signal), /part "broken" failed: broken/)
+  await time.advance(1)
+  await running
+  assert.deepEqual(log, ['0 controller runs', '0 controller ended'])
+})
+
+test('what parts and post-start hooks throw after they were told to end is no failure', async () => {
+  const { time, lifecycle, stop } = setUp()
+  const throwing = async (signal: AbortSignal): Promise<void> => {
+    await aborted(signal)
+    throw signal.reason
+  }
+  lifecycle.part('controller', throwing)
+  lifecycle.postStartHook('hook', throwing)
+  const running = lifecycle.run(stop.signal)
+  await time.advance(1)
+  stop.abort()
+  await time.advance(1)
+  await running
+})
+
+test('the first failure is the one that counts', async () => {
+  const { time, clock, lifecycle, stop } = setUp()
+  lifecycle.part('controller', async () => {
+    throw new Error('first')
+  })
+  lifecycle.preShutdownHook('withdraw', async () => {
+    await sleep(clock, 1)
+    throw new Error('second')
+  })
+  const running = assert.rejects(lifecycle.run(stop.signal), /first/)
+  await time.advance(10)
+  await running
+})
+
+test('a pre-shutdown hook that fails leaves the shutdown its course, and run rejects after it', async () => {
+  const { time, lifecycle, stop, log, part, write } = setUp()
+  lifecycle.part('controller', part('controller'))
+  lifecycle.preShutdownHook('broken', () => {
+    throw new Error('no answer')
+  })
+  lifecycle.preShutdownHook('withdraw', async (_signal, failure) => write(`withdraw, because ${failure}`))
+  const running = assert.rejects(lifecycle.run(stop.signal), /PreShutdownHook "broken" failed: no answer/)
+  stop.abort()
+  await time.advance(1)
+  await running
+  assert.equal(log.at(-1), '0 controller ended')
+})
+
+test('pre-shutdown hooks run at the same time, and beside the delay', async () => {
+  const { time, clock, lifecycle, stop, write, log } = setUp({ shutdownDelayMs: 25 })
+  for (const ms of [20, 10]) {
+    lifecycle.preShutdownHook(`${ms}`, async () => {
+      await sleep(clock, ms)
+      write(`hook of ${ms} ms`)
+    })
+  }
+  const running = lifecycle.run(stop.signal).then(() => write('over'))
+  await time.advance(5)
+  stop.abort()
+  await time.advance(100)
+  await running
+  assert.deepEqual(log, ['15 hook of 10 ms', '25 hook of 20 ms', '30 over'])
+})
+
+test('a pre-shutdown hook that does not end is aborted and abandoned, and its late failure bothers nobody', async () => {
+  const { time, lifecycle, stop, write, log, logged, part } = setUp({ preShutdownTimeoutMs: 40 })
+  lifecycle.part('controller', part('controller'))
+  lifecycle.preShutdownHook('stuck', async (signal) => {
+    await aborted(signal)
+    write('stuck was aborted')
+    throw signal.reason
+  })
+  const running = lifecycle.run(stop.signal).then(() => write('over'))
+  await time.advance(1)
+  stop.abort()
+  await time.advance(100)
+  await running
+  assert.deepEqual(log, ['0 controller runs', '41 stuck was aborted', '41 controller ended', '41 over'])
+  assert.deepEqual(logged(), [
+    'info shutting down',
+    'error a pre-shutdown hook did not end in time and is abandoned',
+    'info shut down',
+  ])
+})
+
+test('a part that does not end is abandoned, and those registered before it are still told to end', async () => {
+  const { time, lifecycle, stop, write, log, logged, part } = setUp({ drainTimeoutMs: 40 })
+  lifecycle.part('first', part('first'))
+  lifecycle.part('stuck', () => new Promise(() => {}))
+  lifecycle.part('last', part('last', 10))
+  const running = lifecycle.run(stop.signal).then(() => write('over'))
+  await time.advance(1)
+  stop.abort()
+  await time.advance(100)
+  await running
+  assert.deepEqual(log, ['0 first runs', '0 last runs', '11 last ended', '41 first ended', '41 over'])
+  assert.equal(logged().filter((line) => line === 'error a part did not end in time and is abandoned').length, 1)
+})
+
+test('a post-start hook that ignores its signal delays the end no longer than a part may', async () => {
+  const { time, lifecycle, stop, write, log } = setUp({ drainTimeoutMs: 40 })
+  lifecycle.postStartHook('stuck', () => new Promise(() => {}))
+  const running = lifecycle.run(stop.signal).then(() => write('over'))
+  stop.abort()
+  await time.advance(100)
+  await running
+  assert.deepEqual(log, ['40 over'])
+})
+
+test('every call of shutdown joins the same one, from inside a hook too', async () => {
+  const { time, lifecycle, stop, log, write, part } = setUp()
+  lifecycle.part('controller', part('controller'))
+  lifecycle.postStartHook('listens', async (signal) => {
+    signal.addEventListener('abort', () => void lifecycle.shutdown())
+  })
+  lifecycle.preShutdownHook('withdraw', async () => {
+    write('withdraw')
+    void lifecycle.shutdown()
+  })
+  const running = lifecycle.run(stop.signal)
+  await time.advance(1)
+  const first = lifecycle.shutdown()
+  assert.equal(lifecycle.shutdown(), first)
+  stop.abort()
+  await time.advance(1)
+  await Promise.all([first, running])
+  assert.equal(lifecycle.shutdown(), first)
+  assert.deepEqual(log, ['0 controller runs', '1 withdraw', '1 controller ended'])
+})
+
+test('a life whose signal is aborted already starts nothing, and has nothing to withdraw', async () => {
+  const { lifecycle, failing } = setUp()
+  const never = () => assert.fail('must not run')
+  lifecycle.part('controller', never)
+  lifecycle.postStartHook('hook', never)
+  lifecycle.preShutdownHook('withdraw', never)
+  await lifecycle.run(AbortSignal.abort())
+  assert.ok((await failing('readyz')).includes('shutdown: process is shutting down'))
+})
+
+test('a life is lived once', async () => {
+  const { lifecycle } = setUp()
+  await lifecycle.run(AbortSignal.abort())
+  await assert.rejects(lifecycle.run(new AbortController().signal), /runs once/)
+})
+
+test('names are given once, not empty, and before the start', async () => {
+  const { time, lifecycle, stop, part } = setUp()
+  const hook = async (): Promise<void> => {}
+  const register: Record<string, (name: string) => void> = {
+    part: (name) => lifecycle.part(name, part(name)),
+    PostStartHook: (name) => lifecycle.postStartHook(name, hook),
+    PreShutdownHook: (name) => lifecycle.preShutdownHook(name, hook),
+    'health check': (name) => lifecycle.healthCheck(name, () => undefined),
+  }
+  for (const [kind, add] of Object.entries(register)) {
+    add('x')
+    assert.throws(() => add('x'), new Error(`${kind} "x" is already registered`))
+    assert.throws(() => add(''), new Error(`a ${kind} needs a name`))
+  }
+  for (const name of ['ping', 'log', 'shutdown', 'poststarthook/x']) {
+    assert.throws(() => register['health check']?.(name), new Error(`health check "${name}" is already registered`))
+  }
+  const running = lifecycle.run(stop.signal)
+  for (const [kind, add] of Object.entries(register)) {
+    assert.throws(() => add('late'), new Error(`${kind} "late" comes too late: the start is over`))
+  }
+  stop.abort()
+  await time.advance(1)
+  await running
+})
+
+test('checks come in the order of registration, on the endpoints that they are for', () => {
+  const { lifecycle } = setUp()
+  lifecycle.healthCheck('etcd', () => undefined)
+  lifecycle.postStartHook('hook', async () => {})
+  lifecycle.healthCheck('informer-sync', () => undefined, ['readyz'])
+  const names = (endpoint: HealthEndpoint): string[] => lifecycle.checks(endpoint).map(({ name }) => name)
+  assert.deepEqual(names('livez'), ['ping', 'log', 'etcd', 'poststarthook/hook'])
+  assert.deepEqual(names('healthz'), ['ping', 'log', 'etcd', 'poststarthook/hook'])
+  assert.deepEqual(names('readyz'), ['ping', 'log', 'etcd', 'poststarthook/hook', 'informer-sync', 'shutdown'])
+})

@@ -118,13 +118,15 @@ export class Collection {
     return stored
   }
 
-  /** Removes an object. Its last state, with the revision of the removal, is what watches see. */
-  remove(key: string, last: StoredObject): void {
+  /** Removes an object. Its last state, with the revision of the removal, is what watches see and what is returned. */
+  remove(key: string, last: StoredObject): StoredObject {
     const revision = this.#nextRevision()
     const previous = this.#objects.get(key)
     this.#objects.delete(key)
     this.#keys.splice(firstAtLeast(this.#keys, key), 1)
-    this.#record({ type: 'DELETED', revision, key, object: stamped(last, revision), previous })
+    const object = stamped(last, revision)
+    this.#record({ type: 'DELETED', revision, key, object, previous })
+    return object
   }
 
   /** @throws Compacted */

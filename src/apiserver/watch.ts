@@ -3,14 +3,13 @@ import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
 import type { Kind } from './kind.ts'
 import { type ListOptions, revisionOf } from './query.ts'
-import { expired, internalError, resourceVersionTooLarge } from './refusal.ts'
+import { expired, internalError, type Refusal, resourceVersionTooLarge } from './refusal.ts'
 import { type Change, Compacted, type Store, type StoredObject } from './store.ts'
+import { type WatchEvent, WatchStream } from './watch-stream.ts'
 
 const bookmarkPeriodMs = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts this long to twice this long. */
 const minTimeoutSeconds = 1800
-
-type Event = { readonly type: string; readonly object: object }
 
 export interface WatchContext {
   readonly store: Store
@@ -23,7 +22,8 @@ export interface WatchContext {
 /**
  * Opens a watch: it misses no change from the moment of the call. Events come in the order of their revisions; an object that
  * enters or leaves the selector is ADDED or DELETED.
- * @throws Refusal for a resourceVersion that cannot be; one that is too old is told by an ERROR event, as kube-apiserver does.
+ * @throws Refusal for a resourceVersion that is none; one that is too old, or not yet reached, is told by an ERROR event, as
+ *   kube-apiserver does.
  */
 export function openWatch(
   context: WatchContext,
@@ -36,45 +36,41 @@ export function openWatch(
   const from = startOf(store, options)
   const collection = store.collection(kind.resource.plural)
   const prefix = namespace === undefined ? '' : `${namespace}/`
-  const stream = new WatchStream(context.bufferLimit)
   const matches = (object: StoredObject): boolean => options.matches?.(object) ?? true
-  const tell = (change: Change): void => {
-    if (change.revision <= from.revision || !change.key.startsWith(prefix)) return
-    const event = eventOf(change, matches)
-    if (event !== undefined) stream.push(event)
+  const eventIn = (change: Change): WatchEvent | undefined =>
+    change.revision > from.revision && change.key.startsWith(prefix) ? eventOf(change, matches) : undefined
+
+  let first: readonly WatchEvent[]
+  try {
+    first = from.initialState
+      ? presentState(store, kind, prefix, matches, options.allowWatchBookmarks)
+      : collection.changesAfter(from.revision).flatMap((change) => eventIn(change) ?? [])
+  } catch (error) {
+    if (!(error instanceof Compacted)) throw error
+    return refused(expired(`too old resource version: ${from.revision} (${error.oldest})`))
+  }
+  if (from.initialState && from.revision > store.revision) {
+    return refused(resourceVersionTooLarge(String(from.revision), store.revision))
   }
 
-  if (from.initialState) {
-    for (const key of collection.keys(prefix)) {
-      const object = collection.get(key) as StoredObject
-      if (matches(object)) stream.push({ type: 'ADDED', object })
-    }
-    if (options.allowWatchBookmarks) stream.push(bookmark(kind, store.revision, true))
-  } else {
-    try {
-      for (const change of collection.changesAfter(from.revision)) tell(change)
-    } catch (error) {
-      if (!(error instanceof Compacted)) throw error
-      const { body } = expired(`too old resource version: ${from.revision} (${error.oldest})`)
-      stream.push({ type: 'ERROR', object: body })
-      stream.end()
-      return stream
-    }
-  }
-
+  const stream = new WatchStream(first, context.bufferLimit)
   const seconds = options.timeoutSeconds ?? minTimeoutSeconds + randomInteger(random, minTimeoutSeconds)
   const onAbort = (): void => stream.close()
-  stream.onClose(collection.subscribe(tell))
-  stream.onClose(clock.schedule(seconds * 1000, () => stream.end()))
-  stream.onClose(() => signal.removeEventListener('abort', onAbort))
-  if (options.allowWatchBookmarks)
-    stream.onClose(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false))))
+  const tell = (change: Change): void => {
+    const event = eventIn(change)
+    if (event !== undefined) stream.push(event)
+  }
+  stream.onEnd(collection.subscribe(tell))
+  stream.onEnd(clock.schedule(seconds * 1000, () => stream.end()))
+  if (options.allowWatchBookmarks) {
+    stream.onEnd(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false))))
+  }
   signal.addEventListener('abort', onAbort, { once: true })
-  if (signal.aborted) stream.close()
+  stream.onEnd(() => signal.removeEventListener('abort', onAbort))
   return stream
 }
 
-/** Where a watch begins: with the present state, or after a revision. */
+/** Where a watch begins: with the present state, or after a revision. @throws Refusal */
 function startOf(store: Store, options: ListOptions): { readonly initialState: boolean; readonly revision: number } {
   const wanted = options.resourceVersion ?? '0'
   const revision = revisionOf(wanted)
@@ -85,11 +81,31 @@ function startOf(store: Store, options: ListOptions): { readonly initialState: b
     )
   }
   const initialState = options.sendInitialEvents ?? revision === 0
-  if (initialState && revision > store.revision) throw resourceVersionTooLarge(wanted, store.revision)
-  return { initialState, revision: initialState || revision === 0 ? store.revision : revision }
+  const after = revision === 0 || (initialState && revision <= store.revision) ? store.revision : revision
+  return { initialState, revision: after }
 }
 
-function eventOf(change: Change, matches: (object: StoredObject) => boolean): Event | undefined {
+function presentState(
+  store: Store,
+  kind: Kind,
+  prefix: string,
+  matches: (object: StoredObject) => boolean,
+  withBookmark: boolean,
+): readonly WatchEvent[] {
+  const collection = store.collection(kind.resource.plural)
+  const objects = collection.keys(prefix).map((key) => collection.get(key) as StoredObject)
+  const events = objects.filter(matches).map((object): WatchEvent => ({ type: 'ADDED', object }))
+  return withBookmark ? [...events, bookmark(kind, store.revision, true)] : events
+}
+
+/** A stream that says why there is none. */
+function refused(refusal: Refusal): WatchStream {
+  const stream = new WatchStream([{ type: 'ERROR', object: refusal.body }], 0)
+  stream.end()
+  return stream
+}
+
+function eventOf(change: Change, matches: (object: StoredObject) => boolean): WatchEvent | undefined {
   const before = change.previous !== undefined && matches(change.previous)
   const after = change.type !== 'DELETED' && matches(change.object)
   if (after) return { type: before ? 'MODIFIED' : 'ADDED', object: change.object }
@@ -101,7 +117,7 @@ function eventOf(change: Change, matches: (object: StoredObject) => boolean): Ev
   return { type: 'DELETED', object: Object.freeze({ ...previous, metadata: Object.freeze(metadata) }) }
 }
 
-function bookmark(kind: Kind, revision: number, endsInitialEvents: boolean): Event {
+function bookmark(kind: Kind, revision: number, endsInitialEvents: boolean): WatchEvent {
   const annotations = endsInitialEvents ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {}
   const metadata = { resourceVersion: String(revision), ...annotations }
   return { type: 'BOOKMARK', object: { kind: kind.resource.kind, apiVersion: apiVersionOf(kind.resource), metadata } }
@@ -114,70 +130,4 @@ function everyMinute(clock: Clock, callback: () => void): () => void {
     cancel = clock.schedule(bookmarkPeriodMs, repeat)
   }
   return () => cancel()
-}
-
-/** A queue of events with one reader. */
-export class WatchStream implements AsyncIterableIterator<Event, undefined> {
-  readonly #limit: number
-  readonly #events: Event[] = []
-  readonly #cleanups: (() => void)[] = []
-  #waiting: ((result: IteratorResult<Event, undefined>) => void) | undefined
-  #ended = false
-
-  constructor(limit: number) {
-    this.#limit = limit
-  }
-
-  push(event: Event): void {
-    if (this.#ended) return
-    if (this.#waiting !== undefined) {
-      const resolve = this.#waiting
-      this.#waiting = undefined
-      resolve({ done: false, value: event })
-    } else if (this.#events.length >= this.#limit) {
-      this.close()
-    } else {
-      this.#events.push(event)
-    }
-  }
-
-  /** Nothing more will come; what is queued is still delivered. */
-  end(): void {
-    if (this.#ended) return
-    this.#ended = true
-    for (const cleanup of this.#cleanups.splice(0)) cleanup()
-    this.#waiting?.({ done: true, value: undefined })
-    this.#waiting = undefined
-  }
-
-  /** Ends at once. */
-  close(): void {
-    this.#events.length = 0
-    this.end()
-  }
-
-  /** Registers what to undo when the stream is over. */
-  onClose(cleanup: () => void): void {
-    if (this.#ended) cleanup()
-    else this.#cleanups.push(cleanup)
-  }
-
-  next(): Promise<IteratorResult<Event, undefined>> {
-    const value = this.#events.shift()
-    if (value !== undefined) return Promise.resolve({ done: false, value })
-    if (this.#ended) return Promise.resolve({ done: true, value: undefined })
-    if (this.#waiting !== undefined) return Promise.reject(new Error('a watch has one reader'))
-    return new Promise((resolve) => {
-      this.#waiting = resolve
-    })
-  }
-
-  return(): Promise<IteratorResult<Event, undefined>> {
-    this.close()
-    return Promise.resolve({ done: true, value: undefined })
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this
-  }
 }

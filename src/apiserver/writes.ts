@@ -134,7 +134,9 @@ export function updateObject(
   const next = completed(kind, object, managed)
   if (options.dryRun || (!changed && equalJson(next, live))) return next
   take()
-  return isGone(kind, next) ? removeObject(kind, collection, key, next) : collection.put(key, next)
+  if (!isGone(kind, next)) return collection.put(key, next)
+  removeObject(kind, collection, key, next)
+  return next
 }
 
 /**
@@ -158,8 +160,9 @@ export function deleteObject(
   const marked = markDeleted(kind, live, request, grace, context.clock)
   const gone = grace === 0 && isGone(kind, marked)
   if (request.dryRun || (!gone && marked === live)) return { object: marked, gone }
-  if (gone) return { object: removeObject(kind, collection, key, live), gone }
-  return { object: collection.put(key, marked), gone }
+  // Kinds with a grace period are marked first even when it is over at once, as upstream's graceful deletion does.
+  const last = !gone || kind.graceSeconds !== undefined ? collection.put(key, marked) : live
+  return { object: gone ? removeObject(kind, collection, key, last) : last, gone }
 }
 
 /** `namespace/name`, or the name where there is no namespace. */
@@ -167,11 +170,11 @@ export function keyOf(namespace: string | undefined, name: string): string {
   return namespace === undefined ? name : `${namespace}/${name}`
 }
 
-/** Takes an object out of the store and gives back what it had. Returns it as it was last. */
+/** Takes an object out of the store and gives back what it had. Returns its last state. */
 export function removeObject(kind: Kind, collection: Collection, key: string, last: StoredObject): StoredObject {
-  collection.remove(key, last)
-  kind.release?.(last)
-  return last
+  const gone = collection.remove(key, last)
+  kind.release?.(gone)
+  return gone
 }
 
 function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteRequest): void {
@@ -201,7 +204,9 @@ function markDeleted(
   if (metadata.deletionTimestamp !== undefined && !shortened) return live
   const marked: StoredObject['metadata'] = {
     ...metadata,
-    ...(metadata.generation === undefined ? {} : { generation: metadata.generation + 1 }),
+    ...(metadata.generation === undefined || metadata.deletionTimestamp !== undefined
+      ? {}
+      : { generation: metadata.generation + 1 }),
     deletionTimestamp: formatTime(clock.wallMs() + grace * 1000),
     deletionGracePeriodSeconds: grace,
     ...(added.length === 0 ? {} : { finalizers: [...finalizers, ...added] }),

@@ -19,9 +19,9 @@ const nanosecondsPerUnit: ReadonlyMap<string, number> = new Map([
 const limitNs = 1n << 63n
 
 /**
- * Milliseconds of a duration in the grammar of Go's time.ParseDuration: a sign, then numbers with a fraction and a unit, such as
- * `300ms`, `-1.5h` or `2h45m`; the units are ns, us (or µs), ms, s, m and h; only `0` may go without. Below a millisecond the
- * result has a fraction.
+ * Milliseconds of a duration in the grammar of Go's time.ParseDuration: a sign, then numbers with a fraction and a
+ * unit, such as `300ms`, `-1.5h` or `2h45m`; the units are ns, us (or µs), ms, s, m and h; only `0` may go without.
+ * Below a millisecond the result has a fraction.
  * @throws DurationError
  */
 export function parseDuration(text: string): number {

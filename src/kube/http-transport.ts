@@ -159,6 +159,7 @@ function dispatcherFor(options: HttpTransportOptions, connecting: Set<Socket>): 
   const pool = {
     allowH2: false,
     pipelining: 1,
+    // Each watch holds one; the bound is for concurrency that has run away.
     connections: 128,
     // Go's servers drop idle connections after 90 s and do not announce it; a longer life here would race with that.
     keepAliveTimeout: 55_000,

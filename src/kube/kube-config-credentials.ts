@@ -22,6 +22,7 @@ export interface KubeCredentialsOptions {
   readonly logger: Logger
   /** How often files are looked at again, in milliseconds. */
   readonly rereadMs: number
+  /** How long an exec plugin or auth-provider may take, in milliseconds. @default 30000 */
   readonly execTimeoutMs?: number | undefined
 }
 
@@ -153,7 +154,7 @@ export class KubeCredentials {
     const { config, access } = this.#options
     const request: RequestOptions = {}
     try {
-      await config.applyToHTTPSOptions(request)
+      await within(config.applyToHTTPSOptions(request), this.#options.execTimeoutMs ?? 30_000)
     } catch (error) {
       const provider = `auth-provider ${JSON.stringify(access.user?.authProvider?.name)}`
       throw new KubeError('NoCredentials', `${access.source}: ${provider}: ${problemOf(error)}`)
@@ -161,6 +162,14 @@ export class KubeCredentials {
     const headers = (request.headers ?? {}) as Readonly<Record<string, unknown>>
     return typeof headers.Authorization === 'string' ? headers.Authorization : undefined
   }
+}
+
+/** client-node's providers know no limit of time; one that hangs would hold up every request for ever. */
+function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
+    promise.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
 }
 
 function assemble(access: Access, moving: Moving): Credentials {

@@ -21,7 +21,7 @@ export interface KubeConfigTransportOptions {
   readonly connectTimeoutMs?: number | undefined
   /** How often token, certificate, key and CA files are looked at again, in milliseconds. @default 5000 */
   readonly rereadMs?: number | undefined
-  /** How long an exec plugin may take, in milliseconds; requests wait for it beyond their own time. @default 30000 */
+  /** How long an exec plugin or auth-provider may take, in milliseconds; requests wait for it beyond their own time. @default 30000 */
   readonly execTimeoutMs?: number | undefined
 }
 

@@ -3,12 +3,13 @@ import { type HealthCheck, type HealthEndpoint, healthEndpoints, ping } from '..
 const shutdownName = 'shutdown'
 
 /**
- * The health checks of one program, by name: first `ping` and `log`, then those that are added, and on readyz `shutdown` last.
+ * The health checks of one program, by name: first `ping` and `log`, then those that are added, and on readyz
+ * `shutdown` last.
  */
 export class HealthChecks {
   readonly #entries: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
     { check: ping, endpoints: healthEndpoints },
-    // Lines are written synchronously: a log that blocks also blocks this answer, which is what upstream's check would tell.
+    // Lines are written synchronously: a log that blocks blocks this answer too, which is what upstream's check tells.
     { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
   ]
   readonly #shutdown: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }

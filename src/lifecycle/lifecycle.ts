@@ -10,8 +10,8 @@ export type Part = (signal: AbortSignal) => Promise<void>
 export type PostStartHook = (signal: AbortSignal) => Promise<void>
 
 /**
- * What must be done once before the end, while all parts still run. `signal` is aborted when its time is up. `failure` is why the
- * program ends, undefined when it was asked to.
+ * What must be done once before the end, while all parts still run. `signal` is aborted when its time is up. `failure`
+ * is why the program ends, undefined when it was asked to.
  */
 export type PreShutdownHook = (signal: AbortSignal, failure: Error | undefined) => Promise<void>
 
@@ -43,8 +43,8 @@ interface PostStartEntry {
 type State = 'composing' | 'running' | 'stopping' | 'ended'
 
 /**
- * One program's life: long-lived parts, hooks around them, health checks, and an end in a fixed order. The hooks' behaviour and the
- * names of their checks are those of k8s.io/apiserver/pkg/server/hooks.go.
+ * One program's life: long-lived parts, hooks around them, health checks, and an end in a fixed order. The hooks'
+ * behaviour and the names of their checks are those of k8s.io/apiserver/pkg/server/hooks.go.
  *
  * ```ts
  * const lifecycle = new Lifecycle({ clock, logger })
@@ -58,13 +58,13 @@ type State = 'composing' | 'running' | 'stopping' | 'ended'
  * await health.close()
  * ```
  *
- * The start: every part, in the order of registration, then all post-start hooks at once. If a hook fails, or a part ends by
- * itself, the shutdown begins and `run` rejects when it is over.
+ * The start: every part, in the order of registration, then all post-start hooks at once. If a hook fails, or a part
+ * ends by itself, the shutdown begins and `run` rejects when it is over.
  *
- * The shutdown: readyz fails at once (check `shutdown`) and post-start hooks still under way are aborted; then the pre-shutdown
- * hooks run, all at once, while the shutdown delay passes; when both are over the parts are ended one by one, last registered
- * first, so that a part may count on those registered before it until its own end. Each step is bounded: what does not end in
- * time is abandoned with one logged line.
+ * The shutdown: readyz fails at once (check `shutdown`) and post-start hooks still under way are aborted; then the
+ * pre-shutdown hooks run, all at once, while the shutdown delay passes; when both are over the parts are ended one by
+ * one, last registered first, so that a part may count on those registered before it until its own end. Each step is
+ * bounded: what does not end in time is abandoned with one logged line.
  */
 export class Lifecycle {
   readonly #clock: Clock
@@ -98,7 +98,8 @@ export class Lifecycle {
   }
 
   /**
-   * Adds a hook that runs after the start; until it is finished the check `poststarthook/NAME` fails with "not finished".
+   * Adds a hook that runs after the start; until it is finished the check `poststarthook/NAME` fails with "not
+   * finished".
    * @throws Error for a name that is taken, or after the start.
    */
   postStartHook(name: string, hook: PostStartHook): void {
@@ -116,7 +117,10 @@ export class Lifecycle {
     this.#preShutdown.set(name, hook)
   }
 
-  /** Adds a health check, to all endpoints unless some are named. @throws Error for a name that is taken, or after the start. */
+  /**
+   * Adds a health check, to all endpoints unless some are named. @throws Error for a name that is taken, or after the
+   * start.
+   */
   healthCheck(name: string, fault: HealthCheck['fault'], endpoints: readonly HealthEndpoint[] = healthEndpoints): void {
     this.#register('health check', name, this.#checks)
     this.#checks.add({ name, fault }, endpoints)
@@ -127,14 +131,17 @@ export class Lifecycle {
     return this.#checks.of(endpoint)
   }
 
-  /** Resolves when every post-start hook is finished; rejects if the life ends before, with the failure if there was one. */
+  /**
+   * Resolves when every post-start hook is finished; rejects if the life ends before, with the failure if there was
+   * one.
+   */
   get started(): Promise<void> {
     return this.#started.promise
   }
 
   /**
-   * Lives until `signal` is aborted, `shutdown` is called or something fails, shuts down and resolves; after a failure it rejects with
-   * it. A pre-shutdown hook that rejects is such a failure too. Only once.
+   * Lives until `signal` is aborted, `shutdown` is called or something fails, shuts down and resolves; after a failure
+   * it rejects with it. A pre-shutdown hook that rejects is such a failure too. Only once.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#state !== 'composing') throw new Error('a lifecycle runs once')
@@ -148,7 +155,10 @@ export class Lifecycle {
     if (this.#failure !== undefined) throw this.#failure
   }
 
-  /** Begins the shutdown, or joins it: every call returns the same promise, which resolves when all is over and never rejects. */
+  /**
+   * Begins the shutdown, or joins it: every call returns the same promise, which resolves when all is over and never
+   * rejects.
+   */
   shutdown(): Promise<void> {
     if (this.#shutdown === undefined) {
       // Set before anything happens: what the shutdown calls may well ask for it again.
@@ -183,10 +193,8 @@ export class Lifecycle {
   async #runPart(name: string, part: Part, signal: AbortSignal): Promise<void> {
     let fault = ': it ended by itself'
     let cause: unknown
-    // A part that fails on the spot must find everything else started, or it would be left out of the shutdown.
-    await undefined
     try {
-      await part(signal)
+      await attempt(() => part(signal))
     } catch (error) {
       fault = `: ${messageOf(error)}`
       cause = error
@@ -197,9 +205,8 @@ export class Lifecycle {
 
   async #runPostStartHook(entry: PostStartEntry): Promise<void> {
     const { signal } = this.#hooksController
-    await undefined
     try {
-      await entry.hook(signal)
+      await attempt(() => entry.hook(signal))
       entry.finished = true
       this.#logger.debug({ hook: entry.name }, 'post-start hook finished')
     } catch (cause) {
@@ -280,6 +287,11 @@ export class Lifecycle {
     if (taken.has(name)) throw new Error(`${kind} "${name}" is already registered`)
     if (this.#state !== 'composing') throw new Error(`${kind} "${name}" comes too late: the start is over`)
   }
+}
+
+/** Turns a throw on the spot into a rejection, which is heard only when everything else is started. */
+async function attempt(work: () => Promise<void>): Promise<void> {
+  await work()
 }
 
 function messageOf(error: unknown): string {

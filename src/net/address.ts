@@ -8,15 +8,18 @@ export interface Address {
   readonly text: string
 }
 
-/** A text is not an address, range or port range. The message is one line, names the text and says what is wrong with it. */
+/**
+ * A text is not an address, range or port range. The message is one line, names the text and says what is wrong with
+ * it.
+ */
 export class AddressError extends Error {
   override readonly name = 'AddressError'
   readonly code = 'InvalidAddress'
 }
 
 /**
- * Reads an address as strictly as Go's netip.ParseAddr. Also refused are zones (`fe80::1%eth0`) and IPv4-mapped IPv6 addresses
- * (`::ffff:192.0.2.1`), which Kubernetes would store in another form than they were given in.
+ * Reads an address as strictly as Go's netip.ParseAddr. Also refused are zones (`fe80::1%eth0`) and IPv4-mapped IPv6
+ * addresses (`::ffff:192.0.2.1`), which Kubernetes would store in another form than they were given in.
  * @throws AddressError
  */
 export function parseAddress(text: string): Address {

@@ -13,8 +13,8 @@ export interface Cidr {
 }
 
 /**
- * Reads `ADDRESS/PREFIX`, as strict with the address as {@link parseAddress}. Host bits are refused, not cut off: kube-apiserver
- * and its ServiceCIDR disagree about a range that is written with them.
+ * Reads `ADDRESS/PREFIX`, as strict with the address as {@link parseAddress}. Host bits are refused, not cut off:
+ * kube-apiserver and its ServiceCIDR disagree about a range that is written with them.
  * @throws AddressError
  */
 export function parseCidr(text: string): Cidr {
@@ -78,7 +78,10 @@ export function usableSize(cidr: Cidr): bigint {
   return usable < 0n ? 0n : usable
 }
 
-/** The ClusterIP that the Service `kubernetes` gets from this range: the first usable address. @throws RangeError if there is none. */
+/**
+ * The ClusterIP that the Service `kubernetes` gets from this range: the first usable address. @throws RangeError if
+ * there is none.
+ */
 export function serviceIpOf(cidr: Cidr): Address {
   if (usableSize(cidr) === 0n) throw new RangeError(`${cidr.text} is too small: it has no usable address`)
   return addressAt(cidr, 1n)

@@ -10,9 +10,9 @@ export interface PortRange {
 }
 
 /**
- * Reads `A-B`, `A+N` (A and the N ports after it) or a single `A`: what kube-apiserver's `--service-node-port-range` accepts
- * (k8s.io/apimachinery/pkg/util/net/port_range.go), except for an empty text, spaces, leading zeros
- * and port 0, which are refused.
+ * Reads `A-B`, `A+N` (A and the N ports after it) or a single `A`: what kube-apiserver's `--service-node-port-range`
+ * accepts (k8s.io/apimachinery/pkg/util/net/port_range.go), except for an empty text, spaces, leading zeros and port
+ * 0, which are refused.
  * @throws AddressError
  */
 export function parsePortRange(text: string): PortRange {

@@ -9,8 +9,8 @@ export interface BackoffOptions {
   /** No delay exceeds this before jitter, in milliseconds. */
   readonly maxMs: number
   /**
-   * `full`: anything between nothing and the delay, which spreads a crowd best. A number f: the delay and up to f times as much
-   * on top (client-go's wait.Jitter). @default 0
+   * `full`: anything between nothing and the delay, which spreads a crowd best. A number f: the delay and up to f
+   * times as much on top (client-go's wait.Jitter). @default 0
    */
   readonly jitter?: 'full' | number | undefined
 }

@@ -1,6 +1,7 @@
 /**
  * A controller that is aborted, with the same reason, as soon as one of `signals` is; at once, if one already was.
- * Unlike `AbortSignal.any` it is settled by nothing but its sources and leaves nothing behind: call `unlink` when the work is over.
+ * Unlike `AbortSignal.any` it is settled by nothing but its sources and leaves nothing behind: call `unlink` when the
+ * work is over.
  */
 export function linkedController(...signals: readonly (AbortSignal | undefined)[]): {
   readonly controller: AbortController
@@ -35,8 +36,8 @@ export function throwIfAborted(signal: AbortSignal | undefined): void {
 }
 
 /**
- * Settles as `promise` does, or rejects with the reason of `signal` when that is aborted first. The work behind `promise` goes on;
- * its late rejection is not reported as unhandled. No listener is left on the signal.
+ * Settles as `promise` does, or rejects with the reason of `signal` when that is aborted first. The work behind
+ * `promise` goes on; its late rejection is not reported as unhandled. No listener is left on the signal.
  */
 export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise

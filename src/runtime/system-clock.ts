@@ -4,8 +4,8 @@ import type { Cancel, Clock } from './clock.ts'
 const maxTimeoutMs = 2 ** 31 - 1
 
 /**
- * This machine's time. A callback is never early: the timers of Node may fire up to a millisecond before the monotonic clock
- * says so, and are then armed again for the rest, as they are for delays of more than 24 days.
+ * This machine's time. A callback is never early: the timers of Node may fire up to a millisecond before the monotonic
+ * clock says so, and are then armed again for the rest, as they are for delays of more than 24 days.
  */
 export const systemClock: Clock = {
   wallMs: () => Date.now(),

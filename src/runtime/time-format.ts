@@ -1,7 +1,8 @@
 const msPerDay = 86_400_000
 
 /**
- * `wallMs` as metav1.Time writes it: RFC 3339 in UTC with whole seconds (`2026-11-21T03:00:00Z`); what is below a second is cut off.
+ * `wallMs` as metav1.Time writes it: RFC 3339 in UTC with whole seconds (`2026-11-21T03:00:00Z`); what is below a
+ * second is cut off.
  * @throws RangeError outside the years 0000 to 9999.
  */
 export function formatTime(wallMs: number): string {
@@ -24,8 +25,8 @@ export function formatMicroTime(wallMs: number): string {
 const rfc3339 = /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2}):(\d{2})(?:\.(\d+))?(?:Z|([+-])(\d{2}):(\d{2}))$/
 
 /**
- * Milliseconds since the Unix epoch for an RFC 3339 time. Strict: upper-case `T` and `Z`, an offset is required, days that
- * do not exist and leap seconds are refused. Fractions of a millisecond are kept, down to a microsecond.
+ * Milliseconds since the Unix epoch for an RFC 3339 time. Strict: upper-case `T` and `Z`, an offset is required, days
+ * that do not exist and leap seconds are refused. Fractions of a millisecond are kept, down to a microsecond.
  * @throws RangeError for anything else.
  */
 export function parseTime(text: string): number {
@@ -66,8 +67,9 @@ function digits(value: number, width: number): string {
 }
 
 /**
- * The proleptic Gregorian calendar by arithmetic, because Date is not for simulated code. Years are counted from March, so that
- * the leap day comes last; 719,468 days lie between 0000-03-01 and 1970-01-01, 146,097 days are 400 years.
+ * The proleptic Gregorian calendar by arithmetic, because Date is not for simulated code. Years are counted from
+ * March, so that the leap day comes last; 719,468 days lie between 0000-03-01 and 1970-01-01, 146,097 days are 400
+ * years.
  */
 function daysFromCivil(year: number, month: number, day: number): number {
   const marchYear = month <= 2 ? year - 1 : year

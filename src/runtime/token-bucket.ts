@@ -47,7 +47,10 @@ export class TokenBucket {
     return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#qps) * 1000
   }
 
-  /** Resolves when a token was had. Rejects with the signal's reason; the token is then given back, unless others wait behind it. */
+  /**
+   * Resolves when a token was had. Rejects with the signal's reason; the token is then given back, unless others wait
+   * behind it.
+   */
   async take(signal?: AbortSignal): Promise<void> {
     signal?.throwIfAborted()
     const delayMs = this.reserve()

@@ -9,7 +9,10 @@ export interface ClockView extends Clock {
   freeze(): void
   /** Lets the process go on: what was held is delivered, in its order, at this instant. The process sees time jump. */
   thaw(): void
-  /** How far this process' wall clock is ahead of true time (negative: behind), in milliseconds. Monotonic time is not touched. */
+  /**
+   * How far this process' wall clock is ahead of true time (negative: behind), in milliseconds. Monotonic time is not
+   * touched.
+   */
   setSkew(skewMs: number): void
   readonly frozen: boolean
 }
@@ -23,10 +26,12 @@ interface Event {
 }
 
 /**
- * Simulated time, shared by any number of processes: it stands still until it is told to go on, and goes from event to event.
+ * Simulated time, shared by any number of processes: it stands still until it is told to go on, and goes from event to
+ * event.
  *
- * Events happen in the order of (due time, sequence of scheduling). After each, one turn of the real event loop settles every
- * promise that the event settled, so what a process does at an instant is complete before the next event begins.
+ * Events happen in the order of (due time, sequence of scheduling). After each, one turn of the real event loop
+ * settles every promise that the event settled, so what a process does at an instant is complete before the next event
+ * begins.
  *
  * ```ts
  * const time = new VirtualClock()
@@ -55,7 +60,10 @@ export class VirtualClock {
     return this.#nowMs
   }
 
-  /** The clock of one more process. Its monotonic time has an origin of its own, so that comparing two processes' shows. */
+  /**
+   * The clock of one more process. Its monotonic time has an origin of its own, so that comparing two processes'
+   * shows.
+   */
   view(options: { readonly skewMs?: number } = {}): ClockView {
     const originMs = this.#nowMs - ++this.#views * 1_000_003
     const state: Event['view'] = { frozen: false, held: [] }
@@ -81,8 +89,8 @@ export class VirtualClock {
   }
 
   /**
-   * Lets `ms` milliseconds pass and everything that falls due in them happen; with 0, what is due now.
-   * Rejects with what a callback threw (time then stands at that event, and may be advanced again), and when more than 10,000
+   * Lets `ms` milliseconds pass and everything that falls due in them happen; with 0, what is due now. Rejects with
+   * what a callback threw (time then stands at that event, and may be advanced again), and when more than 10,000
    * events happen at one instant.
    */
   async advance(ms: number): Promise<void> {
@@ -90,8 +98,8 @@ export class VirtualClock {
   }
 
   /**
-   * Lets time pass until `predicate` holds, asking before the first and after each event; gives up after `limitMs` milliseconds.
-   * Resolves with whether it held. Rejects as {@link advance} does.
+   * Lets time pass until `predicate` holds, asking before the first and after each event; gives up after `limitMs`
+   * milliseconds. Resolves with whether it held. Rejects as {@link advance} does.
    */
   async runUntil(predicate: () => boolean, limitMs: number): Promise<boolean> {
     return this.#run(limitMs, predicate)

@@ -36,7 +36,9 @@ export interface RunOptions<Key extends string> {
   readonly workers: number
   /** Ends the run. */
   readonly signal: AbortSignal
-  /** Makes one key right. A key for which it rejects comes back, rate limited; one for which it resolves is forgotten. */
+  /**
+   * Makes one key right. A key for which it rejects comes back, rate limited; one for which it resolves is forgotten.
+   */
   readonly reconcile: (key: Key, signal: AbortSignal) => Promise<void>
   /** Told of each rejection, before the key is put back. Not told of those that follow the abort of `signal`. */
   readonly failed?: ((key: Key, error: unknown) => void) | undefined
@@ -47,7 +49,8 @@ export interface RunOptions<Key extends string> {
  *
  * - fair: keys are handed out in the order in which they were added;
  * - stingy: a key that is added again before it is handed out is worked on once;
- * - one worker a key: a key that is added while it is being worked on is handed out once more, after `done`, never in parallel;
+ * - one worker a key: a key that is added while it is being worked on is handed out once more, after `done`, never in
+ *   parallel;
  * - many producers, many consumers, and an end that both see.
  *
  * Not guaranteed: an order between a delayed key and one that is added when the delay ends.
@@ -132,7 +135,10 @@ export class WorkQueue<Key extends string = string> {
     return this.#failures.get(key) ?? 0
   }
 
-  /** The next key, as soon as there is one; undefined when the queue is shut down and empty. Call `done` when its work is over. */
+  /**
+   * The next key, as soon as there is one; undefined when the queue is shut down and empty. Call `done` when its work
+   * is over.
+   */
   get(): Promise<Key | undefined> {
     if (this.length > 0) return Promise.resolve(this.#dequeue())
     if (this.#shuttingDown) return Promise.resolve(undefined)
@@ -147,7 +153,10 @@ export class WorkQueue<Key extends string = string> {
     this.#settleDrain()
   }
 
-  /** Takes in nothing more and drops what is delayed. What waits is still handed out. Lets `shutDownWithDrain` return at once. */
+  /**
+   * Takes in nothing more and drops what is delayed. What waits is still handed out. Lets `shutDownWithDrain` return
+   * at once.
+   */
   shutDown(): void {
     this.#close()
     for (const resolve of this.#drained.splice(0)) resolve()
@@ -163,8 +172,8 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Works on the keys until `signal` is aborted; resolves when the work that was under way is done. Keys that still wait then are
-   * left alone. Rejects only with what `failed` throws, which ends the run as well.
+   * Works on the keys until `signal` is aborted; resolves when the work that was under way is done. Keys that still
+   * wait then are left alone. Rejects only with what `failed` throws, which ends the run as well.
    */
   async run(options: RunOptions<Key>): Promise<void> {
     const { controller, unlink } = linkedController(options.signal)

@@ -9,7 +9,10 @@ export const healthEndpoints: readonly HealthEndpoint[] = ['livez', 'readyz', 'h
 export interface HealthCheck {
   /** Such as `ping` or `poststarthook/bootstrap-controller`. */
   readonly name: string
-  /** What is wrong, in one line; undefined while nothing is. Throwing means the same as answering with the error's message. */
+  /**
+   * What is wrong, in one line; undefined while nothing is. Throwing means the same as answering with the error's
+   * message.
+   */
   readonly fault: () => string | undefined | Promise<string | undefined>
 }
 
@@ -25,8 +28,9 @@ export interface HealthAnswer {
 
 /**
  * Runs all checks of an endpoint but the excluded ones and answers as kube-apiserver does
- * (k8s.io/apiserver/pkg/server/healthz): `ok`, the list of checks with `verbose`, and the list in any case when one fails.
- * Reasons are withheld from the list, because anyone may read it. The results are counted as `kubernetes_healthcheck`.
+ * (k8s.io/apiserver/pkg/server/healthz): `ok`, the list of checks with `verbose`, and the list in any case when one
+ * fails. Reasons are withheld from the list, because anyone may read it. The results are counted as
+ * `kubernetes_healthcheck`.
  */
 export async function answerHealth(options: {
   readonly endpoint: HealthEndpoint

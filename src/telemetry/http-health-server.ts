@@ -51,18 +51,18 @@ const listenFaults: Readonly<Record<string, string>> = {
 }
 
 /**
- * Serves `/livez`, `/readyz` and `/healthz` in kube-apiserver's form (`?verbose`, `?exclude=NAME`, one check at `/readyz/NAME`) and
- * `/metrics`, over plain HTTP. A change of what fails is logged once, not each probe.
+ * Serves `/livez`, `/readyz` and `/healthz` in kube-apiserver's form (`?verbose`, `?exclude=NAME`, one check at
+ * `/readyz/NAME`) and `/metrics`, over plain HTTP. A change of what fails is logged once, not each probe.
  * @throws ListenError
  */
 export async function serveHealth(options: HealthServerOptions): Promise<HealthServer> {
   const respond = healthResponder(options)
   const server = createServer((request, response) => {
     respond(request).then(
-      (answer) => send(request, response, answer),
+      (answer) => send(response, answer),
       (error: unknown) => {
         options.logger.error({ error, path: request.url }, 'a health request failed')
-        send(request, response, text(500, 'internal server error\n'))
+        send(response, text(500, 'internal server error\n'))
       },
     )
   })
@@ -103,17 +103,20 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
       noteFaults(endpoint, answer)
       return text(answer.status, answer.text)
     }
-    const path = url.pathname.slice(endpoint.length + 2)
-    const check = checks(endpoint).find((candidate) => pathOf(candidate.name) === path || candidate.name === path)
+    const name = decoded(url.pathname.slice(endpoint.length + 2))
+    const check = checks(endpoint).find((candidate) => candidate.name === name)
     if (check === undefined) return text(404, '404 page not found\n')
     const answer = await answerHealthCheck(check)
     return text(answer.status, answer.text)
   }
 }
 
-/** A check's name as it stands in a URL: its slashes separate segments. */
-function pathOf(name: string): string {
-  return name.split('/').map(encodeURIComponent).join('/')
+function decoded(path: string): string {
+  try {
+    return decodeURIComponent(path)
+  } catch {
+    return path
+  }
 }
 
 function faultLog(logger: Logger): (endpoint: HealthEndpoint, answer: HealthAnswer) => void {
@@ -131,7 +134,7 @@ function text(status: number, body: string): Answer {
   return { status, contentType: 'text/plain; charset=utf-8', body }
 }
 
-function send(request: IncomingMessage, response: ServerResponse, answer: Answer): void {
+function send(response: ServerResponse, answer: Answer): void {
   response.writeHead(answer.status, {
     'content-type': answer.contentType,
     'content-length': Buffer.byteLength(answer.body),
@@ -139,7 +142,7 @@ function send(request: IncomingMessage, response: ServerResponse, answer: Answer
     'cache-control': 'no-cache, private',
     ...(answer.allow === undefined ? {} : { allow: answer.allow }),
   })
-  response.end(request.method === 'HEAD' ? undefined : answer.body)
+  response.end(answer.body)
 }
 
 function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
@@ -160,7 +163,6 @@ function closeServer(server: Server): Promise<void> {
       clearTimeout(impatience)
       resolve()
     })
-    server.closeIdleConnections()
   })
 }
 

@@ -16,10 +16,11 @@ export interface PinoLoggerOptions {
 }
 
 /**
- * A logger over pino that writes synchronously, so that the last line before an exit is not lost, and starts no worker thread.
+ * A logger over pino that writes synchronously, so that the last line before an exit is not lost, and starts no worker
+ * thread.
  *
- * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug), and whatever stands under a
- * field named authorization, token or password, also one level deep, is replaced by `[redacted]`.
+ * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug), and whatever
+ * stands under a field named authorization, token or password, also one level deep, is replaced by `[redacted]`.
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
   const level = options.level ?? 'info'

@@ -3,7 +3,7 @@ import { startCluster } from '../peers/cluster.ts'
 import { whenRight } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
-import { residentMib } from '../peers/sockets.ts'
+import { residentMib } from '../peers/footprint.ts'
 import { startHole } from './hole.ts'
 import { type Report, shown } from './report.ts'
 

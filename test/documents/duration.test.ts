@@ -54,6 +54,10 @@ test('the longest durations that Go holds are read, one nanosecond more is not',
   assert.throws(() => parseDuration('9223372036854775.808us'), /longer than 292 years/)
 })
 
+test('digits of a fraction that do not fit are ignored, however many there are', () => {
+  assert.equal(parseDuration(`0.${'3'.repeat(400)}s`), 333.333_333)
+})
+
 for (const [text, fault] of [
   ['', ''],
   ['-', ''],

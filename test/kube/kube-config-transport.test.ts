@@ -305,6 +305,15 @@ test('a KubeConfig of client-node that a program made itself will do', async (t)
   const transport = fromKubeConfig(config)
   t.after(() => transport.close())
   assert.equal(await bodyFrom(transport), 'Bearer own|')
+
+  config.users = [{ name: 'u', authProvider: { name: 'hangs' } }]
+  config.addAuthenticator({
+    isAuthProvider: (user) => user.authProvider?.name === 'hangs',
+    applyAuthentication: () => new Promise(() => {}),
+  })
+  const hanging = fromKubeConfig(config, { execTimeoutMs: 20 })
+  t.after(() => hanging.close())
+  await assert.rejects(ask(hanging), /^KubeError: .*auth-provider "hangs": no answer within 20 ms$/)
 })
 
 test('credentials go to the readiness URL only where nobody else can take them', async (t) => {

@@ -174,8 +174,9 @@ test('a part that ends by itself, without a word, has failed', async () => {
   await running
 })
 
-test('a part that throws on the spot does not keep the others from being started and ended', async () => {
-  const { time, lifecycle, stop, log, part } = setUp()
+test('a part that throws on the spot finds the others started, and they are ended', async () => {
+  const { time, lifecycle, stop, log, part, write } = setUp()
+  lifecycle.preShutdownHook('withdraw', async () => write('withdraw'))
   lifecycle.part('broken', () => {
     throw new Error('broken')
   })
@@ -183,7 +184,7 @@ test('a part that throws on the spot does not keep the others from being started
   const running = assert.rejects(lifecycle.run(stop.signal), /part "broken" failed: broken/)
   await time.advance(1)
   await running
-  assert.deepEqual(log, ['0 controller runs', '0 controller ended'])
+  assert.deepEqual(log, ['0 controller runs', '0 withdraw', '0 controller ended'])
 })
 
 test('what parts and post-start hooks throw after they were told to end is no failure', async () => {
@@ -288,6 +289,20 @@ test('a post-start hook that ignores its signal delays the end no longer than a 
   await time.advance(100)
   await running
   assert.deepEqual(log, ['40 over'])
+})
+
+test('a post-start hook still under way is aborted when the shutdown begins, not when the parts are ended', async () => {
+  const { time, lifecycle, stop, write, log } = setUp({ shutdownDelayMs: 50 })
+  lifecycle.postStartHook('waiting', async (signal) => {
+    await aborted(signal)
+    write('aborted')
+  })
+  const running = lifecycle.run(stop.signal).then(() => write('over'))
+  await time.advance(1)
+  stop.abort()
+  await time.advance(100)
+  await running
+  assert.deepEqual(log, ['1 aborted', '51 over'])
 })
 
 test('every call of shutdown joins the same one, from inside a hook too', async () => {

@@ -30,6 +30,7 @@ export class HttpProxy {
   readonly url: string
   /** Every request since the start. */
   readonly requests: SeenRequest[] = []
+  readonly #watches = new Set<ServerResponse>()
   readonly #server: Server
   readonly #target: Apiserver
   readonly #agent: HttpsAgent
@@ -55,6 +56,11 @@ export class HttpProxy {
     })
     owner.after(() => proxy.close())
     return proxy
+  }
+
+  /** How many watches are open at this moment. */
+  get watches(): number {
+    return this.#watches.size
   }
 
   /** Answers every request whose path, query included, matches with a fault, until `heal`. */
@@ -127,7 +133,11 @@ export class HttpProxy {
       })
     })
     upstream.on('error', () => outgoing.destroy())
-    outgoing.on('close', () => upstream.destroy())
+    if (path.includes('watch=')) this.#watches.add(outgoing)
+    outgoing.on('close', () => {
+      this.#watches.delete(outgoing)
+      upstream.destroy()
+    })
     incoming.pipe(upstream)
   }
 

@@ -109,7 +109,7 @@ test('whatever is done to it, the queue holds what the simplest model of its gua
       await fc.asyncModelRun(() => {
         const time = new VirtualClock()
         return {
-          model: { waiting: [], dirty: new Set(), processing: new Set(), delayed: new Map(), nowMs: 0 },
+          model: { waiting: [], dirty: new Set<string>(), processing: new Set<string>(), delayed: new Map(), nowMs: 0 },
           real: { time, queue: new WorkQueue({ clock: time.view() }) },
         }
       }, sequence)

@@ -290,10 +290,18 @@ test('run with a signal that is already aborted does nothing', async () => {
 test('a key that was just handed out when the signal is aborted is not begun', async () => {
   const { queue } = setUp()
   const controller = new AbortController()
-  const running = queue.run({ workers: 1, signal: controller.signal, reconcile: () => assert.fail('too late') })
+  let begun = false
+  const running = queue.run({
+    workers: 1,
+    signal: controller.signal,
+    reconcile: async () => {
+      begun = true
+    },
+  })
   queue.add('a')
   controller.abort()
   await running
+  assert.equal(begun, false)
 })
 
 test('what `failed` throws ends the run, all its workers included', async () => {

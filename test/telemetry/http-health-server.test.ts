@@ -71,7 +71,7 @@ test('verbose and exclude are understood, with and without values', async (t) =>
 
 test('each check can be asked by name, and tells its reason', async (t) => {
   const { ask, state } = await setUp(t)
-  assert.deepEqual((await ask('/readyz/poststarthook/x')).text, 'ok')
+  for (const name of ['poststarthook/x', 'poststarthook%2Fx']) assert.equal((await ask(`/readyz/${name}`)).text, 'ok')
   state.fault = 'not finished'
   const { status, text } = await ask('/readyz/poststarthook/x')
   assert.deepEqual([status, text], [500, 'internal server error: not finished\n'])
@@ -80,7 +80,16 @@ test('each check can be asked by name, and tells its reason', async (t) => {
 
 test('what does not exist is 404', async (t) => {
   const { ask } = await setUp(t)
-  for (const path of ['/', '/readyz/', '/readyz/none', '/livez/poststarthook/x', '/readyzz', '/%zz', '/metrics/']) {
+  for (const path of [
+    '/',
+    '/readyz/',
+    '/readyz/none',
+    '/livez/poststarthook/x',
+    '/readyzz',
+    '/%zz',
+    '/readyz/%zz',
+    '/metrics/',
+  ]) {
     assert.equal((await ask(path)).status, 404, path)
   }
 })

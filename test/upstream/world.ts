@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { createApiServer } from '../../src/apiserver/api-server.ts'
 import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
@@ -51,10 +52,14 @@ export class World {
   /** Runs a controller until it has done what there is to do: less than any interval after which it would look again. */
   async runWhileBusy(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const controller = new AbortController()
-    const running = run(controller.signal)
+    const running = run(controller.signal).then(
+      () => 'ended' as const,
+      (error: unknown) => ({ error }),
+    )
     await this.#time.advance(5_000)
+    assert.equal(await Promise.race([running, 'runs']), 'runs', 'the controller ended by itself')
     controller.abort()
-    await Promise.allSettled([running])
+    await running
   }
 
   /**

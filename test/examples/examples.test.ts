@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { endpointSlices, endpoints, namespaces, services } from '../../src/kube/resources.ts'
+import { simulatedMaster } from './in-process.ts'
+import { onOwnLeases, StaticLeases } from './own-leases.ts'
+import { behindLoadBalancer } from './own-reconciler.ts'
+
+const kubernetes = { namespace: 'default', name: 'kubernetes' }
+
+test('a master runs on an API server in this process, in simulated time', async () => {
+  const { time, ports, master } = simulatedMaster()
+  const stop = new AbortController()
+  const ended = master.run(stop.signal)
+  await time.advance(1_000)
+  const slice = await ports.api.get(endpointSlices, kubernetes)
+  assert.deepEqual(
+    slice.endpoints?.map((endpoint) => endpoint.addresses),
+    [['192.0.2.1']],
+  )
+  stop.abort()
+  await time.advance(1_000)
+  await ended
+})
+
+test('the hooks of an embedding server start a master, and take its address out even if it is the last', async () => {
+  const { time, ports, master } = simulatedMaster()
+  const ran: string[] = []
+  master.lifecycle.postStartHook('mine', async () => void ran.push('post-start'))
+  master.lifecycle.preShutdownHook('mine', async () => void ran.push('pre-shutdown'))
+  const started = master.postStartHook()
+  await time.advance(1_000)
+  await started
+  assert.equal((await ports.api.list(namespaces)).items.length, 4)
+  const stopped = master.preShutdownHook()
+  await time.advance(1_000)
+  await stopped
+  assert.deepEqual((await ports.api.get(endpoints, kubernetes)).subsets ?? [], [])
+  assert.deepEqual(ran, ['post-start', 'pre-shutdown'])
+})
+
+test('the post-start hook does not wait for the readiness that may wait for it', async () => {
+  const { time, ports } = simulatedMaster()
+  const unready = { probe: async () => ({ answered: true, ready: false, checks: [] }) as const }
+  const { master } = behindLoadBalancer({ ...ports, readiness: unready })
+  const started = master.postStartHook()
+  await time.advance(1_000)
+  await started
+  await assert.rejects(ports.api.get(services, kubernetes), { code: 'NotFound' })
+  const stopped = master.preShutdownHook()
+  await time.advance(1_000)
+  await stopped
+})
+
+test('a reconciler of your own is told of this master and of its end', async () => {
+  const { time, ports } = simulatedMaster()
+  const { master, reconciler } = behindLoadBalancer(ports)
+  const stop = new AbortController()
+  const ended = master.run(stop.signal)
+  await time.advance(1_000)
+  assert.deepEqual([...reconciler.backends], ['192.0.2.1'])
+  assert.equal((await ports.api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
+  await assert.rejects(ports.api.get(endpoints, kubernetes), { code: 'NotFound' })
+  stop.abort()
+  await time.advance(1_000)
+  await ended
+  assert.deepEqual([...reconciler.backends], [])
+})
+
+test('a lease store of your own makes a fleet', async () => {
+  const { time, ports } = simulatedMaster()
+  const leases = new StaticLeases()
+  const stop = new AbortController()
+  const ended = ['192.0.2.1', '192.0.2.2'].map((address) => onOwnLeases(address, leases, ports).run(stop.signal))
+  await time.advance(1_000)
+  const { subsets } = await ports.api.get(endpoints, kubernetes)
+  assert.deepEqual(
+    subsets?.[0]?.addresses?.map(({ ip }) => ip),
+    ['192.0.2.1', '192.0.2.2'],
+  )
+  stop.abort()
+  await time.advance(30_000)
+  await Promise.all(ended)
+})

@@ -1,0 +1,215 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { Availability } from '../../../src/kube/availability.ts'
+import { leases as leaseResource, namespaces } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
+import {
+  type Holder,
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLeases,
+} from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../../src/telemetry/logger.ts'
+
+/** A store and as many masters' views of it as are asked for, all following the leases. */
+interface Store {
+  readonly time: VirtualClock
+  open(): MasterLeases
+  /** How often each opened view was told to look. */
+  readonly looks: number[]
+}
+
+const signal = new AbortController().signal
+const ttlMs = 15_000
+
+const stores: Readonly<Record<string, (t: TestContext) => Promise<Store>>> = {
+  async memory(t) {
+    const time = new VirtualClock()
+    const registry = new MemoryLeaseRegistry(time.view())
+    return following(t, time, () => new MemoryLeases(registry, { ttlMs }))
+  },
+  async kubernetes(t) {
+    const time = new VirtualClock()
+    const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
+    const open = (): KubernetesLeases => {
+      const clock = time.view({ skewMs: 3_600_000 })
+      const random = seededRandom(1, 'client')
+      const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+      const availability = new Availability({ clock, logger: silentLogger })
+      return new KubernetesLeases({ api, clock, random, logger: silentLogger, availability, ttlMs, intervalMs: 10_000 })
+    }
+    const clock = time.view()
+    const api = restKubeApi({ transport: inProcessTransport(server), clock, random: seededRandom(1, 'test') })
+    await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+    return following(t, time, open)
+  },
+}
+
+function following(t: TestContext, time: VirtualClock, make: () => MasterLeases): Store {
+  const looks: number[] = []
+  const end = new AbortController()
+  const ends: Promise<void>[] = []
+  t.after(async () => {
+    end.abort()
+    await time.advance(0)
+    await Promise.all(ends)
+  })
+  const open = (): MasterLeases => {
+    const leases = make()
+    const index = looks.push(0) - 1
+    ends.push(
+      leases.watch(() => {
+        looks[index] = (looks[index] ?? 0) + 1
+      }, end.signal),
+    )
+    return leases
+  }
+  return { time, open, looks }
+}
+
+function holder(address: string, more: Partial<Holder> = {}): Holder {
+  return {
+    instanceId: `${address} first`,
+    host: 'host',
+    startedAt: '2026-01-01T00:00:00Z',
+    addresses: [address],
+    ports: { securePort: 6443, nodePort: 0 },
+    state: 'ready',
+    ...more,
+  }
+}
+
+async function addressesOf(leases: MasterLeases): Promise<string[]> {
+  return (await leases.list(signal)).map(({ address }) => address).sort()
+}
+
+for (const [name, setUp] of Object.entries(stores)) {
+  test(`${name}: a lease is seen by all, with its holder, until its TTL has passed without renewal`, async (t) => {
+    const { time, open, looks } = await setUp(t)
+    const [a, b] = [open(), open()]
+    await a.update(holder('192.0.2.1'), signal)
+    await b.update(holder('192.0.2.2'), signal)
+    await time.advance(100)
+    assert.deepEqual(await addressesOf(b), ['192.0.2.1', '192.0.2.2'])
+    assert.deepEqual((await b.list(signal)).find(({ address }) => address === '192.0.2.1')?.holder, holder('192.0.2.1'))
+    await time.advance(10_000)
+    await b.update(holder('192.0.2.2'), signal)
+    const before = looks[1] ?? 0
+    await time.advance(4_800)
+    assert.deepEqual(await addressesOf(b), ['192.0.2.1', '192.0.2.2'])
+    await time.advance(300)
+    assert.ok((looks[1] ?? 0) > before, 'the end of a lease asks for a look')
+    assert.deepEqual(await addressesOf(b), ['192.0.2.2'])
+    assert.deepEqual(await addressesOf(a), ['192.0.2.2'])
+  })
+
+  test(`${name}: a renewal asks nobody to look, a change of state does`, async (t) => {
+    const { time, open, looks } = await setUp(t)
+    const [a] = [open(), open()]
+    await a.update(holder('192.0.2.1'), signal)
+    await time.advance(100)
+    const before = looks[1]
+    await a.update(holder('192.0.2.1'), signal)
+    await time.advance(100)
+    assert.equal(looks[1], before)
+    await a.mark(holder('192.0.2.1', { state: 'unready' }), signal)
+    await time.advance(100)
+    assert.equal(looks[1], (before ?? 0) + 1)
+    assert.equal((await a.list(signal))[0]?.holder?.state, 'unready')
+  })
+
+  test(`${name}: marking does not make a lease last longer, and makes none`, async (t) => {
+    const { time, open } = await setUp(t)
+    const [a, b] = [open(), open()]
+    await a.mark(holder('192.0.2.9'), signal)
+    assert.deepEqual(await addressesOf(a), [])
+    await a.update(holder('192.0.2.1'), signal)
+    await time.advance(10_000)
+    await a.mark(holder('192.0.2.1', { state: 'unready' }), signal)
+    await addressesOf(b)
+    await time.advance(5_200)
+    assert.deepEqual(await addressesOf(b), [])
+  })
+
+  test(`${name}: a later life of the same master takes its lease over, and the earlier cannot remove it`, async (t) => {
+    const { open } = await setUp(t)
+    const [a, b] = [open(), open()]
+    await a.update(holder('192.0.2.1'), signal)
+    await b.update(holder('192.0.2.1', { instanceId: 'second' }), signal)
+    assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
+    await a.remove(holder('192.0.2.1'), signal)
+    assert.equal((await b.list(signal))[0]?.holder?.instanceId, 'second')
+    await b.remove(holder('192.0.2.1', { instanceId: 'second' }), signal)
+    assert.deepEqual(await addressesOf(b), [])
+    await assert.rejects(b.remove(holder('192.0.2.1', { instanceId: 'second' }), signal), LeaseNotFound)
+  })
+
+  test(`${name}: two masters behind one address have a lease each`, async (t) => {
+    const { open } = await setUp(t)
+    const [a, b] = [open(), open()]
+    await a.update(holder('192.0.2.1'), signal)
+    await b.update(holder('192.0.2.1', { host: 'other', instanceId: 'other' }), signal)
+    assert.deepEqual(await addressesOf(a), ['192.0.2.1', '192.0.2.1'])
+    await a.remove(holder('192.0.2.1'), signal)
+    assert.deepEqual(await addressesOf(a), ['192.0.2.1'])
+  })
+
+  test(`${name}: an instance that was withdrawn by somebody else cannot announce itself again, a later life can`, async (t) => {
+    const { open } = await setUp(t)
+    const [a, b] = [open(), open()]
+    await a.update(holder('192.0.2.1'), signal)
+    await b.mark(holder('192.0.2.1', { state: 'withdrawn' }), signal)
+    await assert.rejects(a.update(holder('192.0.2.1'), signal), LeaseWithdrawn)
+    await assert.rejects(a.mark(holder('192.0.2.1', { state: 'unready' }), signal), LeaseWithdrawn)
+    await b.update(holder('192.0.2.1', { instanceId: 'second' }), signal)
+    assert.equal((await a.list(signal))[0]?.holder?.state, 'ready')
+  })
+
+  test(`${name}: a lease that others took for ended is made anew by its master's next renewal`, async (t) => {
+    const { time, open } = await setUp(t)
+    const [a, b] = [open(), open()]
+    await a.update(holder('192.0.2.1'), signal)
+    await time.advance(10_000)
+    await addressesOf(b)
+    await time.advance(6_000)
+    assert.deepEqual(await addressesOf(b), [])
+    await a.update(holder('192.0.2.1'), signal)
+    assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
+  })
+}
+
+test('kubernetes: unknown fields of a Lease survive renewals, and a record that is none of ours is passed over', async () => {
+  const time = new VirtualClock()
+  const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
+  const clock = time.view()
+  const random = seededRandom(1, 'client')
+  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+  const availability = new Availability({ clock, logger: silentLogger })
+  const options = { api, clock, random, logger: silentLogger, availability, ttlMs, intervalMs: 10_000 }
+  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+  const store = new KubernetesLeases(options)
+  await store.update(holder('192.0.2.1'), signal)
+  const [made] = (await api.list(leaseResource, { namespace: 'kube-system' })).items
+  const ref = { namespace: 'kube-system', name: made?.metadata?.name ?? '' }
+  await api.patch(leaseResource, ref, { type: 'merge', body: { metadata: { annotations: { theirs: 'kept' } } } })
+  await store.update(holder('192.0.2.1'), signal)
+  assert.equal((await api.get(leaseResource, ref)).metadata?.annotations?.theirs, 'kept')
+
+  for (const record of [
+    '',
+    'nonsense',
+    '{}',
+    JSON.stringify(holder('127.0.0.1')),
+    JSON.stringify(holder('010.0.0.1')),
+  ]) {
+    const body = { metadata: { annotations: { 'apiserver-bootstrap/holder': record } } }
+    await api.patch(leaseResource, ref, { type: 'merge', body })
+    assert.deepEqual(await new KubernetesLeases(options).list(signal), [], record)
+  }
+})

@@ -1,0 +1,143 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Apiserver } from '../peers/apiserver.ts'
+import { startCluster } from '../peers/cluster.ts'
+import { footprintOf } from '../peers/footprint.ts'
+import { type Fault, HttpProxy } from '../peers/http-proxy.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
+import { paths, whenRight } from '../peers/kubernetes-service.ts'
+import { openOwner, temporaryDirectory } from '../peers/owner.ts'
+import { type Program, startMaster } from '../peers/program.ts'
+import { TcpProxy } from '../peers/tcp-proxy.ts'
+import { untilPasses } from '../peers/until.ts'
+import { assertSaidOnce } from './said-once.ts'
+
+const address = '192.0.2.1'
+const quietMs = 3000
+const faultMs = 8000
+/** Long enough for a stream that has gone silent to be given up. */
+const mendedWithinMs = 60_000
+/** Longer than an idle connection stays in the program's pool. */
+const idleConnectionsGoneMs = 75_000
+
+describe('between the program and its server', () => {
+  const owner = openOwner({ after })
+  let server: Apiserver
+  let http: HttpProxy
+  let tcp: TcpProxy
+  let master: Program
+  let tokenFile: string
+  let watches: number
+
+  before(async () => {
+    ;({ server } = await startCluster(owner, { kind: 'bare' }))
+    // The program's connections end at the TCP proxy, which leads to the TLS proxy, which leads to the server.
+    http = await HttpProxy.start(owner, server)
+    tcp = await TcpProxy.start(owner, { target: Number(new URL(http.url).port) })
+    const directory = temporaryDirectory(owner, 'proxy')
+    tokenFile = join(directory, 'token')
+    writeFileSync(tokenFile, server.token)
+    const kubeconfig = writeKubeconfig(join(directory, 'kubeconfig'), {
+      server: `https://127.0.0.1:${tcp.port}`,
+      ca: server.authority.certificate,
+      tokenFile,
+    })
+    master = await startMaster(owner, server, { address, kubeconfig })
+    await right()
+    await sleep(quietMs)
+    watches = http.watches
+    assert.ok(watches > 0)
+  })
+
+  const right = () => whenRight(server.api, { addresses: [address], port: server.port }, mendedWithinMs)
+
+  /** Does something to the connection, damages what the program keeps behind its back, and expects it to recover from both. */
+  async function survives(fault: () => Promise<void>): Promise<void> {
+    const said = master.log.length
+    const asked = http.requests.length
+    await fault()
+    const requests = http.requests.length - asked
+    assert.ok(requests < 400, `${requests} requests while nothing could come of them`)
+    await server.api.delete(paths.slice)
+    await right()
+    await untilPasses('as many watches as before', () => assert.equal(http.watches, watches), {
+      withinMs: mendedWithinMs,
+    })
+    await sleep(quietMs)
+    assertSaidOnce(master.log.slice(said))
+    master.assertRunning()
+  }
+
+  test('all connections are cut', () => survives(async () => tcp.cut()))
+
+  test('all streams are half-closed', () => survives(async () => tcp.halfClose()))
+
+  test('connections are refused', () =>
+    survives(async () => {
+      await tcp.refuse()
+      await sleep(faultMs)
+      await tcp.accept()
+    }))
+
+  test('everything is swallowed, in both directions', () =>
+    survives(async () => {
+      tcp.blackHole(true)
+      await sleep(faultMs)
+      tcp.blackHole(false)
+    }))
+
+  test('every answer is late', () =>
+    survives(async () => {
+      tcp.delay(300)
+      await sleep(faultMs)
+      tcp.delay(0)
+    }))
+
+  const everything = (): boolean => true
+  const isWatch = (path: string): boolean => path.includes('watch=')
+  const faults: Readonly<Record<string, { readonly matches: (path: string) => boolean; readonly fault: Fault }>> = {
+    'every request is answered with 500': { matches: everything, fault: { answer: 'status', status: 500 } },
+    'every request is answered with 429 and Retry-After': {
+      matches: everything,
+      fault: { answer: 'status', status: 429, retryAfterSeconds: 1 },
+    },
+    'every request is answered with garbage': { matches: everything, fault: { answer: 'garbage' } },
+    'every watch is answered with garbage': { matches: isWatch, fault: { answer: 'garbage' } },
+    'every answer is torn': { matches: everything, fault: { answer: 'torn' } },
+  }
+  for (const [name, { matches, fault }] of Object.entries(faults)) {
+    test(name, () =>
+      survives(async () => {
+        http.fail(matches, fault)
+        http.cut()
+        await sleep(faultMs)
+        http.heal()
+      }),
+    )
+  }
+
+  test('the old token is refused some time before the new one is in the file', () =>
+    survives(async () => {
+      http.acceptOnly('the-second-token')
+      await sleep(2000)
+      writeFileSync(tokenFile, 'the-second-token')
+    }))
+
+  test('after all that no connection is left over', async () => {
+    // One for each watch, and what the probes and the renewals share.
+    const most = watches + 2
+    await untilPasses(
+      `at most ${most} connections`,
+      () => {
+        assert.ok(tcp.connections <= most, `${tcp.connections} at the proxy`)
+        const { connections } = footprintOf(master.process.pid, [tcp.port])
+        assert.ok(connections <= most, `${connections} at the program`)
+      },
+      { withinMs: idleConnectionsGoneMs, everyMs: 500 },
+    )
+    assert.equal(http.watches, watches)
+  })
+})

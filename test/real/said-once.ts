@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import type { LogLine } from '../peers/program.ts'
+
+/**
+ * Asserts that each change of state is one line: in the log of one disturbance no line is said twice. Lines about different
+ * things, told apart by what they name, may share their message.
+ */
+export function assertSaidOnce(log: readonly LogLine[]): void {
+  const said = new Set<string>()
+  for (const { time: _time, durationMs: _durationMs, ...line } of log) {
+    const text = JSON.stringify(line)
+    assert.ok(!said.has(text), `said twice: ${text}\n${log.map((each) => JSON.stringify(each)).join('\n')}`)
+    said.add(text)
+  }
+  const messages = log.map(({ message }) => message)
+  for (const message of ['lost the API server', 'the API server is back']) {
+    const times = messages.filter((each) => each === message).length
+    assert.ok(times <= 1, `"${message}" ${times} times:\n${log.map((each) => JSON.stringify(each)).join('\n')}`)
+  }
+}

@@ -6,6 +6,7 @@ export type ProxyEnvironment = Readonly<Record<string, string | undefined>>
 /** A proxy setting that cannot be used. The message names the setting, never a password in it. */
 export class ProxyError extends Error {
   override readonly name = 'ProxyError'
+  readonly code = 'InvalidProxy'
 }
 
 /**

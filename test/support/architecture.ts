@@ -94,6 +94,9 @@ const purePackages: ReadonlySet<string> = new Set([
   'zod',
 ])
 
+/** Packages that package.json declares ahead of the code that will use them (etcd/). */
+const declaredAhead: readonly string[] = ['@connectrpc/connect', '@connectrpc/connect-node']
+
 const publicDoors = ['.', './testing']
 
 /** Imports that go up the house plan, leave src/, or come from or go to a folder that the plan does not name. */
@@ -193,7 +196,12 @@ export function dependencyFaults(files: readonly SourceFile[], manifest: Manifes
     ...[...used]
       .filter(([name]) => !declared.includes(name))
       .map(([name, path]) => `${path} imports ${name}, which is not a dependency`),
-    ...declared.filter((name) => !used.has(name)).map((name) => `package.json declares ${name}, which nothing imports`),
+    ...declared
+      .filter((name) => !used.has(name) && !declaredAhead.includes(name))
+      .map((name) => `package.json declares ${name}, which nothing imports`),
+    ...declaredAhead
+      .filter((name) => used.has(name))
+      .map((name) => `${name} is used now: take it off the list of those declared ahead`),
   ]
 }
 

@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Embedded } from './embedded.ts'
+
+const path = '/api/v1/namespaces/default/endpoints'
+const endpoints = (name: string) => ({ metadata: { name }, subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] })
+
+test('it begins empty: no namespace, no Service, no ServiceCIDR', async () => {
+  const embedded = new Embedded()
+  for (const list of ['/api/v1/namespaces', '/api/v1/services', '/apis/networking.k8s.io/v1/servicecidrs']) {
+    const { status, body } = await embedded.send('GET', list)
+    assert.equal(status, 200)
+    assert.deepEqual(body.items, [])
+  }
+})
+
+test('what is nowhere served is not found: in plain text outside of the API, as a Status within', async () => {
+  const embedded = new Embedded()
+  assert.deepEqual(await embedded.send('GET', '/nonsense'), { status: 404, body: '404 page not found\n' })
+  assert.deepEqual(await embedded.send('GET', '/apis/nope/v1/things'), { status: 404, body: '404 page not found\n' })
+  for (const unknown of [
+    '/api/v1/things',
+    `${path}/a/b`,
+    `${path}/a/status`,
+    '/api/v1/endpoints/a',
+    '/api/v1/namespaces/%zz/endpoints',
+    `${path}//`,
+  ]) {
+    const { status, body } = await embedded.send('GET', unknown)
+    assert.equal(status, 404, unknown)
+    assert.equal(body.message, 'the server could not find the requested resource')
+  }
+})
+
+test('a method that a path does not have is not allowed', async () => {
+  const embedded = await Embedded.started()
+  const requests = [
+    ['PUT', path],
+    ['PATCH', path],
+    ['POST', `${path}/a`],
+    ['POST', '/api/v1/endpoints'],
+    ['DELETE', '/api/v1/endpoints'],
+  ] as const
+  for (const [method, at] of requests) {
+    const { status, body } = await embedded.send(method, at, {})
+    assert.equal(status, 405, `${method} ${at}`)
+    assert.equal(body.reason, 'MethodNotAllowed')
+  }
+})
+
+test('a patch of an unknown media type is refused', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', path, endpoints('a'))
+  assert.equal((await embedded.send('PATCH', `${path}/a`, {}, 'application/json')).status, 415)
+  assert.equal(
+    (await embedded.send('PATCH', `${path}/a`, {}, 'application/merge-patch+json; charset=utf-8')).status,
+    200,
+  )
+})
+
+test('a body that is no object is a bad request', async () => {
+  const embedded = await Embedded.started()
+  for (const body of [undefined, null, [], 'text', 7])
+    assert.equal((await embedded.send('POST', path, body)).status, 400)
+  await embedded.send('POST', path, endpoints('a'))
+  for (const body of [[], 'text', null]) {
+    assert.equal((await embedded.send('PATCH', `${path}/a`, body, 'application/merge-patch+json')).status, 400)
+  }
+  for (const body of [{}, 'text', [1]]) {
+    assert.equal((await embedded.send('PATCH', `${path}/a`, body, 'application/json-patch+json')).status, 400)
+  }
+})
+
+test('what a path names and what the body names must be one', async () => {
+  const embedded = await Embedded.started()
+  assert.equal((await embedded.send('PUT', `${path}/a`, endpoints('b'))).status, 400)
+  assert.equal((await embedded.send('PUT', `${path}/a`, { subsets: [] })).status, 400)
+  const elsewhere = { metadata: { name: 'a', namespace: 'other' } }
+  assert.equal((await embedded.send('POST', path, elsewhere)).status, 400)
+  assert.equal((await embedded.send('PUT', `${path}/a`, elsewhere)).status, 400)
+})
+
+test('PUT answers 201 when it makes the object and 200 when it changes it', async () => {
+  const embedded = await Embedded.started()
+  assert.equal((await embedded.send('PUT', `${path}/a`, endpoints('a'))).status, 201)
+  assert.equal((await embedded.send('PUT', `${path}/a`, endpoints('a'))).status, 200)
+})
+
+test('answers are frozen through and through, and bodies stay their owners’', async () => {
+  const embedded = await Embedded.started()
+  const mine = endpoints('a')
+  const { body } = await embedded.send('POST', path, mine)
+  assert.ok(Object.isFrozen(body) && Object.isFrozen(body.metadata) && Object.isFrozen(body.subsets[0].addresses[0]))
+  assert.ok(!Object.isFrozen(mine) && !Object.isFrozen(mine.subsets))
+  mine.subsets.length = 0
+  assert.equal((await embedded.send('GET', `${path}/a`)).body.subsets.length, 1)
+})
+
+test('a write has happened before its promise is awaited', async () => {
+  const embedded = await Embedded.started()
+  const before = embedded.server.revision
+  const answer = embedded.send('POST', path, endpoints('a'))
+  assert.equal(embedded.server.revision, before + 1)
+  await answer
+})
+
+test('a dry run answers what would be and changes nothing', async () => {
+  const embedded = await Embedded.started()
+  const { revision } = embedded.server
+  const { status, body } = await embedded.send('POST', `${path}?dryRun=All`, endpoints('a'))
+  assert.equal(status, 201)
+  assert.equal(body.metadata.name, 'a')
+  const service = { metadata: { name: 's' }, spec: { ports: [{ port: 1 }] } }
+  assert.equal((await embedded.send('POST', '/api/v1/namespaces/default/services?dryRun=All', service)).status, 201)
+  assert.equal(embedded.server.revision, revision)
+  await embedded.send('POST', path, endpoints('a'))
+  await embedded.send('DELETE', `${path}/a?dryRun=All`)
+  assert.equal(
+    (
+      await embedded.send(
+        'PATCH',
+        `${path}/a?dryRun=All`,
+        { metadata: { labels: { x: 'y' } } },
+        'application/merge-patch+json',
+      )
+    ).body.metadata.labels.x,
+    'y',
+  )
+  assert.equal((await embedded.send('GET', `${path}/a`)).body.metadata.labels, undefined)
+})
+
+test('deleting a collection deletes what the selector selects', async () => {
+  const embedded = await Embedded.started()
+  for (const name of ['a', 'b', 'c']) await embedded.send('POST', path, { metadata: { name, labels: { [name]: '' } } })
+  const { body } = await embedded.send('DELETE', `${path}?labelSelector=!b`)
+  assert.deepEqual(
+    body.items.map((item: { metadata: { name: string } }) => item.metadata.name),
+    ['a', 'c'],
+  )
+  assert.equal((await embedded.send('GET', path)).body.items.length, 1)
+})
+
+test('a resourceVersion from the future is told to come back later', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', path, endpoints('a'))
+  for (const at of [`${path}/a`, path]) {
+    const { status, body } = await embedded.send('GET', `${at}?resourceVersion=1000`)
+    assert.equal(status, 504)
+    assert.equal(body.details.retryAfterSeconds, 1)
+  }
+})
+
+test('without a field manager the user agent is the writer', async () => {
+  const embedded = await Embedded.started()
+  const { body } = await embedded.send('POST', path, endpoints('a'))
+  assert.equal(body.metadata.managedFields[0].manager, 'tester')
+  assert.equal((await embedded.send('PATCH', `${path}/a`, {}, 'application/apply-patch+yaml')).status, 422)
+})
+
+test('a request with a signal that is aborted changes nothing', async () => {
+  const embedded = await Embedded.started()
+  const { revision } = embedded.server
+  const request = { method: 'POST', path, query: [], headers: {}, body: endpoints('a') } as const
+  await assert.rejects(embedded.server.handle(request, AbortSignal.abort(new Error('no more'))), /no more/)
+  assert.equal(embedded.server.revision, revision)
+})
+
+test('the server tells what it serves', async () => {
+  const embedded = new Embedded()
+  assert.match((await embedded.send('GET', '/version')).body.gitVersion, /^v1\.36\./)
+  assert.deepEqual((await embedded.send('GET', '/api')).body.versions, ['v1'])
+  const groups = (await embedded.send('GET', '/apis')).body.groups.map((group: { name: string }) => group.name)
+  assert.deepEqual(groups, ['coordination.k8s.io', 'discovery.k8s.io', 'events.k8s.io', 'networking.k8s.io'])
+  const { body } = await embedded.send('GET', '/apis/networking.k8s.io/v1')
+  assert.equal(body.groupVersion, 'networking.k8s.io/v1')
+  assert.deepEqual(
+    body.resources.map((resource: { name: string }) => resource.name),
+    ['ipaddresses', 'servicecidrs', 'servicecidrs/status'],
+  )
+  assert.equal((await embedded.send('GET', '/apis/networking.k8s.io')).body.preferredVersion.version, 'v1')
+})
+
+test('readyz is ok while every check is, livez looks at ping alone', async () => {
+  const embedded = new Embedded()
+  assert.deepEqual(await embedded.send('GET', '/readyz'), { status: 200, body: 'ok' })
+  embedded.server.health.set('etcd', false)
+  embedded.server.health.set('poststarthook/mine', true)
+  const expected =
+    '[+]ping ok\n[-]etcd failed: reason withheld\n[+]informer-sync ok\n[+]shutdown ok\n[+]poststarthook/mine ok\nreadyz check failed\n'
+  assert.deepEqual(await embedded.send('GET', '/readyz'), { status: 500, body: expected })
+  assert.deepEqual(await embedded.send('GET', '/livez?verbose'), {
+    status: 200,
+    body: '[+]ping ok\nlivez check passed\n',
+  })
+  assert.deepEqual(await embedded.send('GET', '/healthz'), { status: 200, body: 'ok' })
+})
+
+test('the same seed and the same requests give the same objects', async () => {
+  const play = async () => {
+    const embedded = await Embedded.started()
+    for (const name of ['a', 'b']) {
+      await embedded.send('POST', '/api/v1/namespaces/default/services', {
+        metadata: { generateName: name },
+        spec: { type: 'NodePort', ports: [{ port: 1 }] },
+      })
+      await embedded.time.advance(1500)
+    }
+    return JSON.stringify((await embedded.send('GET', '/api/v1/services')).body)
+  }
+  assert.equal(await play(), await play())
+})

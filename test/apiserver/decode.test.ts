@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DecodeError, decode } from '../../src/apiserver/decode.ts'
+import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/schema.ts'
+
+const schema = kindSchema({
+  spec: object({ count: integer, port: integerOrString, at: microTime, items: list(object({ name: string })) }),
+})
+
+test('null, undefined, and what is empty where Go leaves out what is empty, are left out', () => {
+  const given = {
+    metadata: { name: 'a', namespace: '', labels: {}, finalizers: [], annotations: null },
+    spec: { count: 0, items: [], more: undefined },
+    extra: { kept: [], gone: null },
+  }
+  assert.deepEqual(decode(given, schema), { metadata: { name: 'a' }, spec: { count: 0 }, extra: { kept: [] } })
+})
+
+test('a copy is frozen, and a copy of a copy is the same', () => {
+  const given = { metadata: { name: 'a' }, spec: { items: [{ name: 'x' }] }, extra: { deep: [1, { er: true }] } }
+  const copy = decode(given, schema) as typeof given
+  assert.deepEqual(copy, given)
+  assert.ok(Object.isFrozen(copy.extra.deep[1]) && Object.isFrozen(copy.spec.items[0]) && !Object.isFrozen(given.spec))
+  assert.equal(decode(copy, schema), copy)
+  const changed = decode({ ...copy, metadata: { name: 'b' } }, schema) as typeof given
+  assert.equal(changed.spec, copy.spec)
+  assert.equal(changed.extra, copy.extra)
+})
+
+test('what was decoded by one schema is looked at again for another', () => {
+  const loose = decode({ spec: { count: 'many' } }, undefined)
+  assert.throws(() => decode(loose, schema), DecodeError)
+})
+
+test('a member called __proto__ is a member', () => {
+  const copy = decode(JSON.parse('{"extra":{"__proto__":{"polluted":true}}}'), schema) as { extra: object }
+  assert.deepEqual(Object.keys(copy.extra), ['__proto__'])
+  assert.equal('polluted' in {}, false)
+  assert.equal('polluted' in copy.extra, false)
+})
+
+const wrong: readonly unknown[] = [
+  { metadata: [] },
+  { metadata: { name: 7 } },
+  { metadata: { labels: { a: 1 } } },
+  { metadata: { creationTimestamp: 'today' } },
+  { spec: { count: 1.5 } },
+  { spec: { count: '1' } },
+  { spec: { port: true } },
+  { spec: { at: '2026-01-01T00:00:00Z' } },
+  { spec: { at: '2026-02-30T00:00:00.000000Z' } },
+  { spec: { items: {} } },
+  { spec: { items: [null] } },
+  { extra: Number.NaN },
+  { extra: () => {} },
+]
+
+for (const value of wrong) {
+  test(`${JSON.stringify(value)} is of the wrong type`, () => {
+    assert.throws(() => decode(value, schema), DecodeError)
+  })
+}

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { test } from 'node:test'
+import { type FaultRule, faultyTransport } from '../../src/apiserver/faults.ts'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { isKubeError } from '../../src/kube/errors.ts'
+import { endpoints } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { Embedded } from './embedded.ts'
+
+const ref = { namespace: 'default', name: 'a' }
+
+async function faulty(...rules: readonly FaultRule[]) {
+  const embedded = await Embedded.started()
+  const { clock, time } = embedded
+  await embedded.api.create(endpoints, { metadata: ref })
+  const transport = faultyTransport(embedded.transport, { clock, random: seededRandom(1, 'faults') })
+  for (const rule of rules) transport.faults.add(rule)
+  const options = { transport, clock, random: seededRandom(1, 'client'), timeoutMs: 1_000, retry: { maxAttempts: 1 } }
+  return { embedded, time, faults: transport.faults, transport, api: restKubeApi(options) }
+}
+
+/** What came of a call: the code of its error, or `ok`; undefined while it is under way. */
+function outcomeOf(promise: Promise<unknown>): { readonly code: string | undefined } {
+  const outcome: { code: string | undefined } = { code: undefined }
+  promise.then(
+    () => {
+      outcome.code = 'ok'
+    },
+    (error: unknown) => {
+      outcome.code = isKubeError(error) ? error.code : String(error)
+    },
+  )
+  return outcome
+}
+
+function follow(api: KubeApi, signal: AbortSignal, resourceVersion = '0') {
+  const told: string[] = []
+  const outcome = outcomeOf(
+    (async () => {
+      for await (const event of api.watch(endpoints, { namespace: 'default', resourceVersion, signal })) {
+        told.push(`${event.type} ${event.type === 'ERROR' ? '' : event.object.metadata?.name}`)
+      }
+    })(),
+  )
+  return { told, outcome }
+}
+
+test('without rules everything gets through', async () => {
+  const { api } = await faulty()
+  assert.equal((await api.get(endpoints, ref)).metadata?.name, 'a')
+})
+
+test('a refusal answers at once, and the server hears nothing', async () => {
+  const { api, embedded, time } = await faulty({ fault: { type: 'refuse' }, methods: ['DELETE'] })
+  const outcome = outcomeOf(api.delete(endpoints, ref))
+  await time.advance(0)
+  assert.equal(outcome.code, 'Unreachable')
+  assert.equal((await embedded.api.get(endpoints, ref)).metadata?.name, 'a')
+})
+
+test('a lost request times out and was not done, a lost answer times out and was', async () => {
+  for (const lost of ['request', 'answer'] as const) {
+    const { api, embedded, time } = await faulty({ fault: { type: 'drop', lost } })
+    const outcome = outcomeOf(api.delete(endpoints, ref))
+    await time.advance(999)
+    assert.equal(outcome.code, undefined)
+    await time.advance(1)
+    assert.equal(outcome.code, 'Timeout')
+    const after = outcomeOf(embedded.api.get(endpoints, ref))
+    await time.advance(0)
+    assert.equal(after.code, lost === 'request' ? 'ok' : 'NotFound')
+  }
+})
+
+test('a lost request can be given up by the signal', async () => {
+  const { api, time } = await faulty({ fault: { type: 'drop', lost: 'request' } })
+  const controller = new AbortController()
+  const outcome = outcomeOf(api.get(endpoints, ref, { signal: controller.signal }))
+  await time.advance(1)
+  controller.abort(new Error('enough'))
+  await time.advance(0)
+  assert.equal(outcome.code, 'Error: enough')
+  assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+})
+
+test('a delay takes its time, and more than the timeout allows is a timeout', async () => {
+  const { api, time, faults } = await faulty({ fault: { type: 'delay', ms: 300 } })
+  const outcome = outcomeOf(api.get(endpoints, ref))
+  await time.advance(299)
+  assert.equal(outcome.code, undefined)
+  await time.advance(1)
+  assert.equal(outcome.code, 'ok')
+  faults.add({ fault: { type: 'delay', ms: 700 } })
+  const late = outcomeOf(api.get(endpoints, ref))
+  await time.advance(1_000)
+  assert.equal(late.code, 'Timeout')
+})
+
+test('a status is answered in place of the server', async () => {
+  const codes = {
+    429: 'TooManyRequests',
+    500: 'ServerError',
+    410: 'Expired',
+    401: 'Unauthorized',
+    503: 'ServerError',
+  } as const
+  for (const [status, code] of Object.entries(codes)) {
+    const { api, time } = await faulty({ fault: { type: 'status', status: Number(status) } })
+    const outcome = outcomeOf(api.get(endpoints, ref))
+    await time.advance(0)
+    assert.equal(outcome.code, code)
+  }
+})
+
+test('a 429 says when to come back', async () => {
+  const { transport } = await faulty({ fault: { type: 'status', status: 429, retryAfterSeconds: 7 } })
+  const request = { method: 'GET', path: '/api/v1/endpoints', query: [], headers: {} } as const
+  const response = await transport.send(request, new AbortController().signal)
+  assert.equal(response.headers['retry-after'], '7')
+})
+
+test('garbage cannot be read', async () => {
+  const { api, time } = await faulty({ fault: { type: 'garbage' } })
+  const outcomes = [
+    outcomeOf(api.get(endpoints, ref)),
+    outcomeOf(api.list(endpoints)),
+    follow(api, new AbortController().signal).outcome,
+  ]
+  await time.advance(0)
+  assert.deepEqual(
+    outcomes.map(({ code }) => code),
+    ['BadResponse', 'BadResponse', 'BadResponse'],
+  )
+})
+
+test('a rule is about methods, paths and streams, as often and as likely as it says', async () => {
+  const { api, time, faults } = await faulty()
+  const fault = { type: 'refuse' } as const
+  const codeOfGet = async () => {
+    const outcome = outcomeOf(api.get(endpoints, ref))
+    await time.advance(0)
+    return outcome.code
+  }
+  faults.add({ fault, methods: ['POST'] })
+  faults.add({ fault, pathPrefix: '/api/v1/namespaces/other/' })
+  faults.add({ fault, stream: true })
+  assert.equal(await codeOfGet(), 'ok')
+  const remove = faults.add({ fault, times: 1 })
+  assert.deepEqual([await codeOfGet(), await codeOfGet()], ['Unreachable', 'ok'])
+  remove()
+  faults.add({ fault, probability: 0.5 })
+  const codes: (string | undefined)[] = []
+  for (let i = 0; i < 200; i++) codes.push(await codeOfGet())
+  const refused = codes.filter((code) => code === 'Unreachable').length
+  assert.ok(refused > 60 && refused < 140, `${refused} of 200`)
+  faults.clear()
+  assert.equal(await codeOfGet(), 'ok')
+})
+
+test('a stream breaks, ends or falls silent after as many events as the rule says', async () => {
+  for (const [type, code] of [
+    ['cut', 'Unreachable'],
+    ['end', 'ok'],
+    ['stall', undefined],
+  ] as const) {
+    const { api, embedded, time } = await faulty({ fault: { type, afterEvents: 2 } })
+    const controller = new AbortController()
+    const { told, outcome } = follow(api, controller.signal)
+    await time.advance(0)
+    assert.deepEqual([told, outcome.code], [['ADDED a'], undefined])
+    for (const name of ['b', 'c']) await embedded.api.create(endpoints, { metadata: { namespace: 'default', name } })
+    await time.advance(0)
+    assert.deepEqual([told, outcome.code], [['ADDED a', 'ADDED b'], code])
+    controller.abort()
+    await time.advance(0)
+    assert.equal(outcome.code, code ?? 'ok')
+    assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+  }
+})
+
+test('the events of a stream are delayed in their order', async () => {
+  const { api, embedded, time } = await faulty({ fault: { type: 'delay', ms: 100 } })
+  const controller = new AbortController()
+  const { told } = follow(api, controller.signal)
+  await embedded.api.create(endpoints, { metadata: { namespace: 'default', name: 'b' } })
+  await time.advance(299)
+  assert.deepEqual(told, ['ADDED a'])
+  await time.advance(1)
+  assert.deepEqual(told, ['ADDED a', 'ADDED b'])
+  controller.abort()
+  await time.advance(0)
+})
+
+test('in a partition nothing is refused and nothing arrives; what was not given up arrives when it heals', async () => {
+  const { api, embedded, faults, time } = await faulty()
+  const controller = new AbortController()
+  const { told, outcome } = follow(api, controller.signal)
+  await time.advance(0)
+  faults.partition()
+  assert.equal(faults.partitioned, true)
+  await embedded.api.create(endpoints, { metadata: { namespace: 'default', name: 'b' } })
+  const given = outcomeOf(api.get(endpoints, ref))
+  await time.advance(600)
+  const waiting = outcomeOf(api.get(endpoints, ref))
+  await time.advance(500)
+  assert.deepEqual([given.code, waiting.code, told], ['Timeout', undefined, ['ADDED a']])
+  faults.heal()
+  await time.advance(0)
+  assert.deepEqual([waiting.code, told, outcome.code], ['ok', ['ADDED a', 'ADDED b'], undefined])
+  controller.abort()
+  await time.advance(0)
+  assert.equal(outcome.code, 'ok')
+})
+
+test('a reset breaks every open stream, and only those', async () => {
+  const { api, faults, time } = await faulty()
+  const controller = new AbortController()
+  const one = follow(api, controller.signal)
+  const two = follow(api, controller.signal)
+  await time.advance(0)
+  faults.resetStreams()
+  await time.advance(0)
+  assert.deepEqual([one.outcome.code, two.outcome.code], ['Unreachable', 'Unreachable'])
+  assert.equal((await api.get(endpoints, ref)).metadata?.name, 'a')
+  assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+})

@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Embedded } from './embedded.ts'
+
+const path = '/api/v1/namespaces/default/endpoints'
+
+async function filled(): Promise<Embedded> {
+  const embedded = await Embedded.started()
+  for (const name of ['a', 'b', 'c']) await embedded.send('POST', path, { metadata: { name } })
+  return embedded
+}
+
+test('a page says how many objects are left, unless there is a selector', async () => {
+  const embedded = await filled()
+  assert.equal((await embedded.send('GET', `${path}?limit=1`)).body.metadata.remainingItemCount, 2)
+  const { metadata } = (await embedded.send('GET', `${path}?limit=1&labelSelector=!x`)).body
+  assert.ok(metadata.continue !== undefined && metadata.remainingItemCount === undefined)
+})
+
+test('a page of a state that is compacted is expired, while it still is the present state it is not', async () => {
+  const embedded = await filled()
+  const first = (await embedded.send('GET', `${path}?limit=1`)).body
+  embedded.server.compact()
+  const next = `${path}?limit=1&continue=${first.metadata.continue}`
+  assert.equal((await embedded.send('GET', next)).status, 200)
+  await embedded.send('DELETE', `${path}/b`)
+  embedded.server.compact()
+  const { status, body } = await embedded.send('GET', next)
+  assert.deepEqual([status, body.reason, body.code], [410, 'Expired', 410])
+})
+
+test('a list at a revision that is compacted is expired', async () => {
+  const embedded = await filled()
+  embedded.server.compact()
+  for (const query of ['resourceVersion=2&resourceVersionMatch=Exact', 'resourceVersion=2&limit=1']) {
+    const { status, body } = await embedded.send('GET', `${path}?${query}`)
+    assert.equal(status, 410)
+    assert.equal(body.message, 'The resourceVersion for the provided list is too old.')
+  }
+})
+
+test('from resourceVersion "0" the limit counts for nothing', async () => {
+  const embedded = await filled()
+  assert.equal((await embedded.send('GET', `${path}?limit=1&resourceVersion=0`)).body.items.length, 3)
+})
+
+const refused: readonly (readonly [query: string, status: number])[] = [
+  ['limit=x', 400],
+  ['continue=x&resourceVersion=5', 400],
+  ['resourceVersionMatch=Exact', 422],
+  ['resourceVersionMatch=Nearly&resourceVersion=5', 422],
+  ['resourceVersionMatch=Exact&resourceVersion=0', 422],
+  ['sendInitialEvents=true&resourceVersionMatch=NotOlderThan', 422],
+  ['watch=1&sendInitialEvents=true', 422],
+  ['watch=1&resourceVersion=5&resourceVersionMatch=Exact', 422],
+]
+
+for (const [query, status] of refused) {
+  test(`a list with ${query} is refused with ${status}`, async () => {
+    const embedded = await filled()
+    assert.equal((await embedded.send('GET', `${path}?${query}`)).status, status)
+  })
+}
+
+test('a continue token of another shape is a bad request, not an error of the server', async () => {
+  const embedded = await filled()
+  for (const forged of [
+    '{}',
+    '[]',
+    'null',
+    '{"v":"meta.k8s.io/v1","rv":"1","start":"/a"}',
+    '{"v":"meta.k8s.io/v1","rv":1,"start":7}',
+  ]) {
+    assert.equal(
+      (await embedded.send('GET', `${path}?continue=${encodeURIComponent(btoa(forged))}`)).status,
+      400,
+      forged,
+    )
+  }
+})

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Embedded } from './embedded.ts'
+
+async function withNamespace(name: string): Promise<Embedded> {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', '/api/v1/namespaces', { metadata: { name } })
+  return embedded
+}
+
+test('a deleted namespace is emptied, and then it goes', async () => {
+  const embedded = await withNamespace('gone')
+  await embedded.send('POST', '/api/v1/namespaces/gone/services', {
+    metadata: { name: 's' },
+    spec: { ports: [{ port: 1 }] },
+  })
+  await embedded.send('POST', '/apis/coordination.k8s.io/v1/namespaces/gone/leases', { metadata: { name: 'l' } })
+  const { status, body } = await embedded.send('DELETE', '/api/v1/namespaces/gone')
+  assert.equal(status, 200)
+  assert.equal(body.status.phase, 'Terminating')
+  assert.equal(body.metadata.deletionGracePeriodSeconds, undefined)
+  await embedded.time.advance(1)
+  assert.equal((await embedded.send('GET', '/api/v1/namespaces/gone')).status, 404)
+  for (const list of [
+    '/api/v1/services',
+    '/apis/coordination.k8s.io/v1/leases',
+    '/apis/networking.k8s.io/v1/ipaddresses',
+  ]) {
+    assert.deepEqual((await embedded.send('GET', list)).body.items, [], list)
+  }
+})
+
+test('a namespace of a name that begins alike is left alone', async () => {
+  const embedded = await withNamespace('go')
+  await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'go-on' } })
+  await embedded.send('POST', '/api/v1/namespaces/go-on/endpoints', { metadata: { name: 'a' } })
+  await embedded.send('DELETE', '/api/v1/namespaces/go')
+  await embedded.time.advance(1)
+  assert.equal((await embedded.send('GET', '/api/v1/namespaces/go-on/endpoints/a')).status, 200)
+})
+
+test('an object with a finalizer keeps its namespace, which takes nothing new, until the finalizer goes', async () => {
+  const embedded = await withNamespace('held')
+  const path = '/api/v1/namespaces/held/endpoints'
+  await embedded.send('POST', path, { metadata: { name: 'a', finalizers: ['example.com/hold'] } })
+  await embedded.send('DELETE', '/api/v1/namespaces/held')
+  await embedded.time.advance(60_000)
+  assert.equal((await embedded.send('GET', '/api/v1/namespaces/held')).body.status.phase, 'Terminating')
+  assert.equal((await embedded.send('POST', path, { metadata: { name: 'b' } })).status, 403)
+  await embedded.send('PATCH', `${path}/a`, { metadata: { finalizers: null } }, 'application/merge-patch+json')
+  await embedded.time.advance(1)
+  assert.equal((await embedded.send('GET', '/api/v1/namespaces/held')).status, 404)
+})
+
+test('a namespace can be made again after it went', async () => {
+  const embedded = await withNamespace('again')
+  await embedded.send('DELETE', '/api/v1/namespaces/again')
+  assert.equal((await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'again' } })).status, 409)
+  await embedded.time.advance(1)
+  assert.equal((await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'again' } })).status, 201)
+})

@@ -1,0 +1,173 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parsePortRange } from '../../../src/net/port-range.ts'
+import { Embedded } from '../embedded.ts'
+
+const path = '/api/v1/namespaces/default/services'
+const cidrs = '/apis/networking.k8s.io/v1/servicecidrs'
+const merge = 'application/merge-patch+json'
+
+function service(name: string, spec: object = {}): object {
+  return { metadata: { name }, spec: { ports: [{ port: 1 }], ...spec } }
+}
+
+async function addresses(embedded: Embedded): Promise<readonly string[]> {
+  const { body } = await embedded.send('GET', '/apis/networking.k8s.io/v1/ipaddresses')
+  return body.items.map((item: { metadata: { name: string } }) => item.metadata.name)
+}
+
+test('without a ServiceCIDR no Service gets an address: the range is full', async () => {
+  const embedded = await Embedded.started([])
+  const { status, body } = await embedded.send('POST', path, service('a'))
+  assert.equal(status, 500)
+  assert.equal(body.reason, 'InternalError')
+  assert.equal(body.message, 'Internal error occurred: failed to allocate a serviceIP for Service "a": range is full')
+  const asked = await embedded.send('POST', path, service('a', { clusterIP: '10.96.0.1' }))
+  assert.equal(asked.status, 422)
+  assert.match(asked.body.message, /the provided network does not match the current range/)
+})
+
+test('a ServiceCIDR gives addresses until somebody says that it is not ready, or deletes it', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/16'])
+  assert.equal((await embedded.send('POST', path, service('a'))).status, 201)
+  const condition = {
+    type: 'Ready',
+    status: 'False',
+    reason: 'x',
+    message: '',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  }
+  await embedded.send('PATCH', `${cidrs}/kubernetes/status`, { status: { conditions: [condition] } }, merge)
+  assert.equal((await embedded.send('POST', path, service('b'))).status, 500)
+  const ready = { ...condition, status: 'True' }
+  await embedded.send('PATCH', `${cidrs}/kubernetes/status`, { status: { conditions: [ready] } }, merge)
+  assert.equal((await embedded.send('POST', path, service('b'))).status, 201)
+  await embedded.send('DELETE', `${cidrs}/kubernetes`)
+  assert.equal((await embedded.send('POST', path, service('c'))).status, 500)
+})
+
+test('a range is given out to its last usable address, the lower block last', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/27'])
+  const given: string[] = []
+  for (let i = 0; i < 30; i++) {
+    const { status, body } = await embedded.send('POST', path, service(`s${i}`))
+    assert.equal(status, 201, `Service ${i}`)
+    given.push(body.spec.clusterIP)
+  }
+  assert.equal(new Set(given).size, 30)
+  assert.ok(!given.includes('10.96.0.0') && !given.includes('10.96.0.31'))
+  const isLower = (ip: string) => Number(ip.split('.')[3]) <= 16
+  assert.ok(!given.slice(0, 14).some(isLower) && given.slice(14).every(isLower))
+  assert.equal((await embedded.send('POST', path, service('more'))).status, 500)
+  await embedded.send('DELETE', `${path}/s7`)
+  assert.equal((await embedded.send('POST', path, service('more'))).body.spec.clusterIP, given[7])
+})
+
+test('the network and the broadcast address cannot be asked for', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/24'])
+  for (const clusterIP of ['10.96.0.0', '10.96.0.255']) {
+    assert.equal((await embedded.send('POST', path, service('a', { clusterIP }))).status, 422)
+  }
+})
+
+test('on a cluster of two families a Service gets what it asks for', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/16', 'fd00::/112'])
+  const made = async (name: string, spec: object) => (await embedded.send('POST', path, service(name, spec))).body.spec
+  assert.deepEqual((await made('single', {})).ipFamilies, ['IPv4'])
+  const prefer = await made('prefer', { ipFamilyPolicy: 'PreferDualStack' })
+  assert.deepEqual(prefer.ipFamilies, ['IPv4', 'IPv6'])
+  assert.match(prefer.clusterIPs[1], /^fd00::/)
+  assert.equal(prefer.clusterIP, prefer.clusterIPs[0])
+  const other = await made('other', { ipFamilies: ['IPv6'] })
+  assert.match(other.clusterIP, /^fd00::/)
+  assert.equal(other.ipFamilyPolicy, 'SingleStack')
+  const require = await made('require', { ipFamilyPolicy: 'RequireDualStack', ipFamilies: ['IPv6', 'IPv4'] })
+  assert.match(require.clusterIPs[0], /^fd00::/)
+  assert.equal((await addresses(embedded)).length, 6)
+})
+
+test('a Service goes from one family to two and back, and keeps its first address', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/16', 'fd00::/112'])
+  const { clusterIP } = (await embedded.send('POST', path, service('a'))).body.spec
+  const patch = async (spec: object) => embedded.send('PATCH', `${path}/a`, { spec }, merge)
+  const dual = (await patch({ ipFamilyPolicy: 'PreferDualStack' })).body.spec
+  assert.deepEqual([dual.clusterIPs[0], dual.clusterIPs.length], [clusterIP, 2])
+  assert.equal((await patch({ ipFamilies: ['IPv4'] })).status, 422)
+  const single = (await patch({ ipFamilyPolicy: 'SingleStack' })).body.spec
+  assert.deepEqual([single.clusterIPs, single.ipFamilies], [[clusterIP], ['IPv4']])
+  assert.deepEqual(await addresses(embedded), [clusterIP])
+})
+
+test('families can be fixed whatever the ServiceCIDRs are', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/16', 'fd00::/112'], { serviceIpFamilies: ['IPv4'] })
+  const { body } = await embedded.send('POST', path, service('a', { ipFamilyPolicy: 'PreferDualStack' }))
+  assert.equal(body.spec.clusterIPs.length, 1)
+})
+
+test('an IPAddress that is missing when its Service goes does no harm', async () => {
+  const embedded = await Embedded.started()
+  const { clusterIP } = (await embedded.send('POST', path, service('a'))).body.spec
+  await embedded.send('DELETE', `/apis/networking.k8s.io/v1/ipaddresses/${clusterIP}`)
+  assert.equal((await embedded.send('DELETE', `${path}/a`)).status, 200)
+})
+
+test("an IPAddress that has become another Service's is not taken from it", async () => {
+  const embedded = await Embedded.started()
+  const { clusterIP } = (await embedded.send('POST', path, service('a'))).body.spec
+  const ipaddresses = '/apis/networking.k8s.io/v1/ipaddresses'
+  await embedded.send('DELETE', `${ipaddresses}/${clusterIP}`)
+  await embedded.send('POST', path, service('b', { clusterIP }))
+  await embedded.send('DELETE', `${path}/a`)
+  assert.equal((await embedded.send('GET', `${ipaddresses}/${clusterIP}`)).body.spec.parentRef.name, 'b')
+})
+
+test('NodePorts are given from the range, each once, and come back', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/16'], { serviceNodePortRange: parsePortRange('30000-30002') })
+  const create = (name: string, ports: readonly object[]) =>
+    embedded.send('POST', path, service(name, { type: 'NodePort', ports }))
+  const first = await create('a', [
+    { port: 1, name: 'x' },
+    { port: 2, name: 'y' },
+  ])
+  const taken = first.body.spec.ports.map((port: { nodePort: number }) => port.nodePort)
+  assert.equal(new Set(taken).size, 2)
+  const again = await create('b', [{ port: 1, nodePort: taken[0] }])
+  assert.equal(again.status, 422)
+  assert.match(again.body.message, /provided port is already allocated/)
+  assert.match((await create('b', [{ port: 1, nodePort: 40_000 }])).body.message, /valid ports is 30000-30002/)
+  assert.equal((await create('b', [{ port: 1 }])).status, 201)
+  assert.equal((await create('c', [{ port: 1 }])).status, 500)
+  await embedded.send('DELETE', `${path}/a`)
+  assert.equal((await create('c', [{ port: 1, nodePort: taken[0] }])).status, 201)
+})
+
+test('one NodePort serves the same port under two protocols', async () => {
+  const embedded = await Embedded.started()
+  const ports = [
+    { port: 53, name: 'dns', protocol: 'UDP' },
+    { port: 53, name: 'dns-tcp', protocol: 'TCP' },
+  ]
+  const { body } = await embedded.send('POST', path, service('a', { type: 'NodePort', ports }))
+  assert.equal(body.spec.ports[0].nodePort, body.spec.ports[1].nodePort)
+})
+
+test('an update keeps NodePorts that it does not name, and gives them back with the type', async () => {
+  const embedded = await Embedded.started()
+  const { body } = await embedded.send('POST', path, service('a', { type: 'NodePort' }))
+  const [{ nodePort }] = body.spec.ports
+  const kept = await embedded.send('PUT', `${path}/a`, service('a', { type: 'NodePort', sessionAffinity: 'ClientIP' }))
+  assert.equal(kept.body.spec.ports[0].nodePort, nodePort)
+  const plain = await embedded.send('PATCH', `${path}/a`, { spec: { type: 'ClusterIP' } }, merge)
+  assert.equal(plain.body.spec.ports[0].nodePort, undefined)
+  assert.equal(plain.body.spec.externalTrafficPolicy, undefined)
+  const other = { type: 'NodePort', ports: [{ port: 1, nodePort }] }
+  assert.equal((await embedded.send('POST', path, service('b', other))).status, 201)
+})
+
+test('a LoadBalancer has NodePorts, unless it wants none', async () => {
+  const embedded = await Embedded.started()
+  const { spec } = (await embedded.send('POST', path, service('a', { type: 'LoadBalancer' }))).body
+  assert.ok(spec.ports[0].nodePort >= 30_000 && spec.allocateLoadBalancerNodePorts === true)
+  const none = { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false }
+  assert.equal((await embedded.send('POST', path, service('b', none))).body.spec.ports[0].nodePort, undefined)
+})

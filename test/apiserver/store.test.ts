@@ -1,0 +1,83 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { type Collection, Compacted, Store, type StoredObject } from '../../src/apiserver/store.ts'
+
+function object(name: string, more: object = {}): StoredObject {
+  return { kind: 'Thing', apiVersion: 'v1', metadata: { name, uid: name, resourceVersion: '' }, ...more }
+}
+
+test('one revision counter serves all collections', () => {
+  const store = new Store(10)
+  const a = store.collection('a').put('x', object('x'))
+  const b = store.collection('b').put('x', object('x'))
+  assert.deepEqual([a.metadata.resourceVersion, b.metadata.resourceVersion, store.revision], ['2', '3', 3])
+})
+
+test('keys are sorted by code unit, whatever the order of their writes', () => {
+  const collection = new Store(10).collection('a')
+  for (const key of ['b/a', 'a/b', 'a-b/a', 'a.b/a', 'a/a']) collection.put(key, object(key))
+  assert.deepEqual(collection.keys(''), ['a-b/a', 'a.b/a', 'a/a', 'a/b', 'b/a'])
+  assert.deepEqual(collection.keys('a/'), ['a/a', 'a/b'])
+})
+
+test('a change before the oldest that is kept is compacted', () => {
+  const store = new Store(3)
+  const collection = store.collection('a')
+  for (let i = 0; i < 20; i++) collection.put('x', object('x'))
+  assert.ok(collection.changesAfter(store.revision - 3).length === 3)
+  assert.throws(() => collection.changesAfter(2), Compacted)
+})
+
+test('compaction takes the history of all collections, and no more than there is', () => {
+  const store = new Store(10)
+  const a = store.collection('a')
+  a.put('x', object('x'))
+  store.compact(1000)
+  assert.throws(() => a.changesAfter(1), Compacted)
+  assert.deepEqual(a.changesAfter(store.revision), [])
+  a.put('y', object('y'))
+  assert.equal(a.changesAfter(2).length, 1)
+})
+
+test('a listener is told within the write, until it is removed', () => {
+  const collection = new Store(10).collection('a')
+  const told: string[] = []
+  const stop = collection.subscribe((change) => told.push(`${change.type} ${change.revision}`))
+  collection.put('x', object('x'))
+  collection.put('x', object('x', { more: 1 }))
+  collection.remove('x', object('x'))
+  stop()
+  collection.put('x', object('x'))
+  assert.deepEqual(told, ['ADDED 2', 'MODIFIED 3', 'DELETED 4'])
+})
+
+const step = fc.record({ key: fc.constantFrom('a', 'b', 'c/d', 'e'), remove: fc.boolean() })
+
+function play(collection: Collection, { key, remove }: { key: string; remove: boolean }): void {
+  const live = collection.get(key)
+  if (!remove) collection.put(key, object(key))
+  else if (live !== undefined) collection.remove(key, live)
+}
+
+test('the state at any revision is what it was then', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+      const store = new Store(100)
+      const collection = store.collection('a')
+      const states = new Map<number, [string, StoredObject | undefined][]>()
+      const snapshot = () =>
+        states.set(
+          store.revision,
+          collection.keys('').map((key) => [key, collection.get(key)]),
+        )
+      snapshot()
+      for (const one of steps) {
+        play(collection, one)
+        snapshot()
+      }
+      for (const [revision, state] of states)
+        assert.deepEqual(new Map([...collection.at(revision)].sort()), new Map(state))
+    }),
+  )
+})

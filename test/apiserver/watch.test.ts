@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import { test } from 'node:test'
+import { drain, Embedded, type WatchedEvent } from './embedded.ts'
+
+const path = '/api/v1/namespaces/default/endpoints'
+
+async function make(embedded: Embedded, ...names: readonly string[]): Promise<void> {
+  for (const name of names) await embedded.send('POST', path, { metadata: { name } })
+}
+
+async function nextOf(events: AsyncIterator<WatchedEvent>): Promise<WatchedEvent> {
+  const result = await events.next()
+  assert.ok(result.done !== true)
+  return result.value
+}
+
+test('bookmarks come every minute with the revision that the watch has seen, to who asked for them', async () => {
+  const embedded = await Embedded.started()
+  const { revision } = embedded.server
+  const asking = await embedded.watch(`resourceVersion=${revision}&allowWatchBookmarks=true`)
+  const silent = await embedded.watch(`resourceVersion=${revision}`)
+  await embedded.time.advance(59_000)
+  await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'elsewhere' } })
+  await embedded.time.advance(1_000)
+  const bookmark = await nextOf(asking)
+  assert.deepEqual(bookmark, {
+    type: 'BOOKMARK',
+    object: { kind: 'Endpoints', apiVersion: 'v1', metadata: { resourceVersion: String(revision + 1) } },
+  })
+  await embedded.time.advance(120_000)
+  assert.deepEqual(await drain(asking), [`BOOKMARK ${revision + 1}`, `BOOKMARK ${revision + 1}`])
+  assert.deepEqual(await drain(silent), [])
+})
+
+test('a watch from a revision that is compacted is told 410 by an event, and ends', async () => {
+  const embedded = await Embedded.started()
+  const { revision } = embedded.server
+  await make(embedded, 'a')
+  embedded.server.compact()
+  const events = await embedded.watch(`resourceVersion=${revision}`)
+  const { type, object } = await nextOf(events)
+  assert.equal(type, 'ERROR')
+  assert.deepEqual(object, {
+    kind: 'Status',
+    apiVersion: 'v1',
+    metadata: {},
+    status: 'Failure',
+    message: `too old resource version: ${revision} (${revision + 1})`,
+    reason: 'Expired',
+    code: 410,
+  })
+  assert.deepEqual(await drain(events), ['END'])
+  assert.deepEqual(await drain(await embedded.watch(`resourceVersion=${revision + 1}`)), [])
+})
+
+test('the present state from a revision that is not reached yet is told 504 by an event', async () => {
+  const embedded = await Embedded.started()
+  const events = await embedded.watch('resourceVersion=1000&sendInitialEvents=true&resourceVersionMatch=NotOlderThan')
+  assert.deepEqual(await drain(events), ['ERROR 504', 'END'])
+})
+
+test('a watch from a revision that is not reached yet waits for what comes after it', async () => {
+  const embedded = await Embedded.started()
+  const events = await embedded.watch(`resourceVersion=${embedded.server.revision + 1}`)
+  await make(embedded, 'a', 'b')
+  assert.deepEqual(await drain(events), ['ADDED b'])
+})
+
+test('without a timeout a watch lasts half an hour to an hour', async () => {
+  const embedded = await Embedded.started()
+  const { revision } = embedded.server
+  await make(embedded, 'a')
+  const one = await embedded.watch(`resourceVersion=${revision}`)
+  const two = await embedded.watch(`resourceVersion=${revision}`)
+  await embedded.time.advance(1_799_000)
+  assert.deepEqual(await drain(one), ['ADDED a'])
+  await embedded.time.advance(1_801_000)
+  assert.deepEqual(await drain(two), ['ADDED a', 'END'])
+})
+
+test('timeoutSeconds ends a watch on the clock', async () => {
+  const embedded = await Embedded.started()
+  const { revision } = embedded.server
+  const one = await embedded.watch(`resourceVersion=${revision}&timeoutSeconds=5`)
+  const two = await embedded.watch(`resourceVersion=${revision}&timeoutSeconds=5`)
+  await embedded.time.advance(4_999)
+  assert.deepEqual(await drain(one), [])
+  await embedded.time.advance(1)
+  assert.deepEqual(await drain(two), ['END'])
+})
+
+test('a reader that falls too far behind is disconnected, but the present state may be of any size', async () => {
+  const embedded = await Embedded.started([], { watchBufferLimit: 3 })
+  await make(embedded, 'a', 'b', 'c', 'd', 'e')
+  const events = await embedded.watch('')
+  assert.equal((await drain(events)).length, 5)
+  const slow = await embedded.watch(`resourceVersion=${embedded.server.revision}`)
+  await make(embedded, 'f', 'g', 'h')
+  const behind = await embedded.watch(`resourceVersion=${embedded.server.revision}`)
+  assert.deepEqual(await drain(slow), ['ADDED f', 'ADDED g', 'ADDED h'])
+  await make(embedded, 'i', 'j', 'k', 'l')
+  assert.deepEqual(await drain(behind), ['END'])
+})
+
+test('a watch that is over leaves no listener and no timer', async () => {
+  const embedded = await Embedded.started()
+  const controller = new AbortController()
+  const query = `resourceVersion=${embedded.server.revision}&allowWatchBookmarks=true`
+  const aborted = await embedded.watch(query, controller.signal)
+  const returned = await embedded.watch(query, controller.signal)
+  assert.equal(getEventListeners(controller.signal, 'abort').length, 2)
+  await returned.return?.()
+  assert.equal(getEventListeners(controller.signal, 'abort').length, 1)
+  controller.abort()
+  assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+  assert.deepEqual(await drain(aborted), ['END'])
+  await make(embedded, 'a')
+  await embedded.time.advance(120_000)
+  assert.deepEqual(await drain(returned), ['END'])
+})
+
+test('two readers of one watch are an error in the program', async () => {
+  const embedded = await Embedded.started()
+  const events = await embedded.watch(`resourceVersion=${embedded.server.revision}`)
+  const first = events.next()
+  await assert.rejects(events.next(), /one reader/)
+  await make(embedded, 'a')
+  assert.equal((await first).done, false)
+})

@@ -14,6 +14,7 @@ import {
   notFound,
   resourceVersionTooLarge,
   successStatus,
+  uidConflict,
 } from './refusal.ts'
 import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
@@ -106,6 +107,7 @@ export class Handlers {
     if (draft.metadata?.name === undefined) throw nameless(name)
     if (kind.createOnUpdate && route.subresource === undefined && this.#live(route) === undefined) {
       const { resourceVersion: _version, ...metadata } = draft.metadata
+      if (metadata.uid !== undefined) throw uidConflict(kind.resource, name, metadata.uid, '')
       if (metadata.name !== name) {
         throw badRequest(`the name of the object (${metadata.name}) does not match the name on the URL (${name})`)
       }
@@ -124,7 +126,7 @@ export class Handlers {
     const change = (live: StoredObject) => {
       const draft = readDraft(kind, patched(type, live, request.body))
       if (draft.metadata?.name === undefined) throw nameless(route.name)
-      // What the patch does not name is the live object's own version: no guard.
+      // A version that the patch does not name is the live object's own: no guard.
       return { draft }
     }
     return answered(200, updateObject(this.#context, route, change, writeOptions(request, 'Update')))
@@ -172,7 +174,8 @@ export class Handlers {
   }
 
   #deleteCollection({ kind, namespace }: CollectionRoute, request: ApiRequest): ApiResponse {
-    if (kind.resource.namespaced && namespace === undefined) throw methodNotAllowed()
+    if (kind.resource.namespaced ? namespace === undefined : kind === this.#context.namespaceKind)
+      throw methodNotAllowed()
     const list = listObjects(this.#context.store, kind, namespace, parseListOptions(request.query, kind))
     for (const { metadata } of (list as { readonly items: readonly StoredObject[] }).items) {
       deleteObject(this.#context, { kind, namespace, name: metadata.name }, deleteRequest(request))
@@ -207,6 +210,7 @@ function deleteRequest(request: ApiRequest): DeleteRequest {
   }
   if (typeof body !== 'object' || Array.isArray(body)) throw badRequest('the body must be DeleteOptions')
   const grace = body.gracePeriodSeconds ?? parameter(request.query, 'gracePeriodSeconds')
+  if (grace !== undefined && !/^\d+$/.test(String(grace))) throw badRequest('gracePeriodSeconds must be a whole number')
   const policy = body.propagationPolicy ?? parameter(request.query, 'propagationPolicy')
   return {
     uid: body.preconditions?.uid,

@@ -63,6 +63,7 @@ export function metaForCreate(
     selfLink: _link,
     deletionGracePeriodSeconds: _grace,
     resourceVersion: _version,
+    managedFields: _managers,
     name,
     generateName,
     namespace: _namespace,
@@ -88,6 +89,7 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
     selfLink: _link,
     generation: _generation,
     resourceVersion: _version,
+    creationTimestamp: _created,
     managedFields: _managers,
     ...given
   } = (draft.metadata ?? {}) as Partial<StoredMeta> & { readonly selfLink?: string }
@@ -127,7 +129,7 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
 }
 
 function checkUnchanged(meta: ObjectMeta, live: StoredMeta, errors: FieldErrors): void {
-  for (const field of ['name', 'namespace', 'uid', 'creationTimestamp', 'deletionTimestamp'] as const) {
+  for (const field of ['name', 'namespace', 'uid', 'deletionTimestamp'] as const) {
     if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')
   }
   if (live.deletionTimestamp === undefined) return
@@ -152,7 +154,7 @@ function validateLabels(meta: ObjectMeta, errors: FieldErrors): void {
   for (const [key, value] of Object.entries(meta.annotations ?? {})) {
     const fault = labelKeyFault(key.toLowerCase())
     if (fault !== undefined) errors.invalid('metadata.annotations', key, fault)
-    bytes += key.length + value.length
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(value)
   }
   if (bytes > maxAnnotationBytes)
     errors.invalid('metadata.annotations', '', `may not be more than ${maxAnnotationBytes} bytes`)

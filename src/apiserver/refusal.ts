@@ -84,7 +84,7 @@ export function alreadyExists(resource: Resource<KubeObject>, name: string): Ref
   })
 }
 
-export function conflict(resource: Resource<KubeObject>, name: string, why: string): Refusal {
+function conflict(resource: Resource<KubeObject>, name: string, why: string): Refusal {
   const message = `Operation cannot be fulfilled on ${qualifiedPlural(resource)} ${JSON.stringify(name)}: ${why}`
   return new Refusal(409, 'Conflict', message, { name, ...groupOf(resource), kind: resource.plural })
 }
@@ -96,6 +96,11 @@ export function modified(resource: Resource<KubeObject>, name: string): Refusal 
     name,
     'the object has been modified; please apply your changes to the latest version and try again',
   )
+}
+
+/** An update of an object with this uid, where another one, or none, is. */
+export function uidConflict(resource: Resource<KubeObject>, name: string, uid: string, live: string): Refusal {
+  return conflict(resource, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live}`)
 }
 
 /** A precondition of a delete; kube-apiserver names the kind here, not the resource. */

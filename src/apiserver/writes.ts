@@ -10,13 +10,13 @@ import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './objec
 import { deepFrozen, equalJson } from './plain-json.ts'
 import {
   alreadyExists,
-  conflict,
   forbidden,
   internalError,
   invalid,
   modified,
   notFound,
   preconditionFailed,
+  uidConflict,
 } from './refusal.ts'
 import type { Collection, Store, StoredObject } from './store.ts'
 
@@ -108,7 +108,8 @@ export function updateObject(
   if (live === undefined) throw notFound(kind.resource, name)
   const { draft, managers } = change(live)
   checkTarget(draft, target.namespace, name)
-  const version = draft.metadata?.resourceVersion
+  const given = draft.metadata?.resourceVersion
+  const version = given === '0' ? undefined : given
   if (version === undefined && options.guarded === true && kind.guardedUpdate === true) throw unguarded(kind, name)
   if (version !== undefined && version !== live.metadata.resourceVersion) {
     if (!/^\d+$/.test(version))
@@ -117,8 +118,7 @@ export function updateObject(
   }
   const uid = draft.metadata?.uid
   if (options.guarded === true && uid !== undefined && uid !== live.metadata.uid) {
-    const why = `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live.metadata.uid}`
-    throw conflict(kind.resource, name, why)
+    throw uidConflict(kind.resource, name, uid, live.metadata.uid)
   }
 
   const metadata = metaForUpdate(draft, live)

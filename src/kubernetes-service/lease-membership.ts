@@ -10,6 +10,9 @@ import { type Holder, type HolderState, LeaseWithdrawn, type MasterLeases } from
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import { LeaseEndpointReconciler } from './reconcilers/lease.ts'
 
+/** Longer than masters that fail for one reason are apart in noticing it. */
+const LOOK_AROUND_MS = 1_000
+
 export interface LeaseMembershipOptions {
   readonly clock: Clock
   readonly random: Random
@@ -30,6 +33,7 @@ export class LeaseMembership {
   readonly reconciler: LeaseEndpointReconciler
   readonly #options: LeaseMembershipOptions
   readonly #keeper: LeaseKeeper
+  #failingSinceMs = 0
 
   constructor(options: LeaseMembershipOptions) {
     this.#options = options
@@ -46,7 +50,13 @@ export class LeaseMembership {
         else if (!(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
       },
     })
-    this.reconciler = new LeaseEndpointReconciler({ adapter, leases, holder, onLost: () => this.#keeper.hurry() })
+    this.reconciler = new LeaseEndpointReconciler({
+      adapter,
+      leases,
+      holder,
+      stateAnew: () => (monitor.phase === 'unready' ? 'unready' : 'ready'),
+      onLost: () => this.#keeper.hurry(),
+    })
   }
 
   /** Follows the leases of the fleet until the signal is aborted. */
@@ -76,10 +86,10 @@ export class LeaseMembership {
     let writing = false
     // One write at a time; a probe that finds the record out of step with the state starts the next.
     return monitor.subscribe(() => {
-      if (writing || signal.aborted || this.#wantedState() === undefined) return
+      if (writing || signal.aborted || !this.#isOutOfStep()) return
       writing = true
       this.reconciler
-        .announce(address, () => this.#wantedState(), signal)
+        .announce(address, (othersServe) => this.#nextState(othersServe), signal)
         .then(onLeases, (error: unknown) => {
           if (!signal.aborted && !(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
         })
@@ -89,13 +99,33 @@ export class LeaseMembership {
     })
   }
 
-  /** What the record should say and does not; undefined when it is right, or wrong in a way that is passing. */
-  #wantedState(): HolderState | undefined {
-    const { monitor } = this.#options
-    const wanted = monitor.phase === 'unready' ? 'unready' : 'ready'
-    if (wanted === this.reconciler.announcedState) return undefined
+  #isOutOfStep(): boolean {
+    const { announcedState } = this.reconciler
+    const { failing, phase } = this.#options.monitor
+    return failing
+      ? announcedState === 'ready' || announcedState === 'failing'
+      : phase === 'ready' && announcedState !== 'ready'
+  }
+
+  /**
+   * What the record should say next; undefined leaves it as it is.
+   *
+   * Leaving for unreadiness has two steps, a second apart: say that the server fails, then look whether another one serves. When all
+   * fail at once each finds the others failing, and nobody leaves.
+   */
+  async #nextState(othersServe: () => Promise<boolean>): Promise<HolderState | undefined> {
+    const { monitor, clock, logger, address } = this.#options
+    const { announcedState } = this.reconciler
     // An outage that could not be announced while it lasted is not announced after it: all masters would do so at once, and leave
     // the list to one that has died meanwhile.
-    return wanted === 'unready' && !monitor.failing ? undefined : wanted
+    if (!monitor.failing) return monitor.phase === 'ready' ? 'ready' : undefined
+    if (announcedState === 'ready') {
+      this.#failingSinceMs = clock.monotonicMs()
+      return 'failing'
+    }
+    if (announcedState !== 'failing' || clock.monotonicMs() - this.#failingSinceMs < LOOK_AROUND_MS) return undefined
+    if (!(await othersServe())) return undefined
+    logger.info({ address: address.text }, 'leaving the list until the API server is ready again')
+    return 'unready'
   }
 }

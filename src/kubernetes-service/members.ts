@@ -1,26 +1,27 @@
 import type { Holder, HolderPorts, MasterLease } from './leases/master-leases.ts'
 
-/** A lease whose master wants to be listed. One without a holder record is a kube-apiserver's: it always does. */
-export function isEligible(lease: MasterLease): boolean {
+/** A lease whose master serves. One without a holder record is a kube-apiserver's: it does as long as it renews its lease. */
+export function isReady(lease: MasterLease): boolean {
   return lease.holder === undefined || lease.holder.state === 'ready'
 }
 
 /**
  * The addresses that clients should see, sorted and without doubles.
  *
- * Only masters that are ready, unless none is: then all that live, because a list of unready servers serves clients better than
- * an empty one. Each observer comes to the same list from the same leases, so masters that turn unready at the same moment
- * cannot empty it.
+ * While any master is ready: those that are, and those that still look whether they may leave. Otherwise all that live, because
+ * a list of unready servers serves clients better than an empty one. Each observer comes to the same list from the same leases,
+ * so masters that turn unready at the same moment cannot empty it.
  */
 export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
-  const eligible = leases.filter(isEligible)
-  const listed = eligible.length > 0 ? eligible : leases.filter((lease) => lease.holder?.state !== 'withdrawn')
+  const listed = leases.some(isReady)
+    ? leases.filter((lease) => isReady(lease) || lease.holder?.state === 'failing')
+    : leases.filter((lease) => lease.holder?.state !== 'withdrawn')
   return [...new Set(listed.map((lease) => lease.address))].sort()
 }
 
-/** Whether a master other than `self` would stay listed if `self` went. Another holder of the same address counts. */
+/** Whether a master other than `self` serves, so that `self` may go. Another holder of the same address counts. */
 export function othersRemain(leases: readonly MasterLease[], self: Holder): boolean {
-  return leases.some((lease) => isEligible(lease) && !isHeldBy(lease, self))
+  return leases.some((lease) => isReady(lease) && !isHeldBy(lease, self))
 }
 
 /** Whether this lease is of the same master: the same instance, or an earlier life of it. */

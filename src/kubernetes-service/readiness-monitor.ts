@@ -2,7 +2,7 @@ import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { nextReadiness, type ReadinessState } from './readiness-tracker.ts'
+import { isFailing, nextReadiness, type ReadinessState } from './readiness-tracker.ts'
 
 /** How often a server that has not been ready yet is asked; upstream's period. */
 const STARTING_PERIOD_MS = 100
@@ -32,9 +32,9 @@ export class ReadinessMonitor {
     return this.#state.phase
   }
 
-  /** Unready, and the last probe did not succeed either. */
+  /** Unready long enough, and still, for the master to leave the list. */
   get failing(): boolean {
-    return this.#state.phase === 'unready' && this.#state.recoveringSinceMs === undefined
+    return isFailing(this.#state, this.#options.clock.monotonicMs())
   }
 
   /** When the server last answered, whatever it said, on the monotonic clock; undefined if it never did. */

@@ -11,7 +11,14 @@ export type ReadinessState =
   /** Never ready so far. */
   | { readonly phase: 'starting' }
   | { readonly phase: 'ready'; readonly failures: number; readonly failingSinceMs: number | undefined }
-  | { readonly phase: 'unready'; readonly recoveringSinceMs: number | undefined; readonly reason: string }
+  | {
+      readonly phase: 'unready'
+      /** Since when it has been failing in one way, silent or answering; undefined while it recovers. */
+      readonly failingSinceMs: number | undefined
+      readonly silent: boolean
+      readonly recoveringSinceMs: number | undefined
+      readonly reason: string
+    }
 
 /**
  * Takes in one answer. Pure.
@@ -30,17 +37,32 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
       const failures = state.failures + 1
       const failingSinceMs = state.failingSinceMs ?? nowMs
       return failures >= FAILURES && nowMs - failingSinceMs >= FAILING_MS
-        ? { phase: 'unready', recoveringSinceMs: undefined, reason: unreadyReason(answer) }
+        ? { phase: 'unready', ...failingIn(answer, failingSinceMs) }
         : { phase: 'ready', failures, failingSinceMs }
     }
     case 'unready': {
-      if (!serving) return { phase: 'unready', recoveringSinceMs: undefined, reason: unreadyReason(answer) }
+      if (!serving) {
+        const asBefore = state.silent === !answer.answered ? state.failingSinceMs : undefined
+        return { phase: 'unready', ...failingIn(answer, asBefore ?? nowMs) }
+      }
       const recoveringSinceMs = state.recoveringSinceMs ?? nowMs
       return nowMs - recoveringSinceMs >= RECOVERING_MS
         ? { phase: 'ready', failures: 0, failingSinceMs: undefined }
-        : { ...state, recoveringSinceMs }
+        : { ...state, failingSinceMs: undefined, recoveringSinceMs }
     }
   }
+}
+
+/**
+ * Whether to leave the list for it: failing in one way for as long as it takes to count as unready. A server that was silent and
+ * now answers is most likely starting, and gets its time anew. Pure.
+ */
+export function isFailing(state: ReadinessState, nowMs: number): boolean {
+  return state.phase === 'unready' && state.failingSinceMs !== undefined && nowMs - state.failingSinceMs >= FAILING_MS
+}
+
+function failingIn(answer: ReadinessAnswer, failingSinceMs: number) {
+  return { failingSinceMs, silent: !answer.answered, recoveringSinceMs: undefined, reason: unreadyReason(answer) }
 }
 
 function isServing(answer: ReadinessAnswer): boolean {

@@ -31,15 +31,14 @@ export interface HealthServer {
   close(): Promise<void>
 }
 
-/** The server cannot have the address it was given. The message is one line and names it; `code` is the system's. */
+/** The server cannot have the address it was given. The message is one line and names it; `cause` is the system's error. */
 export class ListenError extends Error {
   override readonly name = 'ListenError'
-  readonly code: string
+  readonly code = 'CannotListen'
 
   constructor(host: string, port: number, cause: NodeJS.ErrnoException) {
     const reason = listenFaults[cause.code ?? ''] ?? cause.message
     super(`cannot listen on ${hostPort(host, port)}: ${reason}`, { cause })
-    this.code = cause.code ?? 'UNKNOWN'
   }
 }
 

@@ -17,7 +17,7 @@ async function faulty(...rules: readonly FaultRule[]) {
   await embedded.api.create(endpoints, { metadata: ref })
   const transport = faultyTransport(embedded.transport, { clock, random: seededRandom(1, 'faults') })
   for (const rule of rules) transport.faults.add(rule)
-  const options = { transport, clock, random: seededRandom(1, 'client'), timeoutMs: 1_000, retry: { maxAttempts: 1 } }
+  const options = { transport, clock, random: seededRandom(1, 'client'), timeoutMs: 1_000, retry: { attempts: 1 } }
   return { embedded, time, faults: transport.faults, transport, api: restKubeApi(options) }
 }
 

@@ -59,13 +59,19 @@ const value = fc.record(
     }),
     spec: fc.record(
       {
-        ports: fc.uniqueArray(fc.record({ port: fc.integer({ min: 1, max: 3 }), name: fc.constantFrom('x', 'y') }), {
-          selector: ({ port }) => port,
-          minLength: 1,
-        }),
+        ports: fc.uniqueArray(
+          fc.record(
+            { port: fc.integer({ min: 1, max: 3 }), name: fc.constantFrom('x', 'y') },
+            { noNullPrototype: true },
+          ),
+          {
+            selector: ({ port }) => port,
+            minLength: 1,
+          },
+        ),
         cidrs: fc.array(fc.constantFrom('c', 'd'), { minLength: 1, maxLength: 2 }),
       },
-      { requiredKeys: [], noNullPrototype: true },
+      { requiredKeys: ['cidrs'], noNullPrototype: true },
     ),
   },
   { requiredKeys: [], noNullPrototype: true },
@@ -102,7 +108,7 @@ test('a value laid over another wins where both are, and leaves the rest', () =>
 test('what all fields are removed from is gone', () => {
   fc.assert(
     fc.property(value, (one) => {
-      const left = removeFields(one, fieldsOf(one, schema), schema) as { spec?: object; labels?: object }
+      const left = (removeFields(one, fieldsOf(one, schema), schema) ?? {}) as { spec?: object; labels?: object }
       assert.equal(left.labels, undefined)
       assert.deepEqual(left.spec ?? {}, {})
     }),

@@ -42,6 +42,13 @@ test('when no master is ready all that live are listed, except those that were w
   assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.2'])
 })
 
+test('a failing master is listed until it has looked whether another one serves', () => {
+  assert.deepEqual(listedAddresses([lease('192.0.2.1', 'failing'), lease('192.0.2.2')]), ['192.0.2.1', '192.0.2.2'])
+  const noneReady = [lease('192.0.2.1', 'failing'), lease('192.0.2.2', 'unready')]
+  assert.deepEqual(listedAddresses(noneReady), ['192.0.2.1', '192.0.2.2'])
+  assert.equal(othersRemain([lease('192.0.2.2', 'failing')], holder('192.0.2.1')), false)
+})
+
 test('a lease without a holder record counts as ready', () => {
   assert.deepEqual(listedAddresses([foreign, lease('192.0.2.1', 'unready')]), ['192.0.2.9'])
 })

@@ -61,11 +61,56 @@ test('a master that is not ready leaves after three seconds and is back two seco
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
 })
 
-test('masters that all turn unready at once stay listed', async (t) => {
+test('of masters that all turn unready within a second none leaves, not even for a moment', async (t) => {
   const fleet = await startedFleet(t, { masters: 3 })
-  for (const one of fleet.masters) one.server.ready = false
+  const turnedMs = fleet.time.nowMs
+  for (const one of fleet.masters) {
+    one.server.ready = false
+    await fleet.advance(300)
+  }
   await fleet.advance(60_000)
+  assert.deepEqual(since(fleet, turnedMs), [])
+})
+
+test('when the last ready master turns unready, those that have left for that are listed again', async (t) => {
+  const fleet = await startedFleet(t, { masters: 3 })
+  for (const number of [1, 2]) {
+    master(fleet, number).server.ready = false
+    await fleet.advance(10_000)
+  }
+  assert.deepEqual(fleet.listed('slice'), addresses(3))
+  master(fleet, 3).server.ready = false
+  await fleet.advance(10_000)
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2, 3))
+})
+
+test('a server that comes back and is not ready for a while does not cost its masters their place', async (t) => {
+  const fleet = await startedFleet(t, { masters: 5 })
+  const lostMs = fleet.time.nowMs
+  for (const one of fleet.masters) one.server.kill()
+  await fleet.advance(20_000)
+  for (const one of fleet.masters) {
+    one.server.start()
+    one.server.ready = false
+  }
+  await fleet.advance(8_000)
+  for (const one of fleet.masters) one.server.ready = true
+  await fleet.advance(30_000)
+  assert.deepEqual(since(fleet, lostMs), [])
+})
+
+test('a master that lost its place while its server was away does not take it before the server is ready', async (t) => {
+  const fleet = await startedFleet(t, { masters: 2 })
+  master(fleet, 2).server.kill()
+  await fleet.advance(30_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(1))
+  master(fleet, 2).server.ready = false
+  master(fleet, 2).server.start()
+  await fleet.advance(10_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(1))
+  master(fleet, 2).server.ready = true
+  await fleet.advance(4_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
 })
 
 test('with the default a single master beside a ready server keeps its address, and a restart never shows', async (t) => {

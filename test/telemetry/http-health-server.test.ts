@@ -150,7 +150,7 @@ test('a port that is taken and an address that is not here are one clear error e
   const options = { checks: () => [], metrics: prometheusMetrics(), logger: memoryLogger() }
   await assert.rejects(serveHealth({ ...options, host: '127.0.0.1', port: server.port }), (error: Error) => {
     assert.ok(error instanceof ListenError)
-    assert.equal(error.code, 'EADDRINUSE')
+    assert.equal((error.cause as NodeJS.ErrnoException).code, 'EADDRINUSE')
     assert.equal(error.message, `cannot listen on 127.0.0.1:${server.port}: the port is in use`)
     return true
   })

@@ -36,8 +36,10 @@ function isListable(text: unknown): text is string {
   return address !== undefined && address.text === text && unlistableReason(address) === undefined
 }
 
+const STATES: readonly unknown[] = ['ready', 'failing', 'unready', 'leaving', 'withdrawn'] satisfies HolderState[]
+
 function isHolderState(value: unknown): value is HolderState {
-  return value === 'ready' || value === 'unready' || value === 'leaving' || value === 'withdrawn'
+  return STATES.includes(value)
 }
 
 function isRecord(value: unknown): value is Record<string, unknown> {

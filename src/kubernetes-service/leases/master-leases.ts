@@ -1,12 +1,13 @@
 /**
  * Whether a master wants to be listed.
  * - `ready`: its API server serves.
- * - `unready`: it lives, but its API server says that it is not ready; listed only while no other master is ready.
+ * - `failing`: its API server does not, and it is about to look whether somebody else does; listed.
+ * - `unready`: it lives, its API server does not serve, and another's did; listed only while no master is ready.
  * - `leaving`: it is about to go, and looks whether somebody else remains; as `unready`.
  * - `withdrawn`: it was told to go by somebody else (the `withdraw` command); never listed, and not to be announced again under
  *   this instance id.
  */
-export type HolderState = 'ready' | 'unready' | 'leaving' | 'withdrawn'
+export type HolderState = 'ready' | 'failing' | 'unready' | 'leaving' | 'withdrawn'
 
 /** Who holds a lease: what tells two masters behind one address apart, and a reused address from its old holder. */
 export interface Holder {

@@ -23,6 +23,8 @@ export interface LeaseReconcilerOptions {
   readonly leases: MasterLeases
   /** This master, as it wants to be known. */
   readonly holder: Holder
+  /** What the record of a lease that has gone and is made anew says. @default 'ready' */
+  readonly stateAnew?: (() => HolderState) | undefined
   /** Called when a read shows that this master's lease has gone although it should be there, or was withdrawn. */
   readonly onLost?: (() => void) | undefined
 }
@@ -38,6 +40,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   readonly #adapter: EndpointsAdapter
   readonly #leases: MasterLeases
   readonly #mutex = new Mutex()
+  readonly #stateAnew: () => HolderState
   readonly #onLost: () => void
   #holder: Holder
   readonly #firstAnnounced = Promise.withResolvers<void>()
@@ -49,6 +52,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     this.#adapter = options.adapter
     this.#leases = options.leases
     this.#holder = options.holder
+    this.#stateAnew = options.stateAnew ?? (() => 'ready')
     this.#onLost = options.onLost ?? (() => {})
   }
 
@@ -91,11 +95,16 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   /**
    * Writes into the lease whether this master wants to be listed, without renewing it.
    *
-   * @param wanted - asked right before the write, which may have had to wait; undefined leaves the record as it is.
+   * @param decide - asked right before the write, which may have had to wait. It is given whether another master serves, to be read
+   *   if it wants to know; undefined leaves the record as it is.
    */
-  announce(ip: Address, wanted: () => HolderState | undefined, signal: AbortSignal): Promise<void> {
+  announce(
+    ip: Address,
+    decide: (othersServe: () => Promise<boolean>) => Promise<HolderState | undefined>,
+    signal: AbortSignal,
+  ): Promise<void> {
     return this.#mutex.run(async () => {
-      const state = wanted()
+      const state = await decide(async () => othersRemain(await this.#read(signal), this.#holderOf(ip)))
       if (state === undefined || state === this.#holder.state) return
       const next: Holder = { ...this.#holderOf(ip), state }
       if (!this.#stopped && this.#announced) await this.#leases.mark(next, signal)
@@ -160,6 +169,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
       const own = this.#lastRead.find((lease) => isHeldBy(lease, this.#holder))
       const withdrawn = own?.holder?.state === 'withdrawn' && own.holder.instanceId === this.#holder.instanceId
       if (withdrawn) this.#stopped = true
+      if (own === undefined) this.#holder = { ...this.#holder, state: this.#stateAnew() }
       if (withdrawn || own === undefined) this.#onLost()
     }
     return this.#lastRead

@@ -111,16 +111,6 @@ test('an IPAddress that is missing when its Service goes does no harm', async ()
   assert.equal((await embedded.send('DELETE', `${path}/a`)).status, 200)
 })
 
-test("an IPAddress that has become another Service's is not taken from it", async () => {
-  const embedded = await Embedded.started()
-  const { clusterIP } = (await embedded.send('POST', path, service('a'))).body.spec
-  const ipaddresses = '/apis/networking.k8s.io/v1/ipaddresses'
-  await embedded.send('DELETE', `${ipaddresses}/${clusterIP}`)
-  await embedded.send('POST', path, service('b', { clusterIP }))
-  await embedded.send('DELETE', `${path}/a`)
-  assert.equal((await embedded.send('GET', `${ipaddresses}/${clusterIP}`)).body.spec.parentRef.name, 'b')
-})
-
 test('NodePorts are given from the range, each once, and come back', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16'], { serviceNodePortRange: parsePortRange('30000-30002') })
   const create = (name: string, ports: readonly object[]) =>

@@ -173,7 +173,10 @@ export const objectCases: readonly ContractCase[] = [
       const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const updated = await api.update(endpoints, endpointsIn(namespace, 'a', { labels: { x: 'y' } }))
       assert.ok(isNewer(updated, created))
-      assert.equal(updated.metadata?.creationTimestamp, created.metadata?.creationTimestamp)
+      const made = { creationTimestamp: '2001-01-01T00:00:00Z', generation: 7 }
+      const again = await api.update(endpoints, endpointsIn(namespace, 'a', made))
+      assert.equal(again.metadata?.creationTimestamp, created.metadata?.creationTimestamp)
+      assert.equal(again.metadata?.generation, undefined)
     },
   },
   {
@@ -191,6 +194,15 @@ export const objectCases: readonly ContractCase[] = [
       await api.update(endpoints, endpointsIn(namespace, 'a'))
       await api.update(leases, { metadata: { namespace, name: 'a' }, spec: {} })
       assert.equal((await api.get(endpoints, { namespace, name: 'a' })).metadata?.name, 'a')
+    },
+  },
+  {
+    name: 'update does not bring back what somebody deleted meanwhile',
+    async run({ api, namespace }) {
+      const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
+      await api.delete(endpoints, { namespace, name: 'a' })
+      await rejectsWith('Conflict', api.update(endpoints, created))
+      await rejectsWith('NotFound', api.get(endpoints, { namespace, name: 'a' }))
     },
   },
   {

@@ -12,8 +12,8 @@ import {
   type Service,
   services,
 } from '../kube/resources.ts'
+import { WriteRetry } from '../kube/write-retry.ts'
 import type { Address } from '../net/address.ts'
-import { exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { Trigger } from '../runtime/trigger.ts'
@@ -96,9 +96,7 @@ export class KubernetesServiceController {
   /** Looks until the signal is aborted, beginning at once. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, intervalMs } = this.#options
-    // A refused write is tried again from 2 ms on: a Service that was just deleted is refused once because its old address is not
-    // yet free, and accepted 2 ms later.
-    const backoff = exponentialBackoff({ firstMs: 2, maxMs: 1_000 }, random)
+    const retry = new WriteRetry(random)
     await Promise.all([this.#services, this.#endpoints, this.#slices].map((informer) => informer.whenSynced(signal)))
     this.look('start')
     let nextIntervalMs = clock.monotonicMs() + intervalMs
@@ -109,9 +107,9 @@ export class KubernetesServiceController {
       for (;;) {
         const failure = await this.#reconcile(reasons, signal)
         if (failure === undefined) break
-        if (!isKubeError(failure, 'Conflict')) await sleep(clock, backoff.next(), signal)
+        await sleep(clock, retry.next(failure), signal)
       }
-      backoff.reset()
+      retry.reset()
       this.#settled.resolve()
     }
   }

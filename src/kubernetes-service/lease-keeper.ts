@@ -1,4 +1,4 @@
-import { type Backoff, exponentialBackoff } from '../runtime/backoff.ts'
+import { WriteRetry } from '../kube/write-retry.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { Trigger } from '../runtime/trigger.ts'
@@ -27,13 +27,13 @@ export interface LeaseKeeperOptions {
  */
 export class LeaseKeeper {
   readonly #options: LeaseKeeperOptions
-  readonly #backoff: Backoff
+  readonly #retry: WriteRetry
   readonly #due = new Trigger<'due'>()
   #renewedMs = 0
 
   constructor(options: LeaseKeeperOptions) {
     this.#options = options
-    this.#backoff = exponentialBackoff({ firstMs: 50, maxMs: 1_000, jitter: 0.2 }, options.random)
+    this.#retry = new WriteRetry(options.random)
   }
 
   /** Starts with a renewal one interval from now: the lease was just made. Ends with the signal, or when keeping has no use. */
@@ -74,14 +74,14 @@ export class LeaseKeeper {
       try {
         await renew(signal)
         this.#renewedMs = startedMs
-        this.#backoff.reset()
+        this.#retry.reset()
         report(undefined)
         return true
       } catch (error) {
         signal.throwIfAborted()
         report(error)
         if (isFinal(error)) return false
-        await sleep(clock, this.#backoff.next(), signal)
+        await sleep(clock, this.#retry.next(error), signal)
       }
     }
   }

@@ -3,7 +3,7 @@ import type { AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { Informer } from '../kube/informer.ts'
 import { type Namespace, namespaces } from '../kube/resources.ts'
-import { exponentialBackoff } from '../runtime/backoff.ts'
+import { WriteRetry } from '../kube/write-retry.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { Trigger } from '../runtime/trigger.ts'
@@ -62,18 +62,18 @@ export class SystemNamespacesController {
 
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, random, availability } = this.#options
-    const backoff = exponentialBackoff({ firstMs: 10, maxMs: 1_000 }, random)
+    const retry = new WriteRetry(random)
     await this.#informer.whenSynced(signal)
     for (;;) {
       try {
         await this.reconcile(signal)
         availability.succeeded('system-namespaces')
-        backoff.reset()
+        retry.reset()
         this.#settled.resolve()
       } catch (error) {
         signal.throwIfAborted()
         availability.failed('system-namespaces', error)
-        await sleep(clock, backoff.next(), signal)
+        await sleep(clock, retry.next(error), signal)
         continue
       }
       const cancel = clock.schedule(INTERVAL_MS, () => this.#looks.fire('look'))

@@ -4,8 +4,8 @@ import { isKubeError } from '../kube/errors.ts'
 import type { EventRecorder } from '../kube/event-recorder.ts'
 import { Informer } from '../kube/informer.ts'
 import { type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
+import { WriteRetry } from '../kube/write-retry.ts'
 import type { Cidr } from '../net/cidr.ts'
-import { exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
@@ -69,7 +69,7 @@ export class DefaultServiceCidrController {
 
   async #look(signal: AbortSignal): Promise<void> {
     const { clock, random, logger, availability } = this.#options
-    const backoff = exponentialBackoff({ firstMs: 10, maxMs: 1_000 }, random)
+    const retry = new WriteRetry(random)
     if ((await this.#informer.whenSettled(signal)) === 'absent') {
       logger.info({}, 'the server has no ServiceCIDR API; the default ServiceCIDR is left alone')
       this.#settled.resolve()
@@ -79,12 +79,12 @@ export class DefaultServiceCidrController {
       try {
         await this.reconcile(signal)
         availability.succeeded('default-service-cidr')
-        backoff.reset()
+        retry.reset()
         this.#settled.resolve()
       } catch (error) {
         signal.throwIfAborted()
         if (!isKubeError(error, 'Conflict')) availability.failed('default-service-cidr', error)
-        await sleep(clock, backoff.next(), signal)
+        await sleep(clock, retry.next(error), signal)
         continue
       }
       const cancel = clock.schedule(INTERVAL_MS, () => this.#looks.fire('look'))

@@ -20,6 +20,7 @@ test('what is nowhere served is not found: in plain text outside of the API, as 
   assert.deepEqual(await embedded.send('GET', '/apis/nope/v1/things'), { status: 404, body: '404 page not found\n' })
   for (const unknown of [
     '/api/v1/things',
+    '/api/v1/namespaces/default/nodes',
     `${path}/a/b`,
     `${path}/a/status`,
     '/api/v1/endpoints/a',

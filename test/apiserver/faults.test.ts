@@ -226,3 +226,38 @@ test('a reset breaks every open stream, and only those', async () => {
   assert.equal((await api.get(endpoints, ref)).metadata?.name, 'a')
   assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
 })
+
+test('an answer that a partition catches on its way is held back', async () => {
+  const { embedded, time, transport: slow, faults } = await faulty({ fault: { type: 'delay', ms: 100 } })
+  const transport = faultyTransport(slow, { clock: embedded.clock, random: seededRandom(1, 'outer') })
+  const request = { method: 'GET', path: '/version', query: [], headers: {} } as const
+  const outcome = outcomeOf(transport.send(request, new AbortController().signal))
+  await time.advance(50)
+  transport.faults.partition()
+  await time.advance(100)
+  assert.equal(outcome.code, undefined)
+  transport.faults.heal()
+  await time.advance(0)
+  assert.equal(outcome.code, 'ok')
+  assert.equal(faults.partitioned, false)
+})
+
+test('a stream whose signal is aborted ends without an error', async () => {
+  const { transport, time } = await faulty()
+  const controller = new AbortController()
+  const path = '/api/v1/namespaces/default/endpoints'
+  const query = [['watch', 'true']] as const
+  const response = await transport.send({ method: 'GET', path, query, headers: {}, stream: true }, controller.signal)
+  assert.ok('stream' in response)
+  const { stream } = response
+  const outcome = outcomeOf(
+    (async () => {
+      for await (const _ of stream);
+    })(),
+  )
+  await time.advance(0)
+  assert.equal(outcome.code, undefined)
+  controller.abort()
+  await time.advance(0)
+  assert.equal(outcome.code, 'ok')
+})

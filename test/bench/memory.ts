@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startCluster } from '../peers/cluster.ts'
+import { residentMib } from '../peers/footprint.ts'
 import { whenRight } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
-import { residentMib } from '../peers/footprint.ts'
 import { startHole } from './hole.ts'
 import { type Report, shown } from './report.ts'
 
@@ -30,21 +30,21 @@ export async function measureMemory({ minutes }: { readonly minutes: number }): 
       idling.assertRunning()
       samples.push({ working: residentMib(working.process.pid), idling: residentMib(idling.process.pid) })
     } while (performance.now() < endAtMs)
-    const last = samples.at(-1) ?? { working: Number.NaN, idling: Number.NaN }
-    const row = (name: string, kind: 'working' | 'idling'): readonly string[] => [
-      name,
-      shown(samples[0]?.[kind] ?? Number.NaN),
-      shown(Math.max(...samples.map((sample) => sample[kind]))),
-      shown(last[kind]),
-    ]
+    const of = (kind: 'working' | 'idling'): readonly number[] => samples.map((sample) => sample[kind])
+    const row = (name: string, kind: 'working' | 'idling'): readonly string[] =>
+      [name, Math.min(...of(kind)), Math.max(...of(kind)), of(kind).at(-1) ?? Number.NaN].map((cell) =>
+        typeof cell === 'number' ? shown(cell) : cell,
+      )
+    const last = of('working').at(-1) ?? Number.NaN
     return {
       title: 'Memory',
       method: `VmRSS over ${minutes} quiet minutes, side by side. "Idling": the same bundle on a server that accepts its connection and never answers.`,
-      header: ['MiB', 'first', 'most', 'last'],
+      header: ['MiB', 'least', 'most', 'last'],
       rows: [row('keeping a cluster', 'working'), row('idling after it has read its kubeconfig', 'idling')],
       bounds: [
-        { name: 'resident', value: last.working, limit: 120, unit: 'MiB' },
-        { name: 'above the idling bundle', value: last.working - last.idling, limit: 25, unit: 'MiB' },
+        { name: 'resident', value: last, limit: 120, unit: 'MiB' },
+        // Against its least: that it tries again from time to time is not idling.
+        { name: 'above the idling bundle', value: last - Math.min(...of('idling')), limit: 25, unit: 'MiB' },
       ],
     }
   } finally {

@@ -6,7 +6,6 @@ import { startCluster } from '../peers/cluster.ts'
 import { listedIn, listedInSlices, type Transition, watchState, whenRight } from '../peers/kubernetes-service.ts'
 import { type Owner, openOwner } from '../peers/owner.ts'
 import { type Program, runToEnd, startMaster } from '../peers/program.ts'
-import { untilPasses } from '../peers/until.ts'
 
 const ended = { code: 0, signal: null }
 const shortLease = ['--lease-ttl=3s', '--reconcile-interval=2s']
@@ -43,14 +42,9 @@ function without(address: string, history: readonly Transition[], since = 0): re
     )
 }
 
-/** From here on the watches have delivered what they had to, and the history is complete for what was listed at the start. */
-function settledLength(history: readonly Transition[]): number {
-  return history.length
-}
-
 test('with --on-shutdown always the address is gone in the next write, and the exit code is 0', async (t) => {
   const { masters, history, whenListed } = await startFleet(t, ['192.0.2.1'], ['--on-shutdown=always'])
-  const since = settledLength(history)
+  const since = history.length
   assert.deepEqual(await masters[0]?.stop(), ended)
   await whenListed()
   const lists = history.slice(since).map(({ state }) => listedIn(state.endpoints))
@@ -63,7 +57,7 @@ test('with --on-shutdown always the address is gone in the next write, and the e
 
 test('by default the only master beside a server that answers keeps its address when it stops, and a restart never takes it away', async (t) => {
   const { owner, server, masters, history, whenListed } = await startFleet(t, ['192.0.2.1'], shortLease)
-  const since = settledLength(history)
+  const since = history.length
   assert.deepEqual(await masters[0]?.stop(), ended)
   await sleep(1000)
   const again = await startMaster(owner, server, { address: '192.0.2.1', flags: shortLease })
@@ -78,7 +72,7 @@ test('by default the only master beside a server that answers keeps its address 
 
 test('by default one of two masters withdraws its address when it stops, and the list is never empty', async (t) => {
   const { masters, history, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], [])
-  const since = settledLength(history)
+  const since = history.length
   assert.deepEqual(await masters[0]?.stop(), ended)
   await whenListed('192.0.2.2')
   assert.deepEqual(without('192.0.2.2', history, since), [])
@@ -87,7 +81,7 @@ test('by default one of two masters withdraws its address when it stops, and the
 test('a restart of one of two masters with --on-shutdown keep inside the TTL never drops its address', async (t) => {
   const flags = ['--on-shutdown=keep', '--lease-ttl=6s', '--reconcile-interval=2s']
   const { owner, server, masters, history } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], flags)
-  const since = settledLength(history)
+  const since = history.length
   assert.deepEqual(await masters[0]?.stop(), ended)
   const again = await startMaster(owner, server, { address: '192.0.2.1', flags })
   await sleep(10_000)
@@ -98,7 +92,7 @@ test('a restart of one of two masters with --on-shutdown keep inside the TTL nev
 test('with --on-shutdown keep and no successor the address is there until its lease ends', async (t) => {
   const flags = ['--on-shutdown=keep', ...shortLease]
   const { masters, history, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], flags)
-  const since = settledLength(history)
+  const since = history.length
   const stoppedAt = performance.now()
   assert.deepEqual(await masters[0]?.stop(), ended)
   await whenListed('192.0.2.2')
@@ -109,7 +103,7 @@ test('with --on-shutdown keep and no successor the address is there until its le
 
 test('withdraw takes the address of a running master out before it returns, and that master does not put it back', async (t) => {
   const { owner, server, masters, history, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], shortLease)
-  const since = settledLength(history)
+  const since = history.length
   const withdrawal = await runToEnd(owner, [
     'withdraw',
     `--kubeconfig=${server.kubeconfig}`,
@@ -136,7 +130,8 @@ test('a second signal ends a shutdown that waits', async (t) => {
   const startedAt = performance.now()
   master.process.signal('SIGTERM')
   await master.process.exited
-  assert.ok(performance.now() - startedAt < 5000)
+  const tookMs = performance.now() - startedAt
+  assert.ok(tookMs < 3000, `${Math.round(tookMs)} ms`)
 })
 
 test('the address is withdrawn before the delay of the shutdown, not after it', async (t) => {
@@ -164,5 +159,5 @@ test('a shutdown beside a server that hangs is bounded by twice the interval', a
 test('SIGINT ends it as SIGTERM does', async (t) => {
   const { masters, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], [])
   assert.deepEqual(await masters[1]?.stop({ signal: 'SIGINT' }), ended)
-  await untilPasses('the other master to be alone', () => whenListed('192.0.2.1'), { withinMs: boundMs })
+  await whenListed('192.0.2.1')
 })

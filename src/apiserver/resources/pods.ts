@@ -64,7 +64,5 @@ function graceSeconds(pod: StoredObject, asked: number | undefined): number {
   const { nodeName, terminationGracePeriodSeconds } = member(pod as Draft, 'spec')
   const { phase } = member(pod as Draft, 'status')
   if (!nodeName || phase === 'Failed' || phase === 'Succeeded') return 0
-  if (pod.metadata.deletionTimestamp !== undefined && asked === undefined)
-    return pod.metadata.deletionGracePeriodSeconds ?? 0
   return asked ?? Number(terminationGracePeriodSeconds ?? defaultGraceSeconds)
 }

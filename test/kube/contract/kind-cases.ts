@@ -9,6 +9,7 @@ import {
   namespaces,
   serviceCidrs,
 } from '../../../src/kube/resources.ts'
+import { hashText } from '../../../src/runtime/random.ts'
 import { type ContractCase, endpointsIn, refusedFields, rejectsWith, withMeta } from './contract-case.ts'
 
 function eventIn(namespace: string, more: Partial<KubeEvent> = {}): KubeEvent {
@@ -161,7 +162,8 @@ export const kindCases: readonly ContractCase[] = [
         'spec.parentRef.name',
       ])
       // Cluster-scoped, so the name is this target's own.
-      const own = `2001:db8:${Math.floor(Math.random() * 0xeffe + 0x1000).toString(16)}::${Math.floor(Math.random() * 0xeffe + 0x1000).toString(16)}`
+      const hash = hashText(namespace)
+      const own = `2001:db8:${((hash >>> 16) | 0x1000).toString(16)}::${((hash & 0xffff) | 0x1000).toString(16)}`
       const created = await make(own)
       assert.deepEqual(created.spec?.parentRef, { resource: 'services', namespace, name: 'a' })
       const moved = api.patch(

@@ -166,6 +166,8 @@ export const patchCases: readonly ContractCase[] = [
       assert.deepEqual(labelOwners(patched), { 'one Update': ['x'], 'two Update': ['y', 'z'] })
       const removed = await api.patch(endpoints, ref, merge({ metadata: { labels: { x: null } } }), by('three'))
       assert.deepEqual(labelOwners(removed), { 'two Update': ['y', 'z'] })
+      const own = await api.patch(endpoints, ref, merge({ metadata: { labels: { z: null } } }), by('two'))
+      assert.deepEqual(labelOwners(own), { 'two Update': ['y'] })
     },
   },
   {

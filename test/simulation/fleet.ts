@@ -2,7 +2,8 @@ import { type ApiServer, createApiServer } from '../../src/apiserver/api-server.
 import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { createMaster, type Master, type MasterOptions } from '../../src/bootstrap/master.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
-import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
+import type { KubeObject } from '../../src/kube/json.ts'
+import { endpointSlices, endpoints, type Resource } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { ApiRequest, Transport } from '../../src/kube/transport.ts'
 import { parseAddress } from '../../src/net/address.ts'
@@ -198,7 +199,7 @@ export class Fleet {
   }
 
   async #follow(object: Listing['object']): Promise<void> {
-    const resource = object === 'endpoints' ? endpoints : endpointSlices
+    const resource = (object === 'endpoints' ? endpoints : endpointSlices) as Resource<KubeObject>
     const query = { namespace: 'default', fieldSelector: 'metadata.name=kubernetes', signal: this.#watching.signal }
     for await (const event of this.api.watch(resource, {
       ...query,

@@ -158,8 +158,8 @@ export async function withdrawMaster(
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {
-  const api = options.dryRun ? dryRunApi(given.api, given.logger) : given.api
-  const ports = { ...given, api, availability: new Availability(given) }
+  const real = { ...given, availability: new Availability(given) }
+  const ports = options.dryRun ? { ...real, ...dryRunPorts(given) } : real
   const { clock, logger, metrics } = ports
   const lifecycle = new Lifecycle({
     clock,
@@ -215,6 +215,12 @@ function compose(options: MasterOptions, given: MasterPorts) {
   active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
   const duty = kept ? composeKubernetesService(options, ports, monitor) : undefined
   return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
+}
+
+/** Every line of a dry run says that it is one: what it calls done was not. */
+function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
+  const marked = logger.child({ dryRun: true })
+  return { api: dryRunApi(api, marked), logger: marked }
 }
 
 function composeKubernetesService(

@@ -258,9 +258,9 @@ function queryOf(query: ListQuery & WatchQuery): (readonly [string, string])[] {
     if (value !== undefined && value !== '') pairs.push([name, String(value)])
   }
   // The server takes sendInitialEvents only together with the one match that makes sense for it.
-  if (query.sendInitialEvents === true) {
-    pairs.push(['sendInitialEvents', 'true'], ['resourceVersionMatch', 'NotOlderThan'])
-  }
+  const match = query.sendInitialEvents === true ? 'NotOlderThan' : query.resourceVersionMatch
+  if (query.sendInitialEvents === true) pairs.push(['sendInitialEvents', 'true'])
+  if (match !== undefined) pairs.push(['resourceVersionMatch', match])
   return pairs
 }
 

@@ -1,8 +1,8 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
-import { isKubeError } from '../kube/errors.ts'
 import { Informer } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
+import { LookLoop, type LookReason } from '../kube/look-loop.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -12,11 +12,9 @@ import {
   type Service,
   services,
 } from '../kube/resources.ts'
-import { WriteRetry } from '../kube/write-retry.ts'
 import type { Address } from '../net/address.ts'
-import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
@@ -24,8 +22,8 @@ import { ServiceKeeper } from './service-keeper.ts'
 import type { ServiceSettings } from './service-plan.ts'
 import type { WriteRecorder } from './write-recorder.ts'
 
-/** Why a look is due. */
-export type LookReason = 'start' | 'interval' | 'objects' | 'leases'
+/** Why a look is due, besides the start and the interval: the objects changed, or who is a member. */
+type Cause = 'objects' | 'leases'
 
 export interface KubernetesServiceOptions {
   readonly api: KubeApi
@@ -51,13 +49,12 @@ export interface KubernetesServiceOptions {
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
-  readonly #looks = new Trigger<LookReason>()
+  readonly #loop: LookLoop<Cause>
   readonly #services: Informer<Service>
   readonly #endpoints: Informer<Endpoints>
   readonly #slices: Informer<EndpointSlice>
   readonly #keeper: ServiceKeeper
   readonly #ports: readonly EndpointPort[]
-  readonly #settled = Promise.withResolvers<void>()
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
@@ -67,16 +64,21 @@ export class KubernetesServiceController {
     this.#slices = this.#follow(endpointSlices)
     this.#keeper = new ServiceKeeper({ api, logger, recorder, settings: service })
     this.#ports = endpointPorts(service.securePort)
+    this.#loop = new LookLoop({
+      ...options,
+      source: 'kubernetes-service',
+      reconcile: (reasons, signal) => this.#reconcile(reasons, signal),
+    })
   }
 
   /** Asks for a look. */
-  look(reason: LookReason): void {
-    this.#looks.fire(reason)
+  look(cause: Cause): void {
+    this.#loop.look(cause)
   }
 
   /** Resolves after the first look that left everything right. */
   get settled(): Promise<void> {
-    return this.#settled.promise
+    return this.#loop.settled
   }
 
   /** What the watches show. */
@@ -93,40 +95,18 @@ export class KubernetesServiceController {
     await Promise.all([this.#services.run(signal), this.#endpoints.run(signal), this.#slices.run(signal)])
   }
 
-  /** Looks until the signal is aborted, beginning at once. */
+  /** Looks until the signal is aborted, beginning as soon as the watches show the present state. */
   async run(signal: AbortSignal): Promise<void> {
-    const { clock, random, intervalMs } = this.#options
-    const retry = new WriteRetry(random)
     await Promise.all([this.#services, this.#endpoints, this.#slices].map((informer) => informer.whenSynced(signal)))
-    this.look('start')
-    let nextIntervalMs = clock.monotonicMs() + intervalMs
-    for (;;) {
-      const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.look('interval'))
-      const reasons = await this.#looks.take(signal).finally(cancel)
-      if (reasons.has('interval')) nextIntervalMs = clock.monotonicMs() + intervalMs
-      for (;;) {
-        const failure = await this.#reconcile(reasons, signal)
-        if (failure === undefined) break
-        await sleep(clock, retry.next(failure), signal)
-      }
-      retry.reset()
-      this.#settled.resolve()
-    }
+    await this.#loop.run(signal)
   }
 
-  async #reconcile(reasons: ReadonlySet<LookReason>, signal: AbortSignal): Promise<unknown> {
-    const { reconciler, availability } = this.#options
-    try {
-      if (!reasons.has('objects') || reasons.size > 1) await reconciler.readMembers?.(signal)
-      const results = await Promise.allSettled([this.#reconcileService(signal), this.#reconcileEndpoints(signal)])
-      for (const result of results) if (result.status === 'rejected') throw result.reason
-      availability.succeeded('kubernetes-service')
-      return undefined
-    } catch (error) {
-      signal.throwIfAborted()
-      if (!isKubeError(error, 'Conflict')) availability.failed('kubernetes-service', error)
-      return error
-    }
+  async #reconcile(reasons: ReadonlySet<LookReason<Cause>>, signal: AbortSignal): Promise<void> {
+    const onlyObjects = reasons.size === 1 && reasons.has('objects')
+    if (!onlyObjects) await this.#options.reconciler.readMembers?.(signal)
+    // Neither waits for the other: a Service that is refused must not keep an address off the list.
+    const results = await Promise.allSettled([this.#reconcileService(signal), this.#reconcileEndpoints(signal)])
+    for (const result of results) if (result.status === 'rejected') throw result.reason
   }
 
   async #reconcileService(signal: AbortSignal): Promise<void> {

@@ -2,11 +2,10 @@ import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { Informer } from '../kube/informer.ts'
+import { LookLoop } from '../kube/look-loop.ts'
 import { type Namespace, namespaces } from '../kube/resources.ts'
-import { WriteRetry } from '../kube/write-retry.ts'
-import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { planNamespaces, SYSTEM_NAMESPACES } from './namespaces-plan.ts'
 
@@ -30,27 +29,35 @@ export interface SystemNamespacesOptions {
 export class SystemNamespacesController {
   readonly #options: SystemNamespacesOptions
   readonly #names: readonly string[]
-  readonly #looks = new Trigger<'look'>()
+  readonly #loop: LookLoop<'deleted'>
   readonly #informer: Informer<Namespace>
-  readonly #settled = Promise.withResolvers<void>()
 
   constructor(options: SystemNamespacesOptions) {
     this.#options = options
     this.#names = options.names ?? SYSTEM_NAMESPACES
     this.#informer = new Informer({ ...options, resource: namespaces, transform: identityOnly })
+    this.#loop = new LookLoop({
+      ...options,
+      source: 'system-namespaces',
+      intervalMs: INTERVAL_MS,
+      reconcile: (_reasons, signal) => this.reconcile(signal),
+    })
     this.#informer.subscribe((change) => {
-      if (change.type === 'deleted' && this.#names.includes(change.old.metadata?.name ?? '')) this.#looks.fire('look')
+      if (change.type === 'deleted' && this.#names.includes(change.old.metadata?.name ?? '')) this.#loop.look('deleted')
     })
   }
 
   /** Resolves when all of them were there at once for the first time. */
   get settled(): Promise<void> {
-    return this.#settled.promise
+    return this.#loop.settled
   }
 
   /** Runs until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#informer.run(signal), this.#look(signal)])
+    await Promise.all([
+      this.#informer.run(signal),
+      this.#informer.whenSynced(signal).then(() => this.#loop.run(signal)),
+    ])
   }
 
   /** Makes what is missing; rejects with the first error after trying all. */
@@ -58,27 +65,6 @@ export class SystemNamespacesController {
     const missing = planNamespaces(this.#names, (name) => this.#informer.store.get({ name }) !== undefined)
     const results = await Promise.allSettled(missing.map((name) => this.#create(name, signal)))
     for (const result of results) if (result.status === 'rejected') throw result.reason
-  }
-
-  async #look(signal: AbortSignal): Promise<void> {
-    const { clock, random, availability } = this.#options
-    const retry = new WriteRetry(random)
-    await this.#informer.whenSynced(signal)
-    for (;;) {
-      try {
-        await this.reconcile(signal)
-        availability.succeeded('system-namespaces')
-        retry.reset()
-        this.#settled.resolve()
-      } catch (error) {
-        signal.throwIfAborted()
-        availability.failed('system-namespaces', error)
-        await sleep(clock, retry.next(error), signal)
-        continue
-      }
-      const cancel = clock.schedule(INTERVAL_MS, () => this.#looks.fire('look'))
-      await this.#looks.take(signal).finally(cancel)
-    }
   }
 
   async #create(name: string, signal: AbortSignal): Promise<void> {

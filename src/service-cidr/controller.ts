@@ -3,13 +3,12 @@ import type { AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
 import type { EventRecorder } from '../kube/event-recorder.ts'
 import { Informer } from '../kube/informer.ts'
+import { LookLoop } from '../kube/look-loop.ts'
 import { type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
-import { WriteRetry } from '../kube/write-retry.ts'
 import type { Cidr } from '../net/cidr.ts'
-import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
-import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import {
   DEFAULT_SERVICE_CIDR,
@@ -44,9 +43,9 @@ export interface DefaultServiceCidrOptions {
 export class DefaultServiceCidrController {
   readonly #options: DefaultServiceCidrOptions
   readonly #cidrs: readonly string[]
-  readonly #looks = new Trigger<'look'>()
+  readonly #loop: LookLoop<'changed'>
   readonly #informer: Informer<ServiceCidr>
-  readonly #settled = Promise.withResolvers<void>()
+  readonly #absent = Promise.withResolvers<void>()
   readonly #complaints = new Set<string>()
 
   constructor(options: DefaultServiceCidrOptions) {
@@ -54,12 +53,18 @@ export class DefaultServiceCidrController {
     this.#cidrs = options.ranges.map((range) => range.text)
     const query = { fieldSelector: `metadata.name=${DEFAULT_SERVICE_CIDR}` }
     this.#informer = new Informer({ ...options, resource: serviceCidrs, query })
-    this.#informer.subscribe(() => this.#looks.fire('look'))
+    this.#loop = new LookLoop({
+      ...options,
+      source: 'default-service-cidr',
+      intervalMs: INTERVAL_MS,
+      reconcile: (_reasons, signal) => this.reconcile(signal),
+    })
+    this.#informer.subscribe(() => this.#loop.look('changed'))
   }
 
   /** Resolves when the ServiceCIDR was right for the first time, or is not this program's to put right. */
   get settled(): Promise<void> {
-    return this.#settled.promise
+    return Promise.race([this.#loop.settled, this.#absent.promise])
   }
 
   /** Runs until the signal is aborted. */
@@ -68,28 +73,12 @@ export class DefaultServiceCidrController {
   }
 
   async #look(signal: AbortSignal): Promise<void> {
-    const { clock, random, logger, availability } = this.#options
-    const retry = new WriteRetry(random)
     if ((await this.#informer.whenSettled(signal)) === 'absent') {
-      logger.info({}, 'the server has no ServiceCIDR API; the default ServiceCIDR is left alone')
-      this.#settled.resolve()
+      this.#options.logger.info({}, 'the server has no ServiceCIDR API; the default ServiceCIDR is left alone')
+      this.#absent.resolve()
       await this.#informer.whenSynced(signal)
     }
-    for (;;) {
-      try {
-        await this.reconcile(signal)
-        availability.succeeded('default-service-cidr')
-        retry.reset()
-        this.#settled.resolve()
-      } catch (error) {
-        signal.throwIfAborted()
-        if (!isKubeError(error, 'Conflict')) availability.failed('default-service-cidr', error)
-        await sleep(clock, retry.next(error), signal)
-        continue
-      }
-      const cancel = clock.schedule(INTERVAL_MS, () => this.#looks.fire('look'))
-      await this.#looks.take(signal).finally(cancel)
-    }
+    await this.#loop.run(signal)
   }
 
   /** Looks once, and again at the live object before anything is written. */

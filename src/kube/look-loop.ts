@@ -1,0 +1,77 @@
+import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { Trigger } from '../runtime/trigger.ts'
+import type { AvailabilityReporter } from './availability.ts'
+import { isKubeError } from './errors.ts'
+import { WriteRetry } from './write-retry.ts'
+
+/** Why a look is due: at the start, after each interval, and whatever else a controller knows. */
+export type LookReason<Own extends string> = 'start' | 'interval' | Own
+
+export interface LookLoopOptions<Own extends string> {
+  readonly clock: Clock
+  readonly random: Random
+  readonly availability: AvailabilityReporter
+  /** Names the controller in {@link availability}. */
+  readonly source: string
+  /** How often to look when nothing seems to happen, in milliseconds. */
+  readonly intervalMs: number
+  /** Looks, and makes right what is not. What it rejects with is looked at again, see {@link WriteRetry}. */
+  readonly reconcile: (reasons: ReadonlySet<LookReason<Own>>, signal: AbortSignal) => Promise<void>
+}
+
+/**
+ * The loop of a controller that keeps a handful of objects: any number of causes make one look, looks never overlap, and a look that
+ * failed is repeated until it succeeds.
+ */
+export class LookLoop<Own extends string> {
+  readonly #options: LookLoopOptions<Own>
+  readonly #looks = new Trigger<LookReason<Own>>()
+  readonly #retry: WriteRetry
+  readonly #settled = Promise.withResolvers<void>()
+
+  constructor(options: LookLoopOptions<Own>) {
+    this.#options = options
+    this.#retry = new WriteRetry(options.random)
+  }
+
+  /** Resolves after the first look that left everything right. */
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  /** Asks for a look. */
+  look(reason: LookReason<Own>): void {
+    this.#looks.fire(reason)
+  }
+
+  /** Looks until the signal is aborted, beginning at once; then rejects with its reason. */
+  async run(signal: AbortSignal): Promise<never> {
+    const { clock, intervalMs } = this.#options
+    let nextIntervalMs = clock.monotonicMs() + intervalMs
+    this.look('start')
+    for (;;) {
+      const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.look('interval'))
+      const reasons = await this.#looks.take(signal).finally(cancel)
+      if (reasons.has('interval')) nextIntervalMs = clock.monotonicMs() + intervalMs
+      await this.#untilRight(reasons, signal)
+      this.#settled.resolve()
+    }
+  }
+
+  async #untilRight(reasons: ReadonlySet<LookReason<Own>>, signal: AbortSignal): Promise<void> {
+    const { clock, availability, source, reconcile } = this.#options
+    for (;;) {
+      try {
+        await reconcile(reasons, signal)
+        availability.succeeded(source)
+        this.#retry.reset()
+        return
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!isKubeError(error, 'Conflict')) availability.failed(source, error)
+        await sleep(clock, this.#retry.next(error), signal)
+      }
+    }
+  }
+}

@@ -18,11 +18,23 @@ test('a run fails on what its files leave behind, skip or do not hold, and only 
   assert.match(said, /skipped or todo: is to be done/)
   assert.match(said, /no test in test\/support\/samples\/is-empty\.ts/)
   assert.doesNotMatch(said, /is-clean/)
-  assert.match(said, /^unit: 7 passed, 2 failed, 5 files/m)
+  assert.match(said, /^unit: 6 passed, 2 failed, 5 files/m)
 })
 
 test('a run of nothing fails', async (t) => {
   const child = await spawnChild(t, process.execPath, ['scripts/test.ts', 'unit', 'test/support/samples/missing.ts'])
   assert.deepEqual(await child.exited, { code: 1, signal: null })
   assert.match(child.stderr(), /no test file in test\/support\/samples\/missing\.ts/)
+})
+
+test('a pattern that names no test fails, and one that does counts no others', async (t) => {
+  const files = ['test/support/samples/is-clean.ts', 'test/support/samples/skips.ts']
+  const run = (pattern: string) =>
+    spawnChild(t, process.execPath, ['scripts/test.ts', 'unit', ...files, '--test-name-pattern', pattern])
+  const nothing = await run('no such test')
+  assert.deepEqual(await nothing.exited, { code: 1, signal: null })
+  assert.match(nothing.stderr(), /no test ran/)
+  const one = await run('leaves nothing')
+  assert.deepEqual(await one.exited, { code: 0, signal: null })
+  assert.match(one.stdout(), /^unit: 1 passed, 0 failed/m)
 })

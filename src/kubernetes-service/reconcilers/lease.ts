@@ -45,6 +45,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   #holder: Holder
   readonly #firstAnnounced = Promise.withResolvers<void>()
   #announced = false
+  /** The lease has gone and the list has not followed yet: a call after a failure goes on from there. */
+  #removing = false
   #stopped = false
   #lastRead: readonly MasterLease[] = []
 
@@ -81,9 +83,11 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
 
   removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
     return this.#mutex.run(async () => {
-      await this.#leases.remove(this.#holderOf(ip), signal)
+      if (!this.#removing) await this.#leases.remove(this.#holderOf(ip), signal)
+      this.#removing = true
       this.#announced = false
       await this.#reconcile(ports, true, signal, this.#stopped)
+      this.#removing = false
     })
   }
 

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import type { KubeApi } from '../../../src/kube/api.ts'
+import { KubeError } from '../../../src/kube/errors.ts'
+import { endpoints, namespaces } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { EndpointsAdapter } from '../../../src/kubernetes-service/endpoints-adapter.ts'
+import { endpointPorts, KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
+import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { LeaseNotFound } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { LeaseEndpointReconciler } from '../../../src/kubernetes-service/reconcilers/lease.ts'
+import { WriteRecorder } from '../../../src/kubernetes-service/write-recorder.ts'
+import { parseAddress } from '../../../src/net/address.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
+
+const ports = endpointPorts(6443)
+const { signal } = new AbortController()
+
+async function setUp() {
+  const clock = new VirtualClock().view()
+  const random = seededRandom(1, 'test')
+  const server = createApiServer({ clock, random })
+  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } })
+  const registry = new MemoryLeaseRegistry(clock)
+  const open = (address: string, host: string, using: KubeApi = api): LeaseEndpointReconciler => {
+    const holder: Holder = {
+      instanceId: `${host} ${address}`,
+      host,
+      startedAt: '2026-01-01T00:00:00Z',
+      addresses: [address],
+      ports: { securePort: 6443, nodePort: 0 },
+      state: 'ready',
+    }
+    const recorder = new WriteRecorder(prometheusMetrics())
+    const adapter = new EndpointsAdapter({ api: using, logger: silentLogger, recorder })
+    return new LeaseEndpointReconciler({ adapter, leases: new MemoryLeases(registry, { ttlMs: 15_000 }), holder })
+  }
+  const listed = async (): Promise<readonly string[]> => {
+    const { subsets } = await api.get(endpoints, KUBERNETES_SERVICE)
+    return (subsets ?? []).flatMap((subset) => subset.addresses ?? []).map(({ ip }) => ip)
+  }
+  return { api, open, listed }
+}
+
+/** The first update of Endpoints through it is refused with a conflict. */
+function conflictingOnce(api: KubeApi): KubeApi {
+  let refused = false
+  return {
+    ...bound(api),
+    async update(resource, object, options) {
+      if (refused || resource.plural !== 'endpoints') return api.update(resource, object, options)
+      refused = true
+      throw new KubeError('Conflict', 'somebody else was faster')
+    },
+  }
+}
+
+function bound(api: KubeApi): KubeApi {
+  return {
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    create: (...args) => api.create(...args),
+    update: (...args) => api.update(...args),
+    patch: (...args) => api.patch(...args),
+    delete: (...args) => api.delete(...args),
+    watch: (...args) => api.watch(...args),
+  }
+}
+
+for (const how of ['removeEndpoints', 'leave'] as const) {
+  test(`${how} that met a conflict after the lease was gone goes on from there`, async () => {
+    const { api, open, listed } = await setUp()
+    const [one, two] = [open('192.0.2.1', 'a', conflictingOnce(api)), open('192.0.2.2', 'b')]
+    await one.reconcileEndpoints(parseAddress('192.0.2.1'), ports, true, signal)
+    await two.reconcileEndpoints(parseAddress('192.0.2.2'), ports, true, signal)
+    assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
+    one.stopReconciling()
+    await assert.rejects(one[how](parseAddress('192.0.2.1'), ports, signal), { code: 'Conflict' })
+    await one[how](parseAddress('192.0.2.1'), ports, signal)
+    assert.deepEqual(await listed(), ['192.0.2.2'])
+  })
+}
+
+test('two masters behind one address: when one leaves, the address stays', async () => {
+  const { open, listed } = await setUp()
+  const vip = parseAddress('192.0.2.10')
+  const [one, two] = [open('192.0.2.10', 'a'), open('192.0.2.10', 'b')]
+  await one.reconcileEndpoints(vip, ports, true, signal)
+  await two.reconcileEndpoints(vip, ports, true, signal)
+  one.stopReconciling()
+  await one.removeEndpoints(vip, ports, signal)
+  assert.deepEqual(await listed(), ['192.0.2.10'])
+  await assert.rejects(one.removeEndpoints(vip, ports, signal), LeaseNotFound)
+})
+
+test('the last master does not leave, and is as it was', async () => {
+  const { open, listed } = await setUp()
+  const address = parseAddress('192.0.2.1')
+  const one = open('192.0.2.1', 'a')
+  await one.reconcileEndpoints(address, ports, true, signal)
+  assert.equal(await one.leave(address, ports, signal), 'kept-the-last')
+  assert.deepEqual(await listed(), ['192.0.2.1'])
+  assert.equal(one.isSatisfied({ endpoints: undefined, slice: undefined }, ports, true), false)
+  assert.equal(one.portsAgreed(), true)
+})

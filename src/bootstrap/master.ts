@@ -161,6 +161,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   const real = { ...given, availability: new Availability(given) }
   const ports = options.dryRun ? { ...real, ...dryRunPorts(given) } : real
   const { clock, logger, metrics } = ports
+  const as = (controller: string) => ({ ...ports, logger: logger.child({ controller }) })
   const lifecycle = new Lifecycle({
     clock,
     logger,
@@ -168,9 +169,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     preShutdownTimeoutMs: 2 * options.reconcileIntervalMs,
   })
   const monitor = new ReadinessMonitor({
-    readiness: ports.readiness,
-    clock,
-    logger,
+    ...as('readiness'),
     gate: options.readinessGate,
     periodMs: options.readinessProbePeriodMs,
   })
@@ -185,9 +184,13 @@ function compose(options: MasterOptions, given: MasterPorts) {
     labels: ['duty'],
   })
   const switched = (duty: SwitchableDuty): DutySwitch =>
-    new DutySwitch(duty, { selection: options.controllers, monitor, logger, active })
-  const namespaces = new SystemNamespacesController(ports)
-  const serviceCidr = new DefaultServiceCidrController({ ...ports, events, ranges: options.serviceClusterIpRanges })
+    new DutySwitch(duty, { ...as(duty.name), selection: options.controllers, monitor, active })
+  const namespaces = new SystemNamespacesController(as('system-namespaces'))
+  const serviceCidr = new DefaultServiceCidrController({
+    ...as('default-service-cidr'),
+    events,
+    ranges: options.serviceClusterIpRanges,
+  })
   const switches = [
     {
       name: 'system-namespaces',
@@ -213,7 +216,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   const { auto, on, off } = options.controllers
   const kept = on.includes('kubernetes-service') || (auto && !off.includes('kubernetes-service'))
   active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
-  const duty = kept ? composeKubernetesService(options, ports, monitor) : undefined
+  const duty = kept ? composeKubernetesService(options, as('kubernetes-service'), monitor) : undefined
   return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
 }
 

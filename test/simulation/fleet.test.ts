@@ -178,6 +178,30 @@ test('five masters live through a minute without their datastore, and nobody is 
   }
 })
 
+test('after outages of every kind a master has as many watches and timers as before', async (t) => {
+  const fleet = await startedFleet(t, { masters: 2 })
+  const { server, life } = master(fleet, 1)
+  const counts = () => ({ watches: server.streams, timers: life?.clock.timers })
+  await fleet.advance(22_500)
+  const before = counts()
+  assert.deepEqual(before.watches, 6)
+  for (let round = 0; round < 5; round++) {
+    server.kill()
+    await fleet.advance(20_000)
+    server.start()
+    await fleet.advance(20_000)
+    server.cut = true
+    await fleet.advance(20_000)
+    server.heal()
+    await fleet.advance(20_000)
+    server.breakStreams()
+    await fleet.advance(20_000)
+  }
+  // A moment between two probes, like the one before.
+  await fleet.advance(100_000 - (fleet.time.nowMs % 10_000) + 7_500)
+  assert.deepEqual(counts(), before)
+})
+
 test('in a quiet hour a master makes one request an interval besides its renewals, and writes nothing else', async (t) => {
   const fleet = await startedFleet(t, { masters: 3 })
   await fleet.advance(30_000)

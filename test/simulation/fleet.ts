@@ -23,7 +23,7 @@ export interface FleetOptions {
 /** One life of a master's sidecar. */
 interface Life {
   readonly master: Master
-  readonly clock: ClockView
+  readonly clock: ClockView & { readonly timers: number }
   readonly stop: AbortController
   readonly logger: ReturnType<typeof memoryLogger>
   ended: boolean
@@ -47,7 +47,7 @@ export class SimulatedMaster {
 
   start(): void {
     const { fleet, name } = { fleet: this.#fleet, name: this.name }
-    const clock = fleet.time.view({ skewMs: Math.floor(fleet.random.next() * 20_000) - 10_000 })
+    const clock = countingTimers(fleet.time.view({ skewMs: Math.floor(fleet.random.next() * 20_000) - 10_000 }))
     const random = seededRandom(fleet.seed, `${name} life ${this.lives.length + 1}`)
     const logger = memoryLogger()
     const metrics = prometheusMetrics()
@@ -210,6 +210,36 @@ export class Fleet {
       const addresses = event.type === 'DELETED' ? undefined : addressesOf(event.object)
       this.listings.push({ atMs: this.time.nowMs, object, addresses, byDamage: this.#damagedAtMs === this.time.nowMs })
     }
+  }
+}
+
+/** The same clock, which knows how many timers are set. */
+function countingTimers(clock: ClockView): Life['clock'] {
+  const timers = new Set<object>()
+  return {
+    wallMs: () => clock.wallMs(),
+    monotonicMs: () => clock.monotonicMs(),
+    freeze: () => clock.freeze(),
+    thaw: () => clock.thaw(),
+    setSkew: (ms) => clock.setSkew(ms),
+    get frozen() {
+      return clock.frozen
+    },
+    get timers() {
+      return timers.size
+    },
+    schedule(delayMs, callback) {
+      const timer = {}
+      timers.add(timer)
+      const cancel = clock.schedule(delayMs, () => {
+        timers.delete(timer)
+        callback()
+      })
+      return () => {
+        timers.delete(timer)
+        cancel()
+      }
+    },
   }
 }
 

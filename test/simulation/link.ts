@@ -36,6 +36,11 @@ export class SimulatedServer {
     for (const stream of this.#streams) stream.abort()
   }
 
+  /** Connections that are open: watches, and requests that are black-holed. */
+  get streams(): number {
+    return this.#streams.size
+  }
+
   addStream(controller: AbortController): () => void {
     this.#streams.add(controller)
     return () => this.#streams.delete(controller)

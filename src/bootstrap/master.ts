@@ -1,6 +1,6 @@
 import type { KubeApi } from '../kube/api.ts'
 import { Availability } from '../kube/availability.ts'
-import { dryRunApi } from '../kube/dry-run.ts'
+import { dryRunApi, sayOnce } from '../kube/dry-run.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
 import type { Readiness } from '../kube/readiness.ts'
 import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
@@ -222,7 +222,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
 
 /** Every line of a dry run says that it is one: what it calls done was not. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
-  const marked = logger.child({ dryRun: true })
+  const marked = sayOnce(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
 }
 

@@ -35,7 +35,7 @@ export async function execute(flags: Flags): Promise<number> {
         signal,
         shouldRetry({ error }) {
           lastFailure = error.message
-          return isKubeError(error, 'Unreachable', 'Timeout', 'ServerError', 'TooManyRequests', 'Conflict')
+          return isKubeError(error, 'Unreachable', 'Timeout', 'ServerError', 'TooManyRequests')
         },
       },
     ).catch((error: unknown) => {

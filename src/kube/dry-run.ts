@@ -4,15 +4,17 @@ import type { KubeObject } from './json.ts'
 import type { Resource } from './resources.ts'
 
 /**
- * A KubeApi that reads for real, and logs each write instead of making it: once, until another write to the same object is planned.
+ * A KubeApi that reads for real, and logs each write instead of making it: once, until another write of the kind to the same object
+ * is planned.
  * A create or update answers with the object as it was given, a patch with an object of that name.
  */
 export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   const planned = new Map<string, string>()
   const plan = (verb: string, resource: Resource<KubeObject>, ref: ObjectRef, body?: unknown): void => {
     const object = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`
-    const key = `${resource.plural} ${object}`
-    const text = `${verb} ${JSON.stringify(body)}`
+    const key = `${verb} ${resource.plural} ${object}`
+    // The same plan made later differs only in its times.
+    const text = JSON.stringify(body)?.replace(/"\d{4}-\d\d-\d\dT[^"]*"/g, '""') ?? ''
     if (planned.get(key) === text) return
     planned.set(key, text)
     logger.info({ verb, kind: resource.kind, object, body }, 'dry run: would write')
@@ -45,4 +47,22 @@ export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
       plan('delete', resource, ref)
     },
   }
+}
+
+/** A logger that says each info line once: what is never done is planned again at every look. */
+export function sayOnce(logger: Logger): Logger {
+  const said = new Set<string>()
+  const wrap = (inner: Logger): Logger => ({
+    debug: (fields, message) => inner.debug(fields, message),
+    info(fields, message) {
+      const line = `${message} ${JSON.stringify(fields)}`
+      if (said.has(line)) return
+      said.add(line)
+      inner.info(fields, message)
+    },
+    warn: (fields, message) => inner.warn(fields, message),
+    error: (fields, message) => inner.error(fields, message),
+    child: (fields) => wrap(inner.child(fields)),
+  })
+  return wrap(logger)
 }

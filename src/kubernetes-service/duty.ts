@@ -78,6 +78,8 @@ export class KubernetesServiceDuty {
         return await this.#leave(mode, signal)
       } catch (error) {
         if (signal.aborted || !isKubeError(error)) throw error
+        // Masters that leave together write the same objects; whoever is second looks again.
+        if (error.code === 'Conflict') continue
         const { answered } = await monitor.probe(signal)
         logger.warn({ reason: error.message, tryingAgain: answered }, 'could not withdraw the address')
         if (!answered) return

@@ -1,3 +1,4 @@
+import { isKubeError } from '../kube/errors.ts'
 import type { Address } from '../net/address.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
@@ -44,15 +45,17 @@ export async function withdraw(
     }
     await leases.mark({ ...own, state: 'withdrawn' }, signal)
   }
-  const [current, live] = await Promise.all([adapter.getEndpoints(signal), leases.list(signal)])
   const ports = endpointPorts(self.ports.securePort)
-  const plan = planEndpoints({
-    addresses: listedAddresses(live),
-    current,
-    ports,
-    reconcilePorts: false,
-    stopping: always,
-  })
-  await adapter.execute(plan, current, signal)
-  return { removed: true, reason: `${address.text} is out` }
+  for (;;) {
+    const [current, live] = await Promise.all([adapter.getEndpoints(signal), leases.list(signal)])
+    const addresses = listedAddresses(live)
+    const plan = planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always })
+    try {
+      await adapter.execute(plan, current, signal)
+      return { removed: true, reason: `${address.text} is out` }
+    } catch (error) {
+      // The masters that run do the same at this moment; whoever is second looks again.
+      if (!isKubeError(error, 'Conflict')) throw error
+    }
+  }
 }

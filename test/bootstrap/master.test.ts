@@ -1,0 +1,185 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { faultyTransport } from '../../src/apiserver/faults.ts'
+import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createMaster, type MasterPorts, withdrawMaster } from '../../src/bootstrap/master.ts'
+import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
+import { endpointSlices, leases, namespaces, serviceCidrs, services } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+const kubernetes = { namespace: 'default', name: 'kubernetes' }
+
+function setUp() {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'test')
+  const server = createApiServer({ clock, random })
+  const transport = faultyTransport(inProcessTransport(server), { clock, random })
+  const api = restKubeApi({ transport, clock, random })
+  const logger = memoryLogger()
+  const ports: MasterPorts = {
+    api,
+    readiness: inProcessReadiness(server),
+    clock,
+    random,
+    logger,
+    metrics: prometheusMetrics(),
+  }
+  const said = (message: string) => logger.lines.filter((line) => line.message === message)
+  const start = (settings: Partial<MasterSettings> = {}, more: Partial<MasterPorts> = {}) => {
+    const options = defineMaster({ advertiseAddress: '192.0.2.1', ...settings }, 'host-1')
+    const stop = new AbortController()
+    const master = createMaster(options, { ...ports, ...more })
+    const ended = master.run(stop.signal)
+    const end = async (): Promise<void> => {
+      stop.abort()
+      await time.advance(30_000)
+      await ended
+    }
+    return { master, options, ended, end }
+  }
+  return { time, server, transport, api, ports, said, start, logger }
+}
+
+test('a dry run writes nothing, and says once what it would write and why', async () => {
+  const { time, server, said, start, logger } = setUp()
+  const { end } = start({ dryRun: 'true' })
+  const before = server.revision
+  await time.advance(120_000)
+  assert.equal(server.revision, before)
+  const planned = said('dry run: would write').map(({ fields }) => `${fields.verb} ${fields.kind} ${fields.object}`)
+  assert.deepEqual(planned.sort(), [
+    'create EndpointSlice default/kubernetes',
+    'create Endpoints default/kubernetes',
+    'create Namespace default',
+    'create Namespace kube-node-lease',
+    'create Namespace kube-public',
+    'create Namespace kube-system',
+    'create Service default/kubernetes',
+    'create ServiceCIDR kubernetes',
+    'patch ServiceCIDR kubernetes',
+  ])
+  const done = logger.lines.filter(({ message }) => /^(created|resetting|set)/.test(message))
+  assert.equal(done.length, 9)
+  for (const { fields, message } of done) assert.equal(fields.dryRun, true, message)
+  await end()
+  assert.equal(server.revision, before)
+})
+
+test('beside a server that does it itself, namespaces and ServiceCIDR are left to it, and that is said once', async () => {
+  const { time, api, said, start, ports } = setUp()
+  const hooks = ['start-system-namespaces-controller', 'start-kubernetes-service-cidr-controller']
+  const checks = hooks.map((name) => ({ name: `poststarthook/${name}`, ok: true }))
+  const { end } = start({}, { readiness: { probe: async () => ({ answered: true, ready: true, checks }) } })
+  await time.advance(30_000)
+  assert.deepEqual((await api.list(namespaces)).items, [])
+  assert.deepEqual((await api.list(serviceCidrs)).items, [])
+  assert.equal(said('the server does this itself; it is left to it').length, 2)
+  assert.match(await ports.metrics.expose(), /apiserver_bootstrap_duty_active\{duty="system-namespaces"\} 0/)
+  await end()
+})
+
+test('a duty that another member behind a balancer turns out to have is given up', async () => {
+  const { time, api, start } = setUp()
+  let checks = [{ name: 'ping', ok: true }]
+  const { end } = start({}, { readiness: { probe: async () => ({ answered: true, ready: true, checks }) } })
+  await time.advance(5_000)
+  assert.equal((await api.list(namespaces)).items.length, 4)
+  checks = [{ name: 'poststarthook/start-system-namespaces-controller', ok: true }]
+  await time.advance(5_000)
+  await api.delete(namespaces, { name: 'kube-node-lease' })
+  await time.advance(120_000)
+  assert.equal((await api.list(namespaces)).items.length, 3)
+  await end()
+})
+
+test('a server that goes on refusing for a minute ends the start; one that is away does not', async () => {
+  const { time, transport, start } = setUp()
+  transport.faults.add({ fault: { type: 'status', status: 403 }, methods: ['POST'], pathPrefix: '/api/v1/namespaces' })
+  const refused = start()
+  const failure = assert.rejects(refused.ended, /still refuses after 60s: create/)
+  await time.advance(59_000)
+  assert.equal(await Promise.race([failure, 'alive']), 'alive')
+  await time.advance(60_000)
+  await failure
+
+  const away = setUp()
+  away.transport.faults.partition()
+  const waiting = away.start({}, { readiness: { probe: async () => ({ answered: false, reason: 'refused' }) } })
+  await away.time.advance(600_000)
+  away.transport.faults.heal()
+  await waiting.end()
+})
+
+test('withdraw takes a running master out and keeps it out until it is started again', async () => {
+  const { time, api, ports, start, said } = setUp()
+  const one = start()
+  const two = start({ advertiseAddress: '192.0.2.2' })
+  await time.advance(2_000)
+  const listed = async () =>
+    (await api.get(endpointSlices, kubernetes)).endpoints?.map((endpoint) => endpoint.addresses[0])
+  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
+  const { signal } = new AbortController()
+  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { removed: true, reason: '192.0.2.1 is out' })
+  assert.deepEqual(await listed(), ['192.0.2.2'])
+  await time.advance(60_000)
+  assert.deepEqual(await listed(), ['192.0.2.2'])
+  assert.equal(said('this master was withdrawn; it stays out until it is started again').length, 1)
+
+  const last = await withdrawMaster(two.options, ports, signal)
+  assert.equal(last.removed, false)
+  assert.match(last.reason, /is the last one/)
+  await one.end()
+  const again = start()
+  await time.advance(2_000)
+  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
+  await again.end()
+  await two.end()
+})
+
+test('withdraw of a master that is not there, or whose leases are out of reach, says so', async () => {
+  const { ports } = setUp()
+  const { signal } = new AbortController()
+  const settings = { advertiseAddress: '192.0.2.1' }
+  const { removed, reason } = await withdrawMaster(defineMaster(settings, 'host-1'), ports, signal)
+  assert.deepEqual([removed, reason], [false, '192.0.2.1 has no lease of this host'])
+  const memory = defineMaster({ ...settings, leaseStore: 'memory' }, 'host-1')
+  await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
+})
+
+test('with the reconciler none the Service is kept and nobody is listed', async () => {
+  const { time, api, start } = setUp()
+  const { end } = start({ endpointReconcilerType: 'none' })
+  await time.advance(30_000)
+  assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
+  await assert.rejects(api.get(endpointSlices, kubernetes), { code: 'NotFound' })
+  assert.deepEqual((await api.list(leases)).items, [])
+  await end()
+})
+
+test('a port change rolls through a fleet without a fight and is made by the last', async () => {
+  const { time, api, start, said } = setUp()
+  let one = start()
+  const two = start({ advertiseAddress: '192.0.2.2' })
+  await time.advance(2_000)
+  const port = async () => (await api.get(services, kubernetes)).spec?.ports?.[0]?.targetPort as unknown
+  assert.equal(await port(), 6443)
+  await one.end()
+  one = start({ securePort: '7443' })
+  await time.advance(60_000)
+  assert.equal(await port(), 6443)
+  assert.equal(said('resetting the kubernetes service').length, 0)
+  await two.end()
+  const last = start({ advertiseAddress: '192.0.2.2', securePort: '7443' })
+  await time.advance(60_000)
+  assert.equal(await port(), 7443)
+  assert.equal((await api.get(endpointSlices, kubernetes)).ports?.[0]?.port, 7443)
+  assert.equal(said('resetting the kubernetes service').length, 1)
+  await one.end()
+  await last.end()
+})

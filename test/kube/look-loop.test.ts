@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Availability } from '../../src/kube/availability.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import { LookLoop } from '../../src/kube/look-loop.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+
+function setUp(reconcile: (reasons: readonly string[]) => Promise<void> | void) {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const looks: string[] = []
+  const availability = new Availability({ clock, logger: silentLogger })
+  const loop = new LookLoop<'changed'>({
+    clock,
+    random: seededRandom(1, 'loop'),
+    availability,
+    source: 'test',
+    intervalMs: 10_000,
+    async reconcile(reasons) {
+      looks.push(`${time.nowMs} ${[...reasons].join(' ')}`)
+      await reconcile([...reasons])
+    },
+  })
+  const stop = new AbortController()
+  const ended = assert.rejects(loop.run(stop.signal), /the end/)
+  const end = async (): Promise<void> => {
+    stop.abort(new Error('the end'))
+    await ended
+  }
+  return { time, loop, looks, availability, end }
+}
+
+test('it looks at the start, at each interval, and at once when asked', async () => {
+  const { time, loop, looks, end } = setUp(() => {})
+  await time.advance(4_000)
+  loop.look('changed')
+  loop.look('changed')
+  await time.advance(16_000)
+  assert.deepEqual(looks, ['0 start', '4000 changed', '10000 interval', '20000 interval'])
+  await end()
+})
+
+test('a stream of causes does not put the interval off', async () => {
+  const { time, loop, looks, end } = setUp(() => {})
+  for (let i = 0; i < 25; i++) {
+    await time.advance(1_000)
+    loop.look('changed')
+  }
+  await time.advance(0)
+  assert.deepEqual(looks.filter((look) => look.includes('interval')).length, 2)
+  await end()
+})
+
+test('a look that failed is repeated with its reasons until it succeeds, and only then it is settled', async () => {
+  let failures = 3
+  const { time, loop, looks, availability, end } = setUp(() => {
+    if (failures-- > 0) throw new KubeError('Unreachable', 'connection refused')
+  })
+  let settled = false
+  void loop.settled.then(() => {
+    settled = true
+  })
+  await time.advance(5)
+  assert.equal(settled, false)
+  assert.equal(availability.available, false)
+  await time.advance(100)
+  assert.deepEqual(looks, ['0 start', '2 start', '6 start', '14 start'])
+  assert.equal(settled, true)
+  assert.equal(availability.available, true)
+  await end()
+})
+
+test('a conflict is looked at again at once and is nobody’s outage', async () => {
+  let conflicts = 2
+  const { time, looks, availability, end } = setUp(() => {
+    if (conflicts-- > 0) throw new KubeError('Conflict', 'somebody was faster')
+  })
+  await time.advance(0)
+  assert.deepEqual(looks, ['0 start', '0 start', '0 start'])
+  assert.equal(availability.available, true)
+  await end()
+})
+
+test('what happens during a look makes another one', async () => {
+  const { time, loop, looks, end } = setUp((reasons) => {
+    if (reasons.includes('start')) loop.look('changed')
+  })
+  await time.advance(10)
+  assert.deepEqual(looks, ['0 start', '0 changed'])
+  await end()
+})

@@ -90,9 +90,14 @@ export class LeaseMembership {
       writing = true
       this.reconciler
         .announce(address, (othersServe) => this.#nextState(othersServe), signal)
-        .then(onLeases, (error: unknown) => {
-          if (!signal.aborted && !(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
-        })
+        .then(
+          (changed) => {
+            if (changed) onLeases()
+          },
+          (error: unknown) => {
+            if (!signal.aborted && !(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
+          },
+        )
         .finally(() => {
           writing = false
         })

@@ -101,19 +101,21 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
    *
    * @param decide - asked right before the write, which may have had to wait. It is given whether another master serves, to be read
    *   if it wants to know; undefined leaves the record as it is.
+   * @returns whether the record changed.
    */
   announce(
     ip: Address,
     decide: (othersServe: () => Promise<boolean>) => Promise<HolderState | undefined>,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<boolean> {
     return this.#mutex.run(async () => {
       const state = await decide(async () => othersRemain(await this.#read(signal), this.#holderOf(ip)))
-      if (state === undefined || state === this.#holder.state) return
+      if (state === undefined || state === this.#holder.state) return false
       const next: Holder = { ...this.#holderOf(ip), state }
       if (!this.#stopped && this.#announced) await this.#leases.mark(next, signal)
       // Only now: what could not be said must not be said by the next renewal, when it may no longer be true.
       this.#holder = next
+      return true
     })
   }
 

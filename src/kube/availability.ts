@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { isKubeError } from './errors.ts'
+import { isKubeError, KubeError } from './errors.ts'
 
 /** How long a source may be refused in passing before that counts as a refusal. */
 const returningMs = 5_000
@@ -19,7 +19,7 @@ type Trouble =
   /** It answers, but refuses, perhaps in passing: a server that is starting does so until it has read its rules. */
   | { readonly kind: 'returning'; readonly sinceMs: number }
   /** It refuses for good; said once. */
-  | { readonly kind: 'refused'; readonly reason: string }
+  | { readonly kind: 'refused'; readonly reason: string; readonly own: boolean }
 
 /**
  * Whether the API server can be used, from what everybody who talks to it reports.
@@ -60,22 +60,25 @@ export class Availability {
   failed(source: string, error: unknown): void {
     this.#logger.debug({ source, error }, 'a request to the API server failed')
     const before = this.#troubles.get(source)
-    if (!isKubeError(error, ...refusals)) {
+    // What is no answer of the server at all is a refusal of our own.
+    const own = !(error instanceof KubeError)
+    if (!own && !isKubeError(error, ...refusals)) {
       const refused = before?.kind === 'refused' || (before?.kind === 'lost' && before.refused)
       this.#troubles.set(source, { kind: 'lost', refused })
       this.#outageBegins(source, error)
       return
     }
     if (before?.kind === 'refused') return
+    const reason = error instanceof Error ? error.message : String(error)
     const nowMs = this.#clock.monotonicMs()
     if (before?.kind === 'lost' && before.refused) {
-      this.#troubles.set(source, { kind: 'refused', reason: error.message })
+      this.#troubles.set(source, { kind: 'refused', reason, own })
       this.#outageMayEnd()
-    } else if (before?.kind === 'lost' || (before === undefined && isKubeError(error, ...passing))) {
+    } else if (before?.kind === 'lost' || (before === undefined && (own || isKubeError(error, ...passing)))) {
       this.#troubles.set(source, { kind: 'returning', sinceMs: nowMs })
     } else if (before === undefined || nowMs - before.sinceMs >= returningMs) {
-      this.#troubles.set(source, { kind: 'refused', reason: error.message })
-      this.#logger.warn({ source, code: error.code, reason: error.message }, 'the API server refuses a request')
+      this.#troubles.set(source, { kind: 'refused', reason, own })
+      this.#logger.warn({ source, code: codeOf(error), reason }, own ? 'not done' : 'the API server refuses a request')
       this.#outageMayEnd()
     }
   }
@@ -85,7 +88,9 @@ export class Availability {
     const before = this.#troubles.get(source)
     if (before === undefined) return
     this.#troubles.delete(source)
-    if (before.kind === 'refused') this.#logger.info({ source }, 'the API server no longer refuses')
+    if (before.kind === 'refused') {
+      this.#logger.info({ source }, before.own ? 'done after all' : 'the API server no longer refuses')
+    }
     this.#outageMayEnd()
   }
 
@@ -136,4 +141,8 @@ export class Availability {
   #tell(available: boolean): void {
     for (const handler of [...this.#handlers]) handler(available)
   }
+}
+
+function codeOf(error: unknown): string | undefined {
+  return (error as { code?: string } | undefined)?.code
 }

@@ -76,6 +76,19 @@ test('a refusal that may pass is said only when it has not passed for five secon
   }
 })
 
+test('what is not done for a reason of our own is no outage, and said when it lasts', async () => {
+  const { time, availability, said } = setUp()
+  const error = Object.assign(new Error('no live masters'), { code: 'NoLiveMasters' })
+  for (let round = 0; round < 100; round++) {
+    availability.failed('a', error)
+    await time.advance(100)
+  }
+  assert.equal(availability.available, true)
+  assert.deepEqual(said(), [['warn', 'not done']])
+  availability.succeeded('a')
+  assert.deepEqual(said().at(-1), ['info', 'done after all'])
+})
+
 test('an outage that nobody is left to see the end of ends without a word', () => {
   const { availability, told, said } = setUp()
   availability.failed('a', unreachable)

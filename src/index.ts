@@ -19,6 +19,21 @@ export { KubeConfigError } from './kube/kube-config-error.ts'
 export { type Connection, connect } from './kube/kube-config-ports.ts'
 export { fromKubeConfig } from './kube/kube-config-transport.ts'
 export type { Readiness, ReadinessAnswer } from './kube/readiness.ts'
+export {
+  type EndpointSlice,
+  type Endpoints,
+  endpointSlices,
+  endpoints,
+  type Lease,
+  leases,
+  type Namespace,
+  namespaces,
+  type Resource,
+  type Service,
+  type ServiceCidr,
+  serviceCidrs,
+  services,
+} from './kube/resources.ts'
 export { restKubeApi } from './kube/rest-api.ts'
 export type { ApiRequest, ApiResponse, Transport } from './kube/transport.ts'
 export { type EndpointPort, KUBERNETES_SERVICE } from './kubernetes-service/identity.ts'

@@ -159,6 +159,7 @@ export async function withdrawMaster(
 
 function compose(options: MasterOptions, given: MasterPorts) {
   const real = { ...given, availability: new Availability(given) }
+  observeAvailability(real)
   const ports = options.dryRun ? { ...real, ...dryRunPorts(given) } : real
   const { clock, logger, metrics } = ports
   const as = (controller: string) => ({ ...ports, logger: logger.child({ controller }) })
@@ -220,6 +221,15 @@ function compose(options: MasterOptions, given: MasterPorts) {
   return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
 }
 
+function observeAvailability({ metrics, availability }: MasterPorts & { readonly availability: Availability }): void {
+  const available = metrics.gauge({
+    name: 'apiserver_bootstrap_api_available',
+    help: 'Whether the API server can be used (1), or was lost (0).',
+  })
+  available.set({}, 1)
+  availability.subscribe((isAvailable) => available.set({}, isAvailable ? 1 : 0))
+}
+
 /** Every line of a dry run says that it is one: what it calls done was not. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
   const marked = sayOnce(logger.child({ dryRun: true }))
@@ -278,7 +288,7 @@ function leasesOf(options: MasterOptions, ports: MasterPorts, availability: Avai
     (options.leaseStore === 'memory'
       ? new MemoryLeases(new MemoryLeaseRegistry(ports.clock), { ttlMs })
       : new KubernetesLeases({ ...ports, availability, ttlMs, intervalMs }))
-  return options.dryRun ? new DryRunLeases(store) : store
+  return options.dryRun ? new DryRunLeases(store, ports.logger) : store
 }
 
 function holderOf(options: MasterOptions, { clock, random }: MasterPorts): Holder {

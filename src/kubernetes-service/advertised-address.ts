@@ -9,5 +9,6 @@ export function unlistableReason(address: Address): string | undefined {
   if (isLoopback(address)) return 'is a loopback address'
   if (isLinkLocal(address)) return 'is a link-local address'
   if (isMulticast(address)) return 'is a multicast address'
+  if (address.text === '255.255.255.255') return 'is the broadcast address'
   return undefined
 }

@@ -30,11 +30,11 @@ export function isHeldBy(lease: MasterLease, self: Holder): boolean {
 }
 
 /**
- * What stays the same when a master's sidecar is restarted: host, address and port. Two masters behind one virtual address
- * differ in their hosts, a reused address differs in its host.
+ * What stays the same when a master's sidecar is restarted, perhaps with another port: host and address. Two masters behind one
+ * virtual address differ in their hosts, a reused address differs in its host.
  */
 export function masterKey(holder: Holder): string {
-  return `${holder.host} ${holder.addresses[0] ?? ''} ${holder.ports.securePort}`
+  return `${holder.host} ${holder.addresses[0] ?? ''}`
 }
 
 /**

@@ -18,7 +18,7 @@ export interface Withdrawal {
  *
  * The last master stays listed unless `always` is set.
  *
- * @param self - who is meant: host, address and port; the instance is whichever holds the lease.
+ * @param self - who is meant: host and address; the instance is whichever holds the lease.
  */
 export async function withdraw(
   options: {
@@ -31,8 +31,15 @@ export async function withdraw(
   signal: AbortSignal,
 ): Promise<Withdrawal> {
   const { leases, adapter, self, address, always } = options
-  const own = (await leases.list(signal)).find((lease) => isHeldBy(lease, self))?.holder
-  if (own === undefined) return { removed: false, reason: `${address.text} has no lease of this host` }
+  const before = await leases.list(signal)
+  const own = before.find((lease) => isHeldBy(lease, self))?.holder
+  if (own === undefined) {
+    const hosts = before
+      .filter((lease) => lease.address === address.text)
+      .map(({ holder }) => holder?.host ?? 'unknown')
+    const held = hosts.length > 0 ? `; it is held by ${hosts.join(', ')}` : ''
+    return { removed: false, reason: `${address.text} has no lease of host ${self.host}${held}` }
+  }
 
   if (own.state !== 'withdrawn') {
     await leases.mark({ ...own, state: 'leaving' }, signal)

@@ -147,7 +147,7 @@ test('withdraw of a master that is not there, or whose leases are out of reach, 
   const { signal } = new AbortController()
   const settings = { advertiseAddress: '192.0.2.1' }
   const { removed, reason } = await withdrawMaster(defineMaster(settings, 'host-1'), ports, signal)
-  assert.deepEqual([removed, reason], [false, '192.0.2.1 has no lease of this host'])
+  assert.deepEqual([removed, reason], [false, '192.0.2.1 has no lease of host host-1'])
   const memory = defineMaster({ ...settings, leaseStore: 'memory' }, 'host-1')
   await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
 })

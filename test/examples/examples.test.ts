@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { endpointSlices, endpoints, namespaces, services } from '../../src/kube/resources.ts'
+import { endpointSlices, endpoints, namespaces, services } from '../../src/index.ts'
 import { simulatedMaster } from './in-process.ts'
 import { onOwnLeases, StaticLeases } from './own-leases.ts'
 import { behindLoadBalancer } from './own-reconciler.ts'

@@ -1,13 +1,16 @@
+import type { Logger } from '../../telemetry/logger.ts'
 import { masterKey } from '../members.ts'
 import type { Holder, MasterLease, MasterLeases } from './master-leases.ts'
 
 /** Leases as they would be: those of the others, and this master's own, which is written nowhere. */
 export class DryRunLeases implements MasterLeases {
   readonly #inner: MasterLeases
+  readonly #logger: Logger
   readonly #own = new Map<string, MasterLease>()
 
-  constructor(inner: MasterLeases) {
+  constructor(inner: MasterLeases, logger: Logger) {
     this.#inner = inner
+    this.#logger = logger
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
@@ -18,11 +21,13 @@ export class DryRunLeases implements MasterLeases {
   }
 
   async update(holder: Holder): Promise<void> {
+    this.#logger.info({ address: holder.addresses[0], host: holder.host }, 'dry run: would make and renew a lease')
     this.#own.set(masterKey(holder), { address: holder.addresses[0] ?? '', holder })
   }
 
   async mark(holder: Holder): Promise<void> {
-    if (this.#own.has(masterKey(holder))) await this.update(holder)
+    if (this.#own.has(masterKey(holder)))
+      this.#own.set(masterKey(holder), { address: holder.addresses[0] ?? '', holder })
   }
 
   async remove(holder: Holder): Promise<void> {

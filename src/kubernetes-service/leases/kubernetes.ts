@@ -41,6 +41,8 @@ export class KubernetesLeases implements MasterLeases {
   readonly #observer: LeaseObserver
   /** Our own Lease as we last wrote or read it: spares a read before each renewal. */
   #own: Lease | undefined
+  /** Sets the timer for the next lease's end; does nothing while nobody watches. */
+  #wakeAtNextEnd: () => void = () => {}
 
   constructor(options: KubernetesLeasesOptions) {
     this.#options = options
@@ -59,6 +61,7 @@ export class KubernetesLeases implements MasterLeases {
       list.items.map((lease) => this.#observed(lease)),
       nowMs,
     )
+    this.#wakeAtNextEnd()
     const live: MasterLease[] = []
     for (const lease of list.items) {
       const holder = holderOf(lease)
@@ -149,25 +152,25 @@ export class KubernetesLeases implements MasterLeases {
       },
     })
     let cancel = () => {}
-    const wakeAtNextEnd = (): void => {
+    this.#wakeAtNextEnd = () => {
       cancel()
-      const endMs = this.#observer.nextEndMs()
+      const nowMs = clock.monotonicMs()
+      const endMs = this.#observer.nextEndMs(nowMs)
       if (endMs === undefined) return
-      // A lease that is over stays known until a read has settled it, so the next look must not follow at once.
-      const delayMs = Math.max(endMs - clock.monotonicMs(), 100)
-      cancel = clock.schedule(delayMs, () => {
-        wakeAtNextEnd()
+      cancel = clock.schedule(endMs - nowMs, () => {
+        this.#wakeAtNextEnd()
         look()
       })
     }
     informer.subscribe((change) => {
       this.#take(change)
-      wakeAtNextEnd()
+      this.#wakeAtNextEnd()
       if (changesMembership(change)) look()
     })
     try {
       await informer.run(signal)
     } finally {
+      this.#wakeAtNextEnd = () => {}
       cancel()
     }
   }
@@ -192,7 +195,6 @@ export class KubernetesLeases implements MasterLeases {
       if (isKubeError(error, 'Conflict')) return false
       if (!isKubeError(error, 'NotFound')) throw error
     }
-    this.#observer.forget(ref.name)
     this.#options.logger.info({ address: holder.addresses[0], host: holder.host }, 'lease ended without renewal')
     return true
   }

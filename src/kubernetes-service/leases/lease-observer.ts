@@ -61,13 +61,12 @@ export class LeaseObserver {
     return sighting !== undefined && nowMs - sighting.sinceMs >= sighting.ttlMs
   }
 
-  /** When the next lease is over if nothing is renewed; undefined without leases. */
-  nextEndMs(): number | undefined {
-    let next: number | undefined
-    for (const { sinceMs, ttlMs } of this.#sightings.values()) {
-      if (next === undefined || sinceMs + ttlMs < next) next = sinceMs + ttlMs
-    }
-    return next
+  /** When the next of the leases that are not over will be, if nothing is renewed; undefined without such leases. */
+  nextEndMs(nowMs: number): number | undefined {
+    const ends = [...this.#sightings.values()]
+      .map(({ sinceMs, ttlMs }) => sinceMs + ttlMs)
+      .filter((endMs) => endMs > nowMs)
+    return ends.length === 0 ? undefined : Math.min(...ends)
   }
 
   #resume(nowMs: number): void {

@@ -86,7 +86,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
       if (!this.#removing) await this.#leases.remove(this.#holderOf(ip), signal)
       this.#removing = true
       this.#announced = false
-      await this.#reconcile(ports, true, signal, this.#stopped)
+      // Those who stay decide about their ports.
+      await this.#reconcile(ports, false, signal, this.#stopped)
       this.#removing = false
     })
   }

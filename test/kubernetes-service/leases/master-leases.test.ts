@@ -3,8 +3,10 @@ import { type TestContext, test } from 'node:test'
 import { createApiServer } from '../../../src/apiserver/api-server.ts'
 import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
 import { Availability } from '../../../src/kube/availability.ts'
+import { dryRunApi } from '../../../src/kube/dry-run.ts'
 import { leases as leaseResource, namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { DryRunLeases } from '../../../src/kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
 import {
   type Holder,
@@ -16,6 +18,7 @@ import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-servi
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
+import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
 
 /** A store and as many masters' views of it as are asked for, all following the leases. */
 interface Store {
@@ -212,4 +215,31 @@ test('kubernetes: unknown fields of a Lease survive renewals, and a record that 
     await api.patch(leaseResource, ref, { type: 'merge', body })
     assert.deepEqual(await new KubernetesLeases(options).list(signal), [], record)
   }
+})
+
+test('kubernetes: an observer that may write nothing still takes a dead master off, and leaves it off', async () => {
+  const time = new VirtualClock()
+  const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
+  const clock = time.view()
+  const random = seededRandom(1, 'client')
+  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+  const availability = new Availability({ clock, logger: silentLogger })
+  const options = { api, clock, random, logger: silentLogger, availability, ttlMs, intervalMs: 10_000 }
+  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+  await new KubernetesLeases(options).update(holder('192.0.2.2'), signal)
+  const logger = memoryLogger()
+  const observer = new DryRunLeases(new KubernetesLeases({ ...options, api: dryRunApi(api, logger) }), logger)
+  await observer.update(holder('192.0.2.1'))
+  const seen: string[][] = []
+  for (let atMs = 0; atMs <= 40_000; atMs += 10_000) {
+    seen.push(await addressesOf(observer))
+    await time.advance(10_000)
+  }
+  const [both, own] = [['192.0.2.1', '192.0.2.2'], ['192.0.2.1']]
+  assert.deepEqual(seen, [both, both, own, own, own])
+  assert.deepEqual(
+    logger.lines.map(({ message, fields }) => `${message} ${fields.verb ?? fields.address}`),
+    ['dry run: would make and renew a lease 192.0.2.1', 'dry run: would write delete'],
+  )
+  assert.equal((await api.list(leaseResource)).items.length, 1)
 })

@@ -5,6 +5,7 @@ import { loadConfiguration } from '../config/load-configuration.ts'
 import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
+import { InvalidInputError } from '../documents/validation.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { openApiServer } from './api-server.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
@@ -17,6 +18,10 @@ import { openSurroundings } from './surroundings.ts'
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)
   const { configuration } = resolved
+  if (configuration.leaseStore === 'memory') {
+    const message = 'memory is out of reach of another process; stop the one that runs instead'
+    throw new InvalidInputError([{ where: resolved.placeOf('leaseStore'), message }])
+  }
   const stop = stopSignals()
   const surroundings = await openSurroundings(configuration)
   const { api, readiness, close } = await openApiServer(resolved, surroundings, { gated: false })

@@ -58,7 +58,7 @@ suite('run', { concurrency: 2 }, () => {
 
   test('a lease store in memory is out of reach of withdraw', async (t) => {
     const { code, stderr } = await runProgram(t, ['withdraw', '--embedded', '--lease-store', 'memory'])
-    assert.deepEqual([code, stderr.length], [1, 1])
-    assert.match(stderr[0] ?? '', /--lease-store memory is out of reach/)
+    assert.deepEqual([code, stderr.length], [2, 1])
+    assert.match(stderr[0] ?? '', /^--lease-store: memory is out of reach/)
   })
 })

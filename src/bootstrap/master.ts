@@ -22,7 +22,7 @@ import type { Address } from '../net/address.ts'
 import { type Cidr, serviceIpOf } from '../net/cidr.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomUuid } from '../runtime/random.ts'
-import { formatTime } from '../runtime/time-format.ts'
+import { formatMicroTime } from '../runtime/time-format.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
@@ -295,7 +295,7 @@ function holderOf(options: MasterOptions, { clock, random }: MasterPorts): Holde
   return {
     instanceId: randomUuid(random),
     host: options.host,
-    startedAt: formatTime(clock.wallMs()),
+    startedAt: formatMicroTime(clock.wallMs()),
     addresses: options.advertiseAddresses.map((address) => address.text),
     ports: { securePort: options.securePort, nodePort: options.kubernetesServiceNodePort },
     state: 'ready',

@@ -125,6 +125,20 @@ test('with the default a single master beside a ready server keeps its address, 
   assert.deepEqual(since(fleet, stoppedMs), [])
 })
 
+for (const onShutdown of ['withdraw', 'always'] as const) {
+  test(`a restart whose two lives overlap never shows, with ${onShutdown}`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, master: { onShutdown } })
+    const startedMs = fleet.time.nowMs
+    const before = master(fleet, 1).life
+    master(fleet, 1).start()
+    await fleet.advance(25_000)
+    before?.stop.abort(new Error('SIGTERM'))
+    await fleet.advance(40_000)
+    assert.equal(before?.ended, true)
+    assert.deepEqual(since(fleet, startedMs), [])
+  })
+}
+
 test('of two masters the one that is told to stop withdraws, the other stays', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   master(fleet, 1).terminate()

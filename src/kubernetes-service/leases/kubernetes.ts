@@ -10,7 +10,14 @@ import type { Logger } from '../../telemetry/logger.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
 import { leaseName } from './lease-name.ts'
 import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, refuseIfWithdrawn } from './master-leases.ts'
+import {
+  type Holder,
+  isLaterLife,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  refuseIfWithdrawn,
+} from './master-leases.ts'
 
 const NAMESPACE = 'kube-system'
 /** Never kube-apiserver's identity label: it collects leases that bear it. */
@@ -88,8 +95,12 @@ export class KubernetesLeases implements MasterLeases {
         if (isKubeError(error, 'NotFound') && current !== undefined) {
           this.#own = undefined
         } else if (isKubeError(error, 'Conflict', 'AlreadyExists')) {
-          this.#own = await this.#read(name, signal)
-          refuseIfWithdrawn(holderOf(this.#own), holder)
+          const stored = await this.#read(name, signal)
+          // Nothing to renew from unless the lease turns out to be ours.
+          this.#own = undefined
+          refuseIfWithdrawn(holderOf(stored), holder)
+          if (isLaterLife(holderOf(stored), holder)) return
+          this.#own = stored
         } else {
           throw error
         }
@@ -103,6 +114,7 @@ export class KubernetesLeases implements MasterLeases {
       const current = await this.#read(leaseName(holder), signal)
       if (current === undefined) return
       refuseIfWithdrawn(holderOf(current), holder)
+      if (isLaterLife(holderOf(current), holder)) return
       const { spec } = current
       try {
         this.#own = await api.update(leases, { ...this.#render(holder, current), spec } as Lease, { signal })

@@ -14,7 +14,7 @@ export interface Holder {
   /** Random for each start of the program. */
   readonly instanceId: string
   readonly host: string
-  /** RFC 3339. */
+  /** RFC 3339 with microseconds: tells the lives of one master apart, by its host's own clock. */
   readonly startedAt: string
   /** In canonical form; the first is the one that is listed in Endpoints. */
   readonly addresses: readonly string[]
@@ -48,12 +48,12 @@ export interface MasterLeases {
   list(signal: AbortSignal): Promise<readonly MasterLease[]>
   /**
    * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when somebody has withdrawn this
-   * instance: it then must not announce itself again.
+   * instance: it then must not announce itself again. A later life of the same master keeps what it has.
    */
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Writes the holder record beside its lease without making the lease last longer. Does nothing where there is no lease; rejects
-   * with {@link LeaseWithdrawn} as {@link update} does.
+   * Writes the holder record beside its lease without making the lease last longer. Does nothing where there is no lease, or that of
+   * a later life; rejects with {@link LeaseWithdrawn} as {@link update} does.
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /**
@@ -87,4 +87,12 @@ export class LeaseWithdrawn extends Error {
 export function refuseIfWithdrawn(stored: Holder | undefined, holder: Holder): void {
   if (stored?.state !== 'withdrawn' || holder.state === 'withdrawn') return
   if (stored.instanceId === holder.instanceId) throw new LeaseWithdrawn(holder.addresses[0] ?? '')
+}
+
+/**
+ * Whether the record is of the same master, started again after `holder`: while both lives overlap, the earlier one must neither
+ * take the lease back nor remove it.
+ */
+export function isLaterLife(stored: Holder | undefined, holder: Holder): boolean {
+  return stored !== undefined && stored.instanceId !== holder.instanceId && stored.startedAt > holder.startedAt
 }

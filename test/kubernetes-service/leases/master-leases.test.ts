@@ -153,6 +153,22 @@ for (const [name, setUp] of Object.entries(stores)) {
     await assert.rejects(b.remove(holder('192.0.2.1', { instanceId: 'second' }), signal), LeaseNotFound)
   })
 
+  test(`${name}: while two lives of one master overlap, the earlier neither takes the lease back nor removes it`, async (t) => {
+    const { open } = await setUp(t)
+    const [a, b] = [open(), open()]
+    const first = holder('192.0.2.1')
+    const second = holder('192.0.2.1', { instanceId: 'second', startedAt: '2026-01-01T00:00:01Z' })
+    await a.update(first, signal)
+    await b.update(second, signal)
+    const held = async () => (await b.list(signal)).map((lease) => [lease.holder?.instanceId, lease.holder?.state])
+    await a.update(first, signal)
+    await a.update(first, signal)
+    assert.deepEqual(await held(), [['second', 'ready']])
+    await a.mark({ ...first, state: 'leaving' }, signal)
+    await a.remove({ ...first, state: 'leaving' }, signal)
+    assert.deepEqual(await held(), [['second', 'ready']])
+  })
+
   test(`${name}: two masters behind one address have a lease each`, async (t) => {
     const { open } = await setUp(t)
     const [a, b] = [open(), open()]

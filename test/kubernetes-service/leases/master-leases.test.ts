@@ -38,20 +38,25 @@ const stores: Readonly<Record<string, (t: TestContext) => Promise<Store>>> = {
     return following(t, time, () => new MemoryLeases(registry, { ttlMs }))
   },
   async kubernetes(t) {
-    const time = new VirtualClock()
-    const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
-    const open = (): KubernetesLeases => {
-      const clock = time.view({ skewMs: 3_600_000 })
-      const random = seededRandom(1, 'client')
-      const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
-      const availability = new Availability({ clock, logger: silentLogger })
-      return new KubernetesLeases({ api, clock, random, logger: silentLogger, availability, ttlMs, intervalMs: 10_000 })
-    }
-    const clock = time.view()
-    const api = restKubeApi({ transport: inProcessTransport(server), clock, random: seededRandom(1, 'test') })
-    await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
-    return following(t, time, open)
+    const { time, open } = await onServer()
+    return following(t, time, () => new KubernetesLeases(open(3_600_000)))
   },
+}
+
+/** What a KubernetesLeases needs, on an API server of its own. */
+async function onServer() {
+  const time = new VirtualClock()
+  const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
+  const open = (skewMs: number) => {
+    const clock = time.view({ skewMs })
+    const random = seededRandom(1, 'client')
+    const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+    const availability = new Availability({ clock, logger: silentLogger })
+    return { api, clock, random, logger: silentLogger, availability, ttlMs, intervalMs: 10_000 }
+  }
+  const options = open(0)
+  await options.api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+  return { time, options, open }
 }
 
 function following(t: TestContext, time: VirtualClock, make: () => MasterLeases): Store {
@@ -204,14 +209,8 @@ for (const [name, setUp] of Object.entries(stores)) {
 }
 
 test('kubernetes: unknown fields of a Lease survive renewals, and a record that is none of ours is passed over', async () => {
-  const time = new VirtualClock()
-  const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
-  const clock = time.view()
-  const random = seededRandom(1, 'client')
-  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
-  const availability = new Availability({ clock, logger: silentLogger })
-  const options = { api, clock, random, logger: silentLogger, availability, ttlMs, intervalMs: 10_000 }
-  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+  const { options } = await onServer()
+  const { api } = options
   const store = new KubernetesLeases(options)
   await store.update(holder('192.0.2.1'), signal)
   const [made] = (await api.list(leaseResource, { namespace: 'kube-system' })).items
@@ -234,14 +233,8 @@ test('kubernetes: unknown fields of a Lease survive renewals, and a record that 
 })
 
 test('kubernetes: an observer that may write nothing still takes a dead master off, and leaves it off', async () => {
-  const time = new VirtualClock()
-  const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
-  const clock = time.view()
-  const random = seededRandom(1, 'client')
-  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
-  const availability = new Availability({ clock, logger: silentLogger })
-  const options = { api, clock, random, logger: silentLogger, availability, ttlMs, intervalMs: 10_000 }
-  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+  const { time, options } = await onServer()
+  const { api } = options
   await new KubernetesLeases(options).update(holder('192.0.2.2'), signal)
   const logger = memoryLogger()
   const observer = new DryRunLeases(new KubernetesLeases({ ...options, api: dryRunApi(api, logger) }), logger)

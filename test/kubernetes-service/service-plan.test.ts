@@ -21,6 +21,7 @@ test('ports, type and a foreign selector are mended; the rest of the Service is 
   const https = { name: 'https', port: 443, protocol: 'TCP', targetPort: 6443 }
   const damages: readonly [reasons: readonly string[], spec: object][] = [
     [['ports'], { ports: [{ ...https, port: 444 }] }],
+    [['ports'], { ports: [{ ...https, name: 'other' }] }],
     [['ports'], { ports: [{ ...https, targetPort: 'https' }] }],
     [['ports'], { ports: [https, { name: 'more', port: 80, protocol: 'TCP', targetPort: 80 }] }],
     [['ports'], { ports: [{ ...https, appProtocol: 'http' }] }],

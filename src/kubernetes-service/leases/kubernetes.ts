@@ -10,14 +10,7 @@ import type { Logger } from '../../telemetry/logger.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
 import { leaseName } from './lease-name.ts'
 import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
-import {
-  type Holder,
-  isLaterLife,
-  LeaseNotFound,
-  type MasterLease,
-  type MasterLeases,
-  refuseIfWithdrawn,
-} from './master-leases.ts'
+import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
 
 const NAMESPACE = 'kube-system'
 /** Never kube-apiserver's identity label: it collects leases that bear it. */
@@ -98,8 +91,7 @@ export class KubernetesLeases implements MasterLeases {
           const stored = await this.#read(name, signal)
           // Nothing to renew from unless the lease turns out to be ours.
           this.#own = undefined
-          refuseIfWithdrawn(holderOf(stored), holder)
-          if (isLaterLife(holderOf(stored), holder)) return
+          if (yieldsTo(holderOf(stored), holder)) return
           this.#own = stored
         } else {
           throw error
@@ -113,8 +105,7 @@ export class KubernetesLeases implements MasterLeases {
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
       if (current === undefined) return
-      refuseIfWithdrawn(holderOf(current), holder)
-      if (isLaterLife(holderOf(current), holder)) return
+      if (yieldsTo(holderOf(current), holder)) return
       const { spec } = current
       try {
         this.#own = await api.update(leases, { ...this.#render(holder, current), spec } as Lease, { signal })

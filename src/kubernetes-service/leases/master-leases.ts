@@ -83,16 +83,15 @@ export class LeaseWithdrawn extends Error {
   }
 }
 
-/** Throws {@link LeaseWithdrawn} when `stored` is this instance's record and says that it was withdrawn. */
-export function refuseIfWithdrawn(stored: Holder | undefined, holder: Holder): void {
-  if (stored?.state !== 'withdrawn' || holder.state === 'withdrawn') return
-  if (stored.instanceId === holder.instanceId) throw new LeaseWithdrawn(holder.addresses[0] ?? '')
-}
-
 /**
- * Whether the record is of the same master, started again after `holder`: while both lives overlap, the earlier one must neither
- * take the lease back nor remove it.
+ * Whether `holder` must leave this master's stored record as it is: it is of the same master, started again after `holder`. While
+ * both lives overlap, the earlier one must neither take the lease back nor remove it.
+ *
+ * Throws {@link LeaseWithdrawn} when the record is of `holder`'s own instance and says that it was withdrawn.
  */
-export function isLaterLife(stored: Holder | undefined, holder: Holder): boolean {
-  return stored !== undefined && stored.instanceId !== holder.instanceId && stored.startedAt > holder.startedAt
+export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
+  if (stored === undefined) return false
+  if (stored.instanceId !== holder.instanceId) return stored.startedAt > holder.startedAt
+  if (stored.state === 'withdrawn' && holder.state !== 'withdrawn') throw new LeaseWithdrawn(holder.addresses[0] ?? '')
+  return false
 }

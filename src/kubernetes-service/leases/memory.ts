@@ -1,14 +1,7 @@
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { aborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
-import {
-  type Holder,
-  isLaterLife,
-  LeaseNotFound,
-  type MasterLease,
-  type MasterLeases,
-  refuseIfWithdrawn,
-} from './master-leases.ts'
+import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
 
 interface Entry {
   readonly lease: MasterLease
@@ -106,17 +99,13 @@ export class MemoryLeases implements MasterLeases {
 
   async update(holder: Holder): Promise<void> {
     this.#registry.expire()
-    const stored = this.#registry.get(masterKey(holder))?.holder
-    refuseIfWithdrawn(stored, holder)
-    if (isLaterLife(stored, holder)) return
+    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
     this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, this.#ttlMs)
   }
 
   async mark(holder: Holder): Promise<void> {
     this.#registry.expire()
-    const stored = this.#registry.get(masterKey(holder))?.holder
-    refuseIfWithdrawn(stored, holder)
-    if (isLaterLife(stored, holder)) return
+    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
     this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, undefined)
   }
 

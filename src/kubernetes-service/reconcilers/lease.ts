@@ -63,11 +63,6 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     return this.#firstAnnounced.promise
   }
 
-  /** The leases as they were last read. */
-  get lastRead(): readonly MasterLease[] {
-    return this.#lastRead
-  }
-
   reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],

@@ -1,3 +1,4 @@
+import type { EtcdKv } from '../etcd/kv.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { Availability } from '../kube/availability.ts'
 import { dryRunApi, sayOnce } from '../kube/dry-run.ts'
@@ -11,11 +12,11 @@ import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
+import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { noneReconciler } from '../kubernetes-service/reconcilers/none.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
-import { WriteRecorder } from '../kubernetes-service/write-recorder.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { SystemNamespacesController } from '../namespaces/controller.ts'
 import type { Address } from '../net/address.ts'
@@ -39,8 +40,13 @@ export interface MasterOptions {
   readonly serviceClusterIpRanges: readonly Cidr[]
   /** 0 for a ClusterIP Service. */
   readonly kubernetesServiceNodePort: number
-  readonly endpointReconcilerType: 'lease' | 'none'
-  readonly leaseStore: 'kubernetes' | 'memory'
+  readonly endpointReconcilerType: 'lease' | 'master-count' | 'none'
+  /** How many API servers there are, for `master-count`. */
+  readonly apiserverCount: number
+  /** `etcd` needs {@link MasterPorts.etcd}. */
+  readonly leaseStore: 'etcd' | 'kubernetes' | 'memory'
+  /** What the API servers' keys begin with, without a slash at the end. */
+  readonly etcdPrefix: string
   readonly leaseTtlMs: number
   readonly reconcileIntervalMs: number
   readonly readinessGate: 'continuous' | 'startup'
@@ -62,6 +68,8 @@ export interface MasterPorts {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
+  /** What the API servers store into; for the lease store `etcd`. */
+  readonly etcd?: EtcdKv | undefined
   /** Instead of the store that the options name. */
   readonly leases?: MasterLeases | undefined
   /** Instead of the reconciler that the options name. */
@@ -144,11 +152,11 @@ export async function withdrawMaster(
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
   }
   const availability = new Availability(ports)
-  const recorder = new WriteRecorder(ports.metrics)
+  const writer = new ObjectWriter(ports)
   return withdraw(
     {
       leases: leasesOf(options, ports, availability),
-      adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, recorder }),
+      adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, writer }),
       self: holderOf(options, ports),
       address,
       always: options.onShutdown === 'always',
@@ -245,14 +253,14 @@ function composeKubernetesService(
   if (range === undefined) throw new TypeError('a master needs at least one Service range')
   const [address] = options.advertiseAddresses
   const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
-  const recorder = new WriteRecorder(ports.metrics)
+  const writer = new ObjectWriter(ports)
   const membership =
     address === undefined || options.endpointReconcilerType === 'none' || ports.reconciler !== undefined
       ? undefined
       : new LeaseMembership({
           ...ports,
           monitor,
-          adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, recorder }),
+          adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, writer }),
           leases: leasesOf(options, ports, ports.availability),
           holder: holderOf(options, ports),
           address,
@@ -263,7 +271,7 @@ function composeKubernetesService(
   const listed = reconciler === noneReconciler ? undefined : address
   const controller: KubernetesServiceController = new KubernetesServiceController({
     ...ports,
-    recorder,
+    writer,
     reconciler,
     address: listed,
     service: { clusterIp: serviceIpOf(range).text, securePort, nodePort },

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { masterOptions } from '../bootstrap/options.ts'
 import type { Option, OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
+import { etcdOptions, etcdRules } from '../etcd/options.ts'
 import { connectionOptions, connectionRules } from '../kube/options.ts'
 import { kubernetesServiceOptions, kubernetesServiceRules } from '../kubernetes-service/options.ts'
 import { lifecycleOptions } from '../lifecycle/options.ts'
@@ -10,6 +11,7 @@ import { loggingOptions } from '../telemetry/options.ts'
 /** What the parts declare, composed. A new part adds its group here, to the type and, where it has any, its rules. */
 export const optionGroups = {
   connection: connectionOptions,
+  etcd: etcdOptions,
   kubernetesService: kubernetesServiceOptions,
   serviceCidr: serviceCidrOptions,
   master: masterOptions,
@@ -46,7 +48,7 @@ export const printOptions = {
 } as const satisfies OptionGroup
 
 /** What must hold between settings. */
-export const rules: readonly Rule<Configuration>[] = [...connectionRules, ...kubernetesServiceRules]
+export const rules: readonly Rule<Configuration>[] = [...connectionRules, ...etcdRules, ...kubernetesServiceRules]
 
 /** The head of a configuration file. */
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'

@@ -1,14 +1,9 @@
 import type { Clock } from '../runtime/clock.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { isKubeError, KubeError } from './errors.ts'
 
 /** How long a source may be refused in passing before that counts as a refusal. */
 const returningMs = 5_000
-
-/** The server answers, and says no. */
-const refusals = ['Unauthorized', 'Forbidden', 'NotFound', 'Invalid', 'BadRequest', 'Refused'] as const
-/** Often right a moment later: the address of a deleted Service is not yet free, a namespace not yet made. */
-const passing = ['NotFound', 'Invalid'] as const
 
 /** Who hears how the requests of a source fare. */
 export type AvailabilityReporter = Pick<Availability, 'failed' | 'succeeded' | 'forget'>
@@ -22,19 +17,22 @@ type Trouble =
   | { readonly kind: 'refused'; readonly reason: string; readonly own: boolean }
 
 /**
- * Whether the API server can be used, from what everybody who talks to it reports.
+ * Whether a server can be used, from what everybody who talks to it reports.
  *
  * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last has
  * recovered. A refusal is no outage; it is said once per source until that source succeeds, and not at all if it passes.
  */
 export class Availability {
+  readonly #server: string
   readonly #clock: Clock
   readonly #logger: Logger
   readonly #troubles = new Map<string, Trouble>()
   readonly #handlers = new Set<(available: boolean) => void>()
   #outage: { readonly sinceMs: number; readonly reason: string; readonly sources: Set<string> } | undefined
 
-  constructor(options: { readonly clock: Clock; readonly logger: Logger }) {
+  /** `server` names it in the log. @default 'the API server' */
+  constructor(options: { readonly clock: Clock; readonly logger: Logger; readonly server?: string }) {
+    this.#server = options.server ?? 'the API server'
     this.#clock = options.clock
     this.#logger = options.logger
   }
@@ -58,11 +56,12 @@ export class Availability {
 
   /** `source` names who asks, such as `services`; it failed with `error`. */
   failed(source: string, error: unknown): void {
-    this.#logger.debug({ source, error }, 'a request to the API server failed')
+    this.#logger.debug({ source, error }, `a request to ${this.#server} failed`)
     const before = this.#troubles.get(source)
     // What is no answer of the server at all is a refusal of our own.
-    const own = !(error instanceof KubeError)
-    if (!own && !isKubeError(error, ...refusals)) {
+    const nature = error instanceof RemoteError ? error.nature : undefined
+    const own = nature === undefined
+    if (nature === 'away' || nature === 'conflict') {
       const refused = before?.kind === 'refused' || (before?.kind === 'lost' && before.refused)
       this.#troubles.set(source, { kind: 'lost', refused })
       this.#outageBegins(source, error)
@@ -74,11 +73,11 @@ export class Availability {
     if (before?.kind === 'lost' && before.refused) {
       this.#troubles.set(source, { kind: 'refused', reason, own })
       this.#outageMayEnd()
-    } else if (before?.kind === 'lost' || (before === undefined && (own || isKubeError(error, ...passing)))) {
+    } else if (before?.kind === 'lost' || (before === undefined && (own || nature === 'passing'))) {
       this.#troubles.set(source, { kind: 'returning', sinceMs: nowMs })
     } else if (before === undefined || nowMs - before.sinceMs >= returningMs) {
       this.#troubles.set(source, { kind: 'refused', reason, own })
-      this.#logger.warn({ source, code: codeOf(error), reason }, own ? 'not done' : 'the API server refuses a request')
+      this.#logger.warn({ source, code: codeOf(error), reason }, own ? 'not done' : `${this.#server} refuses a request`)
       this.#outageMayEnd()
     }
   }
@@ -89,7 +88,7 @@ export class Availability {
     if (before === undefined) return
     this.#troubles.delete(source)
     if (before.kind === 'refused') {
-      this.#logger.info({ source }, before.own ? 'done after all' : 'the API server no longer refuses')
+      this.#logger.info({ source }, before.own ? 'done after all' : `${this.#server} no longer refuses`)
     }
     this.#outageMayEnd()
   }
@@ -118,7 +117,7 @@ export class Availability {
     }
     const reason = error instanceof Error ? error.message : String(error)
     this.#outage = { sinceMs: this.#clock.monotonicMs(), reason, sources: new Set([source]) }
-    this.#logger.warn({ source, reason }, 'lost the API server')
+    this.#logger.warn({ source, reason }, `lost ${this.#server}`)
     this.#tell(false)
   }
 
@@ -129,7 +128,7 @@ export class Availability {
     const durationMs = Math.round(this.#clock.monotonicMs() - outage.sinceMs)
     this.#logger.info(
       { durationMs, reason: outage.reason, sources: [...outage.sources].sort() },
-      'the API server is back',
+      `${this.#server} is back`,
     )
     this.#tell(true)
   }

@@ -1,3 +1,4 @@
+import { type FailureNature, RemoteError } from '../runtime/remote-error.ts'
 import type { Status } from './api.ts'
 
 /** What a failed call means for whoever made it. The table is in docs/errors.md. */
@@ -25,8 +26,18 @@ export type KubeErrorCode =
   /** Any other refusal (405, 415, …). */
   | 'Refused'
 
+const natures: Readonly<Partial<Record<KubeErrorCode, FailureNature>>> = {
+  Conflict: 'conflict',
+  NotFound: 'passing',
+  Invalid: 'passing',
+  Unauthorized: 'lasting',
+  Forbidden: 'lasting',
+  BadRequest: 'lasting',
+  Refused: 'lasting',
+}
+
 /** A call to the API server that failed. The message holds no credentials and no object contents. */
-export class KubeError extends Error {
+export class KubeError extends RemoteError {
   override readonly name = 'KubeError'
   readonly code: KubeErrorCode
   /** The HTTP status, 0 where there was none. */
@@ -51,6 +62,10 @@ export class KubeError extends Error {
     this.httpStatus = details.httpStatus ?? 0
     this.status = details.status
     this.retryAfterMs = details.retryAfterMs
+  }
+
+  get nature(): FailureNature {
+    return natures[this.code] ?? 'away'
   }
 }
 

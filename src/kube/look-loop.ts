@@ -1,8 +1,8 @@
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
 import { Trigger } from '../runtime/trigger.ts'
 import type { AvailabilityReporter } from './availability.ts'
-import { isKubeError } from './errors.ts'
 import { WriteRetry } from './write-retry.ts'
 
 /** Why a look is due: at the start, after each interval, and whatever else a controller knows. */
@@ -69,7 +69,7 @@ export class LookLoop<Own extends string> {
         return
       } catch (error) {
         signal.throwIfAborted()
-        if (!isKubeError(error, 'Conflict')) availability.failed(source, error)
+        if (!(error instanceof RemoteError && error.nature === 'conflict')) availability.failed(source, error)
         await sleep(clock, this.#retry.next(error), signal)
       }
     }

@@ -1,6 +1,6 @@
 import { type Backoff, exponentialBackoff } from '../runtime/backoff.ts'
 import type { Random } from '../runtime/random.ts'
-import { isKubeError } from './errors.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
 
 /**
  * A refusal for what the object or its surroundings are is often right a moment later (the address of a deleted Service is free
@@ -25,9 +25,9 @@ export class WriteRetry {
 
   /** Milliseconds to wait after `error`; each call counts as one more failure. */
   next(error: unknown): number {
-    if (isKubeError(error, 'Conflict') && ++this.#conflicts <= conflictsAtOnce) return 0
-    if (isKubeError(error, 'Forbidden', 'Unauthorized', 'BadRequest', 'Refused')) return this.#lasting.next()
-    return this.#passing.next()
+    const nature = error instanceof RemoteError ? error.nature : undefined
+    if (nature === 'conflict' && ++this.#conflicts <= conflictsAtOnce) return 0
+    return nature === 'lasting' ? this.#lasting.next() : this.#passing.next()
   }
 
   /** After a success the waits are short again. */

@@ -17,10 +17,10 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
+import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { ServiceKeeper } from './service-keeper.ts'
 import type { ServiceSettings } from './service-plan.ts'
-import type { WriteRecorder } from './write-recorder.ts'
 
 /** Why a look is due, besides the start and the interval: the objects changed, or who is a member. */
 type Cause = 'objects' | 'leases'
@@ -30,7 +30,7 @@ export interface KubernetesServiceOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  readonly recorder: WriteRecorder
+  readonly writer: ObjectWriter
   readonly availability: AvailabilityReporter
   readonly reconciler: EndpointReconciler
   /** Undefined with a reconciler that lists nobody. */
@@ -58,11 +58,11 @@ export class KubernetesServiceController {
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
-    const { api, logger, recorder, service } = options
+    const { api, logger, writer, service } = options
     this.#services = this.#follow(services)
     this.#endpoints = this.#follow(endpoints)
     this.#slices = this.#follow(endpointSlices)
-    this.#keeper = new ServiceKeeper({ api, logger, recorder, settings: service })
+    this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
     this.#loop = new LookLoop({
       ...options,

@@ -1,6 +1,6 @@
-import { isKubeError } from '../kube/errors.ts'
 import type { Address } from '../net/address.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
 import { aborted, linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubernetesServiceController } from './controller.ts'
@@ -77,9 +77,9 @@ export class KubernetesServiceDuty {
       try {
         return await this.#leave(mode, signal)
       } catch (error) {
-        if (signal.aborted || !isKubeError(error)) throw error
+        if (signal.aborted || !(error instanceof RemoteError)) throw error
         // Masters that leave together write the same objects; whoever is second looks again.
-        if (error.code === 'Conflict') continue
+        if (error.nature === 'conflict') continue
         const { answered } = await monitor.probe(signal)
         logger.warn({ reason: error.message, tryingAgain: answered }, 'could not withdraw the address')
         if (!answered) return
@@ -89,13 +89,13 @@ export class KubernetesServiceDuty {
   }
 
   async #leave(mode: OnShutdown, signal: AbortSignal): Promise<void> {
-    const { reconciler, membership, monitor, logger, address, securePort } = this.#options
+    const { reconciler, monitor, logger, address, securePort } = this.#options
     const ports = endpointPorts(securePort)
     if (address === undefined) return
     if (mode === 'keep') {
       logger.info({ address: address.text }, 'leaving the address to its lease')
-    } else if (mode === 'withdraw' && membership !== undefined && (await monitor.probe(signal)).answered) {
-      const departure = await membership.reconciler.leave(address, ports, signal)
+    } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
+      const departure = await reconciler.leave(address, ports, signal)
       const message =
         departure === 'left' ? 'withdrew the address' : 'kept the last address: its API server still answers'
       logger.info({ address: address.text }, message)

@@ -7,7 +7,12 @@ export type EndpointSliceAction =
   | { readonly type: 'create'; readonly slice: EndpointSlice; readonly reasons: readonly string[] }
   | { readonly type: 'update'; readonly slice: EndpointSlice; readonly reasons: readonly string[] }
   /** An address type cannot be changed: the slice is deleted and made anew. */
-  | { readonly type: 'replace'; readonly slice: EndpointSlice; readonly reasons: readonly string[] }
+  | {
+      readonly type: 'replace'
+      readonly current: EndpointSlice
+      readonly slice: EndpointSlice
+      readonly reasons: readonly string[]
+    }
 
 /**
  * Decides what must change so that EndpointSlice `default/kubernetes` says what Endpoints of that name say.
@@ -18,7 +23,9 @@ export type EndpointSliceAction =
 export function planEndpointSlice(endpoints: Endpoints, current: EndpointSlice | undefined): EndpointSliceAction {
   const wanted = sliceOf(endpoints)
   if (current === undefined) return { type: 'create', slice: wanted, reasons: ['missing'] }
-  if (current.addressType !== wanted.addressType) return { type: 'replace', slice: wanted, reasons: ['address-type'] }
+  if (current.addressType !== wanted.addressType) {
+    return { type: 'replace', current, slice: wanted, reasons: ['address-type'] }
+  }
 
   const reasons: string[] = []
   if (!sameLabels(current.metadata?.labels ?? {}, wanted.metadata?.labels ?? {})) reasons.push('labels')

@@ -10,7 +10,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { planEndpointSlice } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
-import type { WriteRecorder } from './write-recorder.ts'
+import type { ObjectWriter } from './object-writer.ts'
 
 /**
  * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
@@ -21,12 +21,12 @@ import type { WriteRecorder } from './write-recorder.ts'
 export class EndpointsAdapter {
   readonly #api: KubeApi
   readonly #logger: Logger
-  readonly #recorder: WriteRecorder
+  readonly #writer: ObjectWriter
 
-  constructor(options: { readonly api: KubeApi; readonly logger: Logger; readonly recorder: WriteRecorder }) {
+  constructor(options: { readonly api: KubeApi; readonly logger: Logger; readonly writer: ObjectWriter }) {
     this.#api = options.api
     this.#logger = options.logger
-    this.#recorder = options.recorder
+    this.#writer = options.writer
   }
 
   /** The live Endpoints; undefined when there are none. */
@@ -64,14 +64,14 @@ export class EndpointsAdapter {
   }
 
   async createEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
-    const stored = await this.#api.create(endpointsResource, endpoints, { signal })
-    this.#wrote('Endpoints', 'create', reasons, stored)
+    const stored = await this.#writer.create(endpointsResource, endpoints, reasons, signal)
+    this.#log('Endpoints', 'create', reasons, stored)
     return stored
   }
 
   async updateEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
-    const stored = await this.#api.update(endpointsResource, endpoints, { signal })
-    this.#wrote('Endpoints', 'update', reasons, stored)
+    const stored = await this.#writer.update(endpointsResource, endpoints, reasons, signal)
+    this.#log('Endpoints', 'update', reasons, stored)
     return stored
   }
 
@@ -86,15 +86,11 @@ export class EndpointsAdapter {
         await this.#createSlice(action.slice, action.reasons, signal)
         return
       case 'update':
-        await this.#api.update(endpointSlices, action.slice, { signal })
-        this.#wrote('EndpointSlice', 'update', action.reasons, endpoints)
+        await this.#writer.update(endpointSlices, action.slice, action.reasons, signal)
+        this.#log('EndpointSlice', 'update', action.reasons, endpoints)
         return
       case 'replace':
-        await this.#api.delete(endpointSlices, KUBERNETES_SERVICE, {
-          uid: current?.metadata?.uid,
-          resourceVersion: current?.metadata?.resourceVersion,
-          signal,
-        })
+        await this.#writer.delete(endpointSlices, action.current, action.reasons, signal)
         await this.#createSlice(action.slice, action.reasons, signal)
         return
     }
@@ -102,17 +98,16 @@ export class EndpointsAdapter {
 
   async #createSlice(slice: EndpointSlice, reasons: readonly string[], signal?: AbortSignal): Promise<void> {
     try {
-      await this.#api.create(endpointSlices, slice, { signal })
-      this.#wrote('EndpointSlice', 'create', reasons, undefined)
+      await this.#writer.create(endpointSlices, slice, reasons, signal)
+      this.#log('EndpointSlice', 'create', reasons, undefined)
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
     }
   }
 
-  #wrote(kind: string, verb: 'create' | 'update', reasons: readonly string[], endpoints: Endpoints | undefined): void {
+  #log(kind: string, verb: 'create' | 'update', reasons: readonly string[], endpoints: Endpoints | undefined): void {
     const addresses = endpoints?.subsets?.flatMap((subset) => subset.addresses?.map((address) => address.ip) ?? [])
     this.#logger.info({ kind, verb, reasons, addresses }, 'resetting endpoints of the kubernetes service')
-    this.#recorder.wrote(kind, verb, reasons)
   }
 }
 

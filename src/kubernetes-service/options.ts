@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import { formatDuration } from '../documents/duration.ts'
 import { duration } from '../documents/duration-option.ts'
 import { type OptionGroup, parsedText, type Rule, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import type { EtcdValues } from '../etcd/options.ts'
 import { type Address, AddressError, parseAddress } from '../net/address.ts'
 import { parsePortRange, portRangeContains } from '../net/port-range.ts'
 import type { ServiceCidrValues } from '../service-cidr/options.ts'
@@ -54,16 +55,27 @@ export const kubernetesServiceOptions = {
       default: 0,
     },
     endpointReconcilerType: {
-      schema: z.enum(['lease', 'none']),
+      schema: z.enum(['lease', 'master-count', 'none']),
       metavar: 'TYPE',
-      description: 'lease: list the masters whose leases live; none: leave the list alone',
+      description:
+        'lease: list the masters whose leases live; master-count: list as many as --apiserver-count says; none: leave the list alone',
       default: 'lease',
     },
+    apiserverCount: {
+      schema: wholeNumber(1, 1000),
+      metavar: 'N',
+      description: 'how many API servers there are, for --endpoint-reconciler-type=master-count',
+      default: 1,
+    },
     leaseStore: {
-      schema: z.enum(['kubernetes', 'memory']),
+      schema: z.enum(['etcd', 'kubernetes', 'memory']),
       metavar: 'STORE',
-      description: 'where the leases are: kubernetes (coordination.k8s.io) or memory (masters of one process)',
-      default: 'kubernetes',
+      description:
+        "where the leases are: etcd (kube-apiserver's own), kubernetes (coordination.k8s.io) or memory (masters of one process)",
+      conditionalDefault: {
+        says: 'etcd if --etcd-servers is given, else kubernetes',
+        value: (given) => (given('etcdServers') ? 'etcd' : 'kubernetes'),
+      },
     },
     leaseTtl: {
       schema: duration({ minMs: 2000, wholeSeconds: true }),
@@ -108,7 +120,7 @@ export const kubernetesServiceOptions = {
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
 export const kubernetesServiceRules: readonly Rule<
-  KubernetesServiceValues & ServiceCidrValues & { readonly embedded: boolean }
+  KubernetesServiceValues & ServiceCidrValues & EtcdValues & { readonly embedded: boolean }
 >[] = [
   {
     on: 'advertiseAddress',
@@ -139,11 +151,25 @@ export const kubernetesServiceRules: readonly Rule<
   },
   {
     on: 'advertiseAddress',
-    needs: ['advertiseAddress'],
-    breach: ({ advertiseAddress = [] }) =>
-      advertiseAddress.length > 1
-        ? 'a second address is not supported yet: give the one of the first service range'
+    needs: ['advertiseAddress', 'endpointReconcilerType'],
+    breach: ({ advertiseAddress = [], endpointReconcilerType: type }) =>
+      advertiseAddress.length > 1 && type === 'master-count'
+        ? 'takes one address with --endpoint-reconciler-type=master-count: without leases nobody knows who else has two'
         : undefined,
+  },
+  {
+    on: 'apiserverCount',
+    needs: ['apiserverCount', 'endpointReconcilerType'],
+    breach: ({ apiserverCount, endpointReconcilerType: type }) =>
+      apiserverCount !== 1 && type !== 'master-count'
+        ? 'has no use without --endpoint-reconciler-type=master-count'
+        : undefined,
+  },
+  {
+    on: 'leaseStore',
+    needs: ['leaseStore', 'etcdServers'],
+    breach: ({ leaseStore, etcdServers }) =>
+      leaseStore === 'etcd' && etcdServers === undefined ? 'etcd needs --etcd-servers' : undefined,
   },
   {
     on: 'kubernetesServiceNodePort',

@@ -3,13 +3,13 @@ import { isKubeError } from '../kube/errors.ts'
 import { type Service, services } from '../kube/resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
+import type { ObjectWriter } from './object-writer.ts'
 import { planService, type ServiceSettings } from './service-plan.ts'
-import type { WriteRecorder } from './write-recorder.ts'
 
 export interface ServiceKeeperOptions {
   readonly api: KubeApi
   readonly logger: Logger
-  readonly recorder: WriteRecorder
+  readonly writer: ObjectWriter
   readonly settings: ServiceSettings
 }
 
@@ -32,7 +32,7 @@ export class ServiceKeeper {
    * server refuses a second one. A Service that somebody else made in the meantime is looked at next time; a conflict rejects.
    */
   async reconcile(cached: Service | undefined, settled: boolean, signal: AbortSignal): Promise<void> {
-    const { api, logger, recorder, settings } = this.#options
+    const { logger, writer, settings } = this.#options
     const current = cached === undefined ? undefined : await this.#read(signal)
     const action = planService(current, settings, settled)
     if (current !== undefined) this.#noticeClusterIp(current)
@@ -41,18 +41,16 @@ export class ServiceKeeper {
         return
       case 'create':
         try {
-          await api.create(services, action.service, { signal })
+          await writer.create(services, action.service, action.reasons, signal)
         } catch (error) {
           if (isKubeError(error, 'AlreadyExists')) return
           throw error
         }
         logger.info({ clusterIP: settings.clusterIp }, 'created the kubernetes service')
-        recorder.wrote('Service', 'create', action.reasons)
         return
       case 'update':
-        await api.update(services, action.service, { signal })
+        await writer.update(services, action.service, action.reasons, signal)
         logger.info({ reasons: action.reasons }, 'resetting the kubernetes service')
-        recorder.wrote('Service', 'update', action.reasons)
         return
     }
   }

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type Endpoints, endpointSlices, endpoints as endpointsResource } from '../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
-import { WriteRecorder } from '../../src/kubernetes-service/write-recorder.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { tryParseAddress } from '../../src/net/address.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
@@ -60,7 +60,7 @@ for (const [table, cases] of Object.entries(endpointsAdapter.tables) as [
         const adapter = new EndpointsAdapter({
           api: world.api,
           logger: silentLogger,
-          recorder: new WriteRecorder(prometheusMetrics()),
+          writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
         })
 
         const answer = calls[table](adapter, call.endpoints as Endpoints)

@@ -3,9 +3,9 @@
 // only one. Each case runs on the plan alone and on a server, but for that one: no server stores a Service without ports.
 import { describe, test } from 'node:test'
 import { type Service, services } from '../../src/kube/resources.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
 import { planService, SERVICE_PORT, type ServiceAction } from '../../src/kubernetes-service/service-plan.ts'
-import { WriteRecorder } from '../../src/kubernetes-service/write-recorder.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'
@@ -38,7 +38,7 @@ for (const [table, cases] of Object.entries(kubernetesService.tables)) {
         const keeper = new ServiceKeeper({
           api: world.api,
           logger: silentLogger,
-          recorder: new WriteRecorder(prometheusMetrics()),
+          writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
           settings,
         })
         await keeper.reconcile(current, call.reconcile, signal)

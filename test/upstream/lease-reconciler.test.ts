@@ -5,8 +5,8 @@ import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
 import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { LeaseEndpointReconciler } from '../../src/kubernetes-service/reconcilers/lease.ts'
-import { WriteRecorder } from '../../src/kubernetes-service/write-recorder.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
@@ -42,7 +42,7 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
     adapter: new EndpointsAdapter({
       api: world.api,
       logger: silentLogger,
-      recorder: new WriteRecorder(prometheusMetrics()),
+      writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
     }),
     leases,
     holder,

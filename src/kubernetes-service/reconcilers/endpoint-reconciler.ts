@@ -2,6 +2,9 @@ import type { EndpointSlice, Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { EndpointPort } from '../identity.ts'
 
+/** How a master left, or did not. */
+export type Departure = 'left' | 'kept-the-last'
+
 /** What the watches show of `default/kubernetes`: possibly old, good enough to see that nothing is to be done. */
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
@@ -33,6 +36,11 @@ export interface EndpointReconciler {
    * list become empty.
    */
   removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void>
+  /**
+   * Takes this master out unless it is the last one that serves. Left out: {@link removeEndpoints} is called instead.
+   * Called after {@link stopReconciling}.
+   */
+  leave?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure>
   /** From now on {@link reconcileEndpoints} does nothing. */
   stopReconciling(): void
   /** Gives back what the reconciler holds. */

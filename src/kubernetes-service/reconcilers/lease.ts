@@ -13,10 +13,7 @@ import {
   type MasterLeases,
 } from '../leases/master-leases.ts'
 import { isHeldBy, listedAddresses, othersRemain, portsAgreed } from '../members.ts'
-import type { EndpointReconciler, ObservedEndpoints } from './endpoint-reconciler.ts'
-
-/** How a master left, or did not. */
-export type Departure = 'left' | 'kept-the-last'
+import type { Departure, EndpointReconciler, ObservedEndpoints } from './endpoint-reconciler.ts'
 
 export interface LeaseReconcilerOptions {
   readonly adapter: EndpointsAdapter

@@ -11,8 +11,8 @@ import { endpointPorts, KUBERNETES_SERVICE } from '../../../src/kubernetes-servi
 import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { LeaseNotFound } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { ObjectWriter } from '../../../src/kubernetes-service/object-writer.ts'
 import { LeaseEndpointReconciler } from '../../../src/kubernetes-service/reconcilers/lease.ts'
-import { WriteRecorder } from '../../../src/kubernetes-service/write-recorder.ts'
 import { parseAddress } from '../../../src/net/address.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
@@ -38,8 +38,8 @@ async function setUp() {
       ports: { securePort: 6443, nodePort: 0 },
       state: 'ready',
     }
-    const recorder = new WriteRecorder(prometheusMetrics())
-    const adapter = new EndpointsAdapter({ api: using, logger: silentLogger, recorder })
+    const writer = new ObjectWriter({ api: using, metrics: prometheusMetrics() })
+    const adapter = new EndpointsAdapter({ api: using, logger: silentLogger, writer })
     return new LeaseEndpointReconciler({ adapter, leases: new MemoryLeases(registry, { ttlMs: 15_000 }), holder })
   }
   const listed = async (): Promise<readonly string[]> => {

@@ -26,9 +26,10 @@ import { type Random, randomUuid } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { Metrics } from '../telemetry/metrics.ts'
+import type { Gauge, Metrics } from '../telemetry/metrics.ts'
 import type { ControllerSelection } from './controller-selection.ts'
 import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
+import { availabilityByServer, type ServersAvailability } from './servers-availability.ts'
 import { startedWithin } from './startup-deadline.ts'
 
 /** How one master behaves. Durations are in milliseconds. */
@@ -151,7 +152,7 @@ export async function withdrawMaster(
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
   }
-  const availability = new Availability(ports)
+  const availability = openAvailability(ports)
   const writer = new ObjectWriter(ports)
   return withdraw(
     {
@@ -166,8 +167,7 @@ export async function withdrawMaster(
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {
-  const real = { ...given, availability: new Availability(given) }
-  observeAvailability(real)
+  const real = { ...given, availability: openAvailability(given) }
   const ports = options.dryRun ? { ...real, ...dryRunPorts(given) } : real
   const { clock, logger, metrics } = ports
   const as = (controller: string) => ({ ...ports, logger: logger.child({ controller }) })
@@ -229,13 +229,32 @@ function compose(options: MasterOptions, given: MasterPorts) {
   return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
 }
 
-function observeAvailability({ metrics, availability }: MasterPorts & { readonly availability: Availability }): void {
-  const available = metrics.gauge({
-    name: 'apiserver_bootstrap_api_available',
-    help: 'Whether the API server can be used (1), or was lost (0).',
-  })
-  available.set({}, 1)
-  availability.subscribe((isAvailable) => available.set({}, isAvailable ? 1 : 0))
+/** Two servers can be lost, each with its own lines in the log and its own metric. */
+function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): ServersAvailability {
+  const api = new Availability({ clock, logger })
+  observeAvailability(
+    api,
+    metrics.gauge({
+      name: 'apiserver_bootstrap_api_available',
+      help: 'Whether the API server can be used (1), or was lost (0).',
+    }),
+  )
+  const store = new Availability({ clock, logger, server: 'etcd' })
+  if (etcd !== undefined) {
+    observeAvailability(
+      store,
+      metrics.gauge({
+        name: 'apiserver_bootstrap_etcd_available',
+        help: 'Whether etcd can be used (1), or was lost (0).',
+      }),
+    )
+  }
+  return availabilityByServer(api, store)
+}
+
+function observeAvailability(availability: Availability, gauge: Gauge<never>): void {
+  gauge.set({}, 1)
+  availability.subscribe((isAvailable) => gauge.set({}, isAvailable ? 1 : 0))
 }
 
 /** Every line of a dry run says that it is one: what it calls done was not. */
@@ -246,7 +265,7 @@ function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'l
 
 function composeKubernetesService(
   options: MasterOptions,
-  ports: MasterPorts & { readonly availability: Availability },
+  ports: MasterPorts & { readonly availability: ServersAvailability },
   monitor: ReadinessMonitor,
 ) {
   const [range] = options.serviceClusterIpRanges
@@ -289,7 +308,7 @@ function composeKubernetesService(
   return { value, controller }
 }
 
-function leasesOf(options: MasterOptions, ports: MasterPorts, availability: Availability): MasterLeases {
+function leasesOf(options: MasterOptions, ports: MasterPorts, availability: ServersAvailability): MasterLeases {
   const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs } = options
   const store =
     ports.leases ??

@@ -1,7 +1,7 @@
-import type { Availability } from '../kube/availability.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
+import type { ServersAvailability } from './servers-availability.ts'
 
 /** How long a server that answers may refuse what a start needs: admission and RBAC that are not ready yet refuse at first. */
 export const STARTUP_TIMEOUT_MS = 60_000
@@ -13,10 +13,10 @@ export const STARTUP_TIMEOUT_MS = 60_000
 export async function startedWithin(
   settled: Promise<void>,
   options: {
-    /** Whose refusals count, as {@link Availability} knows them. */
+    /** Whose refusals count, as the availability of the servers knows them. */
     readonly sources: readonly string[]
     readonly monitor: ReadinessMonitor
-    readonly availability: Availability
+    readonly availability: ServersAvailability
     readonly clock: Clock
     readonly signal: AbortSignal
   },
@@ -29,7 +29,7 @@ export async function startedWithin(
       await sleep(clock, STARTUP_TIMEOUT_MS, waiting.signal)
       const refusal = availability.refusalOf(...sources)
       if (refusal !== undefined) {
-        throw new Error(`the API server still refuses after ${STARTUP_TIMEOUT_MS / 1000}s: ${refusal}`)
+        throw new Error(`still refused after ${STARTUP_TIMEOUT_MS / 1000}s: ${refusal}`)
       }
     }
   }

@@ -35,10 +35,12 @@ export function parseEndpoint(text: string): EtcdEndpoint {
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
     throw new EtcdEndpointError(`${JSON.stringify(text)} has more than a host and a port; keys are below --etcd-prefix`)
   }
-  if (url.port === '') throw new EtcdEndpointError(`${JSON.stringify(text)} needs a port; etcd's own is 2379`)
+  // A URL forgets the port that is its scheme's own.
+  const [, port] = /:(\d+)\/?$/.exec(text) ?? []
+  if (port === undefined) throw new EtcdEndpointError(`${JSON.stringify(text)} needs a port; etcd's own is 2379`)
   const tls = url.protocol === 'https:'
   const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
-  return { text: url.origin, tls, socketPath: undefined, host, port: Number(url.port) }
+  return { text: `${url.protocol}//${url.hostname}:${port}`, tls, socketPath: undefined, host, port: Number(port) }
 }
 
 /** The prefix with one leading slash and none at the end, as kube-apiserver reads its own. Throws {@link EtcdEndpointError}. */

@@ -64,7 +64,7 @@ export const kubernetesServiceOptions = {
     apiserverCount: {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
-      description: 'how many API servers there are, for --endpoint-reconciler-type=master-count',
+      description: 'how many API servers there are; for the reconciler master-count',
       default: 1,
     },
     leaseStore: {

@@ -102,7 +102,7 @@ test('a server that goes on refusing for a minute ends the start; one that is aw
   const { time, transport, start } = setUp()
   transport.faults.add({ fault: { type: 'status', status: 403 }, methods: ['POST'], pathPrefix: '/api/v1/namespaces' })
   const refused = start()
-  const failure = assert.rejects(refused.ended, /still refuses after 60s: create/)
+  const failure = assert.rejects(refused.ended, /still refused after 60s: create/)
   await time.advance(59_000)
   assert.equal(await Promise.race([failure, 'alive']), 'alive')
   await time.advance(60_000)

@@ -38,6 +38,51 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ kubeconfig: '' }, '--kubeconfig: needs the name of a file, not ""'],
   [{ inCluster: 'yes' }, '--in-cluster: must be true or false, not "yes"'],
 
+  // etcd.
+  [{ etcdServers: 'http://127.0.0.1:2379' }],
+  [
+    {
+      etcdServers: 'https://10.0.0.1:2379,https://[fd00::1]:2379',
+      etcdCafile: 'ca',
+      etcdCertfile: 'c',
+      etcdKeyfile: 'k',
+    },
+  ],
+  [{ etcdServers: 'unix:///run/kine.sock' }],
+  [{ etcdServers: 'https://etcd.example:443/' }],
+  [{ etcdServers: '' }, '--etcd-servers: needs at least one endpoint'],
+  [
+    { etcdServers: '127.0.0.1:2379' },
+    '--etcd-servers: "127.0.0.1:2379" is no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH',
+  ],
+  [{ etcdServers: 'https://127.0.0.1' }, `--etcd-servers: "https://127.0.0.1" needs a port; etcd's own is 2379`],
+  [
+    { etcdServers: 'https://127.0.0.1:2379/registry' },
+    '--etcd-servers: "https://127.0.0.1:2379/registry" has more than a host and a port; keys are below --etcd-prefix',
+  ],
+  [
+    { etcdServers: 'https://root:hunter2@127.0.0.1:2379' },
+    '--etcd-servers: an endpoint takes no user and password: etcd is asked with a client certificate',
+  ],
+  [{ etcdServers: 'unix://' }, '--etcd-servers: "unix://" names no socket: unix:///path/of/socket'],
+  [
+    { etcdServers: 'https://127.0.0.1:2379,http://127.0.0.1:2479' },
+    '--etcd-servers: mixes endpoints with and without TLS',
+  ],
+  [{ etcdServers: 'http://127.0.0.1:2379', etcdPrefix: '/' }, '--etcd-prefix: needs a name, such as /registry'],
+  [{ etcdServers: 'http://127.0.0.1:2379', etcdPrefix: '/a/../b' }, '--etcd-prefix: "/a/../b" must not hold . or ..'],
+  [{ etcdServers: 'http://127.0.0.1:2379', etcdCafile: 'ca' }, '--etcd-cafile: has no use without an https endpoint'],
+  [{ etcdCafile: 'ca' }, '--etcd-cafile: needs --etcd-servers'],
+  [{ etcdServers: 'https://127.0.0.1:2379', etcdCertfile: 'c' }, '--etcd-certfile: needs --etcd-keyfile'],
+  [{ etcdServers: 'https://127.0.0.1:2379', etcdKeyfile: 'k' }, '--etcd-keyfile: needs --etcd-certfile'],
+  [{ leaseStore: 'etcd' }, '--lease-store: etcd needs --etcd-servers'],
+  [
+    { apiserverCount: '0', endpointReconcilerType: 'master-count' },
+    '--apiserver-count: must be a whole number from 1 to 1000, not 0',
+  ],
+  [{ apiserverCount: '3' }, '--apiserver-count: has no use without --endpoint-reconciler-type=master-count'],
+  [{ apiserverCount: '3', endpointReconcilerType: 'master-count' }],
+
   // Advertised addresses.
   [{ advertiseAddress: none }, '--advertise-address: is required, unless --endpoint-reconciler-type is none'],
   [{ advertiseAddress: none, endpointReconcilerType: 'none' }],
@@ -128,8 +173,11 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ kubernetesServiceNodePort: '443', serviceNodePortRange: '1-1000' }],
 
   // Leases and times.
-  [{ endpointReconcilerType: 'leese' }, '--endpoint-reconciler-type: must be one of lease, none, not "leese"'],
-  [{ leaseStore: 'redis' }, '--lease-store: must be one of kubernetes, memory, not "redis"'],
+  [
+    { endpointReconcilerType: 'leese' },
+    '--endpoint-reconciler-type: must be one of lease, master-count, none, not "leese"',
+  ],
+  [{ leaseStore: 'redis' }, '--lease-store: must be one of etcd, kubernetes, memory, not "redis"'],
   [{ leaseTtl: '1s' }, '--lease-ttl: must be at least 2s, not "1s"'],
   [{ leaseTtl: '15500ms' }, '--lease-ttl: must be whole seconds, not "15500ms"'],
   [{ leaseTtl: '14s' }, '--lease-ttl: must be at least 1.5 times --reconcile-interval, 15s, not 14s'],
@@ -207,9 +255,11 @@ for (const [flags, line] of table) {
   })
 }
 
-test('a second address of the other family is refused as long as it would be ignored', () => {
-  assert.deepEqual(
-    mistakes({ advertiseAddress: '192.0.2.1,2001:db8::1', serviceClusterIpRange: '10.96.0.0/12,fd00::/108' }),
-    ['--advertise-address: a second address is not supported yet: give the one of the first service range'],
-  )
+test('a second address needs a range of its family, and leases', () => {
+  const advertiseAddress = '192.0.2.1,2001:db8::1'
+  const serviceClusterIpRange = '10.96.0.0/12,fd00::/108'
+  assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange }), [])
+  assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange, endpointReconcilerType: 'master-count' }), [
+    '--advertise-address: takes one address with --endpoint-reconciler-type=master-count: without leases nobody knows who else has two',
+  ])
 })

@@ -18,7 +18,7 @@ export const commandSummaries: Readonly<Record<string, string>> = { config: 'che
 
 const file: OptionGroup = { title: 'Configuration file', options: { config: configFileOption } }
 const all: readonly OptionGroup[] = [file, ...Object.values(optionGroups)]
-const { connection, kubernetesService, serviceCidr, logging } = optionGroups
+const { connection, etcd, kubernetesService, serviceCidr, logging } = optionGroups
 
 /** Every command, in the order of the help. Nothing of what they do is loaded. */
 export const commands: readonly CommandDeclaration[] = [
@@ -31,7 +31,7 @@ export const commands: readonly CommandDeclaration[] = [
   {
     path: ['withdraw'],
     summary: "take this master's address out now, and return when it is out (a preStop hook)",
-    groups: [file, connection, kubernetesService, serviceCidr, logging],
+    groups: [file, connection, etcd, kubernetesService, serviceCidr, logging],
     load: () => import('./withdraw.ts'),
   },
   {

@@ -9,6 +9,7 @@ import { silentLogger } from '../telemetry/logger.ts'
 import { observeProcess } from '../telemetry/process-metrics.ts'
 import { openApiServer } from './api-server.ts'
 import { EmbeddedScreen } from './embedded-screen.ts'
+import { openEtcd } from './etcd-store.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 import { openSurroundings } from './surroundings.ts'
 
@@ -24,10 +25,11 @@ export async function execute(flags: Flags): Promise<number> {
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings
   const server = await openApiServer(resolved, surroundings, { gated: true })
+  const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   try {
     const { api, readiness } = server
-    const master = createMaster(masterOptionsOf(configuration, hostname()), { ...surroundings, api, readiness })
+    const master = createMaster(masterOptionsOf(configuration, hostname()), { ...surroundings, api, readiness, etcd })
     observeProcess(metrics, clock)
     const health = await serveHealth({
       ...configuration.healthBindAddress,
@@ -55,7 +57,7 @@ export async function execute(flags: Flags): Promise<number> {
     if (!(error instanceof LifecycleError)) logger.error({ error }, 'failed')
     return 1
   } finally {
-    await server.close()
+    await Promise.all([server.close(), etcd?.close()])
     stop.release()
   }
 }

@@ -6,8 +6,9 @@ import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
 import { openApiServer } from './api-server.ts'
+import { openEtcd } from './etcd-store.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 import { openSurroundings } from './surroundings.ts'
 
@@ -22,9 +23,15 @@ export async function execute(flags: Flags): Promise<number> {
     const message = 'memory is out of reach of another process; stop the one that runs instead'
     throw new InvalidInputError([{ where: resolved.placeOf('leaseStore'), message }])
   }
+  if (configuration.endpointReconcilerType === 'master-count') {
+    const message =
+      'master-count keeps no lease that could say withdrawn: a process that runs would come back; stop it instead'
+    throw new InvalidInputError([{ where: resolved.placeOf('endpointReconcilerType'), message }])
+  }
   const stop = stopSignals()
   const surroundings = await openSurroundings(configuration)
   const { api, readiness, close } = await openApiServer(resolved, surroundings, { gated: false })
+  const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => surroundings.logger.error({ error }, 'unhandled error'))
   const limitMs = 2 * configuration.reconcileInterval
   const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(limitMs)])
@@ -32,7 +39,7 @@ export async function execute(flags: Flags): Promise<number> {
   let lastFailure = 'the API server did not answer'
   try {
     const { removed, reason } = await pRetry(
-      () => withdrawMaster(options, { ...surroundings, api, readiness }, signal),
+      () => withdrawMaster(options, { ...surroundings, api, readiness, etcd }, signal),
       {
         retries: Number.POSITIVE_INFINITY,
         minTimeout: 100,
@@ -40,7 +47,7 @@ export async function execute(flags: Flags): Promise<number> {
         signal,
         shouldRetry({ error }) {
           lastFailure = error.message
-          return isKubeError(error, 'Unreachable', 'Timeout', 'ServerError', 'TooManyRequests')
+          return error instanceof RemoteError && error.nature === 'away'
         },
       },
     ).catch((error: unknown) => {
@@ -51,7 +58,7 @@ export async function execute(flags: Flags): Promise<number> {
     process.stdout.write(`${removed ? 'withdrawn' : 'kept'}: ${reason}\n`)
     return 0
   } finally {
-    await close()
+    await Promise.all([close(), etcd?.close()])
     stop.release()
   }
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import { CertificateAuthority } from '../peers/certificates.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram } from './command-line.ts'
@@ -39,6 +40,33 @@ suite('config check', { concurrency: 2 }, () => {
     const outside = await runProgram(t, ['run', '--in-cluster', ...advertised])
     assert.deepEqual([outside.code, outside.stderr.length], [2, 1])
     assert.match(outside.stderr[0] ?? '', /^--in-cluster: not in a Pod/)
+  })
+
+  test('a certificate for etcd that is missing, is none or does not fit its key is named in one line', async (t) => {
+    const directory = await tempDir(t)
+    const put = async (name: string, text: string): Promise<string> => {
+      await writeFile(join(directory, name), text)
+      return join(directory, name)
+    }
+    const { certificate, key } = new CertificateAuthority().issue({ commonName: 'root' })
+    const [certfile, keyfile] = await Promise.all([put('tls.crt', certificate), put('tls.key', key)])
+    const otherKey = await put('other.key', new CertificateAuthority().issue({ commonName: 'root' }).key)
+    const garbage = await put('garbage', 'no certificate')
+    const check = async (...flags: readonly string[]) => {
+      const etcd = ['--etcd-servers', 'https://127.0.0.1:1']
+      const { code, stderr } = await runProgram(t, ['config', 'check', '--embedded', ...etcd, ...flags])
+      return [code, ...stderr.map((line) => line.replaceAll(directory, ''))]
+    }
+    assert.deepEqual(await check('--etcd-certfile', certfile, '--etcd-keyfile', keyfile), [0])
+    assert.deepEqual(await check('--etcd-cafile', join(directory, 'none')), [2, '--etcd-cafile: /none does not exist'])
+    for (const flags of [
+      ['--etcd-cafile', garbage],
+      ['--etcd-certfile', certfile, '--etcd-keyfile', otherKey],
+    ]) {
+      const [code, line, ...more] = await check(...flags)
+      assert.deepEqual([code, more], [2, []])
+      assert.match(String(line), new RegExp(`^${flags[0]}: /.* cannot be used: `))
+    }
   })
 
   test("a server that may be another master's needs --readyz-url", async (t) => {

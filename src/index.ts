@@ -2,13 +2,8 @@
  * The public door of the library: one master, its ports, and what an embedding program may bring of its own. Everything else may
  * change without notice.
  */
-export {
-  createMaster,
-  type Master,
-  type MasterOptions,
-  type MasterPorts,
-  withdrawMaster,
-} from './bootstrap/master.ts'
+export { createMaster, type Master, withdrawMaster } from './bootstrap/master.ts'
+export type { MasterOptions, MasterPorts } from './bootstrap/master-options.ts'
 export { defineMaster, type MasterSettings } from './config/define-master.ts'
 export { InvalidInputError } from './documents/validation.ts'
 export type { KubeApi } from './kube/api.ts'

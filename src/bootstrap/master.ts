@@ -1,81 +1,19 @@
-import type { EtcdKv } from '../etcd/kv.ts'
-import type { KubeApi } from '../kube/api.ts'
 import { Availability } from '../kube/availability.ts'
 import { dryRunApi, sayOnce } from '../kube/dry-run.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
-import type { Readiness } from '../kube/readiness.ts'
-import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
-import { KubernetesServiceDuty, type OnShutdown } from '../kubernetes-service/duty.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
-import { LeaseMembership } from '../kubernetes-service/lease-membership.ts'
-import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
-import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
-import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
-import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
-import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
-import { noneReconciler } from '../kubernetes-service/reconcilers/none.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { SystemNamespacesController } from '../namespaces/controller.ts'
-import type { Address } from '../net/address.ts'
-import { type Cidr, serviceIpOf } from '../net/cidr.ts'
-import type { Clock } from '../runtime/clock.ts'
-import { type Random, randomUuid } from '../runtime/random.ts'
-import { formatMicroTime } from '../runtime/time-format.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
-import type { Logger } from '../telemetry/logger.ts'
-import type { Gauge, Metrics } from '../telemetry/metrics.ts'
-import type { ControllerSelection } from './controller-selection.ts'
+import type { Gauge } from '../telemetry/metrics.ts'
 import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
+import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
+import type { MasterOptions, MasterPorts } from './master-options.ts'
 import { availabilityByServer, type ServersAvailability } from './servers-availability.ts'
 import { startedWithin } from './startup-deadline.ts'
-
-/** How one master behaves. Durations are in milliseconds. */
-export interface MasterOptions {
-  /** The first is listed in Endpoints. Empty only with the reconciler `none`. */
-  readonly advertiseAddresses: readonly Address[]
-  readonly securePort: number
-  /** One or two; the first gives the Service its ClusterIP. */
-  readonly serviceClusterIpRanges: readonly Cidr[]
-  /** 0 for a ClusterIP Service. */
-  readonly kubernetesServiceNodePort: number
-  readonly endpointReconcilerType: 'lease' | 'master-count' | 'none'
-  /** How many API servers there are, for `master-count`. */
-  readonly apiserverCount: number
-  /** `etcd` needs {@link MasterPorts.etcd}. */
-  readonly leaseStore: 'etcd' | 'kubernetes' | 'memory'
-  /** What the API servers' keys begin with, without a slash at the end. */
-  readonly etcdPrefix: string
-  readonly leaseTtlMs: number
-  readonly reconcileIntervalMs: number
-  readonly readinessGate: 'continuous' | 'startup'
-  readonly readinessProbePeriodMs: number
-  readonly onShutdown: OnShutdown
-  readonly shutdownDelayMs: number
-  readonly controllers: ControllerSelection
-  readonly dryRun: boolean
-  /** Names the machine in the holder record; the same for each life of the same master, another for each master behind one address. */
-  readonly host: string
-}
-
-/** What a master is connected to. Everything that it does to the world goes through these. */
-export interface MasterPorts {
-  readonly api: KubeApi
-  /** Of this master's own API server. */
-  readonly readiness: Readiness
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
-  readonly metrics: Metrics
-  /** What the API servers store into; for the lease store `etcd`. */
-  readonly etcd?: EtcdKv | undefined
-  /** Instead of the store that the options name. */
-  readonly leases?: MasterLeases | undefined
-  /** Instead of the reconciler that the options name. */
-  readonly reconciler?: EndpointReconciler | undefined
-}
 
 /** Everything that one master does, composed and not yet running. */
 export interface Master {
@@ -156,8 +94,8 @@ export async function withdrawMaster(
   const writer = new ObjectWriter(ports)
   return withdraw(
     {
-      leases: leasesOf(options, ports, availability),
-      adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, writer }),
+      leases: leasesOf(options, { ...ports, availability }),
+      adapter: new EndpointsAdapter({ ...ports, writer }),
       self: holderOf(options, ports),
       address,
       always: options.onShutdown === 'always',
@@ -225,7 +163,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   const { auto, on, off } = options.controllers
   const kept = on.includes('kubernetes-service') || (auto && !off.includes('kubernetes-service'))
   active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
-  const duty = kept ? composeKubernetesService(options, as('kubernetes-service'), monitor) : undefined
+  const duty = kept ? composeKubernetesService(options, { ...as('kubernetes-service'), events }, monitor) : undefined
   return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
 }
 
@@ -261,70 +199,4 @@ function observeAvailability(availability: Availability, gauge: Gauge<never>): v
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
   const marked = sayOnce(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
-}
-
-function composeKubernetesService(
-  options: MasterOptions,
-  ports: MasterPorts & { readonly availability: ServersAvailability },
-  monitor: ReadinessMonitor,
-) {
-  const [range] = options.serviceClusterIpRanges
-  if (range === undefined) throw new TypeError('a master needs at least one Service range')
-  const [address] = options.advertiseAddresses
-  const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
-  const writer = new ObjectWriter(ports)
-  const membership =
-    address === undefined || options.endpointReconcilerType === 'none' || ports.reconciler !== undefined
-      ? undefined
-      : new LeaseMembership({
-          ...ports,
-          monitor,
-          adapter: new EndpointsAdapter({ api: ports.api, logger: ports.logger, writer }),
-          leases: leasesOf(options, ports, ports.availability),
-          holder: holderOf(options, ports),
-          address,
-          intervalMs,
-          onLeases: () => controller.look('leases'),
-        })
-  const reconciler = ports.reconciler ?? membership?.reconciler ?? noneReconciler
-  const listed = reconciler === noneReconciler ? undefined : address
-  const controller: KubernetesServiceController = new KubernetesServiceController({
-    ...ports,
-    writer,
-    reconciler,
-    address: listed,
-    service: { clusterIp: serviceIpOf(range).text, securePort, nodePort },
-    intervalMs,
-  })
-  const value = new KubernetesServiceDuty({
-    ...ports,
-    monitor,
-    controller,
-    reconciler,
-    membership,
-    address: listed,
-    securePort,
-  })
-  return { value, controller }
-}
-
-function leasesOf(options: MasterOptions, ports: MasterPorts, availability: ServersAvailability): MasterLeases {
-  const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs } = options
-  const store =
-    ports.leases ??
-    (options.leaseStore === 'memory'
-      ? new MemoryLeases(new MemoryLeaseRegistry(ports.clock), { ttlMs })
-      : new KubernetesLeases({ ...ports, availability, ttlMs, intervalMs }))
-  return options.dryRun ? new DryRunLeases(store, ports.logger) : store
-}
-
-function holderOf(options: MasterOptions, { clock, random }: MasterPorts): Holder {
-  return {
-    instanceId: randomUuid(random),
-    host: options.host,
-    startedAt: formatMicroTime(clock.wallMs()),
-    addresses: options.advertiseAddresses.map((address) => address.text),
-    ports: { securePort: options.securePort, nodePort: options.kubernetesServiceNodePort },
-    state: 'ready',
-  }
 }

@@ -1,4 +1,4 @@
-import type { MasterOptions } from '../bootstrap/master.ts'
+import type { MasterOptions } from '../bootstrap/master-options.ts'
 import type { Configuration } from './configuration.ts'
 import { masterOptionsOf } from './master-options.ts'
 import { resolveConfiguration } from './resolve.ts'

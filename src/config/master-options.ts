@@ -1,4 +1,4 @@
-import type { MasterOptions } from '../bootstrap/master.ts'
+import type { MasterOptions } from '../bootstrap/master-options.ts'
 import type { Configuration } from './configuration.ts'
 
 /** What a master is told of the configuration. `host` names this machine in the holder record. */

@@ -119,18 +119,18 @@ export class KubernetesServiceDuty {
    * serve. It is taken out unless it is the only one; a server that is ready keeps it.
    */
   async #clearAway(signal: AbortSignal): Promise<void> {
-    const { membership, address, monitor, clock, logger, securePort } = this.#options
-    if (membership === undefined || address === undefined) return
+    const { reconciler, address, monitor, clock, logger, securePort } = this.#options
+    if (reconciler.clearAway === undefined || address === undefined) return
     await monitor.firstAnswer(signal)
     while (monitor.phase === 'starting') {
       try {
-        const left = await membership.reconciler.clearAway(address, endpointPorts(securePort), signal)
+        const left = await reconciler.clearAway(address, endpointPorts(securePort), signal)
         if (left)
           logger.info({ address: address.text }, 'took out the address of an earlier life: the API server is not ready')
         return
       } catch (error) {
         signal.throwIfAborted()
-        logger.debug({ error }, 'could not look for an earlier lease')
+        logger.debug({ error }, 'could not look for an earlier entry')
         await sleep(clock, CLEARING_RETRY_MS, signal)
       }
     }

@@ -21,7 +21,11 @@ export type EndpointSliceAction =
  * and other metadata that it does not own, and the object's resourceVersion guards it.
  */
 export function planEndpointSlice(endpoints: Endpoints, current: EndpointSlice | undefined): EndpointSliceAction {
-  const wanted = sliceOf(endpoints)
+  return planSlice(sliceOf(endpoints), current)
+}
+
+/** Decides what must change so that a slice is as it is wanted, metadata that nobody asked for aside. Pure. */
+export function planSlice(wanted: EndpointSlice, current: EndpointSlice | undefined): EndpointSliceAction {
   if (current === undefined) return { type: 'create', slice: wanted, reasons: ['missing'] }
   if (current.addressType !== wanted.addressType) {
     return { type: 'replace', current, slice: wanted, reasons: ['address-type'] }
@@ -56,12 +60,17 @@ export function sliceOf(endpoints: Endpoints): EndpointSlice {
       ...ready.filter(ofType).map((address) => toSliceEndpoint(address, true)),
       ...notReady.filter(ofType).map((address) => toSliceEndpoint(address, false)),
     ],
-    ports: (subset?.ports ?? []).map(({ name: portName, port, protocol }) => ({
-      name: portName ?? '',
-      port,
-      protocol: protocol ?? 'TCP',
-    })),
+    ports: slicePortsOf(endpoints),
   } as EndpointSlice
+}
+
+/** The ports of the first subset, as a slice carries them. */
+export function slicePortsOf(endpoints: Endpoints): NonNullable<EndpointSlice['ports']> {
+  return (endpoints.subsets?.[0]?.ports ?? []).map(({ name, port, protocol }) => ({
+    name: name ?? '',
+    port,
+    protocol: protocol ?? 'TCP',
+  }))
 }
 
 function toSliceEndpoint(address: EndpointAddress, ready: boolean): SliceEndpoint {

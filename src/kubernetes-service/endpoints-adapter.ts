@@ -11,6 +11,7 @@ import { planEndpointSlice } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
+import { planSecondSlice, type SecondSliceAction, secondSliceName, secondSliceOf } from './second-slice-plan.ts'
 
 /**
  * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
@@ -35,29 +36,39 @@ export class EndpointsAdapter {
   }
 
   /** The live slice; undefined when there is none. */
-  getSlice(signal?: AbortSignal): Promise<EndpointSlice | undefined> {
-    return orUndefined(this.#api.get(endpointSlices, KUBERNETES_SERVICE, { signal }))
+  getSlice(signal?: AbortSignal, name: string = KUBERNETES_SERVICE.name): Promise<EndpointSlice | undefined> {
+    return orUndefined(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))
   }
 
   /**
-   * Carries out a plan for the Endpoints, then makes the slice follow what is stored.
+   * Carries out a plan for the Endpoints, then makes the slices follow what is stored.
    * Endpoints that somebody else made in the meantime are not an error: the next look sees them.
+   *
+   * @param secondAddresses - what the slice of the second family lists; without any there is no such slice.
    */
-  async execute(action: EndpointsAction, current: Endpoints | undefined, signal?: AbortSignal): Promise<void> {
+  async execute(
+    action: EndpointsAction,
+    current: Endpoints | undefined,
+    signal?: AbortSignal,
+    secondAddresses: readonly string[] = [],
+  ): Promise<void> {
     switch (action.type) {
       case 'none':
-        if (current !== undefined) await this.ensureEndpointSlice(current, signal)
+        await this.#ensureSlices(current, secondAddresses, signal)
         return
       case 'create':
         try {
-          await this.ensureEndpointSlice(await this.createEndpoints(action.endpoints, action.reasons, signal), signal)
+          const created = await this.createEndpoints(action.endpoints, action.reasons, signal)
+          await this.#ensureSlices(created, secondAddresses, signal)
         } catch (error) {
           if (!isKubeError(error, 'AlreadyExists')) throw error
         }
         return
-      case 'update':
-        await this.ensureEndpointSlice(await this.updateEndpoints(action.endpoints, action.reasons, signal), signal)
+      case 'update': {
+        const updated = await this.updateEndpoints(action.endpoints, action.reasons, signal)
+        await this.#ensureSlices(updated, secondAddresses, signal)
         return
+      }
       case 'refuse':
         throw new NoLiveMasters()
     }
@@ -77,8 +88,28 @@ export class EndpointsAdapter {
 
   /** Makes the slice say what these Endpoints say. */
   async ensureEndpointSlice(endpoints: Endpoints, signal?: AbortSignal): Promise<void> {
-    const current = await this.getSlice(signal)
-    const action = planEndpointSlice(endpoints, current)
+    await this.#executeSlice(planEndpointSlice(endpoints, await this.getSlice(signal)), signal)
+  }
+
+  async #ensureSlices(
+    endpoints: Endpoints | undefined,
+    secondAddresses: readonly string[],
+    signal?: AbortSignal,
+  ): Promise<void> {
+    if (endpoints !== undefined) await this.ensureEndpointSlice(endpoints, signal)
+    const wanted = secondSliceOf(endpoints, secondAddresses)
+    // Both names: the fleet may have had its families in the other order before.
+    await Promise.all(
+      ([4, 6] as const).map(async (family) => {
+        const name = secondSliceName(family)
+        const current = await this.getSlice(signal, name)
+        const wantedHere = wanted?.metadata?.name === name ? wanted : undefined
+        await this.#executeSlice(planSecondSlice(wantedHere, current), signal)
+      }),
+    )
+  }
+
+  async #executeSlice(action: SecondSliceAction, signal?: AbortSignal): Promise<void> {
     switch (action.type) {
       case 'none':
         return
@@ -87,11 +118,15 @@ export class EndpointsAdapter {
         return
       case 'update':
         await this.#writer.update(endpointSlices, action.slice, action.reasons, signal)
-        this.#log('EndpointSlice', 'update', action.reasons, endpoints)
+        this.#logSlice('update', action.slice, action.reasons)
         return
       case 'replace':
         await this.#writer.delete(endpointSlices, action.current, action.reasons, signal)
         await this.#createSlice(action.slice, action.reasons, signal)
+        return
+      case 'remove':
+        await orUndefined(this.#writer.delete(endpointSlices, action.current, action.reasons, signal))
+        this.#logSlice('delete', action.current, action.reasons)
         return
     }
   }
@@ -99,7 +134,7 @@ export class EndpointsAdapter {
   async #createSlice(slice: EndpointSlice, reasons: readonly string[], signal?: AbortSignal): Promise<void> {
     try {
       await this.#writer.create(endpointSlices, slice, reasons, signal)
-      this.#log('EndpointSlice', 'create', reasons, undefined)
+      this.#logSlice('create', slice, reasons)
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
     }
@@ -108,6 +143,12 @@ export class EndpointsAdapter {
   #log(kind: string, verb: 'create' | 'update', reasons: readonly string[], endpoints: Endpoints | undefined): void {
     const addresses = endpoints?.subsets?.flatMap((subset) => subset.addresses?.map((address) => address.ip) ?? [])
     this.#logger.info({ kind, verb, reasons, addresses }, 'resetting endpoints of the kubernetes service')
+  }
+
+  #logSlice(verb: 'create' | 'update' | 'delete', slice: EndpointSlice, reasons: readonly string[]): void {
+    const addresses = (slice.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
+    const fields = { kind: 'EndpointSlice', name: slice.metadata?.name, verb, reasons, addresses }
+    this.#logger.info(fields, 'resetting endpoints of the kubernetes service')
   }
 }
 

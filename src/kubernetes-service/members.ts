@@ -13,10 +13,42 @@ export function isReady(lease: MasterLease): boolean {
  * so masters that turn unready at the same moment cannot empty it.
  */
 export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
-  const listed = leases.some(isReady)
+  return [...new Set(listedLeases(leases).map((lease) => lease.address))].sort()
+}
+
+function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
+  return leases.some(isReady)
     ? leases.filter((lease) => isReady(lease) || lease.holder?.state === 'failing')
-    : leases.filter((lease) => lease.holder?.state !== 'withdrawn')
-  return [...new Set(listed.map((lease) => lease.address))].sort()
+    : leases.filter(isNotWithdrawn)
+}
+
+/**
+ * Whether every live master has an address of each family, in the same order; undefined while nobody lives.
+ *
+ * A lease without a holder record is a kube-apiserver's, which has one address. A master that was withdrawn does not count: it is not
+ * listed, and comes back as another instance, perhaps with other addresses. Readiness does not matter: the families of the Service
+ * must not change each time a server fails.
+ */
+export function isDualStack(leases: readonly MasterLease[]): boolean | undefined {
+  const live = leases.filter(isNotWithdrawn)
+  if (live.length === 0) return undefined
+  const families = live.map(({ holder }) => (holder?.addresses ?? []).map(isIpv6))
+  const primary = families[0]?.[0]
+  return families.every(([first, second]) => first === primary && second === !primary)
+}
+
+/** The other addresses of the masters that are listed, sorted and without doubles; none unless the fleet {@link isDualStack}. */
+export function secondAddresses(leases: readonly MasterLease[]): readonly string[] {
+  if (isDualStack(leases) !== true) return []
+  return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
+}
+
+function isNotWithdrawn(lease: MasterLease): boolean {
+  return lease.holder?.state !== 'withdrawn'
+}
+
+function isIpv6(address: string): boolean {
+  return address.includes(':')
 }
 
 /** Whether a master other than `self` serves, so that `self` may go. Another holder of the same address counts. */

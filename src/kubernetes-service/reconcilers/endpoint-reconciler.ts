@@ -41,6 +41,11 @@ export interface EndpointReconciler {
    * Called after {@link stopReconciling}.
    */
   leave?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure>
+  /**
+   * Takes out what an earlier life of this master left, unless it is the last. Whether there was something to take out. Called at
+   * the start, while the master's API server is not ready. Left out: what was left stays.
+   */
+  clearAway?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean>
   /** From now on {@link reconcileEndpoints} does nothing. */
   stopReconciling(): void
   /** Gives back what the reconciler holds. */

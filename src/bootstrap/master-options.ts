@@ -1,0 +1,58 @@
+import type { EtcdKv } from '../etcd/kv.ts'
+import type { KubeApi } from '../kube/api.ts'
+import type { Readiness } from '../kube/readiness.ts'
+import type { OnShutdown } from '../kubernetes-service/duty.ts'
+import type { MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
+import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
+import type { Address } from '../net/address.ts'
+import type { Cidr } from '../net/cidr.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import type { ControllerSelection } from './controller-selection.ts'
+
+/** How one master behaves. Durations are in milliseconds. */
+export interface MasterOptions {
+  /** The first is listed in Endpoints. Empty only with the reconciler `none`. */
+  readonly advertiseAddresses: readonly Address[]
+  readonly securePort: number
+  /** One or two; the first gives the Service its ClusterIP. */
+  readonly serviceClusterIpRanges: readonly Cidr[]
+  /** 0 for a ClusterIP Service. */
+  readonly kubernetesServiceNodePort: number
+  readonly endpointReconcilerType: 'lease' | 'master-count' | 'none'
+  /** How many API servers there are, for `master-count`. */
+  readonly apiserverCount: number
+  /** `etcd` needs {@link MasterPorts.etcd}. */
+  readonly leaseStore: 'etcd' | 'kubernetes' | 'memory'
+  /** What the API servers' keys begin with, without a slash at the end. */
+  readonly etcdPrefix: string
+  readonly leaseTtlMs: number
+  readonly reconcileIntervalMs: number
+  readonly readinessGate: 'continuous' | 'startup'
+  readonly readinessProbePeriodMs: number
+  readonly onShutdown: OnShutdown
+  readonly shutdownDelayMs: number
+  readonly controllers: ControllerSelection
+  readonly dryRun: boolean
+  /** Names the machine in the holder record; the same for each life of the same master, another for each master behind one address. */
+  readonly host: string
+}
+
+/** What a master is connected to. Everything that it does to the world goes through these. */
+export interface MasterPorts {
+  readonly api: KubeApi
+  /** Of this master's own API server. */
+  readonly readiness: Readiness
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: Metrics
+  /** What the API servers store into; for the lease store `etcd`. */
+  readonly etcd?: EtcdKv | undefined
+  /** Instead of the store that the options name. */
+  readonly leases?: MasterLeases | undefined
+  /** Instead of the reconciler that the options name. */
+  readonly reconciler?: EndpointReconciler | undefined
+}

@@ -1,0 +1,160 @@
+import type { Endpoints } from '../../kube/resources.ts'
+import type { Address } from '../../net/address.ts'
+import type { Logger } from '../../telemetry/logger.ts'
+import { planEndpointSlice } from '../endpoint-slice-plan.ts'
+import type { EndpointsAdapter } from '../endpoints-adapter.ts'
+import type { EndpointsAction } from '../endpoints-plan.ts'
+import type { EndpointPort } from '../identity.ts'
+import {
+  isDisplaced,
+  isMentioned,
+  type MembershipStep,
+  otherAddresses,
+  planMasterCount,
+  planRemoval,
+} from '../master-count-plan.ts'
+import type { Departure, EndpointReconciler, ObservedEndpoints } from './endpoint-reconciler.ts'
+
+/** How often who is listed is put right between two intervals. */
+const MENDS_PER_INTERVAL = 3
+
+export interface MasterCountReconcilerOptions {
+  readonly adapter: EndpointsAdapter
+  readonly logger: Logger
+  /** This master's address. */
+  readonly address: Address
+  /** How many API servers there are; at least 1, and the same for all of them. */
+  readonly count: number
+}
+
+/**
+ * Lists as many masters as there are said to be, without leases: each adds itself, and a dead one stays until another takes its place.
+ *
+ * As upstream, a master stays listed while its API server is not ready: nobody could tell whether another one serves.
+ *
+ * Damage is mended as soon as it is seen, a place that others have taken is taken back at the interval only: more masters than places
+ * would otherwise displace each other without end. For the same reason who is listed is put right only a few times between two
+ * intervals: masters that were told different counts never agree.
+ * Upstream: `masterCountEndpointReconciler` in pkg/controlplane/reconcilers/instancecount.go.
+ */
+export class MasterCountEndpointReconciler implements EndpointReconciler {
+  readonly #options: MasterCountReconcilerOptions
+  #lastRead: Endpoints | undefined
+  /** The last read at an interval found that others have taken all places, and that was not answered yet. */
+  #displaced = false
+  #mendsLeft = MENDS_PER_INTERVAL
+  #warned = false
+  /** A removal was begun and the slice has perhaps not followed yet: a call after a failure goes on from there. */
+  #removing = false
+  #stopped = false
+
+  constructor(options: MasterCountReconcilerOptions) {
+    this.#options = options
+  }
+
+  async reconcileEndpoints(
+    ip: Address,
+    ports: readonly EndpointPort[],
+    reconcilePorts: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    if (this.#stopped) return
+    const current = await this.#read(signal)
+    const plan = this.#plan(ip, current, ports, reconcilePorts)
+    await this.#options.adapter.execute(plan, current, signal)
+    if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#mendsLeft -= 1
+    this.#displaced = false
+  }
+
+  /**
+   * Takes this master out; does nothing when it is not in. Rejects with NoLiveMasters when the list would become empty, unless
+   * {@link stopReconciling} was called before.
+   */
+  async removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
+    await this.#remove(ip, await this.#read(signal), ports, this.#stopped, signal)
+  }
+
+  /** Takes this master out unless its address is the last that is listed. Whether those that stay serve is not known. */
+  async leave(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
+    const current = await this.#read(signal)
+    if (isMentioned(current, ip.text) && otherAddresses(current, ip.text).length === 0) return 'kept-the-last'
+    await this.#remove(ip, current, ports, false, signal)
+    return 'left'
+  }
+
+  async clearAway(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean> {
+    if (!isMentioned(await this.#read(signal), ip.text)) return false
+    return (await this.leave(ip, ports, signal)) === 'left'
+  }
+
+  stopReconciling(): void {
+    this.#stopped = true
+  }
+
+  async destroy(): Promise<void> {}
+
+  isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
+    if (this.#stopped) return true
+    const { endpoints } = observed
+    if (endpoints === undefined) return false
+    return (
+      this.#plan(this.#options.address, endpoints, ports, reconcilePorts).type === 'none' &&
+      planEndpointSlice(endpoints, observed.slice).type === 'none'
+    )
+  }
+
+  /** Begins a new interval: what others did to the list may be answered now. */
+  async readMembers(signal: AbortSignal): Promise<void> {
+    const { address, count, logger } = this.#options
+    this.#displaced = isDisplaced(await this.#read(signal), address.text, count)
+    if (this.#mendsLeft > 0) {
+      this.#warned = false
+    } else if (!this.#warned) {
+      this.#warned = true
+      logger.warn(
+        { address: address.text, count },
+        'others keep changing which API servers are listed; do all masters have the same --apiserver-count?',
+      )
+    }
+    this.#mendsLeft = MENDS_PER_INTERVAL
+  }
+
+  /** Whether no other master is listed: those that are do not say which ports they want. */
+  portsAgreed(): boolean {
+    return otherAddresses(this.#lastRead, this.#options.address.text).length === 0
+  }
+
+  #plan(
+    ip: Address,
+    current: Endpoints | undefined,
+    ports: readonly EndpointPort[],
+    reconcilePorts: boolean,
+  ): EndpointsAction {
+    const { count } = this.#options
+    return planMasterCount({ current, own: ip.text, count, step: this.#step(), ports, reconcilePorts })
+  }
+
+  #step(): MembershipStep {
+    if (this.#displaced) return 'claim'
+    return this.#mendsLeft > 0 ? 'mend' : 'keep'
+  }
+
+  async #remove(
+    ip: Address,
+    current: Endpoints | undefined,
+    ports: readonly EndpointPort[],
+    stopping: boolean,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const plan = planRemoval({ current, own: ip.text, ports, stopping })
+    if (plan.type === 'none' && !this.#removing) return
+    this.#removing = true
+    await this.#options.adapter.execute(plan, current, signal)
+    this.#removing = false
+  }
+
+  async #read(signal: AbortSignal): Promise<Endpoints | undefined> {
+    this.#lastRead = await this.#options.adapter.getEndpoints(signal)
+    return this.#lastRead
+  }
+}

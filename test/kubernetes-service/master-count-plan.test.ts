@@ -1,0 +1,106 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Endpoints } from '../../src/kube/resources.ts'
+import { endpointPorts, SKIP_MIRROR_LABEL } from '../../src/kubernetes-service/identity.ts'
+import {
+  isDisplaced,
+  type MasterCountObservation,
+  planMasterCount,
+  planRemoval,
+} from '../../src/kubernetes-service/master-count-plan.ts'
+
+const ports = endpointPorts(6443)
+
+function listing(...addresses: readonly string[]): Endpoints {
+  return {
+    metadata: { name: 'kubernetes', namespace: 'default', labels: { [SKIP_MIRROR_LABEL]: 'true' } },
+    subsets: [{ addresses: addresses.map((ip) => ({ ip })), ports }],
+  }
+}
+
+function listedBy(more: Partial<MasterCountObservation>): readonly string[] | 'as found' {
+  const action = planMasterCount({
+    current: undefined,
+    own: '192.0.2.2',
+    count: 3,
+    step: 'claim',
+    ports,
+    reconcilePorts: true,
+    ...more,
+  })
+  if (action.type === 'none') return 'as found'
+  assert.ok(action.type === 'create' || action.type === 'update')
+  return (action.endpoints.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
+}
+
+test('a place that others have taken is taken back only when told to', () => {
+  const full = listing('192.0.2.1', '192.0.2.3', '192.0.2.4')
+  assert.equal(isDisplaced(full, '192.0.2.2', 3), true)
+  assert.equal(listedBy({ current: full, step: 'keep' }), 'as found')
+  assert.equal(listedBy({ current: full, step: 'mend' }), 'as found')
+  assert.deepEqual(listedBy({ current: full, step: 'claim' }), ['192.0.2.1', '192.0.2.2', '192.0.2.4'])
+})
+
+test('a master adds itself where there is room, and drops what is too many, without being told that an interval began', () => {
+  const withRoom = listing('192.0.2.3')
+  const tooMany = listing('192.0.2.1', '192.0.2.2', '192.0.2.3', '203.0.113.9')
+  assert.deepEqual(listedBy({ current: withRoom, step: 'mend' }), ['192.0.2.2', '192.0.2.3'])
+  assert.deepEqual(listedBy({ current: tooMany, step: 'mend' }), ['192.0.2.1', '192.0.2.2', '203.0.113.9'])
+  assert.equal(listedBy({ current: withRoom, step: 'keep' }), 'as found')
+  assert.equal(listedBy({ current: tooMany, step: 'keep' }), 'as found')
+})
+
+test('whatever it may do about members, a master puts itself into an empty list and mends all other damage', () => {
+  const foreign = [{ ip: '203.0.113.9' }]
+  const full = { addresses: [{ ip: '192.0.2.1' }, { ip: '192.0.2.3' }, { ip: '192.0.2.4' }], ports }
+  assert.deepEqual(listedBy({ current: listing(), step: 'keep' }), ['192.0.2.2'])
+  assert.deepEqual(listedBy({ current: undefined, step: 'keep' }), ['192.0.2.2'])
+  assert.deepEqual(
+    listedBy({ current: { ...listing(), subsets: [full, { addresses: foreign, ports }] }, step: 'keep' }),
+    ['192.0.2.2'],
+  )
+  const damaged = { ...listing(), subsets: [{ ...full, notReadyAddresses: foreign }] }
+  const action = planMasterCount({
+    current: damaged,
+    own: '192.0.2.2',
+    count: 3,
+    step: 'keep',
+    ports,
+    reconcilePorts: true,
+  })
+  assert.deepEqual(action.type === 'update' && action.endpoints.subsets, [full])
+})
+
+test('a master that goes is taken out wherever it is named, and the last one only while stopping', () => {
+  const own = '192.0.2.2'
+  const plan = (current: Endpoints | undefined, stopping: boolean) => planRemoval({ current, own, ports, stopping })
+  const rest = plan(listing('192.0.2.3', own, '192.0.2.1'), false)
+  assert.deepEqual(rest.type === 'update' && rest.endpoints.subsets, listing('192.0.2.1', '192.0.2.3').subsets)
+  assert.deepEqual(plan(listing('192.0.2.1'), false), { type: 'none' })
+  assert.deepEqual(plan(undefined, true), { type: 'none' })
+  assert.deepEqual(plan(listing(own), false), { type: 'refuse' })
+  const last = plan(listing(own), true)
+  assert.deepEqual(last.type === 'update' && last.endpoints.subsets, [])
+
+  const twice = {
+    ...listing(),
+    subsets: [...(listing('192.0.2.1').subsets ?? []), ...(listing(own, '192.0.2.4').subsets ?? [])],
+  }
+  const merged = plan(twice, false)
+  assert.deepEqual(merged.type === 'update' && merged.endpoints.subsets, listing('192.0.2.1', '192.0.2.4').subsets)
+})
+
+test("at an interval the result is upstream's: itself added, then the next ones after it dropped in a ring", () => {
+  const text = fc.integer({ min: 1, max: 12 }).map((n) => `192.0.2.${n}`)
+  fc.assert(
+    fc.property(fc.uniqueArray(text, { minLength: 1 }), text, fc.integer({ min: 1, max: 8 }), (found, own, count) => {
+      const result = listedBy({ current: listing(...found), own, count })
+      if (found.includes(own) && found.length <= count) return assert.equal(result, 'as found')
+      const ring = [...new Set([...found, own])].sort()
+      while (ring.length > count) ring.splice((ring.indexOf(own) + 1) % ring.length, 1)
+      assert.deepEqual(result, ring)
+    }),
+    { numRuns: 2_000 },
+  )
+})

@@ -1,0 +1,292 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { KubeError } from '../../../src/kube/errors.ts'
+import { type Endpoints, endpointSlices, endpoints, namespaces } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { EndpointsAdapter } from '../../../src/kubernetes-service/endpoints-adapter.ts'
+import { endpointPorts, KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
+import { ObjectWriter } from '../../../src/kubernetes-service/object-writer.ts'
+import { MasterCountEndpointReconciler } from '../../../src/kubernetes-service/reconcilers/master-count.ts'
+import { parseAddress } from '../../../src/net/address.ts'
+import { type Random, seededRandom } from '../../../src/runtime/random.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
+
+const { signal } = new AbortController()
+
+async function setUp() {
+  const clock = new VirtualClock().view()
+  const random = seededRandom(1, 'test')
+  const server = createApiServer({ clock, random })
+  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } })
+  let failing: string | undefined
+  const faulty = {
+    get: api.get.bind(api),
+    list: api.list.bind(api),
+    patch: api.patch.bind(api),
+    delete: api.delete.bind(api),
+    watch: api.watch.bind(api),
+    create: api.create.bind(api),
+    update: ((resource, ...rest) => {
+      if (resource.plural === failing) throw new KubeError('ServerError', 'not now')
+      return api.update(resource, ...rest)
+    }) as typeof api.update,
+  }
+  const stored = (): Promise<Endpoints> => api.get(endpoints, KUBERNETES_SERVICE)
+  return {
+    api,
+    stored,
+    /** Updates of this kind fail from now on. */
+    fail(plural: string | undefined): void {
+      failing = plural
+    },
+    open(address: string, count: number, securePort = 6443): Member {
+      const writer = new ObjectWriter({ api: faulty, metrics: prometheusMetrics() })
+      const logger = memoryLogger()
+      const adapter = new EndpointsAdapter({ api: faulty, logger, writer })
+      const ip = parseAddress(address)
+      const reconciler = new MasterCountEndpointReconciler({ adapter, logger, address: ip, count })
+      const ports = endpointPorts(securePort)
+      return {
+        ip,
+        ports,
+        reconciler,
+        warnings: () => logger.lines.filter(({ level }) => level === 'warn').length,
+        async look(cause) {
+          if (cause === 'interval') await reconciler.readMembers(signal)
+          const [seen] = (await api.list(endpoints)).items
+          const [slice] = (await api.list(endpointSlices)).items
+          if (reconciler.isSatisfied({ endpoints: seen, slice }, ports, reconciler.portsAgreed())) return
+          await reconciler.reconcileEndpoints(ip, ports, reconciler.portsAgreed(), signal)
+        },
+        leave: () => reconciler.leave(ip, ports, signal),
+        remove: () => reconciler.removeEndpoints(ip, ports, signal),
+      }
+    },
+    async listed(): Promise<readonly string[]> {
+      const { subsets } = await stored()
+      return (subsets ?? []).flatMap((subset) => subset.addresses ?? []).map(({ ip }) => ip)
+    },
+    async slice(): Promise<readonly string[]> {
+      return (await api.get(endpointSlices, KUBERNETES_SERVICE)).endpoints?.flatMap((one) => one.addresses) ?? []
+    },
+    async list(...addresses: readonly string[]): Promise<void> {
+      const subset = { addresses: addresses.map((ip) => ({ ip })), ports: endpointPorts(6443) }
+      await api.update(endpoints, { ...(await stored()), subsets: addresses.length === 0 ? [] : [subset] })
+    },
+    async revision(): Promise<string> {
+      return (await api.list(endpoints)).metadata?.resourceVersion ?? ''
+    },
+  }
+}
+
+interface Member {
+  readonly ip: ReturnType<typeof parseAddress>
+  readonly ports: ReturnType<typeof endpointPorts>
+  readonly reconciler: MasterCountEndpointReconciler
+  warnings(): number
+  /** What the controller does when the interval is over, or when the objects changed. */
+  look(cause: 'interval' | 'objects'): Promise<void>
+  leave(): Promise<'left' | 'kept-the-last'>
+  remove(): Promise<void>
+}
+
+type World = Awaited<ReturnType<typeof setUp>>
+
+/** Lets all see each change until nobody writes. The number of rounds in which somebody wrote. */
+async function settle(world: World, members: readonly Member[]): Promise<number> {
+  for (let rounds = 0; ; rounds += 1) {
+    assert.ok(rounds < 100, 'they go on writing')
+    const before = await world.revision()
+    // Now all at once, then one after the other: a look that met a conflict is repeated.
+    if (rounds % 2 === 0) await Promise.allSettled(members.map((member) => member.look('objects')))
+    for (const member of members) await member.look('objects')
+    if ((await world.revision()) === before) return rounds
+  }
+}
+
+function shuffled<T>(items: readonly T[], random: Random): readonly T[] {
+  return items
+    .map((item) => ({ item, key: random.next() }))
+    .toSorted((a, b) => a.key - b.key)
+    .map(({ item }) => item)
+}
+
+test('as many masters as there are places, or fewer, are all listed, in whatever order they come', async () => {
+  for (let seed = 1; seed <= 60; seed += 1) {
+    const random = seededRandom(seed, 'order')
+    const world = await setUp()
+    const masters = 1 + Math.floor(random.next() * 5)
+    const count = 1 + Math.floor(random.next() * 5)
+    const members = Array.from({ length: masters }, (_, index) => world.open(`192.0.2.${index + 1}`, count))
+    for (let round = 0; round < 3; round += 1) {
+      for (const member of shuffled(members, random)) {
+        await member.look('interval')
+        if (random.next() < 0.5) await settle(world, shuffled(members, random))
+      }
+    }
+    await settle(world, members)
+    const listed = await world.listed()
+    assert.equal(listed.length, Math.min(masters, count), `seed ${seed}`)
+    assert.deepEqual(await world.slice(), listed)
+    assert.ok(members.every((member) => member.warnings() === 0))
+  }
+})
+
+test('whatever happens to the list, the answers come to an end before the next interval', async () => {
+  for (let seed = 1; seed <= 60; seed += 1) {
+    const random = seededRandom(seed, 'damage')
+    const world = await setUp()
+    const masters = 1 + Math.floor(random.next() * 6)
+    const members = Array.from({ length: masters }, (_, index) =>
+      // Also masters that do not agree on how many they are.
+      world.open(`192.0.2.${index + 1}`, 1 + Math.floor(random.next() * 4)),
+    )
+    for (let interval = 0; interval < 5; interval += 1) {
+      for (const member of shuffled(members, random)) {
+        await member.look('interval')
+        const somebody = `192.0.2.${1 + Math.floor(random.next() * 9)}`
+        if (random.next() < 0.3) await world.list(...new Set([...(await world.listed()), somebody]))
+        if (random.next() < 0.2) await world.list()
+      }
+      const rounds = await settle(world, members)
+      assert.ok(rounds <= 3 * masters + 1, `seed ${seed}: ${rounds} rounds`)
+    }
+    assert.notEqual((await world.listed()).length, 0)
+  }
+})
+
+test('a master that lost its place takes it back at its next interval, not when it sees the loss', async () => {
+  const world = await setUp()
+  const [one, two, three] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2), world.open('192.0.2.3', 2)]
+  for (const member of [one, two, three]) await member.look('interval')
+  assert.deepEqual(await world.listed(), ['192.0.2.2', '192.0.2.3'])
+  await one.look('objects')
+  assert.deepEqual(await world.listed(), ['192.0.2.2', '192.0.2.3'])
+  await one.look('interval')
+  assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.3'])
+  assert.equal(await settle(world, [one, two, three]), 0)
+})
+
+test('damage is mended at once: a missing label, extra subsets, not-ready addresses, a deleted list, a lost slice', async () => {
+  const world = await setUp()
+  const member = world.open('192.0.2.1', 2)
+  await member.look('interval')
+  await world.list('192.0.2.1', '198.51.100.7')
+  await member.look('objects')
+  const right = await world.stored()
+  const [subset] = right.subsets ?? []
+  const foreign = { addresses: [{ ip: '203.0.113.9' }], ports: member.ports }
+  for (const [damage, expected] of [
+    [{ ...right, metadata: { ...right.metadata, labels: { kept: 'yes' } } }, ['192.0.2.1', '198.51.100.7']],
+    [{ ...right, subsets: [{ ...subset, notReadyAddresses: foreign.addresses }] }, ['192.0.2.1', '198.51.100.7']],
+    [{ ...right, subsets: [subset, foreign] }, ['192.0.2.1']],
+  ] as [Endpoints, string[]][]) {
+    await world.list('192.0.2.1', '198.51.100.7')
+    const { resourceVersion = '' } = (await world.stored()).metadata ?? {}
+    await world.api.update(endpoints, { ...damage, metadata: { ...damage.metadata, resourceVersion } })
+    await member.look('objects')
+    const { metadata, subsets } = await world.stored()
+    assert.equal(metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'], 'true')
+    assert.deepEqual(
+      subsets?.map((one) => one.addresses?.map(({ ip }) => ip)),
+      [expected],
+    )
+    assert.equal(subsets?.[0]?.notReadyAddresses, undefined)
+    assert.deepEqual(await world.slice(), expected)
+  }
+  await world.api.delete(endpoints, KUBERNETES_SERVICE)
+  await member.look('objects')
+  assert.deepEqual(await world.listed(), ['192.0.2.1'])
+  await world.api.delete(endpointSlices, KUBERNETES_SERVICE)
+  await member.look('objects')
+  assert.deepEqual(await world.slice(), ['192.0.2.1'])
+})
+
+test('masters that were told different counts flap a few times in an interval, not without end, and say why', async () => {
+  const world = await setUp()
+  const [one, two] = [world.open('192.0.2.1', 1), world.open('192.0.2.2', 2)]
+  for (let interval = 1; interval <= 3; interval += 1) {
+    await one.look('interval')
+    await two.look('interval')
+    assert.ok((await settle(world, [one, two])) <= 3)
+  }
+  assert.deepEqual([one.warnings(), two.warnings()], [1, 1])
+  await world.list('192.0.2.1')
+  await two.look('objects')
+  assert.deepEqual(await world.listed(), ['192.0.2.1'])
+  await two.look('interval')
+  assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.2'])
+})
+
+test('ports are put right by a master that is alone, and left alone beside others, who may want other ones', async () => {
+  const world = await setUp()
+  const [old, renewed] = [world.open('192.0.2.1', 2, 6443), world.open('192.0.2.2', 2, 7443)]
+  const port = async () => (await world.stored()).subsets?.[0]?.ports?.[0]?.port
+  await old.look('interval')
+  await renewed.look('interval')
+  assert.equal(await settle(world, [old, renewed]), 0)
+  assert.deepEqual([await world.listed(), await port()], [['192.0.2.1', '192.0.2.2'], 6443])
+  assert.equal(await old.leave(), 'left')
+  await renewed.look('interval')
+  assert.equal(await port(), 7443)
+})
+
+test('the last address is kept on leaving, and removed on request only after the reconciler was stopped', async () => {
+  const world = await setUp()
+  const [one, two] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
+  await one.look('interval')
+  await two.look('interval')
+  assert.equal(await one.leave(), 'left')
+  assert.deepEqual([await world.listed(), await world.slice()], [['192.0.2.2'], ['192.0.2.2']])
+  assert.equal(await two.leave(), 'kept-the-last')
+  await assert.rejects(two.remove(), { code: 'NoLiveMasters' })
+  assert.deepEqual(await world.listed(), ['192.0.2.2'])
+  two.reconciler.stopReconciling()
+  await two.look('interval')
+  await two.remove()
+  assert.deepEqual([await world.listed(), await world.slice()], [[], []])
+  await two.look('interval')
+  await two.remove()
+  assert.deepEqual(await world.listed(), [])
+})
+
+test('masters that leave at one moment do not empty the list: whoever is second looks again', async () => {
+  const world = await setUp()
+  const members = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
+  for (const member of members) await member.look('interval')
+  const both = await Promise.allSettled(members.map((member) => member.leave()))
+  assert.deepEqual(both.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
+  const second = members[both.findIndex(({ status }) => status === 'rejected')]
+  assert.equal(await second?.leave(), 'kept-the-last')
+  assert.equal((await world.listed()).length, 1)
+})
+
+test('a removal that reached the Endpoints but not the slice goes on from there', async () => {
+  const world = await setUp()
+  const member = world.open('192.0.2.1', 1)
+  await member.look('interval')
+  member.reconciler.stopReconciling()
+  world.fail('endpointslices')
+  await assert.rejects(member.remove(), { code: 'ServerError' })
+  assert.deepEqual([await world.listed(), await world.slice()], [[], ['192.0.2.1']])
+  world.fail(undefined)
+  await member.remove()
+  assert.deepEqual(await world.slice(), [])
+})
+
+test('what an earlier life left is cleared away, unless it is the last', async () => {
+  const world = await setUp()
+  const [one, two] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
+  const clear = (member: Member) => member.reconciler.clearAway(member.ip, member.ports, signal)
+  await one.look('interval')
+  assert.equal(await clear(one), false)
+  await two.look('interval')
+  assert.equal(await clear(one), true)
+  assert.equal(await clear(one), false)
+  assert.deepEqual(await world.listed(), ['192.0.2.2'])
+})

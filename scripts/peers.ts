@@ -4,12 +4,14 @@ import { access, glob, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'n
 import { join } from 'node:path'
 import { collect, root } from './command.ts'
 
-// Builds the real Kubernetes components that the tests run against, from pinned Go modules, into test/peers/bin (ignored by git).
+// Builds the real servers that the tests run against, from pinned Go modules, into test/peers/bin (ignored by git).
 
 /** A Go module under test/peers, and the package behind each program that is built in it. */
 interface PeerModule {
   readonly name: string
   readonly programs: Readonly<Record<string, string>>
+  /** Beside the environment of this process. */
+  readonly env?: Readonly<Record<string, string>>
 }
 
 const modules: readonly PeerModule[] = [
@@ -21,8 +23,12 @@ const modules: readonly PeerModule[] = [
       'kube-controller-manager': 'k8s.io/kubernetes/cmd/kube-controller-manager',
       kubectl: 'k8s.io/kubernetes/cmd/kubectl',
       'bare-apiserver': './bare-apiserver',
+      'eager-apiserver': './eager-apiserver',
+      'stored-bytes': './stored-bytes',
     },
   },
+  // Without cgo it takes the SQLite that is written in Go, and no C compiler is needed.
+  { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' } },
 ]
 
 const peersDirectory = join(root, 'test/peers')
@@ -57,7 +63,7 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
       const startedAt = performance.now()
       const elapsed = (): string => `${((performance.now() - startedAt) / 1000).toFixed(0)} s`
       const progress = setInterval(() => console.error(`peers: ${name}, ${elapsed()} so far`), 30_000)
-      const failure = await go([...args, '-o', join(next, name), source], directory).finally(() =>
+      const failure = await go([...args, '-o', join(next, name), source], directory, module.env).finally(() =>
         clearInterval(progress),
       )
       if (failure !== undefined) {
@@ -76,9 +82,9 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
 }
 
 /** Runs go with its output passed on; resolves to the reason when it failed. */
-function go(args: readonly string[], directory: string): Promise<string | undefined> {
+function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promise<string | undefined> {
   return new Promise((settle) => {
-    const child = spawn('go', args, { cwd: directory, stdio: ['ignore', 'inherit', 'inherit'] })
+    const child = spawn('go', args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'inherit', 'inherit'] })
     // An interruption ends the compiler, whose failure then cleans up here.
     const end = (signal: NodeJS.Signals): void => void child.kill(signal)
     const done = (reason: string | undefined): void => {

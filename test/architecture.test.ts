@@ -170,13 +170,6 @@ test('a third door, a missing door and a second user of commander are found', ()
   ])
 })
 
-test('a package is on the list of those declared ahead only until it is used', () => {
-  const files = sources({ 'etcd/a.ts': "import { createClient } from '@connectrpc/connect'" })
-  assert.deepEqual(dependencyFaults(files, { dependencies: { '@connectrpc/connect': '1' } }), [
-    '@connectrpc/connect is used now: take it off the list of those declared ahead',
-  ])
-})
-
 test('an undeclared and an unused package are found', () => {
   const files = sources({ 'net/a.ts': "import b from '@scope/b/deep'\nimport type c from 'c'\nimport 'node:util'" })
   assert.deepEqual(

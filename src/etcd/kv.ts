@@ -51,16 +51,30 @@ export interface EtcdKv {
   /** How long a lease has; undefined when the store does not know it (any more). kine refuses with `Unsupported`. */
   timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined>
   /**
-   * Calls `onChange` once when the watch stands, after each change under the prefix (expiry included), and after each
-   * interruption: "look, something may have changed". It reopens what breaks and goes on until the signal is aborted; then it
-   * resolves. `report` hears how it fares: undefined when it stands (again), else what broke it.
+   * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included; and without any when the
+   * watch stands and after each interruption: "look, anything may have changed". It reopens what breaks and goes on until the
+   * signal is aborted; then it resolves. `report` hears how it fares: undefined when it stands (again), else what broke it.
    */
-  watch(
-    prefix: string,
-    options: { readonly onChange: () => void; readonly report: (error: unknown) => void; readonly signal: AbortSignal },
-  ): Promise<void>
+  watch(prefix: string, options: WatchOptions): Promise<void>
   /** Closes what is open. */
   close(): Promise<void>
+}
+
+/** What happened to a key. */
+export interface KeyChange {
+  readonly type: 'created' | 'modified' | 'deleted'
+  readonly key: string
+  /** What was stored; empty for `deleted`, which an expiry is too. */
+  readonly value: Uint8Array
+  /** What was stored before; undefined for `created`, and where the store no longer knows it. */
+  readonly previousValue: Uint8Array | undefined
+}
+
+export interface WatchOptions {
+  /** Undefined stands for anything that may have happened while nobody watched. */
+  readonly onChange: (changes: readonly KeyChange[] | undefined) => void
+  readonly report: (error: unknown) => void
+  readonly signal: AbortSignal
 }
 
 export interface PutOptions {

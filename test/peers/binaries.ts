@@ -1,7 +1,15 @@
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
-export type BinaryName = 'etcd' | 'kube-apiserver' | 'bare-apiserver' | 'kube-controller-manager' | 'kubectl'
+export type BinaryName =
+  | 'etcd'
+  | 'kine'
+  | 'kube-apiserver'
+  | 'bare-apiserver'
+  | 'eager-apiserver'
+  | 'kube-controller-manager'
+  | 'kubectl'
+  | 'stored-bytes'
 
 /** Where `npm run peers` put a binary. Throws, naming that command, where it is missing. */
 export function binary(name: BinaryName): string {

@@ -1,72 +1,164 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { binary } from './binaries.ts'
+import type { CertificateAuthority } from './certificates.ts'
 import { type Owner, temporaryDirectory } from './owner.ts'
 import { freePort } from './ports.ts'
 import { RunningProcess, startOnFreePorts } from './process.ts'
 
-/** A single etcd member on loopback, without TLS. */
+/** An etcd member on loopback. */
 export interface Etcd {
+  /** For clients. */
   readonly url: string
+  /** Of `url`. */
+  readonly port: number
   readonly process: RunningProcess
   /** SIGKILL; the data stays. */
   kill(): Promise<void>
   /** Starts it again on the same data and port, and waits until it takes requests. */
   start(): Promise<void>
+  /** SIGSTOP: connections stay open, nothing answers. */
+  pause(): void
+  resume(): void
   /** Removes every key that begins with `prefix`. */
   deletePrefix(prefix: string): Promise<void>
+  /** Forgets what was stored before a revision. */
+  compact(revision: bigint): Promise<void>
+  /** Calls etcd's own JSON gateway, such as `/v3/maintenance/status`, without TLS, as the user of a `token`. Rejects when it refuses. */
+  call(path: string, body?: unknown, token?: string): Promise<unknown>
+}
+
+export interface EtcdOptions {
+  /** Clients must have a certificate of this authority, which certifies the server too. */
+  readonly authority?: CertificateAuthority
+  readonly flags?: readonly string[]
+}
+
+/** Where a member listens. */
+interface Place {
+  readonly name: string
+  readonly directory: string
+  readonly clientPort: number
+  /** For the harness, without TLS. */
+  readonly plainUrl: string
+  readonly peerUrl: string
+  readonly healthUrl: string
 }
 
 const readyWithinMs = 30_000
 
-export function startEtcd(owner: Owner): Promise<Etcd> {
+/** A single member. */
+export async function startEtcd(owner: Owner, options: EtcdOptions = {}): Promise<Etcd> {
+  const [member] = await startEtcdCluster(owner, 1, options)
+  return member as Etcd
+}
+
+/** Members of one cluster, all ready. */
+export function startEtcdCluster(owner: Owner, size: number, options: EtcdOptions = {}): Promise<readonly Etcd[]> {
   const directory = temporaryDirectory(owner, 'etcd')
   return startOnFreePorts(async () => {
-    const url = `http://127.0.0.1:${await freePort()}`
-    const peerUrl = `http://127.0.0.1:${await freePort()}`
-    let running = await launch(owner, directory, url, peerUrl)
-    return {
-      url,
-      get process() {
-        return running
-      },
-      kill: () => running.kill(),
-      async start() {
-        running = await launch(owner, directory, url, peerUrl)
-      },
-      async deletePrefix(prefix) {
-        const end = Buffer.from(prefix)
-        end[end.length - 1] = (end.at(-1) as number) + 1
-        const key = Buffer.from(prefix).toString('base64')
-        const response = await post(`${url}/v3/kv/deleterange`, { key, range_end: end.toString('base64') })
-        if (!response.ok) throw new Error(`etcd refused to delete ${prefix}: ${await response.text()}`)
-        await response.arrayBuffer()
-      },
+    const places: Place[] = []
+    for (let index = 0; index < size; index++) {
+      const clientPort = await freePort()
+      places.push({
+        name: `member-${index}`,
+        directory,
+        clientPort,
+        plainUrl: `http://127.0.0.1:${options.authority === undefined ? clientPort : await freePort()}`,
+        peerUrl: `http://127.0.0.1:${await freePort()}`,
+        healthUrl: `http://127.0.0.1:${await freePort()}`,
+      })
     }
+    // None is ready before most have started.
+    const members = await Promise.allSettled(places.map((place) => startMember(owner, place, places, options)))
+    const started = members.flatMap((member) => (member.status === 'fulfilled' ? [member.value] : []))
+    const failed = members.find((member) => member.status === 'rejected')
+    if (failed !== undefined) {
+      await Promise.all(started.map((member) => member.kill()))
+      throw failed.reason
+    }
+    return started
   })
 }
 
-async function launch(owner: Owner, directory: string, url: string, peerUrl: string): Promise<RunningProcess> {
+/** The member that leads. Rejects while none does. */
+export async function leaderOf(members: readonly Etcd[]): Promise<Etcd> {
+  for (const member of members) {
+    if (member.process.exit !== undefined) continue
+    const status = (await member.call('/v3/maintenance/status')) as { leader?: string; header: { member_id: string } }
+    if (status.leader === status.header.member_id) return member
+  }
+  throw new Error('no member leads')
+}
+
+async function startMember(owner: Owner, place: Place, places: readonly Place[], options: EtcdOptions): Promise<Etcd> {
+  const url = `${options.authority === undefined ? 'http' : 'https'}://127.0.0.1:${place.clientPort}`
+  let running = await launch(owner, place, places, url, options)
+  const call = async (path: string, body: unknown = {}, token?: string): Promise<unknown> => {
+    const response = await post(`${place.plainUrl}${path}`, body, token)
+    const answer = await response.text()
+    if (!response.ok) throw new Error(`etcd refused ${path}: ${answer}`)
+    return JSON.parse(answer)
+  }
+  return {
+    url,
+    port: place.clientPort,
+    get process() {
+      return running
+    },
+    kill: () => running.kill(),
+    async start() {
+      running = await launch(owner, place, places, url, options)
+    },
+    pause: () => running.signal('SIGSTOP'),
+    resume: () => running.signal('SIGCONT'),
+    async deletePrefix(prefix) {
+      const end = Buffer.from(prefix)
+      end[end.length - 1] = (end.at(-1) as number) + 1
+      const key = Buffer.from(prefix).toString('base64')
+      await call('/v3/kv/deleterange', { key, range_end: end.toString('base64') })
+    },
+    async compact(revision) {
+      await call('/v3/kv/compaction', { revision: `${revision}` })
+    },
+    call,
+  }
+}
+
+async function launch(
+  owner: Owner,
+  place: Place,
+  places: readonly Place[],
+  url: string,
+  options: EtcdOptions,
+): Promise<RunningProcess> {
   const running = await RunningProcess.start(owner, {
     name: 'etcd',
     command: binary('etcd'),
     args: [
-      '--name=test',
-      `--data-dir=${join(directory, 'data')}`,
-      `--listen-client-urls=${url}`,
+      `--name=${place.name}`,
+      `--data-dir=${join(place.directory, place.name)}`,
+      `--listen-client-urls=${[...new Set([url, place.plainUrl])].join(',')}`,
       `--advertise-client-urls=${url}`,
-      `--listen-peer-urls=${peerUrl}`,
-      `--initial-advertise-peer-urls=${peerUrl}`,
-      `--initial-cluster=test=${peerUrl}`,
+      `--listen-peer-urls=${place.peerUrl}`,
+      `--initial-advertise-peer-urls=${place.peerUrl}`,
+      `--initial-cluster=${places.map(({ name, peerUrl }) => `${name}=${peerUrl}`).join(',')}`,
+      `--listen-metrics-urls=${place.healthUrl}`,
       '--unsafe-no-fsync',
       '--log-level=warn',
+      ...tlsFlags(place, options.authority),
+      ...(options.flags ?? []),
     ],
   })
   try {
     await running.whenReady(async () => {
-      // A read through the log: answered only once there is a leader.
-      const response = await post(`${url}/v3/kv/range`, { key: Buffer.from('ready').toString('base64') })
-      await response.arrayBuffer()
-      return response.ok
+      // Asks through the log: true only once there is a leader. An alarm is not what is asked for.
+      const response = await fetch(`${place.healthUrl}/health?exclude=NOSPACE`, {
+        headers: { connection: 'close' },
+        signal: AbortSignal.timeout(5_000),
+      })
+      const { health } = (await response.json()) as { health?: string }
+      return health === 'true'
     }, readyWithinMs)
   } catch (error) {
     await running.kill()
@@ -75,8 +167,25 @@ async function launch(owner: Owner, directory: string, url: string, peerUrl: str
   return running
 }
 
-/** etcd's own JSON gateway; one connection per request, so that an etcd that was killed leaves nothing behind here. */
-function post(url: string, body: unknown): Promise<Response> {
-  const init = { method: 'POST', body: JSON.stringify(body), headers: { connection: 'close' } }
+function tlsFlags(place: Place, authority: CertificateAuthority | undefined): readonly string[] {
+  if (authority === undefined) return []
+  const server = authority.issue({ commonName: 'etcd', ips: ['127.0.0.1'], dnsNames: ['localhost'] })
+  const file = (name: string, content: string): string => {
+    const path = join(place.directory, `${place.name}-${name}`)
+    writeFileSync(path, content, { mode: 0o600 })
+    return path
+  }
+  return [
+    `--cert-file=${file('server.crt', server.certificate)}`,
+    `--key-file=${file('server.key', server.key)}`,
+    `--trusted-ca-file=${file('ca.crt', authority.certificate)}`,
+    '--client-cert-auth',
+  ]
+}
+
+/** One connection per request, so that an etcd that was killed leaves nothing behind here. */
+function post(url: string, body: unknown, token?: string): Promise<Response> {
+  const headers = { connection: 'close', ...(token === undefined ? {} : { authorization: token }) }
+  const init = { method: 'POST', body: JSON.stringify(body), headers }
   return fetch(url, { ...init, signal: AbortSignal.timeout(5_000) })
 }

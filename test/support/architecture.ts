@@ -45,6 +45,7 @@ const adapters: readonly RegExp[] = [
   /^cli\.ts$/,
   /^commands\//,
   /^config\/load-/,
+  /^etcd\/connect-/,
   /^kube\/http-/,
   /^kube\/kube-config/,
   /^telemetry\/(?:http|pino|process)-/,
@@ -93,9 +94,6 @@ const purePackages: ReadonlySet<string> = new Set([
   'yaml',
   'zod',
 ])
-
-/** Packages that package.json declares ahead of the code that will use them (etcd/). */
-const declaredAhead: readonly string[] = ['@connectrpc/connect', '@connectrpc/connect-node']
 
 const publicDoors = ['.', './testing']
 
@@ -196,12 +194,7 @@ export function dependencyFaults(files: readonly SourceFile[], manifest: Manifes
     ...[...used]
       .filter(([name]) => !declared.includes(name))
       .map(([name, path]) => `${path} imports ${name}, which is not a dependency`),
-    ...declared
-      .filter((name) => !used.has(name) && !declaredAhead.includes(name))
-      .map((name) => `package.json declares ${name}, which nothing imports`),
-    ...declaredAhead
-      .filter((name) => used.has(name))
-      .map((name) => `${name} is used now: take it off the list of those declared ahead`),
+    ...declared.filter((name) => !used.has(name)).map((name) => `package.json declares ${name}, which nothing imports`),
   ]
 }
 

@@ -1,0 +1,149 @@
+import type { KeyValue as StoredKeyValue } from '../protobuf/gen/etcd/api/mvccpb/kv_pb.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { systemRandom } from '../runtime/system-random.ts'
+import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import { defaultTimes } from './connect-connection.ts'
+import { type CredentialFiles, EtcdCredentials } from './connect-credentials.ts'
+import { EndpointPool } from './connect-pool.ts'
+import { type WatchTools, watchPrefix } from './connect-watch.ts'
+import type { EtcdEndpoint } from './endpoint.ts'
+import {
+  EtcdError,
+  type EtcdKv,
+  type KeyValue,
+  type LeaseTimes,
+  type PrefixSnapshot,
+  type PutOptions,
+  type WatchOptions,
+} from './kv.ts'
+import {
+  createRequest,
+  deleteRequest,
+  getRequest,
+  keyBytes,
+  keyText,
+  listRequest,
+  requireLeader,
+  updateRequest,
+} from './requests.ts'
+
+export interface ConnectEtcdOptions extends CredentialFiles {
+  /** At least one. They are asked in this order, beginning with the one that answered last. */
+  readonly endpoints: readonly EtcdEndpoint[]
+  readonly clock: Clock
+  readonly logger?: Logger | undefined
+  /** For the pauses between tries. @default the system's */
+  readonly random?: Random | undefined
+  /** For the answer of one server to one request, in milliseconds. @default 3000 */
+  readonly requestTimeoutMs?: number | undefined
+}
+
+/**
+ * An etcd or kine over gRPC. Nothing is contacted before the first call; afterwards there is one connection to the endpoint in use,
+ * which goes by itself when it is unused for 55 s.
+ *
+ * An endpoint that cannot be reached within 2 s, whose connection shows no sign of life within 3 s, or that gives no answer within
+ * 3 s, hands over to the next one: a lease of 15 s that is renewed every 10 s outlives a server that is gone and one that swallows
+ * everything. Reads, grants and watches are sent again. A write that may have happened is not: it rejects, and whoever sent it
+ * looks; one that was never sent goes to the next endpoint. No call takes longer than 11 s.
+ */
+export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
+  return new ConnectedEtcd(options)
+}
+
+class ConnectedEtcd implements EtcdKv {
+  readonly #tools: WatchTools
+  readonly #pool: EndpointPool
+
+  constructor({
+    endpoints,
+    clock,
+    logger = silentLogger,
+    random,
+    requestTimeoutMs = 3_000,
+    ...files
+  }: ConnectEtcdOptions) {
+    const credentials = new EtcdCredentials(files, { clock, logger })
+    this.#pool = new EndpointPool({ endpoints, credentials, clock, logger, times: defaultTimes, requestTimeoutMs })
+    this.#tools = { pool: this.#pool, clock, random: random ?? systemRandom(), requestTimeoutMs }
+  }
+
+  get(key: string, signal: AbortSignal): Promise<KeyValue | undefined> {
+    return this.#pool.ask('repeatable', signal, async ({ kv }, signal) => {
+      const { kvs } = await kv.range(getRequest(keyBytes(key)), { signal, headers: requireLeader })
+      return kvs[0] === undefined ? undefined : keyValueOf(kvs[0])
+    })
+  }
+
+  list(
+    prefix: string,
+    { revision = 0n, signal }: { readonly revision?: bigint | undefined; readonly signal: AbortSignal },
+  ): Promise<PrefixSnapshot> {
+    return this.#pool.ask('repeatable', signal, async ({ kv }, signal) => {
+      const request = listRequest(keyBytes(prefix), revision)
+      const { header, kvs } = await kv.range(request, { signal, headers: requireLeader })
+      const items = kvs.map(keyValueOf).sort((a, b) => (a.key < b.key ? -1 : 1))
+      return { revision: revision === 0n ? (header?.revision ?? 0n) : revision, items }
+    })
+  }
+
+  create(key: string, value: Uint8Array, { lease = 0n, signal }: PutOptions): Promise<bigint | undefined> {
+    return this.#pool.ask('once', signal, async ({ kv }, signal) => {
+      const request = createRequest(keyBytes(key), { value, lease })
+      const { succeeded, header } = await kv.txn(request, { signal, headers: requireLeader })
+      return succeeded ? header?.revision : undefined
+    })
+  }
+
+  update(
+    key: string,
+    value: Uint8Array,
+    modRevision: bigint,
+    { lease = 0n, signal }: PutOptions,
+  ): Promise<bigint | undefined> {
+    return this.#pool.ask('once', signal, async ({ kv }, signal) => {
+      const request = updateRequest(keyBytes(key), { value, lease }, modRevision)
+      const { succeeded, header } = await kv.txn(request, { signal, headers: requireLeader })
+      return succeeded ? header?.revision : undefined
+    })
+  }
+
+  delete(key: string, modRevision: bigint, signal: AbortSignal): Promise<boolean> {
+    return this.#pool.ask('once', signal, async ({ kv }, signal) => {
+      const request = deleteRequest(keyBytes(key), modRevision)
+      const { succeeded, responses } = await kv.txn(request, { signal, headers: requireLeader })
+      // kine says of a key that never was that it succeeded, with nothing deleted.
+      const response = responses[0]?.response
+      return succeeded && response?.case === 'responseDeleteRange' && response.value.deleted > 0n
+    })
+  }
+
+  grantLease(ttlSeconds: number, signal: AbortSignal): Promise<bigint> {
+    return this.#pool.ask('repeatable', signal, async ({ lease }, signal) => {
+      const granted = await lease.leaseGrant({ TTL: BigInt(ttlSeconds) }, { signal, headers: requireLeader })
+      if (granted.error !== '') throw new EtcdError('Refused', granted.error)
+      return granted.ID
+    })
+  }
+
+  timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined> {
+    return this.#pool.ask('repeatable', signal, async (server, signal) => {
+      const times = await server.lease.leaseTimeToLive({ ID: lease }, { signal, headers: requireLeader })
+      // etcd answers -1 for a lease that is not there.
+      return times.TTL < 0n ? undefined : { grantedSeconds: times.grantedTTL, leftSeconds: times.TTL }
+    })
+  }
+
+  watch(prefix: string, options: WatchOptions): Promise<void> {
+    return watchPrefix(this.#tools, prefix, options)
+  }
+
+  close(): Promise<void> {
+    return this.#pool.close()
+  }
+}
+
+function keyValueOf({ key, value, modRevision, lease }: StoredKeyValue): KeyValue {
+  return { key: keyText(key), value, modRevision, lease }
+}

@@ -1,0 +1,162 @@
+import { Code, ConnectError } from '@connectrpc/connect'
+import { ConnectionLost } from './connect-connection.ts'
+import type { TlsMaterial } from './connect-credentials.ts'
+import { EtcdError, type EtcdErrorCode } from './kv.ts'
+
+/** A try at one endpoint that failed. */
+export interface FailedTry {
+  readonly error: EtcdError
+  /** Whether the request cannot have had an effect: it was not sent, or the server refused it before doing anything. */
+  readonly harmless: boolean
+  /** Whether another endpoint may do better. */
+  readonly elsewhere: boolean
+}
+
+/** Why a connection could not be opened, or not be kept. An EtcdError is passed on, with the endpoint in front. */
+export function connectionError(endpoint: string, tls: TlsMaterial | undefined, error: unknown): EtcdError {
+  const [code, reason] = error instanceof EtcdError ? [error.code, error.message] : reasonOf(error, tls)
+  return new EtcdError(code, `etcd ${endpoint}: ${reason}`, error)
+}
+
+/** A connection could not be opened: nothing was sent. Certificate files that cannot be used are the same for all endpoints. */
+export function openingFailure(error: EtcdError): FailedTry {
+  return { error, harmless: true, elsewhere: error.code !== 'NoCredentials' }
+}
+
+/** A request was sent and failed, on a connection that may be `lost` by now, for that reason. */
+export function requestFailure(endpoint: string, lost: unknown, error: unknown): FailedTry {
+  // What was found out about the request itself.
+  if (error instanceof EtcdError) {
+    const known = new EtcdError(error.code, `etcd ${endpoint}: ${error.message}`, error)
+    return { error: known, harmless: true, elsewhere: false }
+  }
+  const answered = error instanceof ConnectError && lost === undefined ? answerOf(error) : undefined
+  if (answered !== undefined) {
+    const [code, words, trait] = answered
+    return {
+      error: new EtcdError(code, `etcd ${endpoint}: ${words}`, error),
+      harmless: trait === 'refused before',
+      elsewhere: trait !== undefined,
+    }
+  }
+  return { error: connectionError(endpoint, undefined, lost ?? error), harmless: false, elsewhere: true }
+}
+
+/** One error for the endpoints that all failed: what they have in common if they have, else that they are away. */
+export function combined(tries: readonly FailedTry[]): EtcdError {
+  const [first, ...rest] = tries.map(({ error }) => error)
+  if (first === undefined) return new EtcdError('Unreachable', 'etcd: there is no endpoint')
+  if (rest.length === 0) return first
+  const telling = [first, ...rest].find((error) => error.nature !== 'lasting') ?? first
+  const messages = new Set([first, ...rest].map(({ message }) => message.replace(/^etcd /, '')))
+  return new EtcdError(telling.code, `etcd ${[...messages].join('; ')}`, telling)
+}
+
+/** How the servers' refusals are told apart: the first that matches decides. */
+const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?: Trait])[] = [
+  [/revision has been compacted|is a future revision/, 'Compacted'],
+  [/database space exceeded/, 'NoSpace'],
+  [/requested lease not found/, 'LeaseNotFound'],
+  [/invalid auth token|authentication failed|user name is empty/, 'Unauthenticated'],
+  [/permission denied/, 'PermissionDenied'],
+  [/unsupported operations in txn|not implemented by kine|is not supported$/, 'Unsupported'],
+  [/request is too large|message larger than max/, 'Refused'],
+  [/no leader|too many requests|unhealthy cluster|not supported for learner/, 'ServerError', 'refused before'],
+  [/request timed out|server stopped|leader changed|deadline exceeded/, 'Timeout', 'in doubt'],
+  [/revision of auth store is old/, 'ServerError', 'refused before'],
+]
+
+type Trait = 'refused before' | 'in doubt' | undefined
+
+const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]>>> = {
+  [Code.Unauthenticated]: ['Unauthenticated'],
+  [Code.PermissionDenied]: ['PermissionDenied'],
+  [Code.Unimplemented]: ['Unsupported'],
+  [Code.DeadlineExceeded]: ['Timeout', 'in doubt'],
+  [Code.InvalidArgument]: ['Refused'],
+  [Code.NotFound]: ['Refused'],
+  [Code.AlreadyExists]: ['Refused'],
+  [Code.FailedPrecondition]: ['Refused'],
+  [Code.OutOfRange]: ['Refused'],
+}
+
+/** The server's own words; undefined where the error is about the connection. */
+function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] | undefined {
+  // What Node reports of a broken stream comes wrapped in a ConnectError, with Node's own error as its cause.
+  if (error.cause !== undefined && !(error.cause instanceof ConnectError)) return undefined
+  const words = oneLine(error.rawMessage)
+  const known = answers.find(([pattern]) => pattern.test(words))
+  if (known !== undefined) return [known[1], words, known[2]]
+  if (error.code === Code.DeadlineExceeded) return ['Timeout', 'no answer in time', 'in doubt']
+  const [code, trait] = byGrpcCode[error.code] ?? (['ServerError', 'in doubt'] as const)
+  return [code, words, trait]
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EPIPE: 'connection closed while sending',
+  EHOSTUNREACH: 'no route to host',
+  ENETUNREACH: 'network unreachable',
+  ETIMEDOUT: 'connection timed out',
+  ENOTFOUND: 'no such host',
+  EAI_AGAIN: 'name resolution failed for now',
+  ENOENT: 'there is no such socket',
+  EACCES: 'the socket is not open to this user',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
+  ERR_HTTP2_ERROR: 'the server does not speak HTTP/2 on this port',
+  ERR_HTTP2_SESSION_ERROR: 'the server ended the connection with an HTTP/2 error',
+  ERR_HTTP2_STREAM_CANCEL: 'connection closed by the server',
+  ERR_STREAM_PREMATURE_CLOSE: 'connection closed by the server',
+}
+
+const serverCertificate: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'is signed by an unknown authority',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'is signed by an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT: 'is signed by an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'is signed by an unknown authority',
+  CERT_SIGNATURE_FAILURE: 'is signed by another authority of the same name',
+  CERT_HAS_EXPIRED: 'has expired',
+  CERT_NOT_YET_VALID: 'is not valid yet',
+  CERT_REVOKED: 'is revoked',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name',
+}
+
+/** What broke a connection, in few words. */
+function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdErrorCode, string] {
+  if (error instanceof ConnectionLost) return ['Unreachable', error.message]
+  const code = codeIn(error)
+  const fault = serverCertificate[code]
+  if (fault !== undefined) return ['BadCertificate', `the server certificate ${fault}`]
+  const [, alert] = /ALERT_(.+)$/.exec(code) ?? []
+  if (alert !== undefined && /CERT|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE/.test(alert)) {
+    const certificate = tls === undefined ? '' : `; ${tls.clientCertificate}`
+    return [
+      'BadCertificate',
+      `the server refuses the client (${alert.toLowerCase().replaceAll('_', ' ')})${certificate}`,
+    ]
+  }
+  const known = reasons[code]
+  // What a server without TLS does when it is spoken to with it.
+  if (code === 'ECONNRESET' && tls !== undefined) return ['Unreachable', 'connection reset in the TLS handshake']
+  if (known !== undefined) return ['Unreachable', known]
+  if (code.startsWith('ERR_SSL_')) {
+    return ['Unreachable', `the TLS handshake failed (${code.slice(8).toLowerCase().replaceAll('_', ' ')})`]
+  }
+  return ['Unreachable', oneLine(error instanceof Error ? error.message : String(error))]
+}
+
+/** The system's or Node's code, looked for down the chain of causes, those of several addresses included. */
+function codeIn(error: unknown): string {
+  for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {
+    const inner: unknown = current instanceof AggregateError ? current.errors[0] : undefined
+    const code = inner instanceof Error && 'code' in inner ? inner.code : 'code' in current ? current.code : ''
+    if (typeof code === 'string' && code !== '') return code
+  }
+  return ''
+}
+
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, ' ').slice(0, 200)
+}

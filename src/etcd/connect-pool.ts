@@ -1,0 +1,207 @@
+import { type Client, createClient } from '@connectrpc/connect'
+import { createGrpcTransport } from '@connectrpc/connect-node'
+import { KV, Lease, Watch } from '../protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { abortable, linkedController } from '../runtime/signals.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import { type ConnectionTimes, EtcdConnection } from './connect-connection.ts'
+import type { EtcdCredentials, TlsMaterial } from './connect-credentials.ts'
+import { combined, connectionError, type FailedTry, openingFailure, requestFailure } from './connect-failure.ts'
+import type { EtcdEndpoint } from './endpoint.ts'
+import { EtcdError } from './kv.ts'
+
+/** The services of one server, over one connection. */
+export interface Server {
+  readonly endpoint: string
+  readonly connection: EtcdConnection
+  readonly kv: Client<typeof KV>
+  readonly lease: Client<typeof Lease>
+  readonly watch: Client<typeof Watch>
+}
+
+/** What may be done about a request that failed after it was sent. */
+export type RequestKind =
+  /** It changes nothing, or nothing that matters: it may be sent again, to another server as well. */
+  | 'repeatable'
+  /** It may have happened: whoever sent it must look before sending it again. */
+  | 'once'
+
+export interface PoolOptions {
+  readonly endpoints: readonly EtcdEndpoint[]
+  readonly credentials: EtcdCredentials
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly times: ConnectionTimes
+  /** For the answer to one request from one server, in milliseconds. */
+  readonly requestTimeoutMs: number
+}
+
+/** An endpoint with its connection, while it has one. */
+interface Member {
+  readonly endpoint: EtcdEndpoint
+  server: Server | undefined
+  opening: Promise<Server> | undefined
+}
+
+/** Between two rounds over servers that all have no leader. */
+const electionPauseMs = 200
+
+/**
+ * The endpoints, one of which is asked first: the one that answered last. A server that cannot be reached, or answers that it cannot
+ * serve, hands over to the next one.
+ */
+export class EndpointPool {
+  readonly #options: PoolOptions
+  readonly #members: readonly Member[]
+  readonly #closing = new AbortController()
+  /** Those that a server is about to end too. */
+  readonly #connections = new Set<EtcdConnection>()
+  #first = 0
+
+  constructor(options: PoolOptions) {
+    this.#options = options
+    this.#members = options.endpoints.map((endpoint) => ({ endpoint, server: undefined, opening: undefined }))
+  }
+
+  /** Aborted by `close`, with the error that everything then fails with. */
+  get closing(): AbortSignal {
+    return this.#closing.signal
+  }
+
+  /**
+   * Sends a request to the first endpoint that takes it; no try begins later than two request timeouts after the call. `send` must give up when its signal is aborted. Rejects with an EtcdError,
+   * or with the reason of `signal`.
+   */
+  async ask<T>(
+    kind: RequestKind,
+    signal: AbortSignal,
+    send: (server: Server, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    signal.throwIfAborted()
+    this.closing.throwIfAborted()
+    const { controller, unlink } = linkedController(signal, this.closing)
+    try {
+      return await this.#ask(kind, controller.signal, send)
+    } finally {
+      unlink()
+    }
+  }
+
+  /** Has the next request begin with another endpoint, if `server` is the one that it would begin with. */
+  leave(server: Server, error: EtcdError): void {
+    const member = this.#members.find(({ endpoint }) => endpoint.text === server.endpoint)
+    if (member !== undefined) this.#goOn(member, error)
+  }
+
+  /** Ends everything; resolves when no socket is left. */
+  async close(): Promise<void> {
+    const closed = new EtcdError('Unreachable', 'etcd: the connection was closed here')
+    this.#closing.abort(closed)
+    await Promise.allSettled(this.#members.map(({ opening }) => opening))
+    await Promise.all([...this.#connections].map((connection) => connection.close(closed)))
+  }
+
+  async #ask<T>(
+    kind: RequestKind,
+    signal: AbortSignal,
+    send: (server: Server, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const { clock, requestTimeoutMs } = this.#options
+    const lastTryMs = clock.monotonicMs() + 2 * requestTimeoutMs
+    for (;;) {
+      const failed: FailedTry[] = []
+      for (const member of this.#inTurn()) {
+        const result = await this.#try(member, signal, send)
+        if ('value' in result) return result.value
+        failed.push(result)
+        if (!result.elsewhere) throw result.error
+        this.#goOn(member, result.error)
+        if (!result.harmless && kind === 'once') throw result.error
+        if (clock.monotonicMs() >= lastTryMs) throw combined(failed)
+      }
+      // While a leader is elected there is nothing wrong that the next second will not mend.
+      const electing = failed.some(({ harmless, error }) => harmless && error.code === 'ServerError')
+      if (!electing || clock.monotonicMs() + electionPauseMs >= lastTryMs) throw combined(failed)
+      await sleep(clock, electionPauseMs, signal)
+    }
+  }
+
+  /**
+   * The endpoints from the first one on. One whose open connection turns out to be broken comes once more at the end, with a new
+   * connection: after a restart of the only server that is all it takes.
+   */
+  *#inTurn(): Generator<Member> {
+    const first = this.#first
+    const turn = [...this.#members.slice(first), ...this.#members.slice(0, first)]
+    const open = turn.filter(({ server }) => server?.connection.usable)
+    yield* turn
+    yield* open.filter(({ server }) => !server?.connection.usable)
+  }
+
+  async #try<T>(
+    member: Member,
+    signal: AbortSignal,
+    send: (server: Server, signal: AbortSignal) => Promise<T>,
+  ): Promise<{ readonly value: T } | FailedTry> {
+    let server: Server
+    try {
+      server = await abortable(this.#serverOf(member), signal)
+    } catch (error) {
+      if (signal.aborted || !(error instanceof EtcdError)) throw error
+      return openingFailure(error)
+    }
+    try {
+      return { value: await abortable(send(server, signal), signal) }
+    } catch (error) {
+      signal.throwIfAborted()
+      return requestFailure(server.endpoint, server.connection.failure, error)
+    }
+  }
+
+  #goOn(from: Member, error: EtcdError): void {
+    if (this.#members[this.#first] !== from || this.#members.length === 1) return
+    this.#first = (this.#first + 1) % this.#members.length
+    const next = this.#members[this.#first]?.endpoint.text
+    this.#options.logger.info({ from: from.endpoint.text, to: next, error }, 'going on with another etcd endpoint')
+  }
+
+  #serverOf(member: Member): Promise<Server> {
+    if (member.server?.connection.usable) return Promise.resolve(member.server)
+    member.opening ??= this.#open(member.endpoint)
+      .then((server) => {
+        member.server = server
+        return server
+      })
+      .finally(() => {
+        member.opening = undefined
+      })
+    return member.opening
+  }
+
+  async #open(endpoint: EtcdEndpoint): Promise<Server> {
+    const { credentials, clock, times, requestTimeoutMs } = this.#options
+    let tls: TlsMaterial | undefined
+    try {
+      tls = endpoint.tls ? await credentials.load() : undefined
+      const connection = await EtcdConnection.open(endpoint, tls, { clock, times, signal: this.closing })
+      this.#connections.add(connection)
+      void connection.closed.then(() => this.#connections.delete(connection))
+      const transport = createGrpcTransport({
+        baseUrl: connection.authority,
+        sessionManager: connection,
+        acceptCompression: [],
+        readMaxBytes: 64 * 1024 * 1024,
+        defaultTimeoutMs: requestTimeoutMs,
+      })
+      return {
+        endpoint: endpoint.text,
+        connection,
+        kv: createClient(KV, transport),
+        lease: createClient(Lease, transport),
+        watch: createClient(Watch, transport),
+      }
+    } catch (error) {
+      throw this.closing.aborted ? this.closing.reason : connectionError(endpoint.text, tls, error)
+    }
+  }
+}

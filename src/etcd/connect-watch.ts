@@ -1,0 +1,147 @@
+import { Code, ConnectError } from '@connectrpc/connect'
+import type { WatchResponse } from '../protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
+import { type Event, Event_EventType } from '../protobuf/gen/etcd/api/mvccpb/kv_pb.ts'
+import { exponentialBackoff } from '../runtime/backoff.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { aborted, linkedController } from '../runtime/signals.ts'
+import { ConnectionLost } from './connect-connection.ts'
+import { requestFailure } from './connect-failure.ts'
+import type { EndpointPool, Server } from './connect-pool.ts'
+import { EtcdError, type EtcdErrorCode, type KeyChange, type WatchOptions } from './kv.ts'
+import { getRequest, keyBytes, keyText, requireLeader, watchRequest } from './requests.ts'
+
+export interface WatchTools {
+  readonly pool: EndpointPool
+  readonly clock: Clock
+  readonly random: Random
+  /** Until the server says that the watch stands, in milliseconds. */
+  readonly requestTimeoutMs: number
+}
+
+/** Between two tries to open what broke, in milliseconds. */
+const pauses = { firstMs: 100, maxMs: 3_000, jitter: 'full' } as const
+/** A watch that stood for so long before it broke was no failed try. */
+const provenMs = 5_000
+
+/** A watch that stands on one server. */
+interface StandingWatch {
+  readonly server: Server
+  readonly responses: AsyncIterator<WatchResponse>
+  readonly end: () => void
+}
+
+/**
+ * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. It is opened at the revision of a read on the
+ * same server, so that nothing is missed from there on: kine says that a watch stands before it does. A member that has lost its
+ * leader ends the watch.
+ */
+export async function watchPrefix(tools: WatchTools, prefix: string, options: WatchOptions): Promise<void> {
+  const { pool, clock, random } = tools
+  const { onChange, report } = options
+  const { controller, unlink } = linkedController(options.signal, pool.closing)
+  const { signal } = controller
+  const backoff = exponentialBackoff(pauses, random)
+  let reported: EtcdErrorCode | undefined
+  try {
+    while (!signal.aborted) {
+      let stoodMs: number | undefined
+      let watch: StandingWatch | undefined
+      try {
+        watch = await pool.ask('repeatable', signal, (server) => open(tools, server, keyBytes(prefix), signal))
+        stoodMs = clock.monotonicMs()
+        reported = undefined
+        report(undefined)
+        onChange(undefined)
+        for (;;) onChange(changesIn(await next(watch)))
+      } catch (error) {
+        if (signal.aborted) return
+        const failure = explained(watch?.server, error)
+        if (watch !== undefined && failure.nature === 'away') pool.leave(watch.server, failure)
+        if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= provenMs) backoff.reset()
+        if (failure.code !== reported) report(failure)
+        reported = failure.code
+      } finally {
+        watch?.end()
+      }
+      await sleep(clock, backoff.next(), signal).catch(() => {})
+    }
+  } finally {
+    unlink()
+  }
+}
+
+async function open(
+  { clock, requestTimeoutMs }: WatchTools,
+  server: Server,
+  prefix: Uint8Array,
+  outer: AbortSignal,
+): Promise<StandingWatch> {
+  const { controller, unlink } = linkedController(outer)
+  const { signal } = controller
+  const end = (): void => {
+    unlink()
+    controller.abort()
+  }
+  const cancel = clock.schedule(requestTimeoutMs, () =>
+    controller.abort(new ConnectError('the watch did not open in time', Code.DeadlineExceeded)),
+  )
+  try {
+    const { header } = await server.kv.range(getRequest(prefix), { signal, headers: requireLeader })
+    const from = (header?.revision ?? 0n) + 1n
+    const requests = async function* () {
+      yield watchRequest(prefix, from)
+      // The end of the requests would be the end of the watch.
+      await aborted(signal)
+    }
+    const stream = server.watch.watch(requests(), { signal, headers: requireLeader, timeoutMs: 0 })
+    const watch = { server, responses: stream[Symbol.asyncIterator](), end }
+    await next(watch)
+    return watch
+  } catch (error) {
+    end()
+    throw error
+  } finally {
+    cancel()
+  }
+}
+
+/** The next response; rejects when there will be none. */
+async function next({ responses }: StandingWatch): Promise<WatchResponse> {
+  const { done, value } = await responses.next()
+  if (done) throw new ConnectionLost('the server ended the watch')
+  if (!value.canceled) return value
+  if (value.compactRevision > 0n)
+    throw new EtcdError('Compacted', 'the watch fell behind and its revision was compacted')
+  throw new ConnectError(
+    value.cancelReason === '' ? 'the server ended the watch' : value.cancelReason,
+    Code.Unavailable,
+  )
+}
+
+function explained(server: Server | undefined, error: unknown): EtcdError {
+  if (server === undefined)
+    return error instanceof EtcdError ? error : new EtcdError('Unreachable', String(error), error)
+  return requestFailure(server.endpoint, server.connection.failure, error).error
+}
+
+function changesIn({ events }: WatchResponse): readonly KeyChange[] {
+  return events.flatMap((event) => changeOf(event))
+}
+
+function changeOf({ type, kv, prevKv }: Event): readonly KeyChange[] {
+  if (kv === undefined) return []
+  const key = keyText(kv.key)
+  if (type === Event_EventType.DELETE) {
+    return [{ type: 'deleted', key, value: new Uint8Array(), previousValue: prevKv?.value }]
+  }
+  const created = kv.createRevision === kv.modRevision
+  return [
+    {
+      type: created ? 'created' : 'modified',
+      key,
+      value: kv.value,
+      previousValue: created ? undefined : prevKv?.value,
+    },
+  ]
+}

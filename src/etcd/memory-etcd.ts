@@ -1,0 +1,246 @@
+import type { Cancel, Clock } from '../runtime/clock.ts'
+import { aborted, linkedController } from '../runtime/signals.ts'
+import { EtcdError, type EtcdKv, type KeyChange, type KeyValue, type PutOptions, type WatchOptions } from './kv.ts'
+import { KeyHistory, type StoredVersion } from './memory-etcd-history.ts'
+
+export interface MemoryEtcdOptions {
+  /** The store's own time: what expires does so by it, whatever its clients' clocks say. */
+  readonly clock: Clock
+  /**
+   * As which server it behaves. On kine a lease's id is its number of seconds, the same for everybody; each put with one sets the time
+   * of that key alone; and nobody can ask how long a lease has. @default 'etcd'
+   */
+  readonly flavour?: 'etcd' | 'kine' | undefined
+  /** What runs out goes when this many milliseconds, or a multiple of them, have passed on its clock; 0: at once. @default 0 */
+  readonly expiryStepMs?: number | undefined
+}
+
+/** What ends at one time: an etcd lease with its keys, or on kine a single key. */
+interface Term {
+  readonly lease: bigint
+  readonly grantedSeconds: number
+  endsAtMs: number
+  readonly keys: Set<string>
+}
+
+/** etcd takes no shorter ones, and says nothing. */
+const MIN_TTL_SECONDS = 2
+
+/**
+ * An etcd, or kine, in this process: the twin of the real adapter, held to it by one contract suite.
+ *
+ * Deterministic: it uses its clock and nothing else. No call is answered, and no watch called, before the caller's turn has ended.
+ */
+export class MemoryEtcd {
+  readonly #clock: Clock
+  readonly #flavour: 'etcd' | 'kine'
+  readonly #expiryStepMs: number
+  readonly #history = new KeyHistory()
+  /** By lease on etcd, by key on kine. */
+  readonly #terms = new Map<bigint | string, Term>()
+  readonly #watchers = new Set<{ readonly prefix: string; readonly tell: (change: KeyChange) => void }>()
+  #nextLease = 7_587_000_000_000_000_001n
+  #cancelExpiry: Cancel = () => {}
+
+  constructor(options: MemoryEtcdOptions) {
+    this.#clock = options.clock
+    this.#flavour = options.flavour ?? 'etcd'
+    this.#expiryStepMs = options.expiryStepMs ?? 0
+  }
+
+  /** The revision of the last write; 1n before the first, as in etcd. */
+  get revision(): bigint {
+    return this.#history.revision
+  }
+
+  /** One client's way to it. Any number may be open. */
+  client(): EtcdKv {
+    const closing = new AbortController()
+    const turn = async (signal: AbortSignal): Promise<void> => {
+      signal.throwIfAborted()
+      await undefined
+      signal.throwIfAborted()
+      if (closing.signal.aborted) throw new EtcdError('Unreachable', 'the client is closed')
+      this.#expire()
+    }
+    return {
+      get: async (key, signal) => {
+        await turn(signal)
+        return this.#shown(this.#history.at(key, this.#history.revision))
+      },
+      list: async (prefix, { revision, signal }) => {
+        await turn(signal)
+        const at = revision ?? this.#history.revision
+        const items = this.#history.list(prefix, at).map((version) => this.#shown(version) as KeyValue)
+        return { revision: at, items }
+      },
+      create: async (key, value, options) => {
+        await turn(options.signal)
+        return this.#history.current(key) === undefined ? this.#put(key, value, options) : undefined
+      },
+      update: async (key, value, modRevision, options) => {
+        await turn(options.signal)
+        return this.#history.current(key)?.modRevision === modRevision ? this.#put(key, value, options) : undefined
+      },
+      delete: async (key, modRevision, signal) => {
+        await turn(signal)
+        if (this.#history.current(key)?.modRevision !== modRevision) return false
+        this.#delete([key])
+        return true
+      },
+      grantLease: async (ttlSeconds, signal) => {
+        await turn(signal)
+        return this.#grant(ttlSeconds)
+      },
+      timeToLive: async (lease, signal) => {
+        await turn(signal)
+        return this.#timeToLive(lease)
+      },
+      watch: async (prefix, options) => {
+        const { controller, unlink } = linkedController(options.signal, closing.signal)
+        await this.#watch(prefix, { ...options, signal: controller.signal })
+        unlink()
+      },
+      close: async () => closing.abort(),
+    }
+  }
+
+  /** Forgets what was stored before `revision`, the newest when left out. */
+  compact(revision: bigint = this.#history.revision): void {
+    this.#history.compact(revision)
+  }
+
+  /** Every lease starts its time over, as when etcd gets another leader or comes back, or kine starts again. */
+  startLeasesOver(): void {
+    this.#expire()
+    for (const term of this.#terms.values()) term.endsAtMs = this.#endOf(term.grantedSeconds)
+    this.#scheduleExpiry()
+  }
+
+  #shown(version: StoredVersion | undefined): KeyValue | undefined {
+    if (version?.value === undefined) return undefined
+    const { key, value, modRevision, lease } = version
+    return { key, value: value.slice(), modRevision, lease }
+  }
+
+  #put(key: string, value: Uint8Array, { lease = 0n }: PutOptions): bigint {
+    const before = this.#history.current(key)
+    const term = lease === 0n ? undefined : this.#termFor(key, lease)
+    if (before !== undefined) this.#termOf(before)?.keys.delete(key)
+    if (this.#flavour === 'kine') this.#terms.delete(key)
+    if (term !== undefined) {
+      term.keys.add(key)
+      this.#terms.set(this.#flavour === 'kine' ? key : lease, term)
+      this.#scheduleExpiry()
+    }
+    const stored = value.slice()
+    const modRevision = this.#history.write([{ key, value: stored, lease }])
+    const type = before === undefined ? 'created' : 'modified'
+    this.#tell({ type, key, value: stored, previousValue: before?.value })
+    return modRevision
+  }
+
+  /** In one revision, as etcd revokes a lease. */
+  #delete(keys: readonly string[]): void {
+    const gone = keys.flatMap((key) => this.#history.current(key) ?? [])
+    if (gone.length === 0) return
+    for (const version of gone) this.#termOf(version)?.keys.delete(version.key)
+    if (this.#flavour === 'kine') for (const { key } of gone) this.#terms.delete(key)
+    this.#history.write(gone.map(({ key }) => ({ key, value: undefined, lease: 0n })))
+    for (const { key, value } of gone) {
+      this.#tell({ type: 'deleted', key, value: new Uint8Array(), previousValue: value })
+    }
+  }
+
+  #grant(ttlSeconds: number): bigint {
+    if (this.#flavour === 'kine') return BigInt(ttlSeconds)
+    const grantedSeconds = Math.max(ttlSeconds, MIN_TTL_SECONDS)
+    const lease = this.#nextLease++
+    this.#terms.set(lease, { lease, grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set() })
+    this.#scheduleExpiry()
+    return lease
+  }
+
+  #timeToLive(lease: bigint) {
+    if (this.#flavour === 'kine') throw new EtcdError('Unsupported', 'lease time to live is not supported')
+    const term = this.#terms.get(lease)
+    if (term === undefined) return undefined
+    const leftMs = Math.max(term.endsAtMs - this.#clock.monotonicMs(), 0)
+    return { grantedSeconds: BigInt(term.grantedSeconds), leftSeconds: BigInt(Math.floor(leftMs / 1000)) }
+  }
+
+  #termFor(key: string, lease: bigint): Term {
+    if (this.#flavour === 'kine') {
+      const grantedSeconds = Number(lease)
+      return { lease, grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set([key]) }
+    }
+    const term = this.#terms.get(lease)
+    if (term === undefined) throw new EtcdError('LeaseNotFound', 'requested lease not found')
+    return term
+  }
+
+  #termOf({ key, lease }: StoredVersion): Term | undefined {
+    return this.#terms.get(this.#flavour === 'kine' ? key : lease)
+  }
+
+  #endOf(seconds: number): number {
+    return this.#clock.monotonicMs() + seconds * 1000
+  }
+
+  /** Ends what has run out, in the order in which it did. Called before each read, so that expiry does not depend on a watch. */
+  #expire(): void {
+    const nowMs = this.#clock.monotonicMs()
+    const over = [...this.#terms]
+      .filter(([, term]) => this.#goesAtMs(term) <= nowMs)
+      .sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)
+    for (const [id, term] of over) {
+      this.#terms.delete(id)
+      this.#delete([...term.keys].sort())
+    }
+  }
+
+  #goesAtMs({ endsAtMs }: Term): number {
+    const step = this.#expiryStepMs
+    return step === 0 ? endsAtMs : Math.ceil(endsAtMs / step) * step
+  }
+
+  /** A timer only while somebody watches: else the next call finds out. */
+  #scheduleExpiry(): void {
+    this.#cancelExpiry()
+    this.#cancelExpiry = () => {}
+    if (this.#watchers.size === 0 || this.#terms.size === 0) return
+    const nextMs = Math.min(...[...this.#terms.values()].map((term) => this.#goesAtMs(term)))
+    this.#cancelExpiry = this.#clock.schedule(nextMs - this.#clock.monotonicMs(), () => {
+      this.#expire()
+      this.#scheduleExpiry()
+    })
+  }
+
+  async #watch(prefix: string, { onChange, report, signal }: WatchOptions): Promise<void> {
+    if (signal.aborted) return
+    await undefined
+    if (signal.aborted) return
+    let pending: KeyChange[] = []
+    const deliver = (): void => {
+      const changes = pending
+      pending = []
+      if (!signal.aborted) onChange(changes)
+    }
+    const tell = (change: KeyChange): void => {
+      if (pending.push(change) === 1) void Promise.resolve().then(deliver)
+    }
+    const watcher = { prefix, tell }
+    this.#expire()
+    this.#watchers.add(watcher)
+    this.#scheduleExpiry()
+    report(undefined)
+    onChange(undefined)
+    await aborted(signal)
+    this.#watchers.delete(watcher)
+    this.#scheduleExpiry()
+  }
+
+  #tell(change: KeyChange): void {
+    for (const { prefix, tell } of this.#watchers) if (change.key.startsWith(prefix)) tell(change)
+  }
+}

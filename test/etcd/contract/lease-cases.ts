@@ -1,0 +1,86 @@
+import assert from 'node:assert/strict'
+import { bytes, created, type EtcdContractCase, patient, rejectsWith, until, watching } from './contract-case.ts'
+
+/** Etcd leases: keys that go by themselves. */
+export const leaseCases: readonly EtcdContractCase[] = [
+  {
+    name: 'a key on a lease is gone when the lease is over and not before, and a watch sees it go',
+    async run(target, t) {
+      const { etcd, prefix } = target
+      const seen = await watching(target, prefix, t)
+      const lease = await etcd.grantLease(3, patient)
+      await created(etcd, `${prefix}a`, 'one', lease)
+      assert.equal((await etcd.get(`${prefix}a`, patient))?.lease, lease)
+      await target.pass(2_000)
+      assert.ok(await etcd.get(`${prefix}a`, patient), 'it went too early')
+      await until(target, 'the expiry', async () => (await etcd.get(`${prefix}a`, patient)) === undefined)
+      await until(target, 'the expiry in the watch', () => seen.changes.some(({ type }) => type === 'deleted'))
+    },
+  },
+  {
+    name: 'a key that is put again with a new lease lives on by that one',
+    async run(target) {
+      const { etcd, prefix } = target
+      let revision = await created(etcd, `${prefix}a`, 'one', await etcd.grantLease(3, patient))
+      for (let renewal = 0; renewal < 3; renewal++) {
+        await target.pass(1_500)
+        const lease = await etcd.grantLease(3, patient)
+        const renewed = await etcd.update(`${prefix}a`, bytes('one'), revision, { lease, signal: patient })
+        assert.ok(renewed !== undefined, 'it was gone')
+        revision = renewed
+      }
+      await until(target, 'the expiry', async () => (await etcd.get(`${prefix}a`, patient)) === undefined)
+    },
+  },
+  {
+    name: 'a key that is put again without a lease stays',
+    async run(target) {
+      const { etcd, prefix } = target
+      const revision = await created(etcd, `${prefix}a`, 'one', await etcd.grantLease(2, patient))
+      await etcd.update(`${prefix}a`, bytes('two'), revision, { signal: patient })
+      assert.equal((await etcd.get(`${prefix}a`, patient))?.lease, 0n)
+      const other = await etcd.grantLease(2, patient)
+      await created(etcd, `${prefix}b`, 'one', other)
+      await until(target, 'the expiry of another', async () => (await etcd.get(`${prefix}b`, patient)) === undefined)
+      await target.pass(1_000)
+      assert.ok(await etcd.get(`${prefix}a`, patient))
+    },
+  },
+  {
+    name: 'a key that was deleted and created again does not go with its old lease',
+    async run(target) {
+      const { etcd, prefix } = target
+      const revision = await created(etcd, `${prefix}a`, 'one', await etcd.grantLease(2, patient))
+      await etcd.delete(`${prefix}a`, revision, patient)
+      await created(etcd, `${prefix}a`, 'two')
+      await created(etcd, `${prefix}b`, 'one', await etcd.grantLease(2, patient))
+      await until(target, 'the expiry of another', async () => (await etcd.get(`${prefix}b`, patient)) === undefined)
+      await target.pass(1_000)
+      assert.ok(await etcd.get(`${prefix}a`, patient))
+    },
+  },
+  {
+    name: 'how long a lease has can be asked of etcd; kine refuses with Unsupported',
+    async run({ etcd, flavour }) {
+      const lease = await etcd.grantLease(20, patient)
+      if (flavour === 'kine') {
+        await rejectsWith('Unsupported', etcd.timeToLive(lease, patient))
+        return
+      }
+      const times = await etcd.timeToLive(lease, patient)
+      assert.equal(times?.grantedSeconds, 20n)
+      assert.ok(times.leftSeconds >= 10n && times.leftSeconds <= 20n, `${times.leftSeconds} s left`)
+      assert.equal(await etcd.timeToLive(lease + 1n, patient), undefined)
+    },
+  },
+  {
+    name: 'a key cannot be put on a lease that etcd does not know',
+    async run({ etcd, flavour, prefix }) {
+      if (flavour === 'kine') return
+      const unknown = (await etcd.grantLease(20, patient)) + 1n
+      const refused = etcd.create(`${prefix}a`, bytes('one'), { lease: unknown, signal: patient })
+      await rejectsWith('LeaseNotFound', refused)
+      assert.equal(await etcd.get(`${prefix}a`, patient), undefined)
+    },
+  },
+]

@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict'
+import {
+  bytes,
+  created,
+  type EtcdContractCase,
+  inWords,
+  patient,
+  startWatching,
+  text,
+  until,
+  watching,
+} from './contract-case.ts'
+
+/** Watches of a prefix. */
+export const watchCases: readonly EtcdContractCase[] = [
+  {
+    name: 'a watch says once that it stands and that its watcher should look',
+    async run(target, t) {
+      await created(target.etcd, `${target.prefix}before`, 'one')
+      const { log, changes, errors } = await watching(target, target.prefix, t)
+      await target.pass(300)
+      assert.deepEqual([log, changes, errors], [['stands', 'look'], [], []])
+    },
+  },
+  {
+    name: 'each change is seen in the order in which it was made, with what was there before',
+    async run(target, t) {
+      const { etcd, prefix } = target
+      const seen = await watching(target, prefix, t)
+      const first = await created(etcd, `${prefix}a`, 'one')
+      const second = (await etcd.update(`${prefix}a`, bytes('two'), first, { signal: patient })) as bigint
+      await created(etcd, `${prefix}b`, '')
+      await etcd.delete(`${prefix}a`, second, patient)
+      await created(etcd, `${prefix}a`, 'three')
+      await until(target, 'five changes', () => seen.changes.length >= 5)
+      assert.deepEqual(seen.changes.map(inWords), [
+        'created a one',
+        'modified a one -> two',
+        'created b',
+        'deleted a two ->',
+        'created a three',
+      ])
+      assert.ok(seen.changes.every(({ key }) => key.startsWith(prefix)))
+    },
+  },
+  {
+    name: 'what did not happen is not seen',
+    async run(target, t) {
+      const { etcd, prefix } = target
+      const revision = await created(etcd, `${prefix}a`, 'one')
+      const seen = await watching(target, prefix, t)
+      await etcd.create(`${prefix}a`, bytes('two'), { signal: patient })
+      await etcd.update(`${prefix}a`, bytes('two'), revision - 1n, { signal: patient })
+      await etcd.delete(`${prefix}a`, revision - 1n, patient)
+      await created(etcd, `${prefix}end`, '')
+      await until(target, 'the last change', () => seen.changes.length >= 1)
+      assert.deepEqual(seen.changes.map(inWords), ['created end'])
+    },
+  },
+  {
+    name: 'a watch does not see its neighbours',
+    async run(target, t) {
+      const { etcd, prefix } = target
+      const seen = await watching(target, `${prefix}x/`, t)
+      for (const name of ['x', 'x0/1', 'y/1', 'x-/1', 'X/1', 'x/1']) await created(etcd, `${prefix}${name}`, name)
+      await until(target, 'the change', () => seen.changes.length >= 1)
+      await target.pass(200)
+      assert.deepEqual(
+        seen.changes.map(({ value }) => text(value)),
+        ['x/1'],
+      )
+    },
+  },
+  {
+    name: 'whoever looks when a watch stands misses nothing that is written meanwhile',
+    async run(target, t) {
+      const { another, etcd, prefix } = target
+      const writer = another()
+      for (let round = 0; round < 10; round++) {
+        const here = `${prefix}${round}/`
+        const seen = startWatching(target, here, t)
+        const listed = new Set<string>()
+        let count = 0
+        for (; !seen.log.includes('look'); count++) {
+          await created(writer, `${here}${count}`, '')
+          assert.ok(count < 10_000, 'the watch does not open')
+          await target.pass(1)
+        }
+        for (const { key } of (await etcd.list(here, { signal: patient })).items) listed.add(key)
+        await created(writer, `${here}end`, '')
+        await until(target, 'the last change', () => seen.changes.some(({ key }) => key.endsWith('/end')))
+        for (const { key } of seen.changes) listed.add(key)
+        assert.equal(listed.size, count + 1)
+        await seen.end()
+      }
+    },
+  },
+  {
+    name: 'two watches do not disturb each other',
+    async run(target, t) {
+      const { etcd, prefix } = target
+      const left = await watching(target, `${prefix}left/`, t)
+      const right = await watching(target, `${prefix}right/`, t)
+      await left.end()
+      await created(etcd, `${prefix}left/a`, '')
+      await created(etcd, `${prefix}right/a`, '')
+      await until(target, 'the change', () => right.changes.length >= 1)
+      assert.deepEqual([left.changes.map(inWords), right.changes.map(inWords)], [[], ['created a']])
+    },
+  },
+  {
+    name: 'many changes at once all come',
+    async run(target, t) {
+      const { etcd, prefix } = target
+      const seen = await watching(target, prefix, t)
+      const names = Array.from({ length: 200 }, (_, index) => `${index}`)
+      await Promise.all(names.map((name) => created(etcd, `${prefix}${name}`, name)))
+      await until(target, 'all changes', () => seen.changes.length >= names.length)
+      assert.deepEqual(new Set(seen.changes.map(({ value }) => text(value))), new Set(names))
+      assert.equal(seen.changes.length, names.length)
+    },
+  },
+]

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { EtcdError, type EtcdKv, type KeyChange } from '../../src/etcd/kv.ts'
+import { MemoryEtcd, type MemoryEtcdOptions } from '../../src/etcd/memory-etcd.ts'
+import { type EtcdCall, faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+
+const { signal } = new AbortController()
+const unreachable = new EtcdError('Unreachable', 'connection reset')
+
+function setUp(options: Omit<MemoryEtcdOptions, 'clock'> = {}) {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const store = new MemoryEtcd({ ...options, clock })
+  return { time, clock, store, etcd: store.client() }
+}
+
+function bytes(text: string): Uint8Array {
+  return Buffer.from(text)
+}
+
+async function keys(etcd: EtcdKv, prefix = '/'): Promise<string[]> {
+  return (await etcd.list(prefix, { signal })).items.map(({ key }) => key)
+}
+
+/** Follows a prefix; each entry is what one call of `onChange` was given, `undefined` as it is. */
+function follow(etcd: EtcdKv, prefix: string) {
+  const told: (readonly KeyChange[] | undefined)[] = []
+  const reports: unknown[] = []
+  const end = new AbortController()
+  const ended = etcd.watch(prefix, {
+    onChange: (changes) => void told.push(changes),
+    report: (error) => void reports.push(error),
+    signal: end.signal,
+  })
+  const stop = async () => {
+    end.abort()
+    await ended
+  }
+  return { told, reports, stop, texts: () => told.map((changes) => changes?.map(textOf)) }
+}
+
+function textOf({ type, key, value, previousValue }: KeyChange): string {
+  return [type, key, Buffer.from(value), previousValue === undefined ? '-' : Buffer.from(previousValue)].join(' ')
+}
+
+test('an etcd lease of less than two seconds lasts two, and its keys go together in one revision', async () => {
+  const { time, store, etcd } = setUp()
+  const lease = await etcd.grantLease(1, signal)
+  await etcd.create('/b', bytes('1'), { lease, signal })
+  await etcd.create('/a', bytes('1'), { lease, signal })
+  const before = store.revision
+  await time.advance(1_999)
+  assert.deepEqual(await keys(etcd), ['/a', '/b'])
+  await time.advance(1)
+  assert.deepEqual(await keys(etcd), [])
+  assert.equal(store.revision, before + 1n)
+})
+
+test('with an expiry step a key goes when the next step of the clock has come, not before', async () => {
+  const { time, etcd } = setUp({ expiryStepMs: 500 })
+  await time.advance(100)
+  const { told, stop } = follow(etcd, '/')
+  await etcd.create('/a', bytes('1'), { lease: await etcd.grantLease(2, signal), signal })
+  await time.advance(2_000)
+  assert.deepEqual(await keys(etcd), ['/a'])
+  await time.advance(500)
+  assert.deepEqual(await keys(etcd), [])
+  assert.deepEqual(
+    told.at(-1)?.map(({ type }) => type),
+    ['deleted'],
+  )
+  await stop()
+})
+
+test('on kine a lease is its number of seconds, and each put with it sets the time of that key alone', async () => {
+  const { time, etcd } = setUp({ flavour: 'kine' })
+  const lease = await etcd.grantLease(5, signal)
+  assert.equal(lease, 5n)
+  await etcd.create('/a', bytes('1'), { lease, signal })
+  await time.advance(3_000)
+  await etcd.create('/b', bytes('1'), { lease: await etcd.grantLease(5, signal), signal })
+  await time.advance(2_000)
+  assert.deepEqual(await keys(etcd), ['/b'])
+  const [item] = (await etcd.list('/', { signal })).items
+  assert.ok(item !== undefined)
+  await etcd.update('/b', bytes('2'), item.modRevision, { lease, signal })
+  await time.advance(4_999)
+  assert.deepEqual(await keys(etcd), ['/b'])
+  await time.advance(1)
+  assert.deepEqual(await keys(etcd), [])
+  await assert.rejects(etcd.timeToLive(5n, signal), { code: 'Unsupported' })
+})
+
+test('a put without a lease keeps a key for good, on either', async () => {
+  for (const flavour of ['etcd', 'kine'] as const) {
+    const { time, etcd } = setUp({ flavour })
+    const revision = await etcd.create('/a', bytes('1'), { lease: await etcd.grantLease(2, signal), signal })
+    await etcd.update('/a', bytes('2'), revision ?? 0n, { signal })
+    await time.advance(60_000)
+    assert.deepEqual(await keys(etcd), ['/a'], flavour)
+  }
+})
+
+test('leases that start over last their whole time again', async () => {
+  const { time, store, etcd } = setUp()
+  await etcd.create('/a', bytes('1'), { lease: await etcd.grantLease(5, signal), signal })
+  await time.advance(4_000)
+  store.startLeasesOver()
+  await time.advance(4_000)
+  assert.deepEqual(await keys(etcd), ['/a'])
+  await time.advance(1_000)
+  assert.deepEqual(await keys(etcd), [])
+})
+
+test('the past can be listed until it is compacted, and what was deleted before is forgotten then', async () => {
+  const { store, etcd } = setUp()
+  const first = await etcd.create('/a', bytes('1'), { signal })
+  await etcd.delete('/a', first ?? 0n, signal)
+  const second = await etcd.create('/b', bytes('1'), { signal })
+  assert.deepEqual(
+    (await etcd.list('/', { revision: first, signal })).items.map(({ key }) => key),
+    ['/a'],
+  )
+  store.compact()
+  await assert.rejects(etcd.list('/', { revision: first, signal }), { code: 'Compacted' })
+  assert.deepEqual(
+    (await etcd.list('/', { revision: second, signal })).items.map(({ key }) => key),
+    ['/b'],
+  )
+})
+
+test('nothing is answered, and no watch told, before the turn of the caller has ended', async () => {
+  const { etcd } = setUp()
+  const watch = follow(etcd, '/')
+  const events: string[] = []
+  const write = etcd.create('/a', bytes('1'), { signal }).then(() => events.push('answered'))
+  events.push('asked')
+  assert.deepEqual(watch.told, [])
+  await write
+  assert.deepEqual(events, ['asked', 'answered'])
+  await Promise.resolve()
+  assert.deepEqual(watch.texts(), [undefined, ['created /a 1 -']])
+  await watch.stop()
+})
+
+test('a call that is given up before its turn does nothing', async () => {
+  const { etcd } = setUp()
+  const caller = new AbortController()
+  const write = etcd.create('/a', bytes('1'), { signal: caller.signal })
+  caller.abort(new Error('given up'))
+  await assert.rejects(write, /given up/)
+  assert.deepEqual(await keys(etcd), [])
+})
+
+test('a faulty way refuses before anything has happened, or loses the answer after it has', async () => {
+  const { clock, etcd: inner } = setUp()
+  const calls: string[] = []
+  let fault: 'before' | 'after' | undefined
+  const at = (place: 'before' | 'after') => async (call: EtcdCall) => {
+    if (place === 'before') calls.push(`${call.method} ${call.key}`)
+    if (fault === place) throw unreachable
+  }
+  const etcd = faultyEtcd(inner, { clock, before: at('before'), after: at('after') })
+  fault = 'before'
+  await assert.rejects(etcd.create('/a', bytes('1'), { signal }), unreachable)
+  assert.deepEqual(await keys(inner), [])
+  fault = 'after'
+  await assert.rejects(etcd.create('/a', bytes('1'), { signal }), unreachable)
+  assert.deepEqual(await keys(inner), ['/a'])
+  assert.deepEqual(calls, ['create /a', 'create /a'])
+})
+
+test('a watch that breaks says so, stands again and says that anything may have changed', async () => {
+  const { time, clock, etcd: inner } = setUp()
+  let down = false
+  const etcd = faultyEtcd(inner, {
+    clock,
+    before: async ({ method }) => {
+      if (down && method === 'watch') throw unreachable
+    },
+  })
+  const watch = follow(etcd, '/')
+  await time.advance(10)
+  down = true
+  etcd.breakWatches(unreachable)
+  await time.advance(10)
+  await inner.create('/a', bytes('1'), { signal })
+  await time.advance(5_000)
+  assert.deepEqual(watch.texts(), [undefined])
+  down = false
+  await time.advance(1_000)
+  await inner.create('/b', bytes('1'), { signal })
+  await time.advance(10)
+  assert.deepEqual(watch.texts(), [undefined, undefined, ['created /b 1 -']])
+  assert.equal(watch.reports[0], undefined)
+  assert.equal(watch.reports[1], unreachable)
+  assert.equal(watch.reports.at(-1), undefined)
+  await watch.stop()
+})
+
+test('what a watch tells can be held up, and is told in its order', async () => {
+  const { time, clock, etcd: inner } = setUp()
+  const held: PromiseWithResolvers<void>[] = []
+  const etcd = faultyEtcd(inner, {
+    clock,
+    after: ({ method }) => {
+      if (method !== 'watch') return Promise.resolve()
+      const gate = Promise.withResolvers<void>()
+      held.push(gate)
+      return gate.promise
+    },
+  })
+  const watch = follow(etcd, '/')
+  await time.advance(0)
+  for (const key of ['/a', '/b']) {
+    await inner.create(key, bytes('1'), { signal })
+    await time.advance(0)
+  }
+  assert.deepEqual(watch.told, [])
+  for (let told = 1; told <= 3; told++) {
+    held[told - 1]?.resolve()
+    await time.advance(0)
+    assert.equal(watch.told.length, told)
+  }
+  assert.deepEqual(watch.texts(), [undefined, ['created /a 1 -'], ['created /b 1 -']])
+  await watch.stop()
+})

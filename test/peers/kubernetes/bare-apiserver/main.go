@@ -4,17 +4,9 @@
 package main
 
 import (
-	"fmt"
-	"os"
+	"github.com/apiserver-bootstrap/apiserver-bootstrap/test/peers/kubernetes/server"
 
-	"github.com/spf13/pflag"
-	genericapiserver "k8s.io/apiserver/pkg/server"
-	cliflag "k8s.io/component-base/cli/flag"
-	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/kubernetes/cmd/kube-apiserver/app"
-	"k8s.io/kubernetes/cmd/kube-apiserver/app/options"
-
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
 var bootstrapHooks = []string{
@@ -25,58 +17,7 @@ var bootstrapHooks = []string{
 }
 
 func main() {
-	if err := run(); err != nil {
-		fmt.Fprintf(os.Stderr, "bare-apiserver: %v\n", err)
-		os.Exit(1)
-	}
-}
-
-func run() error {
-	ctx := genericapiserver.SetupSignalContext()
-	serverOptions := options.NewServerRunOptions()
-
-	flags := pflag.NewFlagSet("bare-apiserver", pflag.ContinueOnError)
-	flags.SetNormalizeFunc(cliflag.WordSepNormalizeFunc)
-	sets := serverOptions.Flags()
-	for _, set := range sets.FlagSets {
-		flags.AddFlagSet(set)
-	}
-	if err := flags.Parse(os.Args[1:]); err != nil {
-		return err
-	}
-
-	if err := serverOptions.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
-		return err
-	}
-	if err := logsapi.ValidateAndApply(serverOptions.Logs, utilfeature.DefaultFeatureGate); err != nil {
-		return err
-	}
-	completedOptions, err := serverOptions.Complete(ctx)
-	if err != nil {
-		return err
-	}
-	for _, invalid := range completedOptions.Validate() {
-		err = invalid
-	}
-	if err != nil {
-		return err
-	}
-	config, err := app.NewConfig(completedOptions)
-	if err != nil {
-		return err
-	}
-	config.KubeAPIs.ControlPlane.Generic.DisabledPostStartHooks.Insert(bootstrapHooks...)
-	completed, err := config.Complete()
-	if err != nil {
-		return err
-	}
-	chain, err := app.CreateServerChain(completed)
-	if err != nil {
-		return err
-	}
-	prepared, err := chain.PrepareRun()
-	if err != nil {
-		return err
-	}
-	return prepared.Run(ctx)
+	server.Main("bare-apiserver", func(config *app.Config) {
+		config.KubeAPIs.ControlPlane.Generic.DisabledPostStartHooks.Insert(bootstrapHooks...)
+	})
 }

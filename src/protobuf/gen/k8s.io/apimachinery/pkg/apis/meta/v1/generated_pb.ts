@@ -27,7 +27,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file k8s.io/apimachinery/pkg/apis/meta/v1/generated.proto.
  */
 export const file_k8s_io_apimachinery_pkg_apis_meta_v1_generated: GenFile = /*@__PURE__*/
-  fileDesc("CjRrOHMuaW8vYXBpbWFjaGluZXJ5L3BrZy9hcGlzL21ldGEvdjEvZ2VuZXJhdGVkLnByb3RvEiRrOHMuaW8uYXBpbWFjaGluZXJ5LnBrZy5hcGlzLm1ldGEudjEiFwoIRmllbGRzVjESCwoDUmF3GAEgASgMIvEBChJNYW5hZ2VkRmllbGRzRW50cnkSDwoHbWFuYWdlchgBIAEoCRIRCglvcGVyYXRpb24YAiABKAkSEgoKYXBpVmVyc2lvbhgDIAEoCRI4CgR0aW1lGAQgASgLMiouazhzLmlvLmFwaW1hY2hpbmVyeS5wa2cuYXBpcy5tZXRhLnYxLlRpbWUSEgoKZmllbGRzVHlwZRgGIAEoCRJACghmaWVsZHNWMRgHIAEoCzIuLms4cy5pby5hcGltYWNoaW5lcnkucGtnLmFwaXMubWV0YS52MS5GaWVsZHNWMRITCgtzdWJyZXNvdXJjZRgIIAEoCSL+BQoKT2JqZWN0TWV0YRIMCgRuYW1lGAEgASgJEhQKDGdlbmVyYXRlTmFtZRgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkSEAoIc2VsZkxpbmsYBCABKAkSCwoDdWlkGAUgASgJEhcKD3Jlc291cmNlVmVyc2lvbhgGIAEoCRISCgpnZW5lcmF0aW9uGAcgASgDEkUKEWNyZWF0aW9uVGltZXN0YW1wGAggASgLMiouazhzLmlvLmFwaW1hY2hpbmVyeS5wa2cuYXBpcy5tZXRhLnYxLlRpbWUSRQoRZGVsZXRpb25UaW1lc3RhbXAYCSABKAsyKi5rOHMuaW8uYXBpbWFjaGluZXJ5LnBrZy5hcGlzLm1ldGEudjEuVGltZRIiChpkZWxldGlvbkdyYWNlUGVyaW9kU2Vjb25kcxgKIAEoAxJMCgZsYWJlbHMYCyADKAsyPC5rOHMuaW8uYXBpbWFjaGluZXJ5LnBrZy5hcGlzLm1ldGEudjEuT2JqZWN0TWV0YS5MYWJlbHNFbnRyeRJWCgthbm5vdGF0aW9ucxgMIAMoCzJBLms4cy5pby5hcGltYWNoaW5lcnkucGtnLmFwaXMubWV0YS52MS5PYmplY3RNZXRhLkFubm90YXRpb25zRW50cnkSTQoPb3duZXJSZWZlcmVuY2VzGA0gAygLMjQuazhzLmlvLmFwaW1hY2hpbmVyeS5wa2cuYXBpcy5tZXRhLnYxLk93bmVyUmVmZXJlbmNlEhIKCmZpbmFsaXplcnMYDiADKAkSTwoNbWFuYWdlZEZpZWxkcxgRIAMoCzI4Lms4cy5pby5hcGltYWNoaW5lcnkucGtnLmFwaXMubWV0YS52MS5NYW5hZ2VkRmllbGRzRW50cnkaLQoLTGFiZWxzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ARoyChBBbm5vdGF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEifQoOT3duZXJSZWZlcmVuY2USEgoKYXBpVmVyc2lvbhgFIAEoCRIMCgRraW5kGAEgASgJEgwKBG5hbWUYAyABKAkSCwoDdWlkGAQgASgJEhIKCmNvbnRyb2xsZXIYBiABKAgSGgoSYmxvY2tPd25lckRlbGV0aW9uGAcgASgIIiYKBFRpbWUSDwoHc2Vjb25kcxgBIAEoAxINCgVuYW5vcxgCIAEoBUImWiRrOHMuaW8vYXBpbWFjaGluZXJ5L3BrZy9hcGlzL21ldGEvdjE");
+  fileDesc("CjRrOHMuaW8vYXBpbWFjaGluZXJ5L3BrZy9hcGlzL21ldGEvdjEvZ2VuZXJhdGVkLnByb3RvEiRrOHMuaW8uYXBpbWFjaGluZXJ5LnBrZy5hcGlzLm1ldGEudjEiFwoIRmllbGRzVjESCwoDUmF3GAEgASgMIvEBChJNYW5hZ2VkRmllbGRzRW50cnkSDwoHbWFuYWdlchgBIAEoCRIRCglvcGVyYXRpb24YAiABKAkSEgoKYXBpVmVyc2lvbhgDIAEoCRI4CgR0aW1lGAQgASgLMiouazhzLmlvLmFwaW1hY2hpbmVyeS5wa2cuYXBpcy5tZXRhLnYxLlRpbWUSEgoKZmllbGRzVHlwZRgGIAEoCRJACghmaWVsZHNWMRgHIAEoCzIuLms4cy5pby5hcGltYWNoaW5lcnkucGtnLmFwaXMubWV0YS52MS5GaWVsZHNWMRITCgtzdWJyZXNvdXJjZRgIIAEoCSImCghNYXBFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAki+gQKCk9iamVjdE1ldGESDAoEbmFtZRgBIAEoCRIUCgxnZW5lcmF0ZU5hbWUYAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEhAKCHNlbGZMaW5rGAQgASgJEgsKA3VpZBgFIAEoCRIXCg9yZXNvdXJjZVZlcnNpb24YBiABKAkSEgoKZ2VuZXJhdGlvbhgHIAEoAxJFChFjcmVhdGlvblRpbWVzdGFtcBgIIAEoCzIqLms4cy5pby5hcGltYWNoaW5lcnkucGtnLmFwaXMubWV0YS52MS5UaW1lEkUKEWRlbGV0aW9uVGltZXN0YW1wGAkgASgLMiouazhzLmlvLmFwaW1hY2hpbmVyeS5wa2cuYXBpcy5tZXRhLnYxLlRpbWUSIgoaZGVsZXRpb25HcmFjZVBlcmlvZFNlY29uZHMYCiABKAMSPgoGbGFiZWxzGAsgAygLMi4uazhzLmlvLmFwaW1hY2hpbmVyeS5wa2cuYXBpcy5tZXRhLnYxLk1hcEVudHJ5EkMKC2Fubm90YXRpb25zGAwgAygLMi4uazhzLmlvLmFwaW1hY2hpbmVyeS5wa2cuYXBpcy5tZXRhLnYxLk1hcEVudHJ5Ek0KD293bmVyUmVmZXJlbmNlcxgNIAMoCzI0Lms4cy5pby5hcGltYWNoaW5lcnkucGtnLmFwaXMubWV0YS52MS5Pd25lclJlZmVyZW5jZRISCgpmaW5hbGl6ZXJzGA4gAygJEk8KDW1hbmFnZWRGaWVsZHMYESADKAsyOC5rOHMuaW8uYXBpbWFjaGluZXJ5LnBrZy5hcGlzLm1ldGEudjEuTWFuYWdlZEZpZWxkc0VudHJ5In0KDk93bmVyUmVmZXJlbmNlEhIKCmFwaVZlcnNpb24YBSABKAkSDAoEa2luZBgBIAEoCRIMCgRuYW1lGAMgASgJEgsKA3VpZBgEIAEoCRISCgpjb250cm9sbGVyGAYgASgIEhoKEmJsb2NrT3duZXJEZWxldGlvbhgHIAEoCCImCgRUaW1lEg8KB3NlY29uZHMYASABKAMSDQoFbmFub3MYAiABKAVCJlokazhzLmlvL2FwaW1hY2hpbmVyeS9wa2cvYXBpcy9tZXRhL3Yx");
 
 /**
  * FieldsV1 stores a set of fields in a data structure like a Trie, in JSON format.
@@ -145,6 +145,30 @@ export type ManagedFieldsEntry = Message<"k8s.io.apimachinery.pkg.apis.meta.v1.M
  */
 export const ManagedFieldsEntrySchema: GenMessage<ManagedFieldsEntry> = /*@__PURE__*/
   messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 1);
+
+/**
+ * MapEntry is an entry of a map<string, string>, as it is on the wire.
+ *
+ * @generated from message k8s.io.apimachinery.pkg.apis.meta.v1.MapEntry
+ */
+export type MapEntry = Message<"k8s.io.apimachinery.pkg.apis.meta.v1.MapEntry"> & {
+  /**
+   * @generated from field: optional string key = 1;
+   */
+  key: string;
+
+  /**
+   * @generated from field: optional string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message k8s.io.apimachinery.pkg.apis.meta.v1.MapEntry.
+ * Use `create(MapEntrySchema)` to create a new message.
+ */
+export const MapEntrySchema: GenMessage<MapEntry> = /*@__PURE__*/
+  messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 2);
 
 /**
  * ObjectMeta is metadata that all persisted resources must have, which includes all objects
@@ -306,9 +330,9 @@ export type ObjectMeta = Message<"k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMet
    * More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels
    * +optional
    *
-   * @generated from field: map<string, string> labels = 11;
+   * @generated from field: repeated k8s.io.apimachinery.pkg.apis.meta.v1.MapEntry labels = 11;
    */
-  labels: { [key: string]: string };
+  labels: MapEntry[];
 
   /**
    * Annotations is an unstructured key value map stored with a resource that may be
@@ -317,9 +341,9 @@ export type ObjectMeta = Message<"k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMet
    * More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/annotations
    * +optional
    *
-   * @generated from field: map<string, string> annotations = 12;
+   * @generated from field: repeated k8s.io.apimachinery.pkg.apis.meta.v1.MapEntry annotations = 12;
    */
-  annotations: { [key: string]: string };
+  annotations: MapEntry[];
 
   /**
    * List of objects depended by this object. If ALL objects in the list have
@@ -380,7 +404,7 @@ export type ObjectMeta = Message<"k8s.io.apimachinery.pkg.apis.meta.v1.ObjectMet
  * Use `create(ObjectMetaSchema)` to create a new message.
  */
 export const ObjectMetaSchema: GenMessage<ObjectMeta> = /*@__PURE__*/
-  messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 2);
+  messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 3);
 
 /**
  * OwnerReference contains enough information to let you identify an owning
@@ -451,7 +475,7 @@ export type OwnerReference = Message<"k8s.io.apimachinery.pkg.apis.meta.v1.Owner
  * Use `create(OwnerReferenceSchema)` to create a new message.
  */
 export const OwnerReferenceSchema: GenMessage<OwnerReference> = /*@__PURE__*/
-  messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 3);
+  messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 4);
 
 /**
  * Time is a wrapper around time.Time which supports correct
@@ -490,5 +514,5 @@ export type Time = Message<"k8s.io.apimachinery.pkg.apis.meta.v1.Time"> & {
  * Use `create(TimeSchema)` to create a new message.
  */
 export const TimeSchema: GenMessage<Time> = /*@__PURE__*/
-  messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 4);
+  messageDesc(file_k8s_io_apimachinery_pkg_apis_meta_v1_generated, 5);
 

@@ -1,0 +1,63 @@
+import { clone, create } from '@bufbuild/protobuf'
+import { type EndpointSubset, EndpointSubsetSchema, EndpointsSchema } from './gen/k8s.io/api/core/v1/generated_pb.ts'
+import { ObjectMetaSchema } from './gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
+import { asGoWrites } from './go-message.ts'
+import { decodeStored, encodeStored, type ProtobufObject, type StoredKind } from './stored-object.ts'
+
+type EndpointsDesc = typeof EndpointsSchema
+
+const endpoints: StoredKind<EndpointsDesc> = { apiVersion: 'v1', kind: 'Endpoints', schema: EndpointsSchema }
+
+/** A master's lease as kube-apiserver stores it, and as it may be written again. */
+export interface ProtobufMasterLease {
+  readonly type: 'protobuf'
+  /** Those of its first subset, in their order: a kube-apiserver writes one, and reads the first. */
+  readonly addresses: readonly string[]
+  /** Counts renewals; without a change etcd would not be written. */
+  readonly generation: bigint
+  /** The whole value, for {@link encodeMasterLease}. */
+  readonly stored: ProtobufObject<EndpointsDesc>
+}
+
+/** What is stored under a key below `<prefix>/masterleases/`. */
+export type StoredMasterLease =
+  | ProtobufMasterLease
+  /** An old cluster's: counts by its key and is never rewritten. */
+  | { readonly type: 'json' }
+  /** Must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
+  | { readonly type: 'unreadable'; readonly reason: string }
+
+/** Reads a value below `<prefix>/masterleases/`; never throws. */
+export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
+  const stored = decodeStored(endpoints, value)
+  if (stored.type === 'json') return { type: 'json' }
+  if (stored.type === 'unreadable') return stored
+  const { metadata, subsets } = stored.object
+  return {
+    type: 'protobuf',
+    addresses: subsets[0]?.addresses.map(({ ip }) => ip) ?? [],
+    generation: metadata?.generation ?? 0n,
+    stored,
+  }
+}
+
+/**
+ * What kube-apiserver would store for a master that renews its lease, byte for byte (UpdateLease in pkg/controlplane/reconcilers/lease.go):
+ * one subset with the address, which is in Go's form, and the next generation. What the previous value has beyond that stays as it
+ * is, fields that are not described here included; without one the lease is new.
+ */
+export function encodeMasterLease(address: string, previous?: ProtobufMasterLease): Uint8Array {
+  const object = previous === undefined ? create(EndpointsSchema) : clone(EndpointsSchema, previous.stored.object)
+  object.metadata ??= create(ObjectMetaSchema)
+  object.metadata.generation = BigInt.asIntN(64, object.metadata.generation + 1n)
+  object.subsets = [subsetWith(address, object.subsets[0])]
+  return encodeStored(endpoints, asGoWrites(EndpointsSchema, object), previous?.stored.envelope)
+}
+
+function subsetWith(address: string, previous: EndpointSubset | undefined): EndpointSubset {
+  const subset = create(EndpointSubsetSchema, { addresses: [{ ip: address }] })
+  const [listed] = subset.addresses
+  if (previous !== undefined) subset.$unknown = previous.$unknown
+  if (listed !== undefined) listed.$unknown = previous?.addresses.find(({ ip }) => ip === address)?.$unknown
+  return subset
+}

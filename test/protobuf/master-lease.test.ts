@@ -1,0 +1,108 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { create, toBinary } from '@bufbuild/protobuf'
+import {
+  EndpointAddressSchema,
+  EndpointSubsetSchema,
+  EndpointsSchema,
+} from '../../src/protobuf/gen/k8s.io/api/core/v1/generated_pb.ts'
+import { ObjectMetaSchema } from '../../src/protobuf/gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
+import { TypeMetaSchema, UnknownSchema } from '../../src/protobuf/gen/k8s.io/apimachinery/pkg/runtime/generated_pb.ts'
+import { decodeMasterLease, encodeMasterLease, type ProtobufMasterLease } from '../../src/protobuf/master-lease.ts'
+
+/** What kube-apiserver 1.36.3 stored for `--advertise-address=192.0.2.7` when it had started. */
+const written =
+  '6b3873000a0f0a0276311209456e64706f696e747312230a100a0012001a0022002a00320038014200120f0a0d0a093139322e302e322e371a001a002200'
+
+function hex(value: Uint8Array): string {
+  return Buffer.from(value).toString('hex')
+}
+
+function read(value: Uint8Array): ProtobufMasterLease {
+  const lease = decodeMasterLease(value)
+  assert.equal(lease.type, 'protobuf', lease.type === 'unreadable' ? lease.reason : lease.type)
+  return lease as ProtobufMasterLease
+}
+
+test('a new lease is what kube-apiserver writes, byte for byte', () => {
+  assert.equal(hex(encodeMasterLease('192.0.2.7')), written)
+})
+
+test("kube-apiserver's lease is read and renewed as it would do it itself", () => {
+  const lease = read(Buffer.from(written, 'hex'))
+  assert.deepEqual(lease.addresses, ['192.0.2.7'])
+  assert.equal(lease.generation, 1n)
+  // Field 7, the generation, is the only thing that changes.
+  assert.equal(hex(encodeMasterLease('192.0.2.7', lease)), written.replace('3801', '3802'))
+})
+
+test('a renewal names this address alone, whatever was there', () => {
+  const before = value({ subsets: [{ addresses: [{ ip: '192.0.2.8' }, { ip: '192.0.2.7' }] }, {}] })
+  const renewed = read(encodeMasterLease('192.0.2.7', read(before)))
+  assert.deepEqual(renewed.addresses, ['192.0.2.7'])
+  assert.equal(renewed.stored.object.subsets.length, 1)
+})
+
+test('a generation beyond the largest one goes on as in Go', () => {
+  const before = value({ metadata: { generation: 2n ** 63n - 1n } })
+  assert.equal(read(encodeMasterLease('192.0.2.7', read(before))).generation, -(2n ** 63n))
+})
+
+test('a lease without addresses is read as one', () => {
+  assert.deepEqual(read(value({})).addresses, [])
+  assert.deepEqual(read(value({ subsets: [{}] })).addresses, [])
+})
+
+test('what nobody here knows survives a renewal, on every level', () => {
+  const unknown = (name: string) => [{ no: 1000, wireType: 2 as const, data: Buffer.from(`\x07${name.padEnd(7)}`) }]
+  const object = create(EndpointsSchema)
+  object.$unknown = unknown('object')
+  object.metadata = create(ObjectMetaSchema)
+  object.metadata.$unknown = unknown('meta')
+  const address = create(EndpointAddressSchema, { ip: '192.0.2.7' })
+  address.$unknown = unknown('address')
+  const subset = create(EndpointSubsetSchema, { addresses: [address] })
+  subset.$unknown = unknown('subset')
+  object.subsets = [subset]
+  const envelope = create(UnknownSchema, { raw: toBinary(EndpointsSchema, object) })
+  envelope.$unknown = unknown('envelop')
+  envelope.typeMeta = create(TypeMetaSchema, { apiVersion: 'v1', kind: 'Endpoints' })
+  envelope.typeMeta.$unknown = unknown('type')
+
+  const before = Buffer.concat([Buffer.from('k8s\0'), toBinary(UnknownSchema, envelope)])
+  const renewed = Buffer.from(encodeMasterLease('192.0.2.7', read(before)))
+  for (const name of ['object', 'meta', 'address', 'subset', 'envelop', 'type']) {
+    assert.equal(count(renewed, name), 1, name)
+  }
+})
+
+test('reading does not change what was read, and neither does a renewal', () => {
+  const bytes = Buffer.from(written, 'hex')
+  const lease = read(bytes)
+  const first = hex(encodeMasterLease('192.0.2.9', lease))
+  assert.equal(hex(encodeMasterLease('192.0.2.9', lease)), first)
+  assert.deepEqual(lease.addresses, ['192.0.2.7'])
+  assert.equal(hex(bytes), written)
+})
+
+describe('not every value is a lease', () => {
+  test('JSON counts by its key', () => {
+    const json = '{"kind":"Endpoints","apiVersion":"v1","subsets":[{"addresses":[{"ip":"192.0.2.1"}]}]}'
+    assert.deepEqual(decodeMasterLease(Buffer.from(json)), { type: 'json' })
+  })
+  test('anything else is unreadable', () => {
+    const reason = 'is neither protobuf nor JSON'
+    assert.deepEqual(decodeMasterLease(Buffer.from('192.0.2.1')), { type: 'unreadable', reason })
+  })
+})
+
+/** A value with just these fields. */
+function value(init: Parameters<typeof create<typeof EndpointsSchema>>[1]): Uint8Array {
+  const raw = toBinary(EndpointsSchema, create(EndpointsSchema, init))
+  const envelope = create(UnknownSchema, { typeMeta: { apiVersion: 'v1', kind: 'Endpoints' }, raw })
+  return Buffer.concat([Buffer.from('k8s\0'), toBinary(UnknownSchema, envelope)])
+}
+
+function count(bytes: Buffer, text: string): number {
+  return bytes.toString('latin1').split(text.padEnd(7)).length - 1
+}

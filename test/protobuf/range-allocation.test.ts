@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { decodeRangeAllocation, encodeRangeAllocation } from '../../src/protobuf/range-allocation.ts'
+
+/** What kube-apiserver 1.36.3 stored under `/registry/ranges/servicenodeports` when 30007 was taken. */
+const written =
+  '6b3873000a150a027631120f52616e6765416c6c6f636174696f6e12220a100a0012001a0022002a00320038004200120b33303030302d33323736371a01801a002200'
+
+function hex(value: Uint8Array): string {
+  return Buffer.from(value).toString('hex')
+}
+
+test('a new range is what kube-apiserver writes, byte for byte', () => {
+  assert.equal(hex(encodeRangeAllocation({ range: '30000-32767', data: Buffer.of(0x80) })), written)
+})
+
+test("kube-apiserver's range is read, and written with other numbers taken", () => {
+  const stored = decodeRangeAllocation(Buffer.from(written, 'hex'))
+  assert.equal(stored.type, 'protobuf')
+  if (stored.type !== 'protobuf') return
+  assert.equal(stored.range, '30000-32767')
+  assert.deepEqual(Buffer.from(stored.data), Buffer.of(0x80))
+  const changed = encodeRangeAllocation({ range: stored.range, data: Buffer.of(0x81) }, stored)
+  assert.equal(hex(changed), written.replace('1a0180', '1a0181'))
+  assert.equal(hex(encodeRangeAllocation(stored, stored)), written)
+})
+
+test('what nobody here knows survives', () => {
+  const unknown = 'fa3e03010203'
+  const stored = decodeRangeAllocation(Buffer.from(written + unknown, 'hex'))
+  assert.equal(stored.type, 'protobuf')
+  if (stored.type !== 'protobuf') return
+  assert.equal(hex(encodeRangeAllocation(stored, stored)), written + unknown)
+})
+
+test('a range in which nothing is taken has an empty bitmap, which is written', () => {
+  const stored = decodeRangeAllocation(encodeRangeAllocation({ range: '30000-32767', data: new Uint8Array() }))
+  assert.equal(stored.type, 'protobuf')
+  if (stored.type === 'protobuf') assert.equal(stored.data.length, 0)
+})
+
+describe('JSON is read', () => {
+  const json = (fields: object): Buffer =>
+    Buffer.from(JSON.stringify({ kind: 'RangeAllocation', apiVersion: 'v1', ...fields }))
+  test('with its bitmap', () => {
+    assert.deepEqual(decodeRangeAllocation(json({ range: '10.96.0.0/24', data: 'gAE=' })), {
+      type: 'json',
+      range: '10.96.0.0/24',
+      data: Buffer.of(0x80, 1),
+    })
+  })
+  test('without one, as Go writes it', () => {
+    const data = Buffer.of()
+    assert.deepEqual(decodeRangeAllocation(json({ range: 'x', data: null })), { type: 'json', range: 'x', data })
+  })
+  for (const fields of [
+    {},
+    { range: 5 },
+    { range: 'x', data: 5 },
+    { range: 'x', data: '?' },
+    { range: 'x', data: 'gA' },
+  ]) {
+    test(`but not ${JSON.stringify(fields)}`, () => {
+      const reason = 'is JSON without a range and its data'
+      assert.deepEqual(decodeRangeAllocation(json(fields)), { type: 'unreadable', reason })
+    })
+  }
+})

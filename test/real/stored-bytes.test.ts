@@ -1,0 +1,163 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
+import fc from 'fast-check'
+import type { Endpoints } from '../../src/kube/resources.ts'
+import { EndpointsSchema, RangeAllocationSchema } from '../../src/protobuf/gen/k8s.io/api/core/v1/generated_pb.ts'
+import { asGoWrites } from '../../src/protobuf/go-message.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../src/protobuf/master-lease.ts'
+import { decodeRangeAllocation, encodeRangeAllocation } from '../../src/protobuf/range-allocation.ts'
+import { decodeStored, encodeStored, type StoredKind } from '../../src/protobuf/stored-object.ts'
+import { type Cluster, startCluster } from '../peers/cluster.ts'
+import { listedIn, paths } from '../peers/kubernetes-service.ts'
+import { openOwner } from '../peers/owner.ts'
+import { goMakes, goReads } from '../peers/stored-bytes.ts'
+import { storedValues, storeValue } from '../peers/stored-values.ts'
+import { untilPasses } from '../peers/until.ts'
+import { randomEndpoints, randomRangeAllocations } from '../protobuf/random-objects.ts'
+import { servedObject, withoutEmpty } from '../protobuf/served-object.ts'
+
+const seed = 20_260_801
+const count = 1000
+
+const endpoints: StoredKind<typeof EndpointsSchema> = { apiVersion: 'v1', kind: 'Endpoints', schema: EndpointsSchema }
+const rangeAllocation: StoredKind<typeof RangeAllocationSchema> = {
+  apiVersion: 'v1',
+  kind: 'RangeAllocation',
+  schema: RangeAllocationSchema,
+}
+
+/** The message in a value, which must be written back as it is. */
+function readExactly<Desc extends DescMessage>(kind: StoredKind<Desc>, value: Buffer): MessageShape<Desc> {
+  const stored = decodeStored(kind, value)
+  if (stored.type !== 'protobuf') assert.fail(`${stored.type}: ${value.toString('hex')}`)
+  assert.deepEqual(Buffer.from(encodeStored(kind, stored.object, stored.envelope)), value)
+  return stored.object
+}
+
+describe('values and the code that Kubernetes itself reads and writes them with', () => {
+  const suite = <Desc extends DescMessage>(kind: StoredKind<Desc>, random: fc.Arbitrary<MessageShape<Desc>>): void => {
+    test(`${count} random ${kind.kind} that are written here mean the same to Go, which would write the same bytes`, async (t) => {
+      const objects = fc.sample(random, { seed, numRuns: count }).map((object) => asGoWrites(kind.schema, object))
+      const values = objects.map((object) => Buffer.from(encodeStored(kind, object)))
+      const readings = await goReads(openOwner(t), values)
+      for (const [index, reading] of readings.entries()) {
+        if (reading.error !== undefined) assert.fail(reading.error)
+        assert.deepEqual(withoutEmpty(reading.object), servedObject(kind, objects[index] as MessageShape<Desc>))
+        assert.deepEqual(reading.encoded, values[index])
+      }
+    })
+
+    test(`${count} random ${kind.kind} that Go writes are read and written back byte for byte`, async (t) => {
+      for (const value of await goMakes(openOwner(t), kind.kind, seed, count)) {
+        const object = readExactly(kind, value)
+        assert.deepEqual(Buffer.from(encodeStored(kind, asGoWrites(kind.schema, object))), value)
+      }
+    })
+  }
+  suite(endpoints, randomEndpoints)
+  suite(rangeAllocation, randomRangeAllocations)
+
+  test('a fuzzed value that is read here is one that Go reads', async (t) => {
+    const originals = (await goMakes(openOwner(t), 'Endpoints', seed, 200)).filter(({ length }) => length < 1000)
+    const changes = fc.tuple(fc.constantFrom(...originals), fc.nat(), fc.nat(255)).map(([value, at, byte]) => {
+      const changed = Buffer.from(value)
+      changed[at % changed.length] = byte
+      return changed
+    })
+    const changed = fc.sample(changes, { seed, numRuns: 10_000 })
+    const readable = changed.filter((value) => decodeStored(endpoints, value).type === 'protobuf')
+    assert.ok(readable.length > 1000, `${readable.length}`)
+    for (const [index, { error }] of (await goReads(openOwner(t), readable)).entries()) {
+      assert.equal(error, undefined, readable[index]?.toString('hex'))
+    }
+  })
+
+  test('a lease that is renewed here is the one that Go would renew', async (t) => {
+    const values = [encodeMasterLease('192.0.2.1'), encodeMasterLease('2001:db8::1')]
+    for (let renewal = 0; renewal < 300; renewal++) {
+      const previous = decodeMasterLease(values.at(-1) as Uint8Array)
+      if (previous.type !== 'protobuf') assert.fail(previous.type)
+      values.push(encodeMasterLease('2001:db8::1', previous))
+    }
+    for (const [index, reading] of (await goReads(openOwner(t), values)).entries()) {
+      if (reading.error !== undefined) assert.fail(reading.error)
+      assert.deepEqual(reading.encoded, Buffer.from(values[index] as Uint8Array))
+    }
+  })
+})
+
+describe('values of a real kube-apiserver', () => {
+  const owner = openOwner({ after })
+  let cluster: Cluster
+
+  const stored = (key: string): Promise<Buffer> =>
+    untilPasses(
+      key,
+      async () => {
+        const value = (await storedValues(cluster.etcd, key)).get(key)
+        if (value === undefined) throw new Error('not there')
+        return value
+      },
+      { withinMs: 30_000 },
+    )
+  const createNodePort = (name: string, nodePort: number) =>
+    cluster.server.api.send('POST', paths.services, {
+      body: { metadata: { name }, spec: { type: 'NodePort', ports: [{ port: 80, nodePort }] } },
+    })
+
+  before(async () => {
+    cluster = await startCluster(owner, { kind: 'stock', advertiseAddress: '192.0.2.7' })
+  })
+
+  test('its lease is read, and is the one that we would have written', async () => {
+    const value = await stored('/registry/masterleases/192.0.2.7')
+    readExactly(endpoints, value)
+    const lease = decodeMasterLease(value)
+    if (lease.type !== 'protobuf') assert.fail(lease.type)
+    assert.deepEqual(lease.addresses, ['192.0.2.7'])
+    let ours = encodeMasterLease('192.0.2.7')
+    for (let generation = 1n; generation < lease.generation; generation++) {
+      const previous = decodeMasterLease(ours)
+      if (previous.type === 'protobuf') ours = encodeMasterLease('192.0.2.7', previous)
+    }
+    assert.deepEqual(Buffer.from(ours), value)
+  })
+
+  test('a lease that we write is listed by it', async () => {
+    await storeValue(cluster.etcd, '/registry/masterleases/192.0.2.8', encodeMasterLease('192.0.2.8'))
+    await untilPasses(
+      'both addresses',
+      async () => assert.deepEqual(listedIn(await cluster.server.api.get(paths.endpoints)), ['192.0.2.7', '192.0.2.8']),
+      { withinMs: 30_000 },
+    )
+  })
+
+  test('its Endpoints, with managedFields and labels, are written back byte for byte', async () => {
+    const value = await stored('/registry/services/endpoints/default/kubernetes')
+    const object = readExactly(endpoints, value)
+    assert.ok((object.metadata?.managedFields.length ?? 0) > 0)
+    assert.deepEqual(Buffer.from(encodeStored(endpoints, asGoWrites(EndpointsSchema, object))), value)
+    const { resourceVersion: _, ...served } = (await cluster.server.api.get<Endpoints>(paths.endpoints)).metadata ?? {}
+    assert.deepEqual(servedObject(endpoints, object).metadata, withoutEmpty({ ...served }))
+  })
+
+  test('its NodePorts are read, and it obeys those that we write', async () => {
+    const key = '/registry/ranges/servicenodeports'
+    await stored(key)
+    assert.equal((await createNodePort('a', 30_001)).status, 201)
+    const value = await stored(key)
+    readExactly(rangeAllocation, value)
+    const before = decodeRangeAllocation(value)
+    if (before.type !== 'protobuf') assert.fail(before.type)
+    assert.equal(before.range, '30000-32767')
+    assert.deepEqual(Buffer.from(before.data), Buffer.of(0b10))
+
+    await storeValue(cluster.etcd, key, encodeRangeAllocation({ range: before.range, data: Buffer.of(0b110) }, before))
+    assert.equal((await createNodePort('b', 30_002)).status, 422)
+    assert.equal((await createNodePort('c', 30_003)).status, 201)
+    const now = decodeRangeAllocation(await stored(key))
+    if (now.type !== 'protobuf') assert.fail(now.type)
+    assert.deepEqual(Buffer.from(now.data), Buffer.of(0b1110))
+  })
+})

@@ -12,11 +12,11 @@ import { leaseName } from './lease-name.ts'
 import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
 import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
 
-const NAMESPACE = 'kube-system'
+export const NAMESPACE = 'kube-system'
 /** Never kube-apiserver's identity label: it collects leases that bear it. */
 const LEASE_LABEL = 'apiserver-bootstrap/lease'
-const LABEL_SELECTOR = `${LEASE_LABEL}=master`
-const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
+export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
+export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 
 export interface KubernetesLeasesOptions {
   readonly api: KubeApi

@@ -35,6 +35,11 @@ export interface MasterLease {
   /** In canonical form. */
   readonly address: string
   readonly holder?: Holder | undefined
+  /**
+   * True of a lease that has ended, perhaps only because nobody could renew: the store takes no writes, or did not a moment ago.
+   * Its address keeps its place in the list and gets none, and nobody leaves on its account.
+   */
+  readonly doubtful?: boolean | undefined
 }
 
 /**

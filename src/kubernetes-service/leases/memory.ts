@@ -1,6 +1,7 @@
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { aborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
+import { encodeHolder } from './holder-record.ts'
 import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
 
 interface Entry {
@@ -42,7 +43,7 @@ export class MemoryLeaseRegistry {
     if (expiresAtMs === undefined) return
     this.#entries.set(key, { lease, expiresAtMs })
     this.#scheduleExpiry()
-    if (before === undefined || before.lease.holder?.state !== lease.holder?.state) this.#notify()
+    if (before === undefined || textOf(before.lease) !== textOf(lease)) this.#notify()
   }
 
   delete(key: string): void {
@@ -121,6 +122,11 @@ export class MemoryLeases implements MasterLeases {
     await aborted(signal)
     unsubscribe()
   }
+}
+
+/** What a lease says: a renewal leaves it as it is. */
+function textOf({ holder }: MasterLease): string {
+  return holder === undefined ? '' : encodeHolder(holder)
 }
 
 function addressOf(holder: Holder): string {

@@ -1,0 +1,83 @@
+import type { KeyValue } from '../../etcd/kv.ts'
+import { decodeMasterLease } from '../../protobuf/master-lease.ts'
+import type { EtcdLeaseKeys } from './etcd-keys.ts'
+import { decodeHolder } from './holder-record.ts'
+import type { Holder, HolderState, MasterLease } from './master-leases.ts'
+
+/** A value that could not be used, and what is wrong with it: the reason ends a sentence that begins with the key. */
+export interface UnusableValue {
+  readonly key: string
+  readonly reason: string
+}
+
+/**
+ * Whether a master in this state is one whose address other API servers should list too: its lease is there. A master that is
+ * unready, or was withdrawn, is known by its holder record alone, because a kube-apiserver lists every lease.
+ */
+export function keepsLease(state: HolderState): boolean {
+  return state === 'ready' || state === 'failing' || state === 'leaving'
+}
+
+/** Reads a stored holder record. */
+export function decodeRecord(value: Uint8Array): Holder | undefined {
+  return decodeHolder(Buffer.from(value).toString())
+}
+
+/**
+ * The live leases that one snapshot of the store shows, sorted by address and host. Pure.
+ *
+ * A lease belongs to the holders that have a record at its address; without any it is a kube-apiserver's, at the address that a
+ * kube-apiserver would read from it. A record that says `ready` or `failing` counts only beside a lease; any other counts by
+ * itself. What cannot be used is left out and told apart: one bad value must not spoil the list.
+ */
+export function readSnapshot(
+  keys: EtcdLeaseKeys,
+  stored: { readonly leases: readonly KeyValue[]; readonly records: readonly KeyValue[] },
+): { readonly live: readonly MasterLease[]; readonly unusable: readonly UnusableValue[] } {
+  const unusable: UnusableValue[] = []
+  const holders = new Map<string, Holder[]>()
+  for (const { key, value } of stored.records) {
+    const address = keys.addressOfRecord(key)
+    const holder = decodeRecord(value)
+    if (address === undefined || holder === undefined || keys.record(holder) !== key) {
+      unusable.push({ key, reason: 'holds no record of a master at that address' })
+    } else {
+      holders.set(address, [...(holders.get(address) ?? []), holder])
+    }
+  }
+
+  const live: MasterLease[] = []
+  const leased = new Set<string>()
+  for (const { key, value } of stored.leases) {
+    const address = keys.addressOfLease(key)
+    if (address === undefined) {
+      unusable.push({ key, reason: 'names no address that could be listed' })
+      continue
+    }
+    leased.add(address)
+    const foreign = foreignAddress(keys, value, address)
+    if (typeof foreign !== 'string') unusable.push({ key, reason: foreign.reason })
+    else if (!holders.has(address)) live.push({ address: foreign })
+  }
+  for (const [address, held] of holders) {
+    for (const holder of held) {
+      const needsLease = holder.state === 'ready' || holder.state === 'failing'
+      if (!needsLease || leased.has(address)) live.push({ address, holder })
+    }
+  }
+  return { live, unusable }
+}
+
+/** The address that a kube-apiserver lists for a stored lease, or why it has none. A JSON value counts by its key. */
+function foreignAddress(
+  keys: EtcdLeaseKeys,
+  value: Uint8Array,
+  keyAddress: string,
+): string | { readonly reason: string } {
+  const lease = decodeMasterLease(value)
+  if (lease.type === 'json') return keyAddress
+  if (lease.type === 'unreadable') return { reason: `${lease.reason}; it is left to its end` }
+  const [first] = lease.addresses
+  if (first === undefined) return { reason: 'holds no address' }
+  return keys.addressOfLease(keys.lease(first)) ?? { reason: `holds ${JSON.stringify(first)}, which cannot be listed` }
+}

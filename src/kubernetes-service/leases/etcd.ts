@@ -1,0 +1,312 @@
+import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type PrefixSnapshot } from '../../etcd/kv.ts'
+import type { AvailabilityReporter } from '../../kube/availability.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-lease.ts'
+import type { Cancel, Clock } from '../../runtime/clock.ts'
+import { RemoteError } from '../../runtime/remote-error.ts'
+import type { Logger } from '../../telemetry/logger.ts'
+import { LeaseDoubt } from './etcd-doubt.ts'
+import { GuardedKey } from './etcd-key.ts'
+import { EtcdLeaseKeys } from './etcd-keys.ts'
+import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
+import { encodeHolder } from './holder-record.ts'
+import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+
+/** What a kube-apiserver gives its own lease; it is no flag. */
+const KUBE_APISERVER_TTL_MS = 15_000
+/** Two lists at one revision fail only when the store is compacted between them; more than this is a fault of the store. */
+const SNAPSHOT_TRIES = 5
+
+export interface EtcdLeasesOptions {
+  readonly etcd: EtcdKv
+  /** What the API servers' own keys begin with, without a slash at the end. */
+  readonly prefix: string
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  /** Of this master's own lease; whole seconds, at least two, in milliseconds. */
+  readonly ttlMs: number
+}
+
+/** The two keys of one master. */
+interface OwnKeys {
+  readonly lease: GuardedKey
+  readonly record: GuardedKey
+}
+
+/**
+ * Leases where kube-apiserver keeps its own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers are one fleet;
+ * beside each a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, that a kube-apiserver does not have.
+ *
+ * - Every write compares the revision that it rests on; a steady renewal reads nothing. A JSON lease is renewed with the bytes that it
+ *   has; one that cannot be read is never written, but named in the log, left to its end and made anew.
+ * - A record is written before its lease and lasts a second longer, so that no lease of ours is ever taken for a kube-apiserver's.
+ * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless another master at that
+ *   address wants it, and lives on by its record; when it is ready again it makes its lease anew.
+ * - Another host at an address that a dead one had takes its lease over at once. Until the old record ends, a second after the dead
+ *   master's lease would have, both are told; the address is listed all along.
+ * - The store ends what is not renewed. A lease that ends is taken for ended only if the store takes a write of this master right
+ *   then; while it does not, and until the others have had the time to renew after it does again, such a lease is told as `doubtful`.
+ *
+ * Upstream: pkg/controlplane/reconcilers/lease.go.
+ */
+export class EtcdLeases implements MasterLeases {
+  readonly #options: EtcdLeasesOptions
+  readonly #keys: EtcdLeaseKeys
+  readonly #doubt: LeaseDoubt
+  #own: OwnKeys | undefined
+  /** The keys of records that this process has begun to remove. */
+  readonly #removing = new Set<string>()
+  #unusable: ReadonlySet<string> = new Set()
+  /** Asks for a look when doubts end; does nothing while nobody watches. */
+  #wakeAtDoubtsEnd: () => void = () => {}
+
+  constructor(options: EtcdLeasesOptions) {
+    this.#options = options
+    this.#keys = new EtcdLeaseKeys(options.prefix)
+    this.#doubt = new LeaseDoubt({ graceMs: Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS) })
+  }
+
+  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
+    const { clock, logger } = this.#options
+    const { live, unusable } = readSnapshot(this.#keys, await this.#snapshot(signal))
+    this.#say(unusable)
+    const ended = this.#doubt.endedIn(live)
+    if (ended.length > 0 && !this.#doubt.isDoubtful(clock.monotonicMs()) && !(await this.#takesWrites(signal))) {
+      const addresses = ended.map(({ address }) => address)
+      logger.warn({ addresses }, 'leases ended while etcd takes no writes: their addresses stay in the list for now')
+    }
+    return this.#doubt.read(live, clock.monotonicMs())
+  }
+
+  async update(holder: Holder, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#renew(holder, signal)
+    } catch (error) {
+      if (isOutage(error)) this.#doubt.refused()
+      throw error
+    }
+    this.#doubt.taken(this.#options.clock.monotonicMs())
+    this.#wakeAtDoubtsEnd()
+  }
+
+  async mark(holder: Holder, signal: AbortSignal): Promise<void> {
+    const { record } = this.#ownKeys(holder)
+    for (;;) {
+      const stored = await record.read(signal)
+      if (stored === undefined) return
+      const before = decodeRecord(stored.value)
+      if (this.#yields(before, holder)) return
+      const isBack = holder.state === 'ready' || holder.state === 'failing'
+      if (isBack && before !== undefined && !keepsLease(before.state)) return this.update(holder, signal)
+      // The record ends when it would have: it stays on the etcd lease that it is on.
+      if (await this.#replace(record, holder, stored, signal)) break
+    }
+    if (!keepsLease(holder.state)) await this.#release(holder, signal)
+  }
+
+  async remove(holder: Holder, signal: AbortSignal): Promise<void> {
+    const { record } = this.#ownKeys(holder)
+    const address = addressOf(holder)
+    let there = this.#removing.has(record.key)
+    // Withdrawn first, deleted last: a lease without any record is a kube-apiserver's, and another master might go on its account.
+    for (;;) {
+      const stored = await record.read(signal)
+      if (stored === undefined) break
+      const before = decodeRecord(stored.value)
+      if (before !== undefined && before.instanceId !== holder.instanceId) return
+      if (before?.state === 'unready' || before?.state === 'leaving') there = true
+      if (
+        before?.state !== 'withdrawn' &&
+        !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))
+      )
+        continue
+      this.#removing.add(record.key)
+      this.#doubt.leaves(address, holder.host)
+      if (await this.#release(holder, signal)) there = true
+      // Not deleted: a later life has taken it over.
+      await record.delete(record.last ?? stored, signal)
+      break
+    }
+    this.#removing.delete(record.key)
+    if (!there) throw new LeaseNotFound(address)
+  }
+
+  async watch(look: () => void, signal: AbortSignal): Promise<void> {
+    const { etcd, clock, availability } = this.#options
+    let cancel: Cancel = () => {}
+    this.#wakeAtDoubtsEnd = () => {
+      cancel()
+      const { endMs } = this.#doubt
+      if (endMs !== undefined) cancel = clock.schedule(endMs - clock.monotonicMs(), look)
+    }
+    const follow = (prefix: string, source: string, concerns: (change: KeyChange) => boolean): Promise<void> =>
+      etcd
+        .watch(prefix, {
+          onChange: (changes) => {
+            if (changes === undefined || changes.filter(concerns).length > 0) look()
+          },
+          report: (error) => {
+            if (error === undefined) availability.succeeded(source)
+            else availability.failed(source, error)
+          },
+          signal,
+        })
+        .finally(() => availability.forget(source))
+    try {
+      await Promise.all([
+        // A renewal changes nothing that anybody must act on.
+        follow(this.#keys.leases, 'leases masterleases', ({ type }) => type !== 'modified'),
+        follow(this.#keys.records, 'leases holders', (change) => this.#concernsMembership(change)),
+      ])
+    } finally {
+      this.#wakeAtDoubtsEnd = () => {}
+      cancel()
+    }
+  }
+
+  #concernsMembership({ type, value, previousValue }: KeyChange): boolean {
+    if (type !== 'modified') return true
+    if (previousValue !== undefined && Buffer.compare(previousValue, value) === 0) return false
+    const holder = decodeRecord(value)
+    if (holder?.state === 'withdrawn') this.#doubt.leaves(addressOf(holder), holder.host)
+    return true
+  }
+
+  /** Leases and records as they were at one revision. */
+  async #snapshot(signal: AbortSignal): Promise<{ leases: readonly KeyValue[]; records: readonly KeyValue[] }> {
+    const { etcd } = this.#options
+    for (let tries = 1; ; tries++) {
+      const leases = await etcd.list(this.#keys.leases, { signal })
+      try {
+        const records: PrefixSnapshot = await etcd.list(this.#keys.records, { revision: leases.revision, signal })
+        return { leases: leases.items, records: records.items }
+      } catch (error) {
+        if (!isEtcdError(error, 'Compacted') || tries === SNAPSHOT_TRIES) throw error
+      }
+    }
+  }
+
+  async #renew(holder: Holder, signal: AbortSignal): Promise<void> {
+    const { etcd, ttlMs } = this.#options
+    const { lease, record } = this.#ownKeys(holder)
+    const seconds = Math.round(ttlMs / 1000)
+    const listed = keepsLease(holder.state)
+    // The time of the lease begins first, so that its record outlasts it.
+    const leaseTime = listed ? await etcd.grantLease(seconds, signal) : 0n
+    const recordTime = await etcd.grantLease(seconds + 1, signal)
+    let before = lease.last
+    for (;;) {
+      if (!(await this.#writeRecord(record, holder, recordTime, signal))) return
+      if (!listed) break
+      const value = leaseValue(addressOf(holder), before)
+      // Left to its end; whoever lists says what is wrong with it.
+      if (value === undefined || (await lease.put(value, leaseTime, before, signal))) return
+      before = await lease.read(signal)
+    }
+    if (before !== undefined) await this.#release(holder, signal)
+  }
+
+  /** False where a later life of the same master holds it. */
+  async #writeRecord(record: GuardedKey, holder: Holder, time: bigint, signal: AbortSignal): Promise<boolean> {
+    const value = Buffer.from(encodeHolder(holder))
+    let before = record.last
+    while (!(await record.put(value, time, before, signal))) {
+      before = await record.read(signal)
+      if (before !== undefined && this.#yields(decodeRecord(before.value), holder)) return false
+    }
+    return true
+  }
+
+  /** Writes another record where `stored` is, for as long as that would last. False where it has changed or ended. */
+  async #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
+    try {
+      return await record.put(Buffer.from(encodeHolder(holder)), stored.lease, stored, signal)
+    } catch (error) {
+      if (!isEtcdError(error, 'LeaseNotFound')) throw error
+      return false
+    }
+  }
+
+  /**
+   * Deletes the lease unless another master at this address wants it. Whether there was one.
+   *
+   * The holders are read after the lease: whoever comes to want it meanwhile writes it, and the delete finds it changed.
+   */
+  async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
+    const { lease, record } = this.#ownKeys(holder)
+    lease.forget()
+    for (let found = false; ; found = true) {
+      const stored = await lease.read(signal)
+      if (stored === undefined) return found
+      const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })
+      const others = items.filter(({ key }) => key !== record.key).map(({ value }) => decodeRecord(value)?.state)
+      if (others.some((state) => state === undefined || keepsLease(state))) return true
+      if (await lease.delete(stored, signal)) return true
+    }
+  }
+
+  /** Whether the store takes a write: this master's record, as it is. Without one nobody can tell, and it counts as taken. */
+  async #takesWrites(signal: AbortSignal): Promise<boolean> {
+    const record = this.#own?.record
+    const last = record?.last
+    if (record === undefined || last === undefined) return true
+    try {
+      await record.put(last.value, last.lease, last, signal)
+      return true
+    } catch (error) {
+      if (!(error instanceof RemoteError)) throw error
+      if (!isOutage(error)) return true
+      this.#doubt.refused()
+      return false
+    }
+  }
+
+  /** See {@link yieldsTo}; what this process has begun to remove it may take back. */
+  #yields(stored: Holder | undefined, holder: Holder): boolean {
+    const begun = stored?.instanceId === holder.instanceId && this.#removing.has(this.#keys.record(holder))
+    return !begun && yieldsTo(stored, holder)
+  }
+
+  #ownKeys(holder: Holder): OwnKeys {
+    const { etcd } = this.#options
+    const key = this.#keys.record(holder)
+    if (this.#own?.record.key !== key) {
+      this.#own = {
+        lease: new GuardedKey(etcd, this.#keys.lease(addressOf(holder))),
+        record: new GuardedKey(etcd, key),
+      }
+    }
+    return this.#own
+  }
+
+  /** Each value once, for as long as it is there. */
+  #say(unusable: readonly UnusableValue[]): void {
+    for (const { key, reason } of unusable) {
+      if (!this.#unusable.has(key)) this.#options.logger.warn({ key, reason }, 'a value in etcd cannot be used')
+    }
+    this.#unusable = new Set(unusable.map(({ key }) => key))
+  }
+}
+
+/** What to store for a renewal; undefined for what must not be overwritten. */
+function leaseValue(address: string, before: KeyValue | undefined): Uint8Array | undefined {
+  if (before === undefined) return encodeMasterLease(address)
+  const stored = decodeMasterLease(before.value)
+  switch (stored.type) {
+    case 'protobuf':
+      return encodeMasterLease(address, stored)
+    case 'json':
+      return before.value
+    case 'unreadable':
+      return undefined
+  }
+}
+
+/** The store did not take it, or did not say that it did; a conflict is an answer. */
+function isOutage(error: unknown): boolean {
+  return error instanceof RemoteError && error.nature !== 'conflict'
+}
+
+function addressOf(holder: Holder): string {
+  return holder.addresses[0] ?? ''
+}

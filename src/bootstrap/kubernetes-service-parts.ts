@@ -1,12 +1,17 @@
-import type { EventRecorder } from '../kube/event-recorder.ts'
+import type { EventSink } from '../kube/event-object.ts'
+import { Announcements } from '../kubernetes-service/announcements.ts'
 import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
 import { KubernetesServiceDuty } from '../kubernetes-service/duty.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
-import { LeaseMembership } from '../kubernetes-service/lease-membership.ts'
+import { FleetView } from '../kubernetes-service/fleet-view.ts'
+import { ForeignOverwrites } from '../kubernetes-service/foreign-overwrites.ts'
+import { LeaseMembership, type LeaseMembershipOptions } from '../kubernetes-service/lease-membership.ts'
 import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
+import { EtcdLeases } from '../kubernetes-service/leases/etcd.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
+import { observeListed } from '../kubernetes-service/listed-metric.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
@@ -21,7 +26,7 @@ import type { ServersAvailability } from './servers-availability.ts'
 /** The ports of a part: a logger that names it, and who hears how its requests fare. */
 export type PartPorts = MasterPorts & {
   readonly availability: ServersAvailability
-  readonly events: EventRecorder
+  readonly events: EventSink
 }
 
 interface Reconciling {
@@ -35,18 +40,33 @@ export function composeKubernetesService(
   ports: PartPorts,
   monitor: ReadinessMonitor,
 ): { readonly value: KubernetesServiceDuty; readonly controller: KubernetesServiceController } {
-  const [range] = options.serviceClusterIpRanges
+  const [range, secondRange] = options.serviceClusterIpRanges
   if (range === undefined) throw new TypeError('a master needs at least one Service range')
   const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
-  const writer = new ObjectWriter(ports)
+  const fleet = new FleetView(ports)
+  const announcements = new Announcements({
+    ...ports,
+    address: options.advertiseAddresses[0]?.text,
+    fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
+  })
+  // A dry run changes nothing, so that everything looks undone to it.
+  const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
+  const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
   const { reconciler, membership } = chooseReconciler(options, ports, {
     monitor,
     adapter,
+    fleet,
+    announcements,
     onLeases: () => controller.look('leases'),
   })
   const address = reconciler === noneReconciler ? undefined : options.advertiseAddresses[0]
-  const service = { clusterIp: serviceIpOf(range).text, securePort, nodePort }
+  const service = {
+    clusterIp: serviceIpOf(range).text,
+    secondClusterIp: secondRange && serviceIpOf(secondRange).text,
+    securePort,
+    nodePort,
+  }
   const controller: KubernetesServiceController = new KubernetesServiceController({
     ...ports,
     writer,
@@ -55,6 +75,7 @@ export function composeKubernetesService(
     service,
     intervalMs,
   })
+  observeListed(ports.metrics, () => controller.observed().endpoints)
   const value = new KubernetesServiceDuty({
     ...ports,
     monitor,
@@ -70,7 +91,7 @@ export function composeKubernetesService(
 function chooseReconciler(
   options: MasterOptions,
   ports: PartPorts,
-  parts: { readonly monitor: ReadinessMonitor; readonly adapter: EndpointsAdapter; readonly onLeases: () => void },
+  parts: Pick<LeaseMembershipOptions, 'monitor' | 'adapter' | 'fleet' | 'announcements' | 'onLeases'>,
 ): Reconciling {
   const { advertiseAddresses, endpointReconcilerType, apiserverCount: count, reconcileIntervalMs: intervalMs } = options
   const [address] = advertiseAddresses
@@ -87,6 +108,7 @@ function chooseReconciler(
     holder: holderOf(options, ports),
     address,
     intervalMs,
+    ttlMs: options.leaseTtlMs,
   })
   return { reconciler: membership.reconciler, membership }
 }
@@ -101,7 +123,7 @@ export function leasesOf(
 }
 
 function openLeases(
-  { leaseStore, leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs }: MasterOptions,
+  { leaseStore, leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, etcdPrefix: prefix }: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
 ): MasterLeases {
   switch (leaseStore) {
@@ -110,7 +132,8 @@ function openLeases(
     case 'kubernetes':
       return new KubernetesLeases({ ...ports, ttlMs, intervalMs })
     case 'etcd':
-      throw new TypeError('not yet')
+      if (ports.etcd === undefined) throw new TypeError('the lease store etcd needs an etcd to be in')
+      return new EtcdLeases({ ...ports, etcd: ports.etcd, prefix, ttlMs })
   }
 }
 

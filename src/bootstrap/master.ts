@@ -1,7 +1,10 @@
 import { Availability } from '../kube/availability.ts'
 import { dryRunApi, sayOnce } from '../kube/dry-run.ts'
+import { noEvents } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
+import { Announcements } from '../kubernetes-service/announcements.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
+import { FleetView } from '../kubernetes-service/fleet-view.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
@@ -91,10 +94,14 @@ export async function withdrawMaster(
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
   }
   const availability = openAvailability(ports)
-  const writer = new ObjectWriter(ports)
-  return withdraw(
+  const events = openEvents(options, ports)
+  const fleet = new FleetView(ports)
+  const announcements = new Announcements({ events, fleet, address: address.text })
+  const writer = new ObjectWriter({ ...ports, onWritten: (written) => announcements.written(written) })
+  const withdrawal = await withdraw(
     {
       leases: leasesOf(options, { ...ports, availability }),
+      onRead: (leases) => fleet.read(leases),
       adapter: new EndpointsAdapter({ ...ports, writer }),
       self: holderOf(options, ports),
       address,
@@ -102,6 +109,9 @@ export async function withdrawMaster(
     },
     signal,
   )
+  // Writes what there is to tell, and no more.
+  await events.run(AbortSignal.abort())
+  return withdrawal
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {
@@ -120,11 +130,9 @@ function compose(options: MasterOptions, given: MasterPorts) {
     gate: options.readinessGate,
     periodMs: options.readinessProbePeriodMs,
   })
-  const events = new EventRecorder({
-    ...ports,
-    reportingController: 'apiserver-bootstrap',
-    reportingInstance: options.host,
-  })
+  const events = openEvents(options, ports)
+  // What a dry run would tell of has not happened.
+  const told = options.dryRun ? noEvents : events
   const active = metrics.gauge({
     name: 'apiserver_bootstrap_duty_active',
     help: 'Whether a duty is done here (1), or is off or left to the server (0).',
@@ -135,7 +143,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   const namespaces = new SystemNamespacesController(as('system-namespaces'))
   const serviceCidr = new DefaultServiceCidrController({
     ...as('default-service-cidr'),
-    events,
+    events: told,
     ranges: options.serviceClusterIpRanges,
   })
   const switches = [
@@ -163,7 +171,9 @@ function compose(options: MasterOptions, given: MasterPorts) {
   const { auto, on, off } = options.controllers
   const kept = on.includes('kubernetes-service') || (auto && !off.includes('kubernetes-service'))
   active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
-  const duty = kept ? composeKubernetesService(options, { ...as('kubernetes-service'), events }, monitor) : undefined
+  const duty = kept
+    ? composeKubernetesService(options, { ...as('kubernetes-service'), events: told }, monitor)
+    : undefined
   return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
 }
 
@@ -193,6 +203,10 @@ function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): Server
 function observeAvailability(availability: Availability, gauge: Gauge<never>): void {
   gauge.set({}, 1)
   availability.subscribe((isAvailable) => gauge.set({}, isAvailable ? 1 : 0))
+}
+
+function openEvents({ host }: MasterOptions, ports: MasterPorts): EventRecorder {
+  return new EventRecorder({ ...ports, reportingController: 'apiserver-bootstrap', reportingInstance: host })
 }
 
 /** Every line of a dry run says that it is one: what it calls done was not. */

@@ -2,8 +2,8 @@ import * as z from 'zod/mini'
 import { masterOptions } from '../bootstrap/options.ts'
 import type { Option, OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
 import { etcdOptions, etcdRules } from '../etcd/options.ts'
-import { connectionOptions, connectionRules } from '../kube/options.ts'
-import { kubernetesServiceOptions, kubernetesServiceRules } from '../kubernetes-service/options.ts'
+import { connectionOptions, connectionRules, observedConnectionRules } from '../kube/options.ts'
+import { kubernetesServiceOptions, kubernetesServiceRules, leaseStoreRules } from '../kubernetes-service/options.ts'
 import { lifecycleOptions } from '../lifecycle/options.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { loggingOptions } from '../telemetry/options.ts'
@@ -49,6 +49,13 @@ export const printOptions = {
 
 /** What must hold between settings. */
 export const rules: readonly Rule<Configuration>[] = [...connectionRules, ...etcdRules, ...kubernetesServiceRules]
+
+/** The same for commands that look at the masters of a cluster and are none. */
+export const observerRules: readonly Rule<Configuration>[] = [
+  ...observedConnectionRules,
+  ...etcdRules,
+  ...leaseStoreRules,
+]
 
 /** The head of a configuration file. */
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'

@@ -1,10 +1,11 @@
 import type { MasterOptions } from '../bootstrap/master-options.ts'
+import type { Address } from '../net/address.ts'
 import type { Configuration } from './configuration.ts'
 
 /** What a master is told of the configuration. `host` names this machine in the holder record. */
 export function masterOptionsOf(configuration: Configuration, host: string): MasterOptions {
   return {
-    advertiseAddresses: configuration.advertiseAddress ?? [],
+    advertiseAddresses: primaryFirst(configuration),
     securePort: configuration.securePort,
     serviceClusterIpRanges: configuration.serviceClusterIpRange,
     kubernetesServiceNodePort: configuration.kubernetesServiceNodePort,
@@ -22,4 +23,10 @@ export function masterOptionsOf(configuration: Configuration, host: string): Mas
     dryRun: configuration.dryRun,
     host,
   }
+}
+
+/** The family of the first Service range is the cluster's primary one, in whatever order the addresses were given. */
+function primaryFirst({ advertiseAddress = [], serviceClusterIpRange }: Configuration): readonly Address[] {
+  const primary = serviceClusterIpRange[0]?.family
+  return advertiseAddress.toSorted((a, b) => Number(b.family === primary) - Number(a.family === primary))
 }

@@ -1,9 +1,17 @@
 import * as z from 'zod/mini'
 import { didYouMean } from '../documents/did-you-mean.ts'
-import { flagOf, inputKindOf, inputOfFlag, type Option, type OptionInput, splitList } from '../documents/option.ts'
+import {
+  flagOf,
+  inputKindOf,
+  inputOfFlag,
+  type Option,
+  type OptionInput,
+  type Rule,
+  splitList,
+} from '../documents/option.ts'
 import { describeIssue, InvalidInputError, type Mistake } from '../documents/validation.ts'
 import type { YamlDocument } from '../documents/yaml.ts'
-import { allOptions, apiVersion, type Configuration, kind, rules } from './configuration.ts'
+import { allOptions, apiVersion, type Configuration, kind, rules as rulesOfRun } from './configuration.ts'
 
 /** The texts of the flags that were given, by key. */
 export type Flags = Readonly<Record<string, string | undefined>>
@@ -32,10 +40,15 @@ export interface Resolved {
 }
 
 /**
- * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule.
+ * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule; a command
+ * that does less than run may have rules of its own.
  * Pure. Throws an {@link InvalidInputError} with every mistake, each naming its flag or its place in the file.
  */
-export function resolveConfiguration(flags: Flags, document?: YamlDocument): Resolved {
+export function resolveConfiguration(
+  flags: Flags,
+  document?: YamlDocument,
+  rules: readonly Rule<Configuration>[] = rulesOfRun,
+): Resolved {
   const file = document === undefined ? { values: {}, mistakes: [] } : readDocument(document)
   const mistakes: Mistake[] = [...file.mistakes]
   const given = givenInputs(flags, file.values)

@@ -20,6 +20,14 @@ export interface EventToRecord {
   readonly note: string
 }
 
+/** Takes events, at once and without fail; what becomes of them is not its caller's business. */
+export interface EventSink {
+  record(event: EventToRecord): void
+}
+
+/** For those who have nothing to tell, such as a dry run. */
+export const noEvents: EventSink = { record() {} }
+
 /** Who reports. */
 export interface Reporter {
   /** Such as `apiserver-bootstrap.example.com/endpoints`. */

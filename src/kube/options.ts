@@ -34,17 +34,51 @@ export const connectionOptions = {
 
 export type ConnectionValues = ValuesOf<typeof connectionOptions>
 
+/** The same for commands that look at a cluster: like kubectl, they find one by themselves. */
+export const observedConnectionOptions = {
+  title: 'The API server',
+  options: {
+    kubeconfig: {
+      ...connectionOptions.options.kubeconfig,
+      description: 'kubeconfig of the API server',
+      unset: "$KUBECONFIG, ~/.kube/config, or the Pod's service account",
+    },
+    inCluster: {
+      ...connectionOptions.options.inCluster,
+      description: "take the API server that this Pod's service account belongs to",
+    },
+    context: connectionOptions.options.context,
+  },
+} as const satisfies OptionGroup
+
+const onlyOne: Rule<ConnectionValues> = {
+  on: 'kubeconfig',
+  needs: ['kubeconfig', 'inCluster', 'embedded'],
+  breach: (values) =>
+    chosenIn(values) > 1 ? 'only one of --kubeconfig, --in-cluster and --embedded can be given' : undefined,
+}
+
+export const observedConnectionRules: readonly Rule<ConnectionValues>[] = [
+  onlyOne,
+  {
+    on: 'embedded',
+    needs: ['kubeconfig', 'inCluster', 'embedded'],
+    breach: (values) =>
+      values.embedded && chosenIn(values) === 1
+        ? 'has no use here: the embedded API server is in the process of run; name another one'
+        : undefined,
+  },
+]
+
 export const connectionRules: readonly Rule<ConnectionValues>[] = [
+  onlyOne,
   {
     on: 'kubeconfig',
     needs: ['kubeconfig', 'inCluster', 'embedded'],
-    breach({ kubeconfig, inCluster, embedded }) {
-      const chosen = Number(kubeconfig !== undefined) + Number(inCluster) + Number(embedded)
-      if (chosen === 0)
-        return 'one of --kubeconfig, --in-cluster and --embedded is required; there is no default API server'
-      if (chosen > 1) return 'only one of --kubeconfig, --in-cluster and --embedded can be given'
-      return undefined
-    },
+    breach: (values) =>
+      chosenIn(values) === 0
+        ? 'one of --kubeconfig, --in-cluster and --embedded is required; there is no default API server'
+        : undefined,
   },
   {
     on: 'context',
@@ -53,3 +87,7 @@ export const connectionRules: readonly Rule<ConnectionValues>[] = [
       context !== undefined && kubeconfig === undefined ? 'needs --kubeconfig' : undefined,
   },
 ]
+
+function chosenIn({ kubeconfig, inCluster, embedded }: ConnectionValues): number {
+  return Number(kubeconfig !== undefined) + Number(inCluster) + Number(embedded)
+}

@@ -19,6 +19,8 @@ import type { Logger } from '../telemetry/logger.ts'
 import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
+import { secondSliceName } from './second-slice-plan.ts'
+import type { ServiceStack } from './service-families-plan.ts'
 import { ServiceKeeper } from './service-keeper.ts'
 import type { ServiceSettings } from './service-plan.ts'
 
@@ -53,15 +55,23 @@ export class KubernetesServiceController {
   readonly #services: Informer<Service>
   readonly #endpoints: Informer<Endpoints>
   readonly #slices: Informer<EndpointSlice>
+  /** Undefined with a reconciler that never makes one. */
+  readonly #secondSlices: Informer<EndpointSlice> | undefined
+  readonly #secondSlice: string
   readonly #keeper: ServiceKeeper
   readonly #ports: readonly EndpointPort[]
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
-    const { api, logger, writer, service } = options
+    const { api, logger, writer, service, address, reconciler } = options
     this.#services = this.#follow(services)
     this.#endpoints = this.#follow(endpoints)
     this.#slices = this.#follow(endpointSlices)
+    this.#secondSlice = secondSliceName(address?.family === 6 ? 4 : 6)
+    this.#secondSlices =
+      address === undefined || reconciler.isDualStack === undefined
+        ? undefined
+        : this.#follow(endpointSlices, this.#secondSlice)
     this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
     this.#loop = new LookLoop({
@@ -87,32 +97,52 @@ export class KubernetesServiceController {
       service: this.#services.store.get(KUBERNETES_SERVICE),
       endpoints: this.#endpoints.store.get(KUBERNETES_SERVICE),
       slice: this.#slices.store.get(KUBERNETES_SERVICE),
+      secondSlice: this.#secondSlices?.store.get({ ...KUBERNETES_SERVICE, name: this.#secondSlice }),
     }
   }
 
   /** Follows the objects; {@link run} needs it under way. Ends with the signal. */
   async watch(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#services.run(signal), this.#endpoints.run(signal), this.#slices.run(signal)])
+    await Promise.all(this.#informers().map((informer) => informer.run(signal)))
   }
 
   /** Looks until the signal is aborted, beginning as soon as the watches show the present state. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#services, this.#endpoints, this.#slices].map((informer) => informer.whenSynced(signal)))
-    await this.#loop.run(signal)
+    await Promise.all(this.#informers().map((informer) => informer.whenSynced(signal)))
+    // What must wait while it runs goes through once it does not: leaving is not held up.
+    const release = this.#options.writer.holdBack(() => this.look('objects'))
+    try {
+      await this.#loop.run(signal)
+    } finally {
+      release()
+    }
   }
 
   async #reconcile(reasons: ReadonlySet<LookReason<Cause>>, signal: AbortSignal): Promise<void> {
     const onlyObjects = reasons.size === 1 && reasons.has('objects')
-    if (!onlyObjects) await this.#options.reconciler.readMembers?.(signal)
+    // The Service must be there whoever the members are.
+    const members = onlyObjects ? Promise.resolve() : this.#options.reconciler.readMembers?.(signal)
+    const [read] = await Promise.allSettled([members])
+    if (reasons.has('interval')) this.#keeper.renewDemand(this.observed().service)
     // Neither waits for the other: a Service that is refused must not keep an address off the list.
-    const results = await Promise.allSettled([this.#reconcileService(signal), this.#reconcileEndpoints(signal)])
+    const results = await Promise.allSettled([
+      this.#reconcileService(read.status === 'fulfilled', signal),
+      read.status === 'fulfilled' ? this.#reconcileEndpoints(signal) : Promise.reject(read.reason),
+    ])
     for (const result of results) if (result.status === 'rejected') throw result.reason
   }
 
-  async #reconcileService(signal: AbortSignal): Promise<void> {
-    const settled = this.#portsAgreed()
+  /** `known`: whether it is known who the members are; if not, what depends on them stays as it is found. */
+  async #reconcileService(known: boolean, signal: AbortSignal): Promise<void> {
+    const settled = known && this.#portsAgreed()
+    const stack = known ? this.#stack() : 'as-found'
     const cached = this.observed().service
-    if (!this.#keeper.isSatisfied(cached, settled)) await this.#keeper.reconcile(cached, settled, signal)
+    if (!this.#keeper.isSatisfied(cached, settled, stack)) await this.#keeper.reconcile(cached, settled, signal, stack)
+  }
+
+  #stack(): ServiceStack {
+    const isDualStack = this.#options.reconciler.isDualStack?.()
+    return isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
   }
 
   async #reconcileEndpoints(signal: AbortSignal): Promise<void> {
@@ -126,8 +156,14 @@ export class KubernetesServiceController {
     return this.#options.reconciler.portsAgreed?.() ?? true
   }
 
-  #follow<T extends KubeObject>(resource: Resource<T>): Informer<T> {
-    const query = { namespace: KUBERNETES_SERVICE.namespace, fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}` }
+  #informers(): readonly Pick<Informer<KubeObject>, 'run' | 'whenSynced'>[] {
+    const informers = [this.#services, this.#endpoints, this.#slices]
+    return this.#secondSlices === undefined ? informers : [...informers, this.#secondSlices]
+  }
+
+  // Each by its name: rights to a whole namespace are not needed.
+  #follow<T extends KubeObject>(resource: Resource<T>, name: string = KUBERNETES_SERVICE.name): Informer<T> {
+    const query = { namespace: KUBERNETES_SERVICE.namespace, fieldSelector: `metadata.name=${name}` }
     const informer = new Informer<T>({ ...this.#options, resource, query })
     informer.subscribe(() => this.look('objects'))
     return informer

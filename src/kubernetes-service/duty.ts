@@ -73,6 +73,7 @@ export class KubernetesServiceDuty {
 
   async #leaveOrGiveUp(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     const { clock, monitor, logger } = this.#options
+    let said: string | undefined
     for (;;) {
       try {
         return await this.#leave(mode, signal)
@@ -81,7 +82,9 @@ export class KubernetesServiceDuty {
         // Masters that leave together write the same objects; whoever is second looks again.
         if (error.nature === 'conflict') continue
         const { answered } = await monitor.probe(signal)
-        logger.warn({ reason: error.message, tryingAgain: answered }, 'could not withdraw the address')
+        const { message: reason } = error
+        if (reason !== said || !answered) logger.warn({ reason, tryingAgain: answered }, 'could not withdraw the address')
+        said = reason
         if (!answered) return
         await sleep(clock, LEAVING_RETRY_MS, signal)
       }

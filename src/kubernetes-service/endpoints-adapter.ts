@@ -11,6 +11,7 @@ import { planEndpointSlice } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
+import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { planSecondSlice, type SecondSliceAction, secondSliceName, secondSliceOf } from './second-slice-plan.ts'
 
 /**
@@ -41,7 +42,25 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Carries out a plan for the Endpoints, then makes the slices follow what is stored.
+   * Whether there is nothing to be done for a plan now, as far as the watches show: all is right, or what is not must wait because
+   * somebody else keeps undoing it.
+   *
+   * @param secondAddresses - as in {@link execute}.
+   */
+  isSettled(action: EndpointsAction, observed: ObservedEndpoints, secondAddresses: readonly string[] = []): boolean {
+    if (action.type === 'refuse') return false
+    const wanted = action.type === 'none' ? observed.endpoints : action.endpoints
+    if (action.type === 'none') this.#writer.right(endpointsResource, observed.endpoints)
+    else if (!this.#writer.isWaiting(endpointsResource, action.endpoints, observed.endpoints)) return false
+    if (wanted === undefined) return true
+    const first = planEndpointSlice(wanted, observed.slice)
+    const second = planSecondSlice(secondSliceOf(wanted, secondAddresses), observed.secondSlice)
+    return this.#isSliceSettled(first, observed.slice) && this.#isSliceSettled(second, observed.secondSlice)
+  }
+
+  /**
+   * Carries out a plan for the Endpoints, then makes the slices follow what is stored. Of what somebody else keeps undoing, each waits
+   * for itself: slices follow the plan also while the Endpoints must wait.
    * Endpoints that somebody else made in the meantime are not an error: the next look sees them.
    *
    * @param secondAddresses - what the slice of the second family lists; without any there is no such slice.
@@ -54,9 +73,14 @@ export class EndpointsAdapter {
   ): Promise<void> {
     switch (action.type) {
       case 'none':
+        this.#writer.right(endpointsResource, current)
         await this.#ensureSlices(current, secondAddresses, signal)
         return
       case 'create':
+        if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) {
+          await this.#ensureSlices(action.endpoints, secondAddresses, signal)
+          return
+        }
         try {
           const created = await this.createEndpoints(action.endpoints, action.reasons, signal)
           await this.#ensureSlices(created, secondAddresses, signal)
@@ -65,6 +89,10 @@ export class EndpointsAdapter {
         }
         return
       case 'update': {
+        if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) {
+          await this.#ensureSlices(action.endpoints, secondAddresses, signal)
+          return
+        }
         const updated = await this.updateEndpoints(action.endpoints, action.reasons, signal)
         await this.#ensureSlices(updated, secondAddresses, signal)
         return
@@ -88,7 +116,8 @@ export class EndpointsAdapter {
 
   /** Makes the slice say what these Endpoints say. */
   async ensureEndpointSlice(endpoints: Endpoints, signal?: AbortSignal): Promise<void> {
-    await this.#executeSlice(planEndpointSlice(endpoints, await this.getSlice(signal)), signal)
+    const current = await this.getSlice(signal)
+    await this.#executeSlice(planEndpointSlice(endpoints, current), current, signal)
   }
 
   async #ensureSlices(
@@ -104,15 +133,35 @@ export class EndpointsAdapter {
         const name = secondSliceName(family)
         const current = await this.getSlice(signal, name)
         const wantedHere = wanted?.metadata?.name === name ? wanted : undefined
-        await this.#executeSlice(planSecondSlice(wantedHere, current), signal)
+        await this.#executeSlice(planSecondSlice(wantedHere, current), current, signal)
       }),
     )
   }
 
-  async #executeSlice(action: SecondSliceAction, signal?: AbortSignal): Promise<void> {
+  #isSliceSettled(action: SecondSliceAction, current: EndpointSlice | undefined): boolean {
     switch (action.type) {
       case 'none':
-        return
+        this.#writer.right(endpointSlices, current)
+        return true
+      case 'remove':
+        return this.#writer.isWaiting(endpointSlices, undefined, current)
+      default:
+        return this.#writer.isWaiting(endpointSlices, action.slice, current)
+    }
+  }
+
+  async #executeSlice(
+    action: SecondSliceAction,
+    current: EndpointSlice | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    if (action.type === 'none') {
+      this.#writer.right(endpointSlices, current)
+      return
+    }
+    const wanted = action.type === 'remove' ? undefined : action.slice
+    if (this.#writer.mustWait(endpointSlices, wanted, current)) return
+    switch (action.type) {
       case 'create':
         await this.#createSlice(action.slice, action.reasons, signal)
         return
@@ -142,13 +191,15 @@ export class EndpointsAdapter {
 
   #log(kind: string, verb: 'create' | 'update', reasons: readonly string[], endpoints: Endpoints | undefined): void {
     const addresses = endpoints?.subsets?.flatMap((subset) => subset.addresses?.map((address) => address.ip) ?? [])
-    this.#logger.info({ kind, verb, reasons, addresses }, 'resetting endpoints of the kubernetes service')
+    const level = endpoints !== undefined && this.#writer.isFight(endpointsResource, endpoints) ? 'debug' : 'info'
+    this.#logger[level]({ kind, verb, reasons, addresses }, 'resetting endpoints of the kubernetes service')
   }
 
   #logSlice(verb: 'create' | 'update' | 'delete', slice: EndpointSlice, reasons: readonly string[]): void {
     const addresses = (slice.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
     const fields = { kind: 'EndpointSlice', name: slice.metadata?.name, verb, reasons, addresses }
-    this.#logger.info(fields, 'resetting endpoints of the kubernetes service')
+    const level = this.#writer.isFight(endpointSlices, slice) ? 'debug' : 'info'
+    this.#logger[level](fields, 'resetting endpoints of the kubernetes service')
   }
 }
 

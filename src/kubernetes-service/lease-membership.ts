@@ -1,12 +1,25 @@
 import type { AvailabilityReporter } from '../kube/availability.ts'
+import type { EventSink } from '../kube/event-object.ts'
 import type { Address } from '../net/address.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { abortable } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import type { Announcements } from './announcements.ts'
+import { contentionLimits } from './contention.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
+import type { FleetView } from './fleet-view.ts'
 import { LeaseKeeper } from './lease-keeper.ts'
-import { type Holder, type HolderState, LeaseWithdrawn, type MasterLeases } from './leases/master-leases.ts'
+import { LeaseTelemetry } from './lease-telemetry.ts'
+import {
+  type Holder,
+  type HolderState,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+} from './leases/master-leases.ts'
+import { isHeldBy } from './members.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import { LeaseEndpointReconciler } from './reconcilers/lease.ts'
 
@@ -17,6 +30,8 @@ export interface LeaseMembershipOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
+  readonly metrics: Metrics
+  readonly events: EventSink
   readonly availability: AvailabilityReporter
   readonly monitor: ReadinessMonitor
   readonly adapter: EndpointsAdapter
@@ -24,6 +39,10 @@ export interface LeaseMembershipOptions {
   readonly holder: Holder
   readonly address: Address
   readonly intervalMs: number
+  readonly ttlMs: number
+  /** Told of what is read of the leases. */
+  readonly fleet: FleetView
+  readonly announcements: Announcements
   /** Called when the leases may have changed. */
   readonly onLeases: () => void
 }
@@ -34,18 +53,28 @@ export class LeaseMembership {
   readonly #options: LeaseMembershipOptions
   readonly #keeper: LeaseKeeper
   #failingSinceMs = 0
+  #isAnnounced = false
 
   constructor(options: LeaseMembershipOptions) {
     this.#options = options
     const { clock, random, monitor, intervalMs, address, availability, leases, adapter, holder } = options
+    const telemetry = new LeaseTelemetry({
+      ...options,
+      address: address.text,
+      renewedMs: () => this.#keeper.renewedMs,
+    })
     this.#keeper = new LeaseKeeper({
       clock,
       random,
       monitor,
       intervalMs,
+      limits: contentionLimits(options.ttlMs / 3),
+      onContention: (input, before, now) => telemetry.contended(input, before, now),
+      look: options.onLeases,
       renew: (signal) => this.reconciler.renew(address, signal),
       isFinal: (error) => error instanceof LeaseWithdrawn,
       report: (error) => {
+        telemetry.attempted(error)
         if (error === undefined) availability.succeeded('lease')
         else if (!(error instanceof LeaseWithdrawn)) availability.failed('lease', error)
       },
@@ -56,12 +85,19 @@ export class LeaseMembership {
       holder,
       stateAnew: () => (monitor.phase === 'unready' ? 'unready' : 'ready'),
       onLost: () => this.#keeper.hurry(),
+      isHeldBack: () => this.#keeper.isHeldBack,
+      onRead: (live) => this.#read(live),
     })
   }
 
   /** Follows the leases of the fleet until the signal is aborted. */
   watch(signal: AbortSignal): Promise<void> {
-    return this.#options.leases.watch(this.#options.onLeases, signal)
+    const { leases, fleet, onLeases } = this.#options
+    const look = (): void => {
+      fleet.noticed()
+      onLeases()
+    }
+    return leases.watch(look, signal)
   }
 
   /**
@@ -79,6 +115,14 @@ export class LeaseMembership {
     } finally {
       unsubscribe()
     }
+  }
+
+  #read(leases: readonly MasterLease[]): void {
+    const { fleet, announcements, holder } = this.#options
+    fleet.read(leases)
+    if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
+    this.#isAnnounced = true
+    announcements.announced(holder, leases)
   }
 
   #announceReadiness(signal: AbortSignal): () => void {

@@ -1,8 +1,16 @@
+import type { Endpoints } from '../kube/resources.ts'
 import type { Holder, HolderPorts, MasterLease } from './leases/master-leases.ts'
 
 /** A lease whose master serves. One without a holder record is a kube-apiserver's: it does as long as it renews its lease. */
 export function isReady(lease: MasterLease): boolean {
-  return lease.holder === undefined || lease.holder.state === 'ready'
+  return lease.doubtful !== true && (lease.holder === undefined || lease.holder.state === 'ready')
+}
+
+/** The leases to make the list from, given what is listed: a doubtful one keeps its place and gets none. */
+export function keepingPlaces(leases: readonly MasterLease[], current: Endpoints | undefined): readonly MasterLease[] {
+  if (current === undefined) return leases
+  const listed = current.subsets?.flatMap((subset) => subset.addresses?.map(({ ip }) => ip) ?? []) ?? []
+  return leases.filter((lease) => lease.doubtful !== true || listed.includes(lease.address))
 }
 
 /**
@@ -18,7 +26,7 @@ export function listedAddresses(leases: readonly MasterLease[]): readonly string
 
 function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
   return leases.some(isReady)
-    ? leases.filter((lease) => isReady(lease) || lease.holder?.state === 'failing')
+    ? leases.filter(({ holder }) => holder === undefined || holder.state === 'ready' || holder.state === 'failing')
     : leases.filter(isNotWithdrawn)
 }
 
@@ -26,8 +34,8 @@ function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
  * Whether every live master has an address of each family, in the same order; undefined while nobody lives.
  *
  * A lease without a holder record is a kube-apiserver's, which has one address. A master that was withdrawn does not count: it is not
- * listed, and comes back as another instance, perhaps with other addresses. Readiness does not matter: the families of the Service
- * must not change each time a server fails.
+ * listed, and comes back as another instance, perhaps with other addresses. Readiness and doubt do not matter: the families of the
+ * Service must not change each time a server fails, nor in an outage.
  */
 export function isDualStack(leases: readonly MasterLease[]): boolean | undefined {
   const live = leases.filter(isNotWithdrawn)
@@ -37,9 +45,17 @@ export function isDualStack(leases: readonly MasterLease[]): boolean | undefined
   return families.every(([first, second]) => first === primary && second === !primary)
 }
 
-/** The other addresses of the masters that are listed, sorted and without doubles; none unless the fleet {@link isDualStack}. */
-export function secondAddresses(leases: readonly MasterLease[]): readonly string[] {
-  if (isDualStack(leases) !== true) return []
+/**
+ * The other addresses of the masters that are listed, sorted and without doubles; none unless the fleet {@link isDualStack}.
+ *
+ * @param leases - those that the list is made from.
+ * @param all - those that the fleet consists of.
+ */
+export function secondAddresses(
+  leases: readonly MasterLease[],
+  all: readonly MasterLease[] = leases,
+): readonly string[] {
+  if (isDualStack(all) !== true) return []
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
 }
 

@@ -1,20 +1,81 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { KubeObject } from '../kube/json.ts'
 import type { Resource } from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
 
-/** Writes the objects that are kept, and counts what is written by object and by what was found wrong. */
+/** A write that was made. */
+export interface Written {
+  readonly resource: Resource<KubeObject>
+  readonly verb: 'create' | 'update' | 'delete'
+  /** What was there before, where it was looked at right before; undefined: nothing. */
+  readonly found: KubeObject | undefined
+  /** What is there now; undefined: nothing. */
+  readonly stored: KubeObject | undefined
+  /** What was found wrong. */
+  readonly reasons: readonly string[]
+  /** Set where somebody else had undone what was right. */
+  readonly correction: Correction | undefined
+}
+
+export interface ObjectWriterOptions {
+  readonly api: KubeApi
+  readonly metrics: Metrics
+  /** Left out: nobody's writes are backed off from. */
+  readonly overwrites?: ForeignOverwrites | undefined
+  /** Called after each write that {@link ObjectWriter.mustWait} was asked about. */
+  readonly onWritten?: ((written: Written) => void) | undefined
+}
+
+/** Writes the objects that are kept, counts what is written by object and by what was found wrong, and backs off from other writers. */
 export class ObjectWriter {
-  readonly #api: KubeApi
+  readonly #options: ObjectWriterOptions
   readonly #writes: Counter<'kind' | 'verb' | 'reason'>
+  /** What was found before the write that is about to be made, by resource and name. */
+  readonly #found = new Map<string, { readonly found: KubeObject | undefined }>()
 
-  constructor(options: { readonly api: KubeApi; readonly metrics: Metrics }) {
-    this.#api = options.api
+  constructor(options: ObjectWriterOptions) {
+    this.#options = options
     this.#writes = options.metrics.counter({
       name: 'apiserver_bootstrap_writes_total',
       help: 'Writes to the objects that are kept, by what was found wrong.',
       labels: ['kind', 'verb', 'reason'],
     })
+  }
+
+  /**
+   * From now on writes may have to wait; `look` is called when one need not any more. What is returned ends that: all writes go
+   * through.
+   */
+  holdBack(look: () => void): () => void {
+    return this.#options.overwrites?.attach(look) ?? (() => {})
+  }
+
+  /**
+   * Whether a write must wait, because somebody else keeps undoing it: asked right before each, with what was just read. The
+   * controller looks again when it may be made.
+   *
+   * @param wanted - what is about to be written; undefined: `found` is to be deleted.
+   */
+  mustWait<T extends KubeObject>(resource: Resource<T>, wanted: T | undefined, found: T | undefined): boolean {
+    this.#found.set(keyOf(resource, wanted ?? found), { found })
+    return this.#options.overwrites?.mustWait(resource, wanted, found) ?? false
+  }
+
+  /** The same, by what a cache shows: whether it is of no use to look at the live object now. */
+  isWaiting<T extends KubeObject>(resource: Resource<T>, wanted: T | undefined, found: T | undefined): boolean {
+    return this.#options.overwrites?.isWaiting(resource, wanted, found) ?? false
+  }
+
+  /** Whether somebody keeps undoing what is written to an object: single writes are then not worth a line in the log. */
+  isFight(resource: Resource<KubeObject>, object: KubeObject): boolean {
+    return this.#options.overwrites?.isFight(resource, object) ?? false
+  }
+
+  /** The object was found as it should be. */
+  right<T extends KubeObject>(resource: Resource<T>, object: T | undefined): void {
+    if (object !== undefined) this.#options.overwrites?.right(resource, object)
   }
 
   /** Makes an object. `reasons` name what was found wrong, in stable words. */
@@ -24,8 +85,8 @@ export class ObjectWriter {
     reasons: readonly string[],
     signal?: AbortSignal,
   ): Promise<T> {
-    const stored = await this.#api.create(resource, object, { signal })
-    this.#count(resource, 'create', reasons)
+    const stored = await this.#options.api.create(resource, object, { signal })
+    this.#done(resource, 'create', object, stored, reasons)
     return stored
   }
 
@@ -36,8 +97,8 @@ export class ObjectWriter {
     reasons: readonly string[],
     signal?: AbortSignal,
   ): Promise<T> {
-    const stored = await this.#api.update(resource, object, { signal })
-    this.#count(resource, 'update', reasons)
+    const stored = await this.#options.api.update(resource, object, { signal })
+    this.#done(resource, 'update', object, stored, reasons)
     return stored
   }
 
@@ -49,11 +110,28 @@ export class ObjectWriter {
     signal?: AbortSignal,
   ): Promise<void> {
     const { namespace, name = '', uid, resourceVersion } = object.metadata ?? {}
-    await this.#api.delete(resource, { namespace, name }, { uid, resourceVersion, signal })
-    this.#count(resource, 'delete', reasons)
+    await this.#options.api.delete(resource, { namespace, name }, { uid, resourceVersion, signal })
+    this.#done(resource, 'delete', object, undefined, reasons)
   }
 
-  #count(resource: Resource<KubeObject>, verb: 'create' | 'update' | 'delete', reasons: readonly string[]): void {
+  #done(
+    resource: Resource<KubeObject>,
+    verb: Written['verb'],
+    object: KubeObject,
+    stored: KubeObject | undefined,
+    reasons: readonly string[],
+  ): void {
     for (const reason of reasons) this.#writes.add({ kind: resource.kind, verb, reason })
+    const key = keyOf(resource, object)
+    const expected = this.#found.get(key)
+    if (expected === undefined) return
+    this.#found.delete(key)
+    const wanted = verb === 'delete' ? undefined : object
+    const correction = this.#options.overwrites?.written(resource, { wanted, object, stored, reasons })
+    this.#options.onWritten?.({ resource, verb, found: expected.found, stored, reasons, correction })
   }
+}
+
+function keyOf(resource: Resource<KubeObject>, object: KubeObject | undefined): string {
+  return `${resource.plural} ${object === undefined ? '' : keyOfObject(object)}`
 }

@@ -119,6 +119,21 @@ export const kubernetesServiceOptions = {
 
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
+/** For commands that only look at the leases. */
+export const leaseStoreOptions = {
+  title: 'The leases',
+  options: { leaseStore: kubernetesServiceOptions.options.leaseStore },
+} as const satisfies OptionGroup
+
+export const leaseStoreRules: readonly Rule<KubernetesServiceValues & EtcdValues>[] = [
+  {
+    on: 'leaseStore',
+    needs: ['leaseStore', 'etcdServers'],
+    breach: ({ leaseStore, etcdServers }) =>
+      leaseStore === 'etcd' && etcdServers === undefined ? 'etcd needs --etcd-servers' : undefined,
+  },
+]
+
 export const kubernetesServiceRules: readonly Rule<
   KubernetesServiceValues & ServiceCidrValues & EtcdValues & { readonly embedded: boolean }
 >[] = [
@@ -165,12 +180,7 @@ export const kubernetesServiceRules: readonly Rule<
         ? 'has no use without --endpoint-reconciler-type=master-count'
         : undefined,
   },
-  {
-    on: 'leaseStore',
-    needs: ['leaseStore', 'etcdServers'],
-    breach: ({ leaseStore, etcdServers }) =>
-      leaseStore === 'etcd' && etcdServers === undefined ? 'etcd needs --etcd-servers' : undefined,
-  },
+  ...leaseStoreRules,
   {
     on: 'kubernetesServiceNodePort',
     needs: ['kubernetesServiceNodePort', 'serviceNodePortRange'],

@@ -4,7 +4,9 @@ import { type Service, services } from '../kube/resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
-import { planService, type ServiceSettings } from './service-plan.ts'
+import { SecondClusterIpDemand } from './second-cluster-ip.ts'
+import type { ServiceStack } from './service-families-plan.ts'
+import { planService, type ServiceAction, type ServiceSettings } from './service-plan.ts'
 
 export interface ServiceKeeperOptions {
   readonly api: KubeApi
@@ -16,42 +18,83 @@ export interface ServiceKeeperOptions {
 /** Makes and mends Service `default/kubernetes`. */
 export class ServiceKeeper {
   readonly #options: ServiceKeeperOptions
+  readonly #second = new SecondClusterIpDemand()
   #foreignClusterIp: string | undefined
+  #saidRefused = false
 
   constructor(options: ServiceKeeperOptions) {
     this.#options = options
   }
 
-  /** Whether nothing is to be done, as far as a cache can tell. */
-  isSatisfied(cached: Service | undefined, settled: boolean): boolean {
-    return planService(cached, this.#options.settings, settled).type === 'none'
+  /** Whether nothing is to be done now, as far as a cache can tell; what somebody else keeps undoing may have to wait. */
+  isSatisfied(cached: Service | undefined, settled: boolean, stack: ServiceStack = 'as-found'): boolean {
+    const { writer, settings } = this.#options
+    const action = planService(cached, settings, settled, stack, this.#second.present)
+    if (action.type !== 'none') return writer.isWaiting(services, action.service, cached)
+    writer.right(services, cached)
+    return true
+  }
+
+  /** Asks again for a second address that was refused before, unless the Service has got one. */
+  renewDemand(cached: Service | undefined): void {
+    if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
+    else this.#second.renew()
   }
 
   /**
    * Makes the Service right. One that the cache has is read again first; one that it has not is made without a look, since the
    * server refuses a second one. A Service that somebody else made in the meantime is looked at next time; a conflict rejects.
+   * A server that keeps refusing a second address is not asked for it until {@link renewDemand}.
    */
-  async reconcile(cached: Service | undefined, settled: boolean, signal: AbortSignal): Promise<void> {
-    const { logger, writer, settings } = this.#options
+  async reconcile(
+    cached: Service | undefined,
+    settled: boolean,
+    signal: AbortSignal,
+    stack: ServiceStack = 'as-found',
+  ): Promise<void> {
     const current = cached === undefined ? undefined : await this.#read(signal)
-    const action = planService(current, settings, settled)
     if (current !== undefined) this.#noticeClusterIp(current)
-    switch (action.type) {
-      case 'none':
+    for (;;) {
+      const action = planService(current, this.#options.settings, settled, stack, this.#second.present)
+      const second = asksForSecondAddress(action, current)
+      try {
+        const written = await this.#execute(action, current, signal)
+        if (written && second !== undefined) this.#noticeGranted()
         return
+      } catch (error) {
+        if (second === undefined || !isKubeError(error, 'Invalid') || !this.#second.refused()) throw error
+        this.#noticeRefused(second, error.message)
+      }
+    }
+  }
+
+  /** Whether anything was written. */
+  async #execute(action: ServiceAction, current: Service | undefined, signal: AbortSignal): Promise<boolean> {
+    const { logger, writer } = this.#options
+    if (action.type === 'none') {
+      writer.right(services, current)
+      return false
+    }
+    if (writer.mustWait(services, action.service, current)) return false
+    switch (action.type) {
       case 'create':
         try {
           await writer.create(services, action.service, action.reasons, signal)
         } catch (error) {
-          if (isKubeError(error, 'AlreadyExists')) return
+          if (isKubeError(error, 'AlreadyExists')) return false
           throw error
         }
-        logger.info({ clusterIP: settings.clusterIp }, 'created the kubernetes service')
-        return
-      case 'update':
+        logger.info(
+          { clusterIP: action.service.spec?.clusterIP, ipFamilyPolicy: action.service.spec?.ipFamilyPolicy },
+          'created the kubernetes service',
+        )
+        return true
+      case 'update': {
         await writer.update(services, action.service, action.reasons, signal)
-        logger.info({ reasons: action.reasons }, 'resetting the kubernetes service')
-        return
+        const level = writer.isFight(services, action.service) ? 'debug' : 'info'
+        logger[level]({ reasons: action.reasons }, 'resetting the kubernetes service')
+        return true
+      }
     }
   }
 
@@ -64,6 +107,17 @@ export class ServiceKeeper {
     }
   }
 
+  #noticeGranted(): void {
+    this.#second.granted()
+    this.#saidRefused = false
+  }
+
+  #noticeRefused(asked: string, reason: string): void {
+    if (this.#saidRefused) return
+    this.#saidRefused = true
+    this.#options.logger.warn({ asked, reason }, 'the API server refuses the kubernetes service its second address')
+  }
+
   #noticeClusterIp(service: Service): void {
     const { logger, settings } = this.#options
     const clusterIP = service.spec?.clusterIP
@@ -74,4 +128,11 @@ export class ServiceKeeper {
       'the kubernetes service has another address than --service-cluster-ip-range gives; a Service keeps its address',
     )
   }
+}
+
+/** What a write asks for in addition to the address that the Service has: an address, or a family; undefined if nothing. */
+function asksForSecondAddress(action: ServiceAction, current: Service | undefined): string | undefined {
+  if (action.type === 'none' || current?.spec?.clusterIPs?.length === 2) return undefined
+  const { clusterIPs, ipFamilies } = action.service.spec ?? {}
+  return clusterIPs?.[1] ?? ipFamilies?.[1]
 }

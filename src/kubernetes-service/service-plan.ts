@@ -1,5 +1,6 @@
 import type { Service } from '../kube/resources.ts'
 import { KUBERNETES_SERVICE, type ServicePort } from './identity.ts'
+import { planFamilies, type SecondClusterIp, type ServiceStack } from './service-families-plan.ts'
 
 /** The port under which clients inside the cluster reach the API server. */
 export const SERVICE_PORT = 443
@@ -8,6 +9,8 @@ export const SERVICE_PORT = 443
 export interface ServiceSettings {
   /** The first usable address of the first Service range, in canonical form. */
   readonly clusterIp: string
+  /** The first usable address of the second Service range, if there is one. */
+  readonly secondClusterIp?: string | undefined
   /** Where the API servers listen: the Service's targetPort. */
   readonly securePort: number
   /** 0 for a ClusterIP Service, else the node port of a NodePort Service. */
@@ -21,15 +24,28 @@ export type ServiceAction =
   | { readonly type: 'update'; readonly service: Service; readonly reasons: readonly string[] }
 
 /**
- * Decides what must change so that Service `default/kubernetes` has its ports and type.
+ * Decides what must change so that Service `default/kubernetes` has its ports, type and families.
  *
  * Pure. A Service that exists keeps its ClusterIP, whatever the range says. Upstream makes the Service but never mends it
  * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile` path.
  *
  * @param settled - false while live masters want other ports or types: those are then kept as they are found.
+ * @param stack - how many families it should have; with `as-found` a new one has one.
+ * @param second - how its second address is asked for.
  */
-export function planService(current: Service | undefined, settings: ServiceSettings, settled: boolean): ServiceAction {
-  if (current === undefined) return { type: 'create', service: newService(settings), reasons: ['missing'] }
+export function planService(
+  current: Service | undefined,
+  settings: ServiceSettings,
+  settled: boolean,
+  stack: ServiceStack = 'as-found',
+  second: SecondClusterIp = 'configured',
+): ServiceAction {
+  const wish = { stack, second, clusterIps: [settings.clusterIp, settings.secondClusterIp] as const }
+  if (current === undefined) {
+    const service = newService(settings)
+    const families = planFamilies(service.spec, wish)
+    return { type: 'create', service: { ...service, spec: { ...service.spec, ...families } }, reasons: ['missing'] }
+  }
   const { spec } = current
   const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'
   const ports = servicePorts(settings)
@@ -38,16 +54,18 @@ export function planService(current: Service | undefined, settings: ServiceSetti
   if (settled && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
   // A selector hands the Endpoints to the endpoints controllers, which would empty them.
   if (spec?.selector !== undefined && Object.keys(spec.selector).length > 0) reasons.push('selector')
+  const families = planFamilies(spec, wish)
+  if (families !== undefined) reasons.push('families')
   if (reasons.length === 0) return { type: 'none' }
 
   const { selector: _selector, externalName: _externalName, ...kept } = spec ?? {}
   const next: Record<string, unknown> = settled
-    ? { ...kept, type, ports }
-    : { ...kept, type: spec?.type, ports: spec?.ports }
-  // An ExternalName Service has given its address back.
+    ? { ...kept, ...families, type, ports }
+    : { ...kept, ...families, type: spec?.type, ports: spec?.ports }
+  // An ExternalName Service has given its addresses back.
   if ((spec?.clusterIP ?? '') === '') {
-    next.clusterIP = settings.clusterIp
-    next.clusterIPs = [settings.clusterIp]
+    const clusterIPs = [settings.clusterIp]
+    Object.assign(next, { clusterIP: settings.clusterIp, clusterIPs }, planFamilies({ clusterIPs }, wish))
   }
   return { type: 'update', service: { ...current, spec: next } as Service, reasons }
 }

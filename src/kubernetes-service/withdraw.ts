@@ -3,8 +3,8 @@ import type { Address } from '../net/address.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import { endpointPorts } from './identity.ts'
-import type { Holder, MasterLeases } from './leases/master-leases.ts'
-import { isHeldBy, listedAddresses, othersRemain } from './members.ts'
+import type { Holder, MasterLease, MasterLeases } from './leases/master-leases.ts'
+import { isHeldBy, listedAddresses, othersRemain, secondAddresses } from './members.ts'
 
 /** What became of a request to withdraw. `reason` is one line for a person. */
 export interface Withdrawal {
@@ -27,11 +27,14 @@ export async function withdraw(
     readonly self: Holder
     readonly address: Address
     readonly always: boolean
+    /** Called with each read of the leases. */
+    readonly onRead?: ((leases: readonly MasterLease[]) => void) | undefined
   },
   signal: AbortSignal,
 ): Promise<Withdrawal> {
-  const { leases, adapter, self, address, always } = options
+  const { leases, adapter, self, address, always, onRead } = options
   const before = await leases.list(signal)
+  onRead?.(before)
   const own = before.find((lease) => isHeldBy(lease, self))?.holder
   if (own === undefined) {
     const hosts = before
@@ -55,10 +58,11 @@ export async function withdraw(
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
     const [current, live] = await Promise.all([adapter.getEndpoints(signal), leases.list(signal)])
+    onRead?.(live)
     const addresses = listedAddresses(live)
     const plan = planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always })
     try {
-      await adapter.execute(plan, current, signal)
+      await adapter.execute(plan, current, signal, secondAddresses(live))
       return { removed: true, reason: `${address.text} is out` }
     } catch (error) {
       // The masters that run do the same at this moment; whoever is second looks again.

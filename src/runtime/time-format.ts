@@ -53,6 +53,15 @@ export function parseTime(text: string): number {
   return days * msPerDay + ((hour * 60 + minute - offset) * 60 + second) * 1000 + micros / 1000
 }
 
+/** Like {@link parseTime}, with undefined where that throws. */
+export function tryParseTime(text: string): number | undefined {
+  try {
+    return parseTime(text)
+  } catch {
+    return undefined
+  }
+}
+
 function formatSeconds(seconds: number): string {
   const days = Math.floor(seconds / 86_400)
   const { year, month, day } = civilFromDays(days)

@@ -1,7 +1,8 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
-import type { EventRecorder } from '../kube/event-recorder.ts'
+import type { EventSink } from '../kube/event-object.ts'
+import { eventReasons } from '../kube/event-reasons.ts'
 import { Informer } from '../kube/informer.ts'
 import { LookLoop } from '../kube/look-loop.ts'
 import { type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
@@ -29,7 +30,7 @@ export interface DefaultServiceCidrOptions {
   readonly random: Random
   readonly logger: Logger
   readonly availability: AvailabilityReporter
-  readonly events: EventRecorder
+  readonly events: EventSink
   /** One or two ranges, the first decides the cluster's primary family. */
   readonly ranges: readonly Cidr[]
 }
@@ -158,9 +159,9 @@ export class DefaultServiceCidrController {
         name: DEFAULT_SERVICE_CIDR,
         ...(regarding?.metadata?.uid !== undefined && { uid: regarding.metadata.uid }),
       },
-      type: 'Warning',
+      // The reason may be the one that the ServiceCIDR itself gives for not being ready.
+      ...eventReasons.KubernetesDefaultServiceCIDRError,
       reason,
-      action: 'DefaultServiceCIDR',
       note,
     })
   }

@@ -1,3 +1,4 @@
+import type { EventReason } from '../kube/event-reasons.ts'
 import type { ServiceCidr } from '../kube/resources.ts'
 
 /** The ServiceCIDR that stands for the flags of the API server. */
@@ -5,8 +6,8 @@ export const DEFAULT_SERVICE_CIDR = 'kubernetes'
 /** The field manager of its status, and the source of its events; upstream's name, so that both own the same field. */
 export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
 
-const ERROR = 'KubernetesDefaultServiceCIDRError'
-const INCONSISTENT = 'KubernetesDefaultServiceCIDRInconsistent'
+const ERROR: EventReason = 'KubernetesDefaultServiceCIDRError'
+const INCONSISTENT: EventReason = 'KubernetesDefaultServiceCIDRInconsistent'
 
 /** What is said once about a ServiceCIDR that only an administrator can put right. */
 export interface ServiceCidrComplaint {

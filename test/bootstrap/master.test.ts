@@ -6,7 +6,10 @@ import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-p
 import { createMaster, withdrawMaster } from '../../src/bootstrap/master.ts'
 import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
 import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
-import { endpointSlices, leases, namespaces, serviceCidrs, services } from '../../src/kube/resources.ts'
+import { EtcdError } from '../../src/etcd/kv.ts'
+import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
+import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
+import { endpointSlices, endpoints, leases, namespaces, serviceCidrs, services } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
@@ -183,4 +186,29 @@ test('a port change rolls through a fleet without a fight and is made by the las
   assert.equal(said('resetting the kubernetes service').length, 1)
   await one.end()
   await last.end()
+})
+
+test('without etcd the Service and the namespaces are made, the Endpoints are not, and the outage is said once', async () => {
+  const { time, ports, api, start, said } = setUp()
+  let away = true
+  const etcd = faultyEtcd(new MemoryEtcd({ clock: ports.clock }).client(), {
+    clock: ports.clock,
+    async before() {
+      if (away) throw new EtcdError('Unreachable', 'etcd is away')
+    },
+  })
+  const { end } = start({ etcdServers: 'http://127.0.0.1:2379' }, { etcd })
+  await time.advance(60_000)
+  assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
+  await assert.rejects(api.get(endpoints, kubernetes), { code: 'NotFound' })
+  assert.deepEqual([said('lost etcd').length, said('lost the API server').length], [1, 0])
+  away = false
+  await time.advance(15_000)
+  const [subset] = (await api.get(endpoints, kubernetes)).subsets ?? []
+  assert.deepEqual(
+    subset?.addresses?.map(({ ip }) => ip),
+    ['192.0.2.1'],
+  )
+  assert.equal(said('etcd is back').length, 1)
+  await end()
 })

@@ -12,7 +12,7 @@ export function withFamilies(
   configured: readonly string[],
   errors: FieldErrors,
 ): ServiceSpec {
-  if (spec.type === 'ExternalName') return spec
+  if (spec.type === 'ExternalName' || prefersAsBefore(spec, live)) return spec
   const selectorless = isHeadless(spec) && Object.keys(spec.selector ?? {}).length === 0
   const ipFamilyPolicy =
     spec.ipFamilyPolicy ?? live?.ipFamilyPolicy ?? (selectorless ? 'RequireDualStack' : 'SingleStack')
@@ -33,6 +33,17 @@ export function withFamilies(
   }
   if (!selectorless) checkConfigured(decided, families, configured, errors)
   return { ...decided, ipFamilies: families }
+}
+
+/** A Service that merely prefers two families gets or loses none with the cluster's, only when its own fields change. */
+function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
+  return (
+    live?.ipFamilyPolicy === 'PreferDualStack' &&
+    spec.ipFamilyPolicy === 'PreferDualStack' &&
+    spec.type === live.type &&
+    isSame(spec.clusterIPs, live.clusterIPs) &&
+    isSame(spec.ipFamilies, live.ipFamilies)
+  )
 }
 
 /** The families that were asked for, then those of the addresses that were. */

@@ -9,6 +9,11 @@ export type Departure = 'left' | 'kept-the-last'
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
   readonly slice: EndpointSlice | undefined
+  /**
+   * The slice of the family that this master's address is not of. Undefined also with a reconciler that has no
+   * {@link EndpointReconciler.isDualStack}.
+   */
+  readonly secondSlice?: EndpointSlice | undefined
 }
 
 /**
@@ -59,4 +64,9 @@ export interface EndpointReconciler {
   readMembers?(signal: AbortSignal): Promise<void>
   /** Whether no other member wants other ports. Left out: nobody does. */
   portsAgreed?(): boolean
+  /**
+   * Whether every member has an address of each family, so that the Service may have two families; undefined when that is not known.
+   * Left out: it never is. What is not known leaves the Service's families as they are found.
+   */
+  isDualStack?(): boolean | undefined
 }

@@ -1,6 +1,5 @@
 import type { Address } from '../../net/address.ts'
 import { Mutex } from '../../runtime/mutex.ts'
-import { planEndpointSlice } from '../endpoint-slice-plan.ts'
 import { type EndpointsAdapter, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { EndpointPort } from '../identity.ts'
@@ -12,7 +11,15 @@ import {
   type MasterLease,
   type MasterLeases,
 } from '../leases/master-leases.ts'
-import { isHeldBy, listedAddresses, othersRemain, portsAgreed } from '../members.ts'
+import {
+  isDualStack,
+  isHeldBy,
+  keepingPlaces,
+  listedAddresses,
+  othersRemain,
+  portsAgreed,
+  secondAddresses,
+} from '../members.ts'
 import type { Departure, EndpointReconciler, ObservedEndpoints } from './endpoint-reconciler.ts'
 
 export interface LeaseReconcilerOptions {
@@ -24,6 +31,10 @@ export interface LeaseReconcilerOptions {
   readonly stateAnew?: (() => HolderState) | undefined
   /** Called when a read shows that this master's lease has gone although it should be there, or was withdrawn. */
   readonly onLost?: (() => void) | undefined
+  /** Whether this master's lease has gone and is not made again yet, because somebody keeps taking it away. */
+  readonly isHeldBack?: (() => boolean) | undefined
+  /** Called with each read of the leases. */
+  readonly onRead?: ((leases: readonly MasterLease[]) => void) | undefined
 }
 
 /**
@@ -39,6 +50,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   readonly #mutex = new Mutex()
   readonly #stateAnew: () => HolderState
   readonly #onLost: () => void
+  readonly #isHeldBack: () => boolean
+  readonly #onRead: (leases: readonly MasterLease[]) => void
   #holder: Holder
   readonly #firstAnnounced = Promise.withResolvers<void>()
   #announced = false
@@ -53,6 +66,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     this.#holder = options.holder
     this.#stateAnew = options.stateAnew ?? (() => 'ready')
     this.#onLost = options.onLost ?? (() => {})
+    this.#isHeldBack = options.isHeldBack ?? (() => false)
+    this.#onRead = options.onRead ?? (() => {})
   }
 
   /** Resolves when this master has made its lease for the first time. */
@@ -164,6 +179,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
 
   async #read(signal: AbortSignal): Promise<readonly MasterLease[]> {
     this.#lastRead = await this.#leases.list(signal)
+    this.#onRead(this.#lastRead)
     if (this.#announced && !this.#stopped) {
       const own = this.#lastRead.find((lease) => isHeldBy(lease, this.#holder))
       const withdrawn = own?.holder?.state === 'withdrawn' && own.holder.instanceId === this.#holder.instanceId
@@ -176,11 +192,16 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
 
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     if (this.#stopped) return true
-    const { endpoints } = observed
-    if (!this.#announced || endpoints === undefined) return false
-    const addresses = listedAddresses(this.#lastRead)
-    const plan = planEndpoints({ addresses, current: endpoints, ports, reconcilePorts, stopping: false })
-    return plan.type === 'none' && planEndpointSlice(endpoints, observed.slice).type === 'none'
+    if (!this.#announced) return false
+    const leases = keepingPlaces(this.#lastRead, observed.endpoints)
+    const addresses = listedAddresses(leases)
+    const plan = planEndpoints({ addresses, current: observed.endpoints, ports, reconcilePorts, stopping: false })
+    return this.#adapter.isSettled(plan, observed, secondAddresses(leases, this.#lastRead))
+  }
+
+  /** Undefined also before this master has announced itself: until then the fleet is not yet the one that it makes. */
+  isDualStack(): boolean | undefined {
+    return this.#announced ? isDualStack(this.#lastRead) : undefined
   }
 
   /** Whether no live master wants other ports than this one. */
@@ -212,9 +233,13 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     signal: AbortSignal,
     stopping = false,
   ): Promise<void> {
-    const [current, leases] = await Promise.all([this.#adapter.getEndpoints(signal), this.#read(signal)])
+    const [current, live] = await Promise.all([this.#adapter.getEndpoints(signal), this.#read(signal)])
+    const leases = keepingPlaces(live, current)
     const addresses = listedAddresses(leases)
-    await this.#adapter.execute(planEndpoints({ addresses, current, ports, reconcilePorts, stopping }), current, signal)
+    const plan = planEndpoints({ addresses, current, ports, reconcilePorts, stopping })
+    // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
+    if (plan.type === 'refuse' && this.#isHeldBack()) return
+    await this.#adapter.execute(plan, current, signal, secondAddresses(leases, live))
   }
 
   #holderOf(ip: Address): Holder {

@@ -1,7 +1,6 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import { planEndpointSlice } from '../endpoint-slice-plan.ts'
 import type { EndpointsAdapter } from '../endpoints-adapter.ts'
 import type { EndpointsAction } from '../endpoints-plan.ts'
 import type { EndpointPort } from '../identity.ts'
@@ -95,12 +94,8 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     if (this.#stopped) return true
-    const { endpoints } = observed
-    if (endpoints === undefined) return false
-    return (
-      this.#plan(this.#options.address, endpoints, ports, reconcilePorts).type === 'none' &&
-      planEndpointSlice(endpoints, observed.slice).type === 'none'
-    )
+    const { adapter, address } = this.#options
+    return adapter.isSettled(this.#plan(address, observed.endpoints, ports, reconcilePorts), observed)
   }
 
   /** Begins a new interval: what others did to the list may be answered now. */
@@ -122,6 +117,11 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   /** Whether no other master is listed: those that are do not say which ports they want. */
   portsAgreed(): boolean {
     return otherAddresses(this.#lastRead, this.#options.address.text).length === 0
+  }
+
+  /** Those that are listed do not say whether they have a second address. */
+  isDualStack(): boolean {
+    return false
   }
 
   #plan(

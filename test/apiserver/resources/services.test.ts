@@ -98,6 +98,17 @@ test('a Service goes from one family to two and back, and keeps its first addres
   assert.deepEqual(await addresses(embedded), [clusterIP])
 })
 
+test('a Service that prefers two families gets the second of a cluster that became one of two only when it asks for it', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/16'])
+  const preferring = { ipFamilyPolicy: 'PreferDualStack' }
+  assert.equal((await embedded.send('POST', path, service('a', preferring))).body.spec.clusterIPs.length, 1)
+  await embedded.send('POST', cidrs, { metadata: { name: 'second' }, spec: { cidrs: ['fd00::/112'] } })
+  const patch = async (spec: object) => (await embedded.send('PATCH', `${path}/a`, { spec }, merge)).body.spec
+  assert.equal((await patch({ sessionAffinity: 'ClientIP' })).clusterIPs.length, 1)
+  assert.equal((await patch(preferring)).clusterIPs.length, 1)
+  assert.equal((await patch({ ipFamilies: ['IPv4', 'IPv6'] })).clusterIPs.length, 2)
+})
+
 test('families can be fixed whatever the ServiceCIDRs are', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16', 'fd00::/112'], { serviceIpFamilies: ['IPv4'] })
   const { body } = await embedded.send('POST', path, service('a', { ipFamilyPolicy: 'PreferDualStack' }))

@@ -1,0 +1,30 @@
+import type { EventToRecord } from './event-object.ts'
+
+/** What an event of a reason always is. docs/events.md has what it means and what to do. */
+interface EventKind {
+  readonly type: EventToRecord['type']
+  readonly action: string
+}
+
+/** Every reason that this program gives in events, but for the one that a ServiceCIDR itself names for not being ready. */
+export const eventReasons = {
+  MasterListed: { type: 'Normal', action: 'Reconcile' },
+  MasterRemoved: { type: 'Normal', action: 'Reconcile' },
+  LeaseTakenOver: { type: 'Normal', action: 'Announce' },
+  KubernetesServiceReset: { type: 'Normal', action: 'Reset' },
+  ForeignOverwrite: { type: 'Warning', action: 'BackOff' },
+  LeaseContested: { type: 'Warning', action: 'BackOff' },
+  OtherReconcilerActive: { type: 'Warning', action: 'Reset' },
+  KubernetesDefaultServiceCIDRError: { type: 'Warning', action: 'DefaultServiceCIDR' },
+  KubernetesDefaultServiceCIDRInconsistent: { type: 'Warning', action: 'DefaultServiceCIDR' },
+} as const satisfies Readonly<Record<string, EventKind>>
+
+export type EventReason = keyof typeof eventReasons
+
+/** An event of one of the reasons of this program. */
+export function eventOf(
+  reason: EventReason,
+  event: Pick<EventToRecord, 'regarding' | 'related' | 'note'>,
+): EventToRecord {
+  return { ...event, ...eventReasons[reason], reason }
+}

@@ -1,0 +1,78 @@
+import type { KubeObject } from './json.ts'
+
+/** Who wrote an object last, as `metadata.managedFields` tells. */
+export interface LastWriter {
+  /** The field manager, such as `kubectl-edit`. */
+  readonly manager: string
+  readonly operation: 'Update' | 'Apply'
+  /** RFC 3339 in whole seconds, by the server's clock; undefined where the server did not say. */
+  readonly time: string | undefined
+}
+
+/** Which fields are meant, as metav1.FieldsV1 writes it; an empty set under a name means all of what is there. */
+interface FieldSet {
+  readonly [step: string]: FieldSet
+}
+
+interface Entry extends LastWriter {
+  readonly fields: FieldSet
+}
+
+/**
+ * Who changed an object from what it was `before` to what it is `after`; undefined where that cannot be known. Status is left aside.
+ *
+ * A writer owns what it has changed, so its entry is new, newer than before, or has gained fields; where several are, the newest
+ * counts. A second write by one manager within one second changes no entry: then a list that was replaced as a whole tells, because
+ * its owner did it. A patch that only takes away leaves no trace, and neither does a deletion.
+ *
+ * @param before - undefined where the object is another one than before, or not known from before.
+ */
+export function writerBetween(before: KubeObject | undefined, after: KubeObject): LastWriter | undefined {
+  const known = before === undefined ? [] : entriesOf(before)
+  const entries = entriesOf(after)
+  const changed = entries.filter((entry) => {
+    const old = known.find(({ manager, operation }) => manager === entry.manager && operation === entry.operation)
+    return old === undefined || old.time !== entry.time || gained(old.fields, entry.fields)
+  })
+  const newest = changed.reduce<Entry | undefined>(
+    (latest, entry) => (latest === undefined || (entry.time ?? '') >= (latest.time ?? '') ? entry : latest),
+    undefined,
+  )
+  const writer = newest ?? (before === undefined ? undefined : ownerOfReplaced(before, after, entries))
+  return writer === undefined ? undefined : { manager: writer.manager, operation: writer.operation, time: writer.time }
+}
+
+/** The owner of a top-level list or value that is another one than before. */
+function ownerOfReplaced(before: KubeObject, after: KubeObject, entries: readonly Entry[]): Entry | undefined {
+  const [old, now] = [before, after] as unknown as readonly Record<string, unknown>[]
+  return entries.find(({ fields }) =>
+    Object.keys(fields).some((step) => {
+      const name = step.slice('f:'.length)
+      const isWhole = Object.keys(fields[step] ?? {}).length === 0
+      return isWhole && now?.[name] !== undefined && JSON.stringify(now[name]) !== JSON.stringify(old?.[name])
+    }),
+  )
+}
+
+function entriesOf(object: KubeObject): readonly Entry[] {
+  return (object.metadata?.managedFields ?? []).flatMap((each) => {
+    const { manager, operation, time, subresource, fieldsV1 } = each as Readonly<Record<string, unknown>>
+    if (typeof manager !== 'string' || subresource === 'status') return []
+    return [
+      {
+        manager,
+        operation: operation === 'Apply' ? ('Apply' as const) : ('Update' as const),
+        time: typeof time === 'string' ? time : undefined,
+        fields: (fieldsV1 ?? {}) as FieldSet,
+      },
+    ]
+  })
+}
+
+/** Whether `after` means a field that `before` does not. */
+function gained(before: FieldSet, after: FieldSet): boolean {
+  return Object.keys(after).some((step) => {
+    const old = before[step]
+    return old === undefined || gained(old, after[step] ?? {})
+  })
+}

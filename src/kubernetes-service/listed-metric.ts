@@ -1,0 +1,14 @@
+import type { Endpoints } from '../kube/resources.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+
+/** Tells how many addresses Endpoints `default/kubernetes` list, as the watch shows them. */
+export function observeListed(metrics: Metrics, observed: () => Endpoints | undefined): void {
+  const listed = metrics.gauge({
+    name: 'apiserver_bootstrap_listed_addresses',
+    help: 'Addresses that Endpoints default/kubernetes list.',
+  })
+  metrics.onCollect(() => {
+    const addresses = (observed()?.subsets ?? []).flatMap((subset) => subset.addresses ?? [])
+    listed.set({}, addresses.length)
+  })
+}

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { isKubeError, KubeError } from '../../src/kube/errors.ts'
+import { type Service, serviceCidrs, services } from '../../src/kube/resources.ts'
+import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
+import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
+import { planService, type ServiceSettings } from '../../src/kubernetes-service/service-plan.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { Embedded } from '../apiserver/embedded.ts'
+
+const settings: ServiceSettings = {
+  clusterIp: '10.96.0.1',
+  secondClusterIp: 'fd00::1',
+  securePort: 6443,
+  nodePort: 0,
+}
+const { signal } = new AbortController()
+
+type Families = readonly [policy: string, families: readonly string[], clusterIPs: readonly string[]]
+const single: Families = ['SingleStack', ['IPv4'], ['10.96.0.1']]
+const dual: Families = ['PreferDualStack', ['IPv4', 'IPv6'], ['10.96.0.1', 'fd00::1']]
+
+function service([ipFamilyPolicy, ipFamilies, clusterIPs]: Families): Service {
+  const made = planService(undefined, settings, true)
+  if (made.type !== 'create') throw new Error('a missing Service must be made')
+  const spec = { ...made.service.spec, ipFamilyPolicy, ipFamilies, clusterIPs, clusterIP: clusterIPs[0] }
+  return { ...made.service, spec } as Service
+}
+
+function familiesOf(object: Service | undefined): Families {
+  const { ipFamilyPolicy = '', ipFamilies = [], clusterIPs = [] } = object?.spec ?? {}
+  return [ipFamilyPolicy, ipFamilies, clusterIPs]
+}
+
+/** The families that a plan wants; undefined when it leaves them. */
+function planned(...args: Parameters<typeof planService>): Families | undefined {
+  const action = planService(...args)
+  if (action.type === 'none') return undefined
+  if (action.type === 'update') assert.deepEqual(action.reasons, ['families'])
+  return familiesOf(action.service)
+}
+
+test('a dual-stack fleet has a Service with the first address of each range', () => {
+  assert.deepEqual(planned(undefined, settings, true, 'dual'), dual)
+  assert.deepEqual(planned(service(single), settings, true, 'dual'), dual)
+  assert.deepEqual(planned(service(single), settings, false, 'dual'), dual)
+  assert.equal(planned(service(dual), settings, true, 'dual'), undefined)
+  assert.deepEqual(planned(service(['RequireDualStack', dual[1], dual[2]]), settings, true, 'dual'), dual)
+})
+
+test('any other fleet has a Service with the address that it had first', () => {
+  assert.deepEqual(planned(service(dual), settings, true, 'single'), single)
+  assert.deepEqual(planned(service(dual), settings, false, 'single'), single)
+  assert.deepEqual(planned(service(['PreferDualStack', ['IPv4'], ['10.96.0.1']]), settings, true, 'single'), single)
+  assert.equal(planned(service(single), settings, true, 'single'), undefined)
+})
+
+test('while it is not known what the fleet is, the families are left as they are found', () => {
+  for (const found of [single, dual]) assert.equal(planned(service(found), settings, true, 'as-found'), undefined)
+  assert.equal(planned(undefined, settings, true, 'as-found')?.[0], 'SingleStack')
+})
+
+test('a Service keeps both addresses that it has, and its second family is the one that the first is not of', () => {
+  const chosen: Families = ['PreferDualStack', ['IPv4', 'IPv6'], ['10.0.0.7', 'fd00::77']]
+  assert.equal(planned(service(chosen), settings, true, 'dual'), undefined)
+  const sixFirst = service(['SingleStack', ['IPv6'], ['fd00::1']])
+  assert.deepEqual(planned(sixFirst, settings, true, 'dual'), [
+    'PreferDualStack',
+    ['IPv6', 'IPv4'],
+    ['fd00::1', '10.96.0.1'],
+  ])
+})
+
+test('with one range, and for a headless Service, nothing is asked for', () => {
+  const { secondClusterIp: _second, ...one } = settings
+  assert.equal(planned(service(single), one, true, 'dual'), undefined)
+  assert.equal(planned(service(['SingleStack', ['IPv4'], ['None']]), settings, true, 'dual'), undefined)
+})
+
+test('less is asked for: any address of the family, then only a preference', () => {
+  const anyAddress: Families = ['PreferDualStack', ['IPv4', 'IPv6'], ['10.96.0.1']]
+  const preference: Families = ['PreferDualStack', ['IPv4'], ['10.96.0.1']]
+  assert.deepEqual(planned(service(single), settings, true, 'dual', 'any'), anyAddress)
+  assert.deepEqual(planned(service(preference), settings, true, 'dual', 'any'), anyAddress)
+  assert.deepEqual(planned(service(single), settings, true, 'dual', 'if-possible'), preference)
+  assert.equal(planned(service(preference), settings, true, 'dual', 'if-possible'), undefined)
+})
+
+test('an ExternalName Service gets back as many addresses as the fleet has families', () => {
+  const {
+    clusterIP: _ip,
+    clusterIPs: _ips,
+    ipFamilies: _families,
+    ipFamilyPolicy: _policy,
+    ...spec
+  } = service(single).spec ?? {}
+  const external = { ...service(single), spec: { ...spec, type: 'ExternalName', externalName: 'x.example' } } as Service
+  const action = planService(external, settings, true, 'dual')
+  assert.deepEqual(action.type === 'update' && familiesOf(action.service), dual)
+})
+
+async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => KubeApi = (api) => api) {
+  const embedded = await Embedded.started(cidrs)
+  const logger = memoryLogger()
+  const api = wrap(embedded.api)
+  const writer = new ObjectWriter({ api, metrics: prometheusMetrics() })
+  const keeper = new ServiceKeeper({ api, logger, writer, settings })
+  const read = async (): Promise<Service | undefined> => {
+    try {
+      return await embedded.api.get(services, KUBERNETES_SERVICE)
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return undefined
+      throw error
+    }
+  }
+  /** Looks until nothing is refused; how often it was. */
+  const untilRight = async (stack: 'single' | 'dual'): Promise<number> => {
+    for (let refusals = 0; ; refusals++) {
+      assert.ok(refusals < 20, 'it is refused again and again')
+      try {
+        await keeper.reconcile(await read(), true, signal, stack)
+        assert.equal(keeper.isSatisfied(await read(), true, stack), true)
+        return refusals
+      } catch (error) {
+        if (!isKubeError(error, 'Invalid')) throw error
+      }
+    }
+  }
+  const warnings = () => logger.lines.filter(({ level }) => level === 'warn').length
+  return { embedded, keeper, read, untilRight, warnings }
+}
+
+test('a Service goes to two families and back as the fleet does', async () => {
+  const { read, untilRight } = await startKeeper(['10.96.0.0/16', 'fd00::/112'])
+  for (const [stack, expected] of [
+    ['single', single],
+    ['dual', dual],
+    ['single', single],
+    ['dual', dual],
+  ] as const) {
+    assert.equal(await untilRight(stack), 0)
+    assert.deepEqual(familiesOf(await read()), expected)
+  }
+})
+
+test('a second address that is refused for a moment is asked for again', async () => {
+  let refusals = 3
+  const busy = (api: KubeApi): KubeApi => ({
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    update: (...args) => api.update(...args),
+    patch: (...args) => api.patch(...args),
+    delete: (...args) => api.delete(...args),
+    watch: (...args) => api.watch(...args),
+    async create(...args) {
+      if (refusals-- > 0) throw new KubeError('Invalid', 'provided IP is already allocated')
+      return api.create(...args)
+    },
+  })
+  const { read, untilRight, warnings } = await startKeeper(['10.96.0.0/16', 'fd00::/112'], busy)
+  assert.equal(await untilRight('dual'), 3)
+  assert.deepEqual(familiesOf(await read()), dual)
+  assert.equal(warnings(), 0)
+})
+
+test("when its second address is somebody else's, the Service takes another and keeps it", async () => {
+  const { embedded, keeper, read, untilRight, warnings } = await startKeeper(['10.96.0.0/16', 'fd00::/112'])
+  const taken = { ipFamilies: ['IPv6'], clusterIP: 'fd00::1', ports: [{ port: 1 }] }
+  await embedded.api.create(services, { metadata: { namespace: 'default', name: 'other' }, spec: taken as never })
+  assert.ok((await untilRight('dual')) > 0)
+  const [policy, families, clusterIPs] = familiesOf(await read())
+  assert.deepEqual([policy, families, clusterIPs.length], ['PreferDualStack', ['IPv4', 'IPv6'], 2])
+  assert.equal(warnings(), 1)
+  await embedded.api.delete(services, { namespace: 'default', name: 'other' })
+  keeper.renewDemand(await read())
+  assert.equal(await untilRight('dual'), 0)
+  assert.deepEqual(familiesOf(await read())[2], clusterIPs)
+})
+
+test('on a server with one family the Service prefers two, and gets the second when the server has it', async () => {
+  const { embedded, keeper, read, untilRight, warnings } = await startKeeper(['10.96.0.0/16'])
+  await untilRight('dual')
+  assert.deepEqual(familiesOf(await read()), ['PreferDualStack', ['IPv4'], ['10.96.0.1']])
+  keeper.renewDemand(await read())
+  assert.equal(await untilRight('dual'), 0)
+  assert.equal(warnings(), 1)
+  await embedded.api.create(serviceCidrs, { metadata: { name: 'second' }, spec: { cidrs: ['fd00::/112'] } })
+  assert.equal(keeper.isSatisfied(await read(), true, 'dual'), true)
+  keeper.renewDemand(await read())
+  assert.equal(await untilRight('dual'), 0)
+  assert.deepEqual(familiesOf(await read()), dual)
+})

@@ -1,0 +1,117 @@
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createMaster } from '../../src/bootstrap/master.ts'
+import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { isKubeError } from '../../src/kube/errors.ts'
+import type { Json, KubeObject } from '../../src/kube/json.ts'
+import { endpoints, events, type KubeEvent, type Resource } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+/** A master that runs in simulated time. */
+export interface RunningMaster {
+  said(pattern: RegExp): readonly Json<unknown>[]
+  /** The value of a sample, such as `name{label="value"}`; NaN without it. */
+  sample(text: string): Promise<number>
+  /** Resolves when it has ended; rejects when it failed. */
+  readonly ended: Promise<void>
+  stop(): void
+}
+
+/** One API server in simulated time, masters, and whoever else writes. */
+export class OtherWritersWorld {
+  readonly time = new VirtualClock()
+  readonly #clock = this.time.view()
+  readonly #server = createApiServer({ clock: this.#clock, random: seededRandom(1, 'server') })
+  readonly #running: RunningMaster[] = []
+  readonly #watching = new AbortController()
+
+  constructor(t: { after(undo: () => Promise<void>): void }) {
+    t.after(async () => {
+      for (const master of this.#running) master.stop()
+      await this.time.advance(30_000)
+      await Promise.all(this.#running.map(({ ended }) => ended))
+      this.#watching.abort()
+      await this.time.advance(0)
+    })
+  }
+
+  /** The server, for somebody who writes under this name. */
+  connect(fieldManager: string): KubeApi {
+    const random = seededRandom(1, fieldManager)
+    return restKubeApi({ transport: inProcessTransport(this.#server), clock: this.#clock, random, fieldManager })
+  }
+
+  start(number: number, settings: Partial<MasterSettings> = {}): RunningMaster {
+    const logger = memoryLogger()
+    const metrics = prometheusMetrics()
+    const host = `host-${number}`
+    const options = defineMaster({ advertiseAddress: `192.0.2.${number}`, ...settings }, host)
+    const stop = new AbortController()
+    const ended = createMaster(options, {
+      api: this.connect('apiserver-bootstrap'),
+      readiness: inProcessReadiness(this.#server),
+      clock: this.#clock,
+      random: seededRandom(1, `${host} ${this.#running.length}`),
+      logger,
+      metrics,
+    }).run(stop.signal)
+    const master: RunningMaster = {
+      ended,
+      said: (pattern) => logger.lines.filter(({ message }) => pattern.test(message)),
+      async sample(text) {
+        const line = (await metrics.expose()).split('\n').find((each) => each.startsWith(`${text} `))
+        return Number(line?.slice(text.length) ?? Number.NaN)
+      },
+      stop: () => stop.abort(new Error('SIGTERM')),
+    }
+    this.#running.push(master)
+    return master
+  }
+
+  /** Every state that an object goes through from now on, and whether it is right then. */
+  async follow<T extends KubeObject>(
+    resource: Resource<T>,
+    isRight: (object: T) => boolean,
+  ): Promise<readonly { readonly atMs: number; readonly right: boolean }[]> {
+    const seen: { readonly atMs: number; readonly right: boolean }[] = []
+    const query = { namespace: 'default', fieldSelector: 'metadata.name=kubernetes', signal: this.#watching.signal }
+    const run = async (): Promise<void> => {
+      for await (const { type, object } of this.connect('watcher').watch(resource, query)) {
+        if (type === 'BOOKMARK' || type === 'ERROR') continue
+        seen.push({ atMs: this.time.nowMs, right: type !== 'DELETED' && isRight(object) })
+      }
+    }
+    void run()
+    await this.time.advance(0)
+    // A watch begins with the present state.
+    seen.length = 0
+    return seen
+  }
+
+  /** Does something every so often; what it finds gone or changed it leaves. */
+  async repeat(work: () => Promise<unknown>, { everyMs, forMs }: { everyMs: number; forMs: number }): Promise<void> {
+    for (let passedMs = 0; passedMs < forMs; passedMs += everyMs) {
+      await work().catch((error: unknown) => {
+        if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
+      })
+      await this.time.advance(everyMs)
+    }
+  }
+
+  async listed(): Promise<readonly string[]> {
+    const { subsets } = await this.connect('reader').get(endpoints, KUBERNETES_SERVICE)
+    return (subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
+  }
+
+  /** The events of a reason that are in the cluster. */
+  async told(reason: string): Promise<readonly KubeEvent[]> {
+    const { items } = await this.connect('reader').list(events, { namespace: 'default' })
+    return items.filter((event) => event.reason === reason)
+  }
+}

@@ -1,0 +1,250 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeApi } from '../../src/kube/api.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpointSlices,
+  endpoints,
+  leases,
+  type Service,
+  services,
+} from '../../src/kube/resources.ts'
+import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { OtherWritersWorld } from './other-writers-world.ts'
+
+const everyMs = 50
+const backingOff = /^somebody else keeps undoing/
+const calmAgain = /^nobody undoes/
+
+const undoEndpoints = (api: KubeApi, address = '198.51.100.1'): Promise<unknown> =>
+  api.patch(endpoints, KUBERNETES_SERVICE, {
+    type: 'merge',
+    body: { subsets: [{ addresses: [{ ip: address }], ports: [{ name: 'https', port: 6443, protocol: 'TCP' }] }] },
+  })
+const undoSlice = (api: KubeApi): Promise<unknown> => api.delete(endpointSlices, KUBERNETES_SERVICE)
+const undoService = (api: KubeApi): Promise<unknown> =>
+  api.patch(services, KUBERNETES_SERVICE, {
+    type: 'merge',
+    body: { spec: { ports: [{ name: 'x', port: 8443, targetPort: 1 }] } },
+  })
+
+const isEndpointsRight = ({ subsets }: Endpoints): boolean => subsets?.[0]?.addresses?.[0]?.ip === '192.0.2.1'
+const isSliceRight = (_slice: EndpointSlice): boolean => true
+const isServiceRight = ({ spec }: Service): boolean => spec?.ports?.[0]?.port === 443
+
+const fights = {
+  'replaces the addresses of Endpoints': {
+    kind: 'Endpoints',
+    undo: undoEndpoints,
+    follow: (world: OtherWritersWorld) => world.follow(endpoints, isEndpointsRight),
+    writer: 'mangler',
+  },
+  'deletes the slice': {
+    kind: 'EndpointSlice',
+    undo: undoSlice,
+    follow: (world: OtherWritersWorld) => world.follow(endpointSlices, isSliceRight),
+    writer: undefined,
+  },
+  'changes the ports of the Service': {
+    kind: 'Service',
+    undo: undoService,
+    follow: (world: OtherWritersWorld) => world.follow(services, isServiceRight),
+    writer: 'mangler',
+  },
+}
+
+for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
+  test(`a writer that ${name} every 50 ms is backed off from and told of once, and a fight leaves nothing behind`, async (t) => {
+    const world = new OtherWritersWorld(t)
+    const { time } = world
+    const master = world.start(1)
+    await time.advance(3_000)
+    const seen = await follow(world)
+    const mangler = world.connect('mangler')
+    const startedMs = time.nowMs
+    await world.repeat(() => undo(mangler), { everyMs, forMs: 15_000 })
+    const corrections = seen.filter(({ right }) => right).map(({ atMs }) => atMs - startedMs)
+    assert.ok(corrections.filter((atMs) => atMs < 600).length <= 10, `${corrections}`)
+    assert.ok(corrections.length < 45, `${corrections.length} corrections in 15 s`)
+    assert.ok(
+      corrections.some((atMs) => atMs > 5_000),
+      'it never gives up',
+    )
+    assert.equal(await master.sample(`apiserver_bootstrap_backing_off{kind="${kind}"}`), 1)
+
+    await time.advance(2_000)
+    assert.equal(seen.at(-1)?.right, true)
+    const [event, ...more] = await world.told('ForeignOverwrite')
+    assert.deepEqual(more, [])
+    assert.equal(event?.regarding?.kind, kind)
+    assert.match(event?.note ?? '', writer === undefined ? /leaves no trace/ : new RegExp(`field manager ${writer};`))
+    assert.equal(master.said(backingOff).length, 1)
+
+    await time.advance(12_000)
+    assert.equal(master.said(calmAgain).length, 1)
+    assert.equal(await master.sample(`apiserver_bootstrap_backing_off{kind="${kind}"}`), 0)
+    assert.equal(await master.sample(`apiserver_bootstrap_backoffs_total{kind="${kind}"}`), 1)
+    const label = `{kind="${kind}",writer="${writer ?? 'unknown'}"}`
+    assert.equal(await master.sample(`apiserver_bootstrap_foreign_overwrites_total${label}`), corrections.length + 1)
+    const { length } = seen
+    await world.repeat(() => undo(mangler), { everyMs, forMs: everyMs })
+    assert.deepEqual(
+      seen.slice(length).map(({ right }) => right),
+      [false, true],
+    )
+  })
+}
+
+test('while Endpoints are fought over, everything else is put right at once, and a new master is listed', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  const master = world.start(1)
+  await time.advance(3_000)
+  const mangler = world.connect('mangler')
+  const fight = (forMs: number) => world.repeat(() => undoEndpoints(mangler), { everyMs, forMs })
+  await fight(30_000)
+  assert.equal(master.said(backingOff).length, 1)
+  for (const { follow, undo } of [fights['deletes the slice'], fights['changes the ports of the Service']]) {
+    const seen = await follow(world)
+    await undo(mangler)
+    await fight(everyMs)
+    assert.deepEqual(
+      seen.map(({ right }) => right),
+      [false, true],
+    )
+  }
+  const slice = await mangler.get(endpointSlices, KUBERNETES_SERVICE)
+  assert.deepEqual(
+    slice.endpoints?.map((endpoint) => endpoint.addresses),
+    [['192.0.2.1']],
+    'what clients use stays right',
+  )
+  world.start(2)
+  const seen = await world.follow(
+    endpoints,
+    ({ subsets }) => subsets?.[0]?.addresses?.some(({ ip }) => ip === '192.0.2.2') === true,
+  )
+  await fight(1_000)
+  assert.ok(seen.some(({ right }) => right))
+})
+
+test('a fight is no outage and no refusal, and does not hold up a master that is told to stop', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  const [master] = [world.start(1), world.start(2)]
+  await time.advance(3_000)
+  const mangler = world.connect('mangler')
+  await world.repeat(() => undoEndpoints(mangler), { everyMs, forMs: 60_000 })
+  assert.deepEqual(master.said(/lost|refuses|not done/), [])
+  assert.equal(await master.sample('apiserver_bootstrap_api_available'), 1)
+  master.stop()
+  await time.advance(200)
+  await master.ended
+  assert.deepEqual(await world.listed(), ['192.0.2.2'])
+})
+
+test('a list that is overwritten every ten seconds by a kube-apiserver is told of once, with the flag that ends it', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  const master = world.start(1)
+  await time.advance(3_000)
+  const server = world.connect('kube-apiserver')
+  const overwrite = (forMs: number) => world.repeat(() => undoEndpoints(server), { everyMs: 10_000, forMs })
+  await overwrite(10_000)
+  assert.deepEqual(await world.told('OtherReconcilerActive'), [])
+  await overwrite(300_000)
+  const [event, ...more] = await world.told('OtherReconcilerActive')
+  assert.deepEqual(more, [])
+  assert.match(
+    event?.note ?? '',
+    /^kube-apiserver overwrites .* --endpoint-reconciler-type=none, or give this program --etcd-servers/,
+  )
+  assert.equal(master.said(/--endpoint-reconciler-type=none/).length, 1)
+  assert.deepEqual(master.said(backingOff), [])
+})
+
+test('another master that follows other leases is told of as such', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const masters = [world.start(1), world.start(2, { leaseStore: 'memory' })]
+  await world.time.advance(30_000)
+  const notes = (await world.told('ForeignOverwrite')).map(({ note, regarding }) => `${regarding?.kind}: ${note}`)
+  assert.ok(notes.length > 0)
+  for (const note of notes) assert.match(note, /undone each time by another apiserver-bootstrap;.*the same lease store/)
+  for (const master of masters) assert.deepEqual(master.said(/lost|refuses|not done/), [])
+})
+
+test('damage of one object every 1.2 s for two minutes is mended each time, and is no fight', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const master = world.start(1)
+  await world.time.advance(3_000)
+  const seen = await world.follow(endpoints, isEndpointsRight)
+  const vandal = world.connect('vandal')
+  await world.repeat(() => undoEndpoints(vandal), { everyMs: 1_200, forMs: 120_000 })
+  assert.equal(seen.length, 200)
+  assert.deepEqual(master.said(backingOff), [])
+})
+
+test('a rolling restart of five masters is nobody overwriting anybody', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  const numbers = [1, 2, 3, 4, 5]
+  let masters = numbers.map((number) => world.start(number))
+  const all = [...masters]
+  await time.advance(3_000)
+  for (let round = 0; round < 3; round++) {
+    const next = []
+    for (const [index, master] of masters.entries()) {
+      master.stop()
+      await time.advance(400)
+      next.push(world.start(index + 1))
+      await time.advance(400)
+    }
+    masters = next
+    all.push(...next)
+  }
+  await time.advance(5_000)
+  assert.deepEqual(
+    [...(await world.listed())].sort(),
+    numbers.map((number) => `192.0.2.${number}`),
+  )
+  for (const master of all) {
+    const label = '{kind="Endpoints",writer="apiserver-bootstrap"}'
+    assert.equal(await master.sample(`apiserver_bootstrap_foreign_overwrites_total${label}`), Number.NaN)
+    assert.deepEqual(master.said(backingOff), [])
+  }
+})
+
+test('a lease that is deleted every 50 ms is made again ten times at once, then now and then, and at once when that stops', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  const master = world.start(1)
+  await time.advance(3_000)
+  const vandal = world.connect('vandal')
+  const own = async () => (await vandal.list(leases, { namespace: 'kube-system' })).items
+  let made = 0
+  const takeAway = async (): Promise<void> => {
+    const [lease] = await own()
+    if (lease?.metadata?.name === undefined) return
+    made += 1
+    await vandal.delete(leases, { namespace: 'kube-system', name: lease.metadata.name })
+  }
+  await world.repeat(takeAway, { everyMs, forMs: 500 })
+  assert.equal(made, 10)
+  await world.repeat(takeAway, { everyMs, forMs: 59_500 })
+  assert.ok(made > 20 && made < 50, `made again ${made} times in a minute`)
+  assert.deepEqual(master.said(/lost|refuses|not done/), [])
+  const [event, ...more] = await world.told('LeaseContested')
+  assert.deepEqual(more, [])
+  assert.match(event?.note ?? '', /^The lease of 192\.0\.2\.1 was taken away and made again 10 times in /)
+  assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 1)
+  // At most a third of the lease's time apart.
+  await time.advance(5_100)
+  assert.equal((await own()).length, 1)
+  assert.deepEqual(await world.listed(), ['192.0.2.1'])
+  await time.advance(10_000)
+  assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 0)
+  await takeAway()
+  await time.advance(50)
+  assert.equal((await own()).length, 1)
+})

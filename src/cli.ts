@@ -49,10 +49,17 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
     const known = program.commands.find((command) => command.name() === name)
     const command = known ?? setUp(program.command(name)).description(commandSummaries[name] ?? declaration.summary)
     const leaf = subname === undefined ? command : setUp(command.command(subname)).description(declaration.summary)
-    await addFlags(leaf.usage('[flags]'), declaration)
-    leaf.action((given: Readonly<Record<string, string | true>>) => {
+    const { argument } = declaration
+    if (argument !== undefined) leaf.argument(`<${argument.name}>`, argument.description)
+    await addFlags(leaf.usage(argument === undefined ? '[flags]' : `${argument.name} [flags]`), declaration)
+    leaf.action((first: unknown) => {
+      // Flags of the command may stand before its subcommand.
+      const given = { ...(leaf === command ? {} : command.opts()), ...leaf.opts() }
+      const known = leaf.options.map((option) => option.attributeName())
+      const stray = Object.keys(given).find((key) => !known.includes(key))
+      if (stray !== undefined) leaf.error(`'${declaration.path.join(' ')}' does not take all flags of '${name}'`)
       const flags = Object.fromEntries(Object.entries(given).map(([key, value]) => [key, String(value)]))
-      chosen = async () => (await declaration.load()).execute(flags)
+      chosen = async () => (await declaration.load()).execute(flags, argument === undefined ? '' : String(first))
     })
   }
   program.parse(argv, { from: 'user' })
@@ -64,6 +71,7 @@ function setUp(command: Command): Command {
   return (
     command
       .exitOverride()
+      .enablePositionalOptions()
       // What is wrong is said by main; help is written on request only.
       .configureOutput({ writeErr: () => {} })
       .configureHelp({
@@ -76,15 +84,17 @@ function setUp(command: Command): Command {
   )
 }
 
-async function addFlags(command: Command, { groups }: CommandDeclaration): Promise<void> {
+async function addFlags(command: Command, { groups, argument: operand }: CommandDeclaration): Promise<void> {
   const { Option } = await import('commander')
   const { defaultTextOf, flagOf, inputKindOf } = await import('./documents/option.ts')
   for (const { title, options } of groups) {
     for (const [key, option] of Object.entries(options)) {
-      const argument = option.metavar === undefined ? '[BOOL]' : `<${option.metavar}>`
+      // Where something stands behind the flags, a switch must not take it for its value.
+      const toggle = operand === undefined ? '[BOOL]' : ''
+      const argument = option.metavar === undefined ? toggle : `<${option.metavar}>`
       const defaultText = defaultTextOf(option)
       const description = `${option.description}${defaultText === undefined ? '' : ` (default: ${defaultText})`}`
-      const flag = new Option(`--${flagOf(key)} ${argument}`, description).helpGroup(`${title}:`)
+      const flag = new Option(`--${flagOf(key)} ${argument}`.trimEnd(), description).helpGroup(`${title}:`)
       if (inputKindOf(option.schema) === 'list') {
         flag.argParser((value: string, before?: string) => (before === undefined ? value : `${before},${value}`))
       }

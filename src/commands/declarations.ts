@@ -1,6 +1,9 @@
 import { configFileOption, optionGroups, printOptions } from '../config/configuration.ts'
 import type { Flags } from '../config/resolve.ts'
 import type { OptionGroup } from '../documents/option.ts'
+import { observedConnectionOptions } from '../kube/options.ts'
+import { leaseStoreOptions } from '../kubernetes-service/options.ts'
+import { evictionOptions, mastersOptions } from './masters-options.ts'
 
 /** One thing that the program can be told to do. */
 export interface CommandDeclaration {
@@ -9,8 +12,10 @@ export interface CommandDeclaration {
   readonly summary: string
   /** The options that are its flags. A configuration file may hold all options, whatever the command. */
   readonly groups: readonly OptionGroup[]
+  /** What must stand behind its words, beside the flags. */
+  readonly argument?: { readonly name: string; readonly description: string }
   /** Loads what is needed to do it; `execute` ends with the exit code, or throws. */
-  load(): Promise<{ execute(flags: Flags): Promise<number> }>
+  load(): Promise<{ execute(flags: Flags, argument: string): Promise<number> }>
 }
 
 /** What stands above the subcommands of a command. */
@@ -19,6 +24,8 @@ export const commandSummaries: Readonly<Record<string, string>> = { config: 'che
 const file: OptionGroup = { title: 'Configuration file', options: { config: configFileOption } }
 const all: readonly OptionGroup[] = [file, ...Object.values(optionGroups)]
 const { connection, etcd, kubernetesService, serviceCidr, logging } = optionGroups
+/** Of commands that look at a cluster and are no master of it. */
+const observed: readonly OptionGroup[] = [file, observedConnectionOptions, leaseStoreOptions, etcd]
 
 /** Every command, in the order of the help. Nothing of what they do is loaded. */
 export const commands: readonly CommandDeclaration[] = [
@@ -33,6 +40,19 @@ export const commands: readonly CommandDeclaration[] = [
     summary: "take this master's address out now, and return when it is out (a preStop hook)",
     groups: [file, connection, etcd, kubernetesService, serviceCidr, logging],
     load: () => import('./withdraw.ts'),
+  },
+  {
+    path: ['masters'],
+    summary: 'list the masters: their leases, who is listed, what does not fit',
+    groups: [mastersOptions, ...observed],
+    load: () => import('./masters.ts'),
+  },
+  {
+    path: ['masters', 'evict'],
+    summary: 'remove the lease of a master that is gone; says what it would do, unless --yes is given',
+    groups: [evictionOptions, ...observed],
+    argument: { name: 'ADDRESS', description: 'address of the master' },
+    load: () => import('./masters-evict.ts'),
   },
   {
     path: ['config', 'check'],

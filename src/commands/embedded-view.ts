@@ -66,7 +66,8 @@ function detailOf(kind: ViewKind, object: KubeObject): string {
         const node = nodePort === undefined ? '' : ` (node port ${nodePort})`
         return `${port}->${targetPort ?? port}${node}`
       })
-      return `${spec?.type ?? ''} ${spec?.clusterIP ?? ''} ${ports?.join() ?? ''}`
+      const clusterIps = spec?.clusterIPs?.join() ?? spec?.clusterIP ?? ''
+      return `${spec?.type ?? ''} ${clusterIps} ${ports?.join() ?? ''}`
     }
     case 'Endpoints': {
       const subsets = (object as Endpoints).subsets ?? []

@@ -1,0 +1,138 @@
+import { takeOwnOptions } from '../config/own-options.ts'
+import type { Flags } from '../config/resolve.ts'
+import { humanDuration } from '../documents/human-duration.ts'
+import { InvalidInputError } from '../documents/validation.ts'
+import type { LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
+import { type EvictionPlan, planEviction } from '../kubernetes-service/masters-eviction.ts'
+import { type Address, AddressError, parseAddress } from '../net/address.ts'
+import { sleep } from '../runtime/clock.ts'
+import { evictionOptions } from './masters-options.ts'
+import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
+import { stopSignals } from './stop-signals.ts'
+
+/**
+ * Removes the lease of a master that is gone, or says what it would remove. Ends with 0 when that was done, and with 1 and one line
+ * when it is refused. What is removed is what was read right before: a lease that was written meanwhile stays.
+ *
+ * Throws, before anything is contacted, an InvalidInputError with what is wrong with the command line or the configuration.
+ */
+export async function execute(flags: Flags, argument: string): Promise<number> {
+  const { own, rest } = takeOwnOptions(evictionOptions, flags)
+  const address = addressOf(argument)
+  const stop = stopSignals()
+  const source = await openMasters(rest)
+  try {
+    const say = (line: string): boolean => process.stderr.write(`${line}\n`)
+    const { code, line } = await evictAddress(source, { address: address.text, ...own, say }, stop.signal)
+    const out = code === 0 ? process.stdout : process.stderr
+    out.write(`${line}\n`)
+    return code
+  } finally {
+    await source.close()
+    stop.release()
+  }
+}
+
+/** What became of a request: the exit code, and one line for a person. */
+export interface Eviction {
+  readonly code: 0 | 1
+  readonly line: string
+}
+
+/** Removes the leases of an address, where {@link planEviction} lets it, or without `yes` says what it would do. */
+export async function evictAddress(
+  source: MastersSource,
+  request: {
+    /** In canonical form. */
+    readonly address: string
+    readonly force: boolean
+    readonly yes: boolean
+    /** Takes a line about what takes time. */
+    readonly say: (line: string) => void
+  },
+  signal: AbortSignal,
+): Promise<Eviction> {
+  const { address, yes, say } = request
+  let watching = false
+  for (;;) {
+    const reading = await source.read(signal)
+    const plan = planEviction({ ...request, ...reading })
+    switch (plan.type) {
+      case 'absent':
+        return watching
+          ? { code: 0, line: `the lease of ${address} has ended by itself` }
+          : refused(absent(address, reading))
+      case 'watch':
+        if (!watching) say(`watching for ${humanDuration(plan.forMs)} whether leases are renewed`)
+        watching = true
+        await sleep(source.clock, READ_INTERVAL_MS, signal)
+        continue
+      case 'refuse':
+        return refused(reasonOf(address, plan))
+      case 'evict':
+        return yes ? remove(source, plan.leases, reading, signal) : wouldRemove(plan.leases)
+    }
+  }
+}
+
+async function remove(
+  source: MastersSource,
+  leases: readonly LeaseSighting[],
+  { verdict }: MastersReading,
+  signal: AbortSignal,
+): Promise<Eviction> {
+  for (const lease of leases) {
+    if (!(await source.evict(lease, signal))) {
+      return refused(`${lease.id} was written or removed meanwhile; look again`)
+    }
+  }
+  const back = leases.some((lease) => verdict(lease) !== 'stale') ? '; a master that lives makes it anew' : ''
+  return { code: 0, line: `removed ${leases.map(({ id }) => id).join(', ')}${back}` }
+}
+
+function wouldRemove(leases: readonly LeaseSighting[]): Eviction {
+  const words = leases.map((lease) => `${lease.id} at revision ${lease.revision} (${describe(lease)})`)
+  return { code: 0, line: `would remove ${words.join(', ')}; --yes does it` }
+}
+
+function absent(address: string, { listed }: MastersReading): string {
+  return listed?.includes(address)
+    ? `${address} has no lease; it is listed, and the masters take it off the list when they look next`
+    : `${address} has no lease`
+}
+
+function reasonOf(address: string, plan: EvictionPlan & { readonly type: 'refuse' }): string {
+  switch (plan.because) {
+    case 'last':
+      return `${address} is the last one: no other address is listed or has a live lease`
+    case 'live': {
+      const words = plan.leases.map(describe).join('; ')
+      return `${address} lives (${words}); it would come back: stop its master or withdraw it, or give --force`
+    }
+  }
+}
+
+function describe({ holders, life, leased }: LeaseSighting): string {
+  const who = holders.length === 0 ? 'no holder record' : `held by ${holders.map(({ host }) => host).join(', ')}`
+  switch (life.type) {
+    case 'never':
+      return `${who}, never ends`
+    case 'ends':
+      return `${who}, ${leased ? '' : 'without a lease, '}ends in ${humanDuration(life.leftMs)} unless renewed`
+    case 'renewed':
+      return `${who}, for ${humanDuration(life.ttlMs)} at a time`
+  }
+}
+
+function refused(reason: string): Eviction {
+  return { code: 1, line: `refused: ${reason}` }
+}
+
+function addressOf(text: string): Address {
+  try {
+    return parseAddress(text)
+  } catch (error) {
+    if (!(error instanceof AddressError)) throw error
+    throw new InvalidInputError([{ where: 'ADDRESS', message: error.message }], { cause: error })
+  }
+}

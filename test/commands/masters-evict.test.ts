@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { evictAddress } from '../../src/commands/masters-evict.ts'
+import { MastersSource } from '../../src/commands/masters-source.ts'
+import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
+import { Availability } from '../../src/kube/availability.ts'
+import { type Endpoints, endpoints, namespaces } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
+import type { LeaseInspector } from '../../src/kubernetes-service/leases/inspect.ts'
+import { EtcdLeaseInspector } from '../../src/kubernetes-service/leases/inspect-etcd.ts'
+import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
+import { sleep } from '../../src/runtime/clock.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import { holder } from '../kubernetes-service/leases/master-leases-contract.ts'
+
+const { signal } = new AbortController()
+const prefix = '/registry'
+
+async function setUp(
+  flavour: 'etcd' | 'kine',
+  options: { readonly listed?: readonly string[]; readonly inspector?: (real: LeaseInspector) => LeaseInspector } = {},
+) {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'test')
+  const api = restKubeApi({ transport: inProcessTransport(createApiServer({ clock, random })), clock, random })
+  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } })
+  if (options.listed !== undefined) {
+    const subset = { addresses: options.listed.map((ip) => ({ ip })), ports: [{ name: 'https', port: 6443 }] }
+    const metadata = { namespace: 'default', name: 'kubernetes' }
+    await api.create(endpoints, { apiVersion: 'v1', kind: 'Endpoints', metadata, subsets: [subset] } as Endpoints)
+  }
+  const etcd = new MemoryEtcd({ clock, flavour }).client()
+  const real = new EtcdLeaseInspector({ etcd, prefix })
+  const inspector = options.inspector?.(real) ?? real
+  const said: string[] = []
+  const availability = new Availability({ clock, logger: silentLogger })
+  return {
+    time,
+    said,
+    leases: () => new EtcdLeases({ etcd, prefix, clock, logger: silentLogger, availability, ttlMs: 15_000 }),
+    /** As by `etcdctl put`, without a lease. */
+    put: (address: string) => etcd.create(`${prefix}/masterleases/${address}`, encodeMasterLease(address), { signal }),
+    keys: async () =>
+      (await etcd.list(`${prefix}/masterleases/`, { signal })).items.map(({ key }) => key.split('/').at(-1)),
+    async evict(address: string, flags: { readonly force?: boolean; readonly yes?: boolean } = {}) {
+      const { force = false, yes = true } = flags
+      // Each run of the program is a new one.
+      const source = new MastersSource({ clock, leaseStore: 'etcd', inspector, api, close: async () => {} })
+      const done = evictAddress(source, { address, force, yes, say: (line) => said.push(line) }, signal)
+      let ended = false
+      const noted = done.finally(() => {
+        ended = true
+      })
+      await time.runUntil(() => ended, 120_000)
+      return noted
+    },
+    /** Renews each five seconds from now on. */
+    keepRenewing(address: string): () => void {
+      const stop = new AbortController()
+      const master = this.leases()
+      const renew = async (): Promise<void> => {
+        for (;;) {
+          await master.update(holder(address), stop.signal)
+          await sleep(clock, 5_000, stop.signal)
+        }
+      }
+      renew().catch(() => {})
+      return () => stop.abort()
+    },
+  }
+}
+
+test('a lease that never ends is removed, after a run without yes that says so and removes nothing', async () => {
+  const { put, leases, keys, evict } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'] })
+  await leases().update(holder('192.0.2.1'), signal)
+  await put('192.0.2.9')
+  const dry = await evict('192.0.2.9', { yes: false })
+  assert.equal(dry.code, 0)
+  assert.match(
+    dry.line,
+    /^would remove \/registry\/masterleases\/192\.0\.2\.9 at revision \d+ \(no holder record, never ends\); --yes does it$/,
+  )
+  assert.deepEqual(await keys(), ['192.0.2.1', '192.0.2.9'])
+  assert.deepEqual(await evict('192.0.2.9'), { code: 0, line: 'removed /registry/masterleases/192.0.2.9' })
+  assert.deepEqual(await keys(), ['192.0.2.1'])
+})
+
+test('a live lease is refused with what it is, and removed by force with what becomes of it', async () => {
+  const { leases, keys, evict } = await setUp('etcd')
+  for (const address of ['192.0.2.1', '192.0.2.2']) await leases().update(holder(address), signal)
+  assert.deepEqual(await evict('192.0.2.2'), {
+    code: 1,
+    line: 'refused: 192.0.2.2 lives (held by host, ends in 15s unless renewed); it would come back: stop its master or withdraw it, or give --force',
+  })
+  assert.deepEqual(await keys(), ['192.0.2.1', '192.0.2.2'])
+  const forced = await evict('192.0.2.2', { force: true })
+  assert.deepEqual(forced, {
+    code: 0,
+    line: 'removed /registry/masterleases/192.0.2.2; a master that lives makes it anew',
+  })
+  assert.deepEqual(await keys(), ['192.0.2.1'])
+})
+
+test('the last one is refused, by force too', async () => {
+  for (const force of [false, true]) {
+    const { put, keys, evict } = await setUp('etcd', { listed: ['192.0.2.9'] })
+    await put('192.0.2.9')
+    assert.deepEqual(await evict('192.0.2.9', { force }), {
+      code: 1,
+      line: 'refused: 192.0.2.9 is the last one: no other address is listed or has a live lease',
+    })
+    assert.deepEqual(await keys(), ['192.0.2.9'])
+  }
+})
+
+test('an address without a lease is refused, with what is known of it', async () => {
+  const { evict } = await setUp('etcd', { listed: ['192.0.2.9'] })
+  assert.deepEqual(await evict('192.0.2.8'), { code: 1, line: 'refused: 192.0.2.8 has no lease' })
+  assert.match(
+    (await evict('192.0.2.9')).line,
+    /^refused: 192\.0\.2\.9 has no lease; it is listed, and the masters take/,
+  )
+})
+
+test('what was written between the look and the removal stays', async () => {
+  let between = async (): Promise<void> => {}
+  const world = await setUp('etcd', {
+    listed: ['192.0.2.1'],
+    inspector: (real) => ({
+      inspect: (at) => real.inspect(at),
+      async evict(sighting, at) {
+        await between()
+        return real.evict(sighting, at)
+      },
+    }),
+  })
+  await world.put('192.0.2.9')
+  const master = world.leases()
+  between = () => master.update(holder('192.0.2.9'), signal)
+  assert.deepEqual(await world.evict('192.0.2.9'), {
+    code: 1,
+    line: 'refused: /registry/masterleases/192.0.2.9 was written or removed meanwhile; look again',
+  })
+  assert.deepEqual(await world.keys(), ['192.0.2.9'])
+})
+
+test('where the store does not say, leases are watched for as long as they last, and that is said', async () => {
+  const world = await setUp('kine', { listed: ['192.0.2.1', '192.0.2.2'] })
+  const stop = world.keepRenewing('192.0.2.1')
+  await world.time.advance(1_000)
+  assert.match(
+    (await world.evict('192.0.2.1')).line,
+    /^refused: 192\.0\.2\.1 lives \(held by host, for 15s at a time\)/,
+  )
+  assert.deepEqual(world.said, ['watching for 15s whether leases are renewed'])
+  stop()
+  const ended = await world.evict('192.0.2.1')
+  assert.deepEqual(ended, { code: 0, line: 'the lease of 192.0.2.1 has ended by itself' })
+})
+
+test('a lease that kine does not end, because nobody is there to, is removed when it was watched long enough', async () => {
+  const world = await setUp('kine', {
+    listed: ['192.0.2.1'],
+    // A lease that stays: as seen through a store whose clock stands still.
+    inspector: (real) => ({
+      evict: (sighting, at) => real.evict(sighting, at),
+      inspect: async (at) =>
+        (await real.inspect(at)).map((one) =>
+          Object.assign(one, { life: { type: 'renewed', ttlMs: 15_000, leftMs: undefined } }),
+        ),
+    }),
+  })
+  await world.put('192.0.2.9')
+  const dry = await world.evict('192.0.2.9', { yes: false })
+  assert.match(dry.line, /^would remove .* \(no holder record, for 15s at a time\); --yes does it$/)
+  assert.deepEqual(await world.evict('192.0.2.9'), { code: 0, line: 'removed /registry/masterleases/192.0.2.9' })
+})

@@ -55,9 +55,8 @@ export async function openApiServer(
 async function openEmbedded({ configuration }: Resolved, surroundings: Surroundings): Promise<Opened> {
   const { createApiServer } = await import('../apiserver/api-server.ts')
   const { inProcessReadiness, inProcessTransport } = await import('../apiserver/in-process.ts')
-  const { serviceNodePortRange, serviceClusterIpRange } = configuration
-  const serviceIpFamilies = serviceClusterIpRange.map(({ family }) => `IPv${family}` as const)
-  const server = createApiServer({ ...surroundings, serviceNodePortRange, serviceIpFamilies })
+  const { serviceNodePortRange } = configuration
+  const server = createApiServer({ ...surroundings, serviceNodePortRange })
   const transport = inProcessTransport(server)
   return { name: 'embedded', transport, readiness: inProcessReadiness(server), close: () => transport.close() }
 }

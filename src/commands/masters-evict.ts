@@ -10,6 +10,9 @@ import { evictionOptions } from './masters-options.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { stopSignals } from './stop-signals.ts'
 
+/** How many times as long as it takes one tries to watch leases. */
+const WATCHES = 4
+
 /**
  * Removes the lease of a master that is gone, or says what it would remove. Ends with 0 when that was done, and with 1 and one line
  * when it is refused. What is removed is what was read right before: a lease that was written meanwhile stays.
@@ -53,18 +56,21 @@ export async function evictAddress(
   signal: AbortSignal,
 ): Promise<Eviction> {
   const { address, yes, say } = request
-  let watching = false
+  let watchUntilMs: number | undefined
   for (;;) {
     const reading = await source.read(signal)
     const plan = planEviction({ ...request, ...reading })
     switch (plan.type) {
       case 'absent':
-        return watching
+        return watchUntilMs !== undefined
           ? { code: 0, line: `the lease of ${address} has ended by itself` }
           : refused(absent(address, reading))
       case 'watch':
-        if (!watching) say(`watching for ${humanDuration(plan.forMs)} whether leases are renewed`)
-        watching = true
+        if (watchUntilMs === undefined) say(`watching for ${humanDuration(plan.forMs)} whether leases are renewed`)
+        watchUntilMs ??= source.clock.monotonicMs() + WATCHES * plan.forMs
+        if (source.clock.monotonicMs() > watchUntilMs) {
+          return refused('the leases could not be watched without interruption; try again')
+        }
         await sleep(source.clock, READ_INTERVAL_MS, signal)
         continue
       case 'refuse':

@@ -164,6 +164,27 @@ test('where the store does not say, leases are watched for as long as they last,
   assert.deepEqual(ended, { code: 0, line: 'the lease of 192.0.2.1 has ended by itself' })
 })
 
+test('leases that cannot be watched without interruption are left alone', async () => {
+  const world = await setUp('kine', {
+    listed: ['192.0.2.1'],
+    inspector: (real) => ({
+      evict: (sighting, at) => real.evict(sighting, at),
+      async inspect(at) {
+        await sleep(world.time.view(), 10_000, at)
+        return (await real.inspect(at)).map((one) =>
+          Object.assign(one, { life: { type: 'renewed', ttlMs: 15_000, leftMs: undefined } }),
+        )
+      },
+    }),
+  })
+  await world.put('192.0.2.9')
+  assert.deepEqual(await world.evict('192.0.2.9'), {
+    code: 1,
+    line: 'refused: the leases could not be watched without interruption; try again',
+  })
+  assert.deepEqual(await world.keys(), ['192.0.2.9'])
+})
+
 test('a lease that kine does not end, because nobody is there to, is removed when it was watched long enough', async () => {
   const world = await setUp('kine', {
     listed: ['192.0.2.1'],

@@ -82,7 +82,9 @@ test('what does not fit is named: no record, no lease, no end, no renewal, an od
   }
 })
 
-test('a master that is unready or was withdrawn needs no lease', () => {
+test('a master that is unready or was withdrawn needs no lease; one that is ready is not listed for want of one', () => {
+  const early = sighting('192.0.2.1', [holder('192.0.2.1', 'a')], { leased: false })
+  assert.deepEqual(rows([early], []), [['192.0.2.1', 'a', 'no-lease']])
   for (const state of ['unready', 'withdrawn'] as const) {
     const record = sighting('192.0.2.1', [holder('192.0.2.1', 'a', state)], { leased: false })
     assert.deepEqual(rows([record], []), [['192.0.2.1', 'a']])

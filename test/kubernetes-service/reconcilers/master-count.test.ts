@@ -61,7 +61,7 @@ async function setUp() {
           const [seen] = (await api.list(endpoints)).items
           const [slice] = (await api.list(endpointSlices)).items
           if (reconciler.isSatisfied({ endpoints: seen, slice }, ports, reconciler.portsAgreed())) return
-          await reconciler.reconcileEndpoints(ip, ports, reconciler.portsAgreed(), signal)
+          await reconciler.reconcileEndpoints(ip, ports, 'agreed', signal)
         },
         leave: () => reconciler.leave(ip, ports, signal),
         remove: () => reconciler.removeEndpoints(ip, ports, signal),
@@ -234,6 +234,15 @@ test('ports are put right by a master that is alone, and left alone beside other
   assert.equal(await old.leave(), 'left')
   await renewed.look('interval')
   assert.equal(await port(), 7443)
+})
+
+test('ports are left alone beside another whom this master sees for the first time', async () => {
+  const world = await setUp()
+  const one = world.open('192.0.2.1', 2, 7443)
+  await one.look('interval')
+  await world.list('192.0.2.1', '192.0.2.2')
+  await one.look('objects')
+  assert.equal((await world.stored()).subsets?.[0]?.ports?.[0]?.port, 6443)
 })
 
 test('the last address is kept on leaving, and removed on request only after the reconciler was stopped', async () => {

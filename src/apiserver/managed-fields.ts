@@ -73,7 +73,9 @@ export function ownedOnUpdate(
     const fieldsV1 = without(old.fieldsV1, touched)
     if (fieldsV1 !== undefined) entries.push(equalJson(fieldsV1, old.fieldsV1) ? old : { ...old, fieldsV1 })
   }
-  return mine === undefined ? entries : [...entries, entry(kind, manager, subresource, mine, clock)]
+  // Of an object in which nothing is left there is nothing to own.
+  if (mine === undefined || Object.keys(mine).length === 0) return entries
+  return [...entries, entry(kind, manager, subresource, mine, clock)]
 }
 
 /** Whether an entry is the one that this write updates. */

@@ -149,7 +149,7 @@ export class KubernetesServiceController {
     const { reconciler, address } = this.#options
     if (address === undefined) return
     if (reconciler.isSatisfied?.(this.observed(), this.#ports, this.#portsAgreed())) return
-    await reconciler.reconcileEndpoints(address, this.#ports, this.#portsAgreed(), signal)
+    await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
   }
 
   #portsAgreed(): boolean {

@@ -126,6 +126,11 @@ export class KubernetesServiceDuty {
     if (reconciler.clearAway === undefined || address === undefined) return
     await monitor.firstAnswer(signal)
     while (monitor.phase === 'starting') {
+      // A failing etcd check alone takes nobody out.
+      if (monitor.serves) {
+        await sleep(clock, CLEARING_RETRY_MS, signal)
+        continue
+      }
       try {
         const left = await reconciler.clearAway(address, endpointPorts(securePort), signal)
         if (left)

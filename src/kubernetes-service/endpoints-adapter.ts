@@ -14,6 +14,14 @@ import type { ObjectWriter } from './object-writer.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { planSecondSlice, type SecondSliceAction, secondSliceName, secondSliceOf } from './second-slice-plan.ts'
 
+/** What is stored of `default/kubernetes`, as a write that follows was decided on. */
+export interface StoredEndpoints {
+  readonly endpoints: Endpoints | undefined
+  readonly slice: EndpointSlice | undefined
+  /** Those with the name of a second family. */
+  readonly secondSlices: readonly EndpointSlice[]
+}
+
 /**
  * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
  *
@@ -36,6 +44,17 @@ export class EndpointsAdapter {
     return orUndefined(this.#api.get(endpointsResource, KUBERNETES_SERVICE, { signal }))
   }
 
+  /** Everything as it is, the slices read before what they follow: what is then written to one is not older than it. */
+  async read(signal?: AbortSignal): Promise<StoredEndpoints> {
+    const [slice, ...seconds] = await Promise.all([
+      this.getSlice(signal),
+      this.getSlice(signal, secondSliceName(4)),
+      this.getSlice(signal, secondSliceName(6)),
+    ])
+    const secondSlices = seconds.filter((second) => second !== undefined)
+    return { slice, secondSlices, endpoints: await this.getEndpoints(signal) }
+  }
+
   /** The live slice; undefined when there is none. */
   getSlice(signal?: AbortSignal, name: string = KUBERNETES_SERVICE.name): Promise<EndpointSlice | undefined> {
     return orUndefined(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))
@@ -50,8 +69,11 @@ export class EndpointsAdapter {
   isSettled(action: EndpointsAction, observed: ObservedEndpoints, secondAddresses: readonly string[] = []): boolean {
     if (action.type === 'refuse') return false
     const wanted = action.type === 'none' ? observed.endpoints : action.endpoints
-    if (action.type === 'none') this.#writer.right(endpointsResource, observed.endpoints)
-    else if (!this.#writer.isWaiting(endpointsResource, action.endpoints, observed.endpoints)) return false
+    if (action.type === 'none') {
+      if (action.forNow !== true) this.#writer.right(endpointsResource, observed.endpoints)
+    } else if (!this.#writer.isWaiting(endpointsResource, action.endpoints, observed.endpoints)) {
+      return false
+    }
     if (wanted === undefined) return true
     const first = planEndpointSlice(wanted, observed.slice)
     const second = planSecondSlice(secondSliceOf(wanted, secondAddresses), observed.secondSlice)
@@ -67,34 +89,35 @@ export class EndpointsAdapter {
    */
   async execute(
     action: EndpointsAction,
-    current: Endpoints | undefined,
+    stored: StoredEndpoints,
     signal?: AbortSignal,
     secondAddresses: readonly string[] = [],
   ): Promise<void> {
+    const { endpoints: current } = stored
     switch (action.type) {
       case 'none':
-        this.#writer.right(endpointsResource, current)
-        await this.#ensureSlices(current, secondAddresses, signal)
+        if (action.forNow !== true) this.#writer.right(endpointsResource, current)
+        await this.#ensureSlices(current, stored, secondAddresses, signal)
         return
       case 'create':
         if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) {
-          await this.#ensureSlices(action.endpoints, secondAddresses, signal)
+          await this.#ensureSlices(action.endpoints, stored, secondAddresses, signal)
           return
         }
         try {
           const created = await this.createEndpoints(action.endpoints, action.reasons, signal)
-          await this.#ensureSlices(created, secondAddresses, signal)
+          await this.#ensureSlices(created, stored, secondAddresses, signal)
         } catch (error) {
           if (!isKubeError(error, 'AlreadyExists')) throw error
         }
         return
       case 'update': {
         if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) {
-          await this.#ensureSlices(action.endpoints, secondAddresses, signal)
+          await this.#ensureSlices(action.endpoints, stored, secondAddresses, signal)
           return
         }
         const updated = await this.updateEndpoints(action.endpoints, action.reasons, signal)
-        await this.#ensureSlices(updated, secondAddresses, signal)
+        await this.#ensureSlices(updated, stored, secondAddresses, signal)
         return
       }
       case 'refuse':
@@ -122,16 +145,19 @@ export class EndpointsAdapter {
 
   async #ensureSlices(
     endpoints: Endpoints | undefined,
+    stored: StoredEndpoints,
     secondAddresses: readonly string[],
     signal?: AbortSignal,
   ): Promise<void> {
-    if (endpoints !== undefined) await this.ensureEndpointSlice(endpoints, signal)
+    if (endpoints !== undefined) {
+      await this.#executeSlice(planEndpointSlice(endpoints, stored.slice), stored.slice, signal)
+    }
     const wanted = secondSliceOf(endpoints, secondAddresses)
     // Both names: the fleet may have had its families in the other order before.
     await Promise.all(
       ([4, 6] as const).map(async (family) => {
         const name = secondSliceName(family)
-        const current = await this.getSlice(signal, name)
+        const current = stored.secondSlices.find((slice) => slice.metadata?.name === name)
         const wantedHere = wanted?.metadata?.name === name ? wanted : undefined
         await this.#executeSlice(planSecondSlice(wantedHere, current), current, signal)
       }),

@@ -3,7 +3,8 @@ import { type EndpointPort, type EndpointSubset, KUBERNETES_SERVICE, SKIP_MIRROR
 
 /** What must be done to Endpoints `default/kubernetes`. `reasons` name what was found wrong, in stable words. */
 export type EndpointsAction =
-  | { readonly type: 'none' }
+  /** `forNow`: they are not as they should be, but are left so for now. */
+  | { readonly type: 'none'; readonly forNow?: boolean | undefined }
   | { readonly type: 'create'; readonly endpoints: Endpoints; readonly reasons: readonly string[] }
   | { readonly type: 'update'; readonly endpoints: Endpoints; readonly reasons: readonly string[] }
   /** Nobody lives, as far as the leases tell: that is more likely a fault of the store than the truth. */

@@ -15,6 +15,10 @@ import type { ReadinessMonitor } from './readiness-monitor.ts'
 
 /** How often a server that did not answer is asked again before a renewal that is due. */
 const RETRY_MS = 500
+/** Between two tries of one renewal at most, in milliseconds, whatever was wrong: the lease goes on ending. */
+const RENEWAL_RETRY_MS = 1_000
+/** An answer older than this, in milliseconds, does not say that the server still lives. */
+const FRESH_MS = 2_500
 
 export interface LeaseKeeperOptions {
   readonly clock: Clock
@@ -106,12 +110,13 @@ export class LeaseKeeper {
     return true
   }
 
-  /** Waits until the server has answered since the last renewal. */
+  /** Waits until the server has answered since the last renewal, and lately. */
   async #answered(signal: AbortSignal): Promise<void> {
     const { clock, monitor } = this.#options
     const renewedMs = this.#renewedMs ?? Number.NEGATIVE_INFINITY
     for (;;) {
-      if (monitor.lastAnswerMs !== undefined && monitor.lastAnswerMs > renewedMs) return
+      const { lastAnswerMs = Number.NEGATIVE_INFINITY } = monitor
+      if (lastAnswerMs > renewedMs && clock.monotonicMs() - lastAnswerMs < FRESH_MS) return
       const answer = await monitor.probe(signal)
       if (!answer.answered) await sleep(clock, RETRY_MS, signal)
     }
@@ -131,7 +136,7 @@ export class LeaseKeeper {
         signal.throwIfAborted()
         report(error)
         if (isFinal(error)) return false
-        await sleep(clock, this.#retry.next(error), signal)
+        await sleep(clock, Math.min(this.#retry.next(error), RENEWAL_RETRY_MS), signal)
       }
     }
   }

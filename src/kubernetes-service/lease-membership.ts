@@ -71,7 +71,7 @@ export class LeaseMembership {
       limits: contentionLimits(options.ttlMs / 3),
       onContention: (input, before, now) => telemetry.contended(input, before, now),
       look: options.onLeases,
-      renew: (signal) => this.reconciler.renew(address, signal),
+      renew: (signal) => this.#renew(signal),
       isFinal: (error) => error instanceof LeaseWithdrawn,
       report: (error) => {
         telemetry.attempted(error)
@@ -123,6 +123,14 @@ export class LeaseMembership {
     if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
     this.#isAnnounced = true
     announcements.announced(holder, leases)
+  }
+
+  /** What may have ended is read first: made anew, it must say what this master thinks of its server now. */
+  async #renew(signal: AbortSignal): Promise<void> {
+    const { clock, ttlMs, address } = this.#options
+    const renewedMs = this.#keeper.renewedMs ?? Number.NEGATIVE_INFINITY
+    if (clock.monotonicMs() - renewedMs >= ttlMs) await this.reconciler.readMembers(signal)
+    await this.reconciler.renew(address, signal)
   }
 
   #announceReadiness(signal: AbortSignal): () => void {

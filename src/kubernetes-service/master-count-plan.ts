@@ -32,8 +32,10 @@ export interface MasterCountObservation {
  * that it leaves in place: see {@link planEndpoints}.
  */
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {
-  const { current, ports, reconcilePorts } = observed
-  return planEndpoints({ addresses: addressesToList(observed), current, ports, reconcilePorts, stopping: false })
+  const { current, own, count, ports, reconcilePorts } = observed
+  const plan = planEndpoints({ addresses: addressesToList(observed), current, ports, reconcilePorts, stopping: false })
+  // Others have the place of this master: that is answered later.
+  return plan.type === 'none' && isDisplaced(current, own, count) ? { type: 'none', forNow: true } : plan
 }
 
 /**

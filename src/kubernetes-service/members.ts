@@ -1,4 +1,5 @@
 import type { Endpoints } from '../kube/resources.ts'
+import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
 import type { Holder, HolderPorts, MasterLease } from './leases/master-leases.ts'
 
 /** A lease whose master serves. One without a holder record is a kube-apiserver's: it does as long as it renews its lease. */
@@ -94,4 +95,15 @@ export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts):
     ({ holder }) =>
       holder !== undefined && holder.ports.securePort === ports.securePort && holder.ports.nodePort === ports.nodePort,
   )
+}
+
+/** `self`, begun after every other life of this master that still has a lease: the host's clock may have been set back since. */
+export function startedAfter(leases: readonly MasterLease[], self: Holder): Holder {
+  const others = leases.filter((lease) => isHeldBy(lease, self) && lease.holder?.instanceId !== self.instanceId)
+  const latest = others
+    .flatMap(({ holder }) => holder?.startedAt ?? [])
+    .sort()
+    .at(-1)
+  if (latest === undefined || latest < self.startedAt) return self
+  return { ...self, startedAt: formatMicroTime(parseTime(latest) + 1) }
 }

@@ -2,7 +2,7 @@ import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { isFailing, nextReadiness, type ReadinessState } from './readiness-tracker.ts'
+import { isFailing, isServing, nextReadiness, type ReadinessState } from './readiness-tracker.ts'
 
 /** How often a server that has not been ready yet is asked; upstream's period. */
 const STARTING_PERIOD_MS = 100
@@ -22,6 +22,7 @@ export class ReadinessMonitor {
   readonly #options: ReadinessMonitorOptions
   #state: ReadinessState = { phase: 'starting' }
   #lastAnswerMs: number | undefined
+  #serves = false
   readonly #handlers = new Set<(answer: ReadinessAnswer) => void>()
 
   constructor(options: ReadinessMonitorOptions) {
@@ -35,6 +36,11 @@ export class ReadinessMonitor {
   /** Unready long enough, and still, for the master to leave the list. */
   get failing(): boolean {
     return isFailing(this.#state, this.#options.clock.monotonicMs())
+  }
+
+  /** Whether the server serves, by its last answer: it is ready, or only its etcd check fails. */
+  get serves(): boolean {
+    return this.#serves
   }
 
   /** When the server last answered, whatever it said, on the monotonic clock; undefined if it never did. */
@@ -54,6 +60,7 @@ export class ReadinessMonitor {
     const answer = await readiness.probe(signal)
     const nowMs = clock.monotonicMs()
     if (answer.answered) this.#lastAnswerMs = nowMs
+    this.#serves = isServing(answer)
     const before = this.#state
     // With the startup gate a server that was ready once counts as ready; if it dies, its lease is not renewed.
     if (before.phase === 'starting' || this.#options.gate === 'continuous') {

@@ -65,7 +65,8 @@ function failingIn(answer: ReadinessAnswer, failingSinceMs: number) {
   return { failingSinceMs, silent: !answer.answered, recoveringSinceMs: undefined, reason: unreadyReason(answer) }
 }
 
-function isServing(answer: ReadinessAnswer): boolean {
+/** Whether the server is ready, or would be but for its etcd. */
+export function isServing(answer: ReadinessAnswer): boolean {
   if (!answer.answered) return false
   if (answer.ready) return true
   const failing = answer.checks.filter((check) => !check.ok)

@@ -27,7 +27,8 @@ export interface FamilyFields {
 }
 
 /**
- * Decides which addresses and families a Service that has an address should have instead; undefined when it has them.
+ * Decides which addresses and families a Service that has an address should have instead; undefined when it has them, or has no
+ * address.
  *
  * Pure. The first address of a Service never changes, and a second one that it has is kept too: each may have been given out. So the
  * second family is the one that the first address is not of. A server releases a second address only when all three fields say so

@@ -84,10 +84,7 @@ export class ServiceKeeper {
           if (isKubeError(error, 'AlreadyExists')) return false
           throw error
         }
-        logger.info(
-          { clusterIP: action.service.spec?.clusterIP, ipFamilyPolicy: action.service.spec?.ipFamilyPolicy },
-          'created the kubernetes service',
-        )
+        logger.info({ clusterIP: action.service.spec?.clusterIP }, 'created the kubernetes service')
         return true
       case 'update': {
         await writer.update(services, action.service, action.reasons, signal)

@@ -29,8 +29,12 @@ export type ServiceAction =
  * Pure. A Service that exists keeps its ClusterIP, whatever the range says. Upstream makes the Service but never mends it
  * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile` path.
  *
+ * A Service without an address gets one first, and its second by the next plan. When a server refuses one of two it keeps the other
+ * taken, for nobody (`allocClusterIPs` in pkg/registry/core/service/storage/alloc.go): masters that make the Service at the same moment
+ * could each take one of its addresses, and nobody could ever make it.
+ *
  * @param settled - false while live masters want other ports or types: those are then kept as they are found.
- * @param stack - how many families it should have; with `as-found` a new one has one.
+ * @param stack - how many families it should have.
  * @param second - how its second address is asked for.
  */
 export function planService(
@@ -40,12 +44,7 @@ export function planService(
   stack: ServiceStack = 'as-found',
   second: SecondClusterIp = 'configured',
 ): ServiceAction {
-  const wish = { stack, second, clusterIps: [settings.clusterIp, settings.secondClusterIp] as const }
-  if (current === undefined) {
-    const service = newService(settings)
-    const families = planFamilies(service.spec, wish)
-    return { type: 'create', service: { ...service, spec: { ...service.spec, ...families } }, reasons: ['missing'] }
-  }
+  if (current === undefined) return { type: 'create', service: newService(settings), reasons: ['missing'] }
   const { spec } = current
   const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'
   const ports = servicePorts(settings)
@@ -54,7 +53,8 @@ export function planService(
   if (settled && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
   // A selector hands the Endpoints to the endpoints controllers, which would empty them.
   if (spec?.selector !== undefined && Object.keys(spec.selector).length > 0) reasons.push('selector')
-  const families = planFamilies(spec, wish)
+  const clusterIps = [settings.clusterIp, settings.secondClusterIp] as const
+  const families = planFamilies(spec, { stack, second, clusterIps })
   if (families !== undefined) reasons.push('families')
   if (reasons.length === 0) return { type: 'none' }
 
@@ -64,8 +64,8 @@ export function planService(
     : { ...kept, ...families, type: spec?.type, ports: spec?.ports }
   // An ExternalName Service has given its addresses back.
   if ((spec?.clusterIP ?? '') === '') {
-    const clusterIPs = [settings.clusterIp]
-    Object.assign(next, { clusterIP: settings.clusterIp, clusterIPs }, planFamilies({ clusterIPs }, wish))
+    next.clusterIP = settings.clusterIp
+    next.clusterIPs = [settings.clusterIp]
   }
   return { type: 'update', service: { ...current, spec: next } as Service, reasons }
 }

@@ -57,12 +57,14 @@ export async function withdraw(
   }
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
-    const [current, live] = await Promise.all([adapter.getEndpoints(signal), leases.list(signal)])
+    // The leases last, as a master does.
+    const stored = await adapter.read(signal)
+    const live = await leases.list(signal)
     onRead?.(live)
     const addresses = listedAddresses(live)
-    const plan = planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always })
+    const plan = planEndpoints({ addresses, current: stored.endpoints, ports, reconcilePorts: false, stopping: always })
     try {
-      await adapter.execute(plan, current, signal, secondAddresses(live))
+      await adapter.execute(plan, stored, signal, secondAddresses(live))
       return { removed: true, reason: `${address.text} is out` }
     } catch (error) {
       // The masters that run do the same at this moment; whoever is second looks again.

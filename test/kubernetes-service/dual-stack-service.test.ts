@@ -44,11 +44,26 @@ function planned(...args: Parameters<typeof planService>): Families | undefined 
 }
 
 test('a dual-stack fleet has a Service with the first address of each range', () => {
-  assert.deepEqual(planned(undefined, settings, true, 'dual'), dual)
   assert.deepEqual(planned(service(single), settings, true, 'dual'), dual)
   assert.deepEqual(planned(service(single), settings, false, 'dual'), dual)
   assert.equal(planned(service(dual), settings, true, 'dual'), undefined)
   assert.deepEqual(planned(service(['RequireDualStack', dual[1], dual[2]]), settings, true, 'dual'), dual)
+})
+
+test('a Service without an address gets one, and its second when it has that', () => {
+  const made = planService(undefined, settings, true, 'dual')
+  assert.deepEqual(made, planService(undefined, settings, true, 'single'))
+  assert.equal(made.type === 'create' && made.service.spec?.ipFamilyPolicy, 'SingleStack')
+  const {
+    clusterIP: _ip,
+    clusterIPs: _ips,
+    ipFamilies: _families,
+    ipFamilyPolicy: _policy,
+    ...spec
+  } = service(single).spec ?? {}
+  const external = { ...service(single), spec: { ...spec, type: 'ExternalName', externalName: 'x.example' } } as Service
+  const mended = planService(external, settings, true, 'dual')
+  assert.deepEqual(mended.type === 'update' && familiesOf(mended.service), ['', [], ['10.96.0.1']])
 })
 
 test('any other fleet has a Service with the address that it had first', () => {
@@ -66,6 +81,7 @@ test('while it is not known what the fleet is, the families are left as they are
 test('a Service keeps both addresses that it has, and its second family is the one that the first is not of', () => {
   const chosen: Families = ['PreferDualStack', ['IPv4', 'IPv6'], ['10.0.0.7', 'fd00::77']]
   assert.equal(planned(service(chosen), settings, true, 'dual'), undefined)
+  assert.deepEqual(planned(service(['RequireDualStack', chosen[1], chosen[2]]), settings, true, 'dual'), chosen)
   const sixFirst = service(['SingleStack', ['IPv6'], ['fd00::1']])
   assert.deepEqual(planned(sixFirst, settings, true, 'dual'), [
     'PreferDualStack',
@@ -89,19 +105,6 @@ test('less is asked for: any address of the family, then only a preference', () 
   assert.equal(planned(service(preference), settings, true, 'dual', 'if-possible'), undefined)
 })
 
-test('an ExternalName Service gets back as many addresses as the fleet has families', () => {
-  const {
-    clusterIP: _ip,
-    clusterIPs: _ips,
-    ipFamilies: _families,
-    ipFamilyPolicy: _policy,
-    ...spec
-  } = service(single).spec ?? {}
-  const external = { ...service(single), spec: { ...spec, type: 'ExternalName', externalName: 'x.example' } } as Service
-  const action = planService(external, settings, true, 'dual')
-  assert.deepEqual(action.type === 'update' && familiesOf(action.service), dual)
-})
-
 async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => KubeApi = (api) => api) {
   const embedded = await Embedded.started(cidrs)
   const logger = memoryLogger()
@@ -116,18 +119,19 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
       throw error
     }
   }
-  /** Looks until nothing is refused; how often it was. */
+  /** Looks until all is right; how often something was refused. */
   const untilRight = async (stack: 'single' | 'dual'): Promise<number> => {
-    for (let refusals = 0; ; refusals++) {
-      assert.ok(refusals < 20, 'it is refused again and again')
+    let refusals = 0
+    for (let looks = 0; looks < 20; looks++) {
+      if (keeper.isSatisfied(await read(), true, stack)) return refusals
       try {
         await keeper.reconcile(await read(), true, signal, stack)
-        assert.equal(keeper.isSatisfied(await read(), true, stack), true)
-        return refusals
       } catch (error) {
         if (!isKubeError(error, 'Invalid')) throw error
+        refusals++
       }
     }
+    assert.fail('it does not become right')
   }
   const warnings = () => logger.lines.filter(({ level }) => level === 'warn').length
   return { embedded, keeper, read, untilRight, warnings }
@@ -151,13 +155,13 @@ test('a second address that is refused for a moment is asked for again', async (
   const busy = (api: KubeApi): KubeApi => ({
     get: (...args) => api.get(...args),
     list: (...args) => api.list(...args),
-    update: (...args) => api.update(...args),
+    create: (...args) => api.create(...args),
     patch: (...args) => api.patch(...args),
     delete: (...args) => api.delete(...args),
     watch: (...args) => api.watch(...args),
-    async create(...args) {
+    async update(...args) {
       if (refusals-- > 0) throw new KubeError('Invalid', 'provided IP is already allocated')
-      return api.create(...args)
+      return api.update(...args)
     },
   })
   const { read, untilRight, warnings } = await startKeeper(['10.96.0.0/16', 'fd00::/112'], busy)
@@ -192,4 +196,16 @@ test('on a server with one family the Service prefers two, and gets the second w
   keeper.renewDemand(await read())
   assert.equal(await untilRight('dual'), 0)
   assert.deepEqual(familiesOf(await read()), dual)
+})
+
+test('a Service that merely prefers two families gets another second address when the server has them and its own is taken', async () => {
+  const { embedded, keeper, read, untilRight } = await startKeeper(['10.96.0.0/16'])
+  await untilRight('dual')
+  await embedded.api.create(serviceCidrs, { metadata: { name: 'second' }, spec: { cidrs: ['fd00::/112'] } })
+  const taken = { ipFamilies: ['IPv6'], clusterIP: 'fd00::1', ports: [{ port: 1 }] }
+  await embedded.api.create(services, { metadata: { namespace: 'default', name: 'other' }, spec: taken as never })
+  keeper.renewDemand(await read())
+  await untilRight('dual')
+  const [policy, families, clusterIPs] = familiesOf(await read())
+  assert.deepEqual([policy, families, clusterIPs.length], ['PreferDualStack', ['IPv4', 'IPv6'], 2])
 })

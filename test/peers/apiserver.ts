@@ -10,8 +10,10 @@ import { freePort } from './ports.ts'
 import { RunningProcess, startOnFreePorts } from './process.ts'
 
 export interface ApiserverOptions {
-  /** `bare`: a real kube-apiserver that nobody bootstraps. `stock`: kube-apiserver as it is. */
-  readonly kind: 'bare' | 'stock'
+  /**
+   * `stock`: kube-apiserver as it is. `bare`: one that nobody bootstraps. `eager`: one whose own reconciler looks every 200 ms.
+   */
+  readonly kind: 'stock' | 'bare' | 'eager'
   readonly etcd: Etcd
   /** Under which its objects are in etcd; another one is another, empty cluster. */
   readonly etcdPrefix?: string
@@ -36,8 +38,11 @@ export interface Apiserver {
   readonly process: RunningProcess
   /** SIGKILL. */
   kill(): Promise<void>
-  /** Starts it again on the same port and store; resolves when its /readyz is 200, or at once without `wait`. */
-  start(options?: { readonly wait?: boolean }): Promise<void>
+  /**
+   * Starts it again on the same port and store, from then on with other `flags` where they are given; resolves when its /readyz is
+   * 200, or at once without `wait`.
+   */
+  start(options?: { readonly wait?: boolean; readonly flags?: readonly string[] }): Promise<void>
   /** SIGSTOP: connections stay open, nothing answers. */
   pause(): void
   resume(): void
@@ -61,11 +66,12 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
     owner.after(() => api.close())
     const kubeconfig = writeKubeconfig(join(directory, 'kubeconfig'), { server: url, ca: authority.certificate, token })
 
+    let { flags } = options
     const launch = async (): Promise<RunningProcess> =>
       RunningProcess.start(owner, {
         name: options.kind,
-        command: binary(options.kind === 'bare' ? 'bare-apiserver' : 'kube-apiserver'),
-        args: flagsOf(directory, port, options),
+        command: binary(options.kind === 'stock' ? 'kube-apiserver' : `${options.kind}-apiserver`),
+        args: flagsOf(directory, port, { ...options, flags: flags ?? [] }),
       })
     const whenReady = (): Promise<void> =>
       running.whenReady(async () => (await api.send('GET', '/readyz')).status === 200, readyWithinMs)
@@ -89,7 +95,8 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
         return running
       },
       kill: () => running.kill(),
-      async start({ wait = true } = {}) {
+      async start({ wait = true, flags: changed = flags } = {}) {
+        flags = changed
         running = await launch()
         if (wait) await whenReady()
       },

@@ -88,6 +88,8 @@ export interface MasterOptions {
   /** The port in Endpoints; the server's own by default. */
   readonly securePort?: number
   readonly kubeconfig?: string
+  /** One range, or two with a comma. */
+  readonly serviceClusterIpRange?: string
   readonly flags?: readonly string[]
 }
 
@@ -98,7 +100,7 @@ export function runFlags(server: ServerAddress, options: MasterOptions): readonl
     `--kubeconfig=${options.kubeconfig ?? server.kubeconfig}`,
     `--advertise-address=${options.address}`,
     `--secure-port=${options.securePort ?? server.port}`,
-    `--service-cluster-ip-range=${serviceRange}`,
+    `--service-cluster-ip-range=${options.serviceClusterIpRange ?? serviceRange}`,
     '--health-bind-address=127.0.0.1:0',
     ...(options.flags ?? []),
   ]

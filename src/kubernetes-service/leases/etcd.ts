@@ -115,16 +115,13 @@ export class EtcdLeases implements MasterLeases {
       const before = decodeRecord(stored.value)
       if (before !== undefined && before.instanceId !== holder.instanceId) return
       if (before?.state === 'unready' || before?.state === 'leaving') there = true
-      if (
-        before?.state !== 'withdrawn' &&
-        !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))
-      )
-        continue
+      const isMarked = before?.state === 'withdrawn'
+      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
       this.#removing.add(record.key)
       this.#doubt.leaves(address, holder.host)
       if (await this.#release(holder, signal)) there = true
       // Not deleted: a later life has taken it over.
-      await record.delete(record.last ?? stored, signal)
+      await record.delete(isMarked ? stored : (record.last ?? stored), signal)
       break
     }
     this.#removing.delete(record.key)
@@ -239,8 +236,11 @@ export class EtcdLeases implements MasterLeases {
       const stored = await lease.read(signal)
       if (stored === undefined) return found
       const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })
-      const others = items.filter(({ key }) => key !== record.key).map(({ value }) => decodeRecord(value)?.state)
-      if (others.some((state) => state === undefined || keepsLease(state))) return true
+      const others = items
+        .map(({ key, value }) => ({ key, other: decodeRecord(value) }))
+        // A later life of this master, which has the same key, wants it too.
+        .filter(({ key, other }) => key !== record.key || (other ?? holder).instanceId !== holder.instanceId)
+      if (others.some(({ other }) => other === undefined || keepsLease(other.state))) return true
       if (await lease.delete(stored, signal)) return true
     }
   }

@@ -25,7 +25,7 @@ export class LeaseWatch {
       sightings.map((sighting) => ({ key: sighting.id, renewal: sighting.revision, ttlMs: ttlOf(sighting) })),
       nowMs,
     )
-    this.#first = new Map(sightings.map(({ id, revision }) => [id, revision]))
+    this.#first = new Map(sightings.map(({ id, revision }) => [id, this.#first.get(id) ?? revision]))
   }
 
   /** A read failed: the time until the next one does not count. */

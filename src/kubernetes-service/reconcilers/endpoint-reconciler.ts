@@ -2,6 +2,12 @@ import type { EndpointSlice, Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { EndpointPort } from '../identity.ts'
 
+/**
+ * Whether ports that differ from those that a master wants are put right. `agreed`: only if no other member wants other ports, by what
+ * is read in the same call.
+ */
+export type ReconcilePorts = boolean | 'agreed'
+
 /** How a master left, or did not. */
 export type Departure = 'left' | 'kept-the-last'
 
@@ -28,12 +34,11 @@ export interface EndpointReconciler {
    *
    * @param ip - this master's address.
    * @param ports - the ports that this master wants.
-   * @param reconcilePorts - whether ports that differ are put right; false while the fleet's masters want different ones.
    */
   reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],
-    reconcilePorts: boolean,
+    reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
   ): Promise<void>
   /**

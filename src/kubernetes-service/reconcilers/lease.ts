@@ -19,8 +19,9 @@ import {
   othersRemain,
   portsAgreed,
   secondAddresses,
+  startedAfter,
 } from '../members.ts'
-import type { Departure, EndpointReconciler, ObservedEndpoints } from './endpoint-reconciler.ts'
+import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
 export interface LeaseReconcilerOptions {
   readonly adapter: EndpointsAdapter
@@ -78,7 +79,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],
-    reconcilePorts: boolean,
+    reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
   ): Promise<void> {
     return this.#mutex.run(async () => {
@@ -140,30 +141,42 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     return this.#mutex.run(async () => {
       const before = this.#holderOf(ip)
       const leaving: Holder = { ...before, state: 'leaving' }
-      if (!(await this.#markLeaving(leaving, signal))) return 'left'
-      const leases = await this.#read(signal)
-      if (!othersRemain(leases, leaving)) {
-        await this.#leases.mark(before, signal)
-        return 'kept-the-last'
+      if (!this.#removing) {
+        if (!(await this.#markLeaving(leaving, signal))) return 'left'
+        if (!othersRemain(await this.#read(signal), leaving)) {
+          await this.#leases.mark(before, signal)
+          return 'kept-the-last'
+        }
+        await this.#leases.remove(leaving, signal).catch(unlessNotFound)
+        this.#removing = true
+        this.#announced = false
       }
-      await this.#leases.remove(leaving, signal).catch(unlessNotFound)
-      this.#announced = false
+      return this.#finishLeaving(before, ports, signal)
+    })
+  }
+
+  /** The lease has gone. Puts it back if whoever was to remain has gone, too, or serves no more. */
+  async #finishLeaving(before: Holder, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
+    if (othersRemain(await this.#read(signal), before)) {
       try {
         await this.#reconcile(ports, false, signal)
+        this.#removing = false
         return 'left'
       } catch (error) {
         if (!(error instanceof NoLiveMasters)) throw error
-        // The others have gone in the meantime.
-        await this.#leases.update(before, signal)
-        return 'kept-the-last'
       }
-    })
+    }
+    await this.#leases.update(before, signal)
+    this.#removing = false
+    await this.#reconcile(ports, false, signal)
+    return 'kept-the-last'
   }
 
   /** Takes out what an earlier life of this master left, unless it is the last. Whether there was something to take out. */
   async clearAway(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean> {
     const leases = await this.#mutex.run(() => this.#read(signal))
     if (!leases.some((lease) => isHeldBy(lease, this.#holderOf(ip)))) return false
+    this.#holder = startedAfter(leases, this.#holder)
     return (await this.leave(ip, ports, signal)) === 'left'
   }
 
@@ -199,9 +212,9 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     return this.#adapter.isSettled(plan, observed, secondAddresses(leases, this.#lastRead))
   }
 
-  /** Undefined also before this master has announced itself: until then the fleet is not yet the one that it makes. */
+  /** Undefined while nobody lives, as before this master has announced itself as the first. */
   isDualStack(): boolean | undefined {
-    return this.#announced ? isDualStack(this.#lastRead) : undefined
+    return isDualStack(this.#lastRead)
   }
 
   /** Whether no live master wants other ports than this one. */
@@ -222,6 +235,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   }
 
   async #renew(ip: Address, signal: AbortSignal): Promise<void> {
+    if (!this.#announced) this.#holder = startedAfter(await this.#read(signal), this.#holder)
     await this.#leases.update(this.#holderOf(ip), signal)
     this.#announced = true
     this.#firstAnnounced.resolve()
@@ -229,17 +243,21 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
 
   async #reconcile(
     ports: readonly EndpointPort[],
-    reconcilePorts: boolean,
+    reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
     stopping = false,
   ): Promise<void> {
-    const [current, live] = await Promise.all([this.#adapter.getEndpoints(signal), this.#read(signal)])
+    // In this order: a write that rests on older leases than somebody else's then finds that the objects have changed.
+    const stored = await this.#adapter.read(signal)
+    const current = stored.endpoints
+    const live = await this.#read(signal)
     const leases = keepingPlaces(live, current)
     const addresses = listedAddresses(leases)
-    const plan = planEndpoints({ addresses, current, ports, reconcilePorts, stopping })
+    const mend = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
+    const plan = planEndpoints({ addresses, current, ports, reconcilePorts: mend, stopping })
     // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
     if (plan.type === 'refuse' && this.#isHeldBack()) return
-    await this.#adapter.execute(plan, current, signal, secondAddresses(leases, live))
+    await this.#adapter.execute(plan, stored, signal, secondAddresses(leases, live))
   }
 
   #holderOf(ip: Address): Holder {

@@ -1,7 +1,7 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import type { EndpointsAdapter } from '../endpoints-adapter.ts'
+import type { EndpointsAdapter, StoredEndpoints } from '../endpoints-adapter.ts'
 import type { EndpointsAction } from '../endpoints-plan.ts'
 import type { EndpointPort } from '../identity.ts'
 import {
@@ -12,7 +12,7 @@ import {
   planMasterCount,
   planRemoval,
 } from '../master-count-plan.ts'
-import type { Departure, EndpointReconciler, ObservedEndpoints } from './endpoint-reconciler.ts'
+import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
 /** How often who is listed is put right between two intervals. */
 const MENDS_PER_INTERVAL = 3
@@ -54,13 +54,14 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   async reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],
-    reconcilePorts: boolean,
+    reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
   ): Promise<void> {
     if (this.#stopped) return
-    const current = await this.#read(signal)
-    const plan = this.#plan(ip, current, ports, reconcilePorts)
-    await this.#options.adapter.execute(plan, current, signal)
+    const stored = await this.#read(signal)
+    const mend = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
+    const plan = this.#plan(ip, stored.endpoints, ports, mend)
+    await this.#options.adapter.execute(plan, stored, signal)
     if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#mendsLeft -= 1
     this.#displaced = false
   }
@@ -75,14 +76,15 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
   /** Takes this master out unless its address is the last that is listed. Whether those that stay serve is not known. */
   async leave(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
-    const current = await this.#read(signal)
-    if (isMentioned(current, ip.text) && otherAddresses(current, ip.text).length === 0) return 'kept-the-last'
-    await this.#remove(ip, current, ports, false, signal)
+    const stored = await this.#read(signal)
+    const { endpoints } = stored
+    if (isMentioned(endpoints, ip.text) && otherAddresses(endpoints, ip.text).length === 0) return 'kept-the-last'
+    await this.#remove(ip, stored, ports, false, signal)
     return 'left'
   }
 
   async clearAway(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean> {
-    if (!isMentioned(await this.#read(signal), ip.text)) return false
+    if (!isMentioned((await this.#read(signal)).endpoints, ip.text)) return false
     return (await this.leave(ip, ports, signal)) === 'left'
   }
 
@@ -101,7 +103,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   /** Begins a new interval: what others did to the list may be answered now. */
   async readMembers(signal: AbortSignal): Promise<void> {
     const { address, count, logger } = this.#options
-    this.#displaced = isDisplaced(await this.#read(signal), address.text, count)
+    this.#displaced = isDisplaced((await this.#read(signal)).endpoints, address.text, count)
     if (this.#mendsLeft > 0) {
       this.#warned = false
     } else if (!this.#warned) {
@@ -141,20 +143,21 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
   async #remove(
     ip: Address,
-    current: Endpoints | undefined,
+    stored: StoredEndpoints,
     ports: readonly EndpointPort[],
     stopping: boolean,
     signal: AbortSignal,
   ): Promise<void> {
-    const plan = planRemoval({ current, own: ip.text, ports, stopping })
+    const plan = planRemoval({ current: stored.endpoints, own: ip.text, ports, stopping })
     if (plan.type === 'none' && !this.#removing) return
     this.#removing = true
-    await this.#options.adapter.execute(plan, current, signal)
+    await this.#options.adapter.execute(plan, stored, signal)
     this.#removing = false
   }
 
-  async #read(signal: AbortSignal): Promise<Endpoints | undefined> {
-    this.#lastRead = await this.#options.adapter.getEndpoints(signal)
-    return this.#lastRead
+  async #read(signal: AbortSignal): Promise<StoredEndpoints> {
+    const stored = await this.#options.adapter.read(signal)
+    this.#lastRead = stored.endpoints
+    return stored
   }
 }

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
+import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
+import { planEndpoints } from '../../src/kubernetes-service/endpoints-plan.ts'
+import { endpointPorts, KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { Embedded } from '../apiserver/embedded.ts'
+
+const { signal } = new AbortController()
+
+function openAdapter(api: KubeApi): EndpointsAdapter {
+  return new EndpointsAdapter({
+    api,
+    logger: silentLogger,
+    writer: new ObjectWriter({ api, metrics: prometheusMetrics() }),
+  })
+}
+
+function passedOn(api: KubeApi): KubeApi {
+  return {
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    create: (...args) => api.create(...args),
+    update: (...args) => api.update(...args),
+    patch: (...args) => api.patch(...args),
+    delete: (...args) => api.delete(...args),
+    watch: (...args) => api.watch(...args),
+  }
+}
+
+async function started() {
+  const embedded = await Embedded.started()
+  const list = async (adapter: EndpointsAdapter, second: readonly string[]): Promise<void> => {
+    const stored = await adapter.read()
+    const observed = { current: stored.endpoints, ports: endpointPorts(6443), reconcilePorts: true, stopping: false }
+    await adapter.execute(planEndpoints({ ...observed, addresses: ['192.0.2.1'] }), stored, signal, second)
+  }
+  const names = async (): Promise<readonly (string | undefined)[]> =>
+    (await embedded.api.list(endpointSlices)).items.map(({ metadata }) => metadata?.name)
+  return { embedded, list, names }
+}
+
+test('the second slice comes and goes with the second addresses, and changes its name with their family', async () => {
+  const { embedded, list, names } = await started()
+  const adapter = openAdapter(embedded.api)
+  await list(adapter, ['2001:db8::1'])
+  assert.deepEqual(await names(), ['kubernetes', 'kubernetes-ipv6'])
+  await list(adapter, ['198.51.100.1'])
+  assert.deepEqual(await names(), ['kubernetes', 'kubernetes-ipv4'])
+  await list(adapter, [])
+  assert.deepEqual(await names(), ['kubernetes'])
+})
+
+test('a second slice that is right is not written again', async () => {
+  const { embedded, list } = await started()
+  const { api } = embedded
+  await list(openAdapter(api), ['2001:db8::1'])
+  const refuse = async (): Promise<never> => assert.fail('it is written')
+  await list(openAdapter({ ...passedOn(api), create: refuse, update: refuse, delete: refuse }), ['2001:db8::1'])
+})
+
+test('of two masters that remove the second slice at the same moment neither fails', async () => {
+  const { embedded, list, names } = await started()
+  await list(openAdapter(embedded.api), ['2001:db8::1'])
+  const { api } = embedded
+  const overtaken: KubeApi = {
+    ...passedOn(api),
+    async delete(...args) {
+      await api.delete(...args)
+      return api.delete(...args)
+    },
+  }
+  await list(openAdapter(overtaken), [])
+  assert.deepEqual(await names(), ['kubernetes'])
+})
+
+test('whoever goes as the last takes the second slice away also when somebody has deleted the Endpoints', async () => {
+  const { embedded, list, names } = await started()
+  const adapter = openAdapter(embedded.api)
+  await list(adapter, ['2001:db8::1'])
+  await embedded.api.delete(endpoints, KUBERNETES_SERVICE)
+  const observed = { addresses: [], current: undefined, ports: endpointPorts(6443), reconcilePorts: false }
+  await adapter.execute(planEndpoints({ ...observed, stopping: true }), await adapter.read(), signal)
+  assert.deepEqual(await names(), ['kubernetes'])
+})

@@ -40,7 +40,11 @@ export {
   type MasterLeases,
 } from './kubernetes-service/leases/master-leases.ts'
 export { MemoryLeaseRegistry, MemoryLeases } from './kubernetes-service/leases/memory.ts'
-export type { EndpointReconciler, ObservedEndpoints } from './kubernetes-service/reconcilers/endpoint-reconciler.ts'
+export type {
+  EndpointReconciler,
+  ObservedEndpoints,
+  ReconcilePorts,
+} from './kubernetes-service/reconcilers/endpoint-reconciler.ts'
 export type { Lifecycle } from './lifecycle/lifecycle.ts'
 export { type Address, AddressError, parseAddress } from './net/address.ts'
 export { type Cidr, parseCidr } from './net/cidr.ts'

@@ -14,7 +14,10 @@ import type { ControllerSelection } from './controller-selection.ts'
 
 /** How one master behaves. Durations are in milliseconds. */
 export interface MasterOptions {
-  /** The first is listed in Endpoints. Empty only with the reconciler `none`. */
+  /**
+   * The first, of the family of the first Service range, is listed in Endpoints; a second, of the other family, in a slice of its own
+   * while all masters have one. Empty only with the reconciler `none`.
+   */
   readonly advertiseAddresses: readonly Address[]
   readonly securePort: number
   /** One or two; the first gives the Service its ClusterIP. */

@@ -68,7 +68,6 @@ export class EtcdConnection {
   readonly #times: ConnectionTimes
   readonly #unanswered = new Set<ClientHttp2Stream>()
   #streams = 0
-  #retiring = false
   #failure: unknown
   #heardMs: number
   #pingedMs = Number.NEGATIVE_INFINITY
@@ -85,15 +84,12 @@ export class EtcdConnection {
     this.#times = times
     this.#heardMs = clock.monotonicMs()
     this.#socket = openSocket(endpoint, tls)
+    // A TLS alert that comes after the handshake, as a refused client certificate does in TLS 1.3, is hidden by Node's session.
+    this.#socket.on('error', (error) => this.#end(error))
     this.#session = connectHttp2(this.authority, { createConnection: () => this.#socket })
     this.#session.on('error', (error) => this.#end(error))
-    this.#session.on('goaway', () => this.#retire())
-    this.closed = new Promise((resolve) => {
-      this.#session.once('close', () => {
-        this.#end(new ConnectionLost('connection closed by the server'))
-        resolve()
-      })
-    })
+    this.#session.once('close', () => this.#end(new ConnectionLost('connection closed by the server')))
+    this.closed = new Promise((resolve) => this.#socket.once('close', () => resolve()))
   }
 
   /**
@@ -136,9 +132,9 @@ export class EtcdConnection {
     return connection
   }
 
-  /** Whether it takes further requests. */
+  /** Whether it takes further requests. One that the server wants to end does not: Node closes it when the last stream has ended. */
   get usable(): boolean {
-    return !this.#retiring && this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
+    return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
   }
 
   /** Why it ended; undefined while it has not. */
@@ -179,17 +175,10 @@ export class EtcdConnection {
     await this.closed
   }
 
-  /** The server wants to end it: what is open may finish, nothing new begins. */
-  #retire(): void {
-    this.#retiring = true
-    if (this.#streams === 0) this.#end(new ConnectionLost('connection closed by the server'))
-  }
-
   /** Nothing is open on it: it goes by itself when that stays so. */
   #rest(): void {
     if (this.#failure !== undefined) return
-    if (this.#retiring) this.#end(new ConnectionLost('connection closed by the server'))
-    else this.#arm('idle', this.#times.idleMs, () => this.#end(new ConnectionLost('connection closed for want of use')))
+    this.#arm('idle', this.#times.idleMs, () => this.#end(new ConnectionLost('connection closed for want of use')))
   }
 
   /** Looks, in `delayMs` at the latest, whether the server is silent for too long; whoever waits for a pong knows soon anyway. */

@@ -17,6 +17,8 @@ export interface CredentialFiles {
 /** What one TLS handshake is done with. */
 export interface TlsMaterial {
   readonly context: SecureContext
+  /** For messages: whose certificates are trusted. */
+  readonly authorities: string
   /** For messages: which client certificate this is, and whether it has expired. */
   readonly clientCertificate: string
 }
@@ -44,9 +46,14 @@ export class EtcdCredentials {
   async load(): Promise<TlsMaterial> {
     const { cafile, certfile, keyfile } = this.#files
     const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
+    const described = {
+      authorities:
+        cafile === undefined ? 'trusted are the authorities of the system' : `trusted are those in ${cafile}`,
+      clientCertificate: this.#describe(cert),
+    }
     const last = this.#last
     if (last !== undefined && last.ca === ca && last.cert === cert && last.key === key) {
-      return { context: last.context, clientCertificate: this.#describe(cert) }
+      return { context: last.context, ...described }
     }
     const context = this.#contextOf(ca, cert, key)
     this.#last = { ca, cert, key, context }
@@ -56,24 +63,17 @@ export class EtcdCredentials {
         'the certificates for etcd have changed: new connections use the new ones',
       )
     }
-    return { context, clientCertificate: this.#describe(cert) }
+    return { context, ...described }
   }
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
     const { cafile, certfile, keyfile } = this.#files
-    try {
-      // Node takes a CA file without a certificate in it, and then trusts nobody.
-      if (cafile !== undefined) new X509Certificate(ca)
-      return createSecureContext({
-        ...(cafile === undefined ? {} : { ca }),
-        ...(certfile === undefined ? {} : { cert }),
-        ...(keyfile === undefined ? {} : { key }),
-        minVersion: 'TLSv1.2',
-      })
-    } catch (error) {
-      const files = [cafile, certfile, keyfile].filter((file) => file !== undefined).join(', ')
-      throw new EtcdError('NoCredentials', `${files}: cannot be used: ${firstLine(error)}`, error)
-    }
+    // Node takes a CA file without a certificate in it, and then trusts nobody.
+    if (cafile !== undefined) usable(cafile, () => new X509Certificate(ca))
+    const pair = certfile === undefined ? {} : { cert, key }
+    return usable(`${certfile} with the key ${keyfile}`, () =>
+      createSecureContext({ ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' }),
+    )
   }
 
   #describe(cert: string): string {
@@ -104,7 +104,11 @@ async function pemIn(file: string | undefined): Promise<string> {
   }
 }
 
-function firstLine(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
-  return (message.split('\n')[0] ?? '').replace(/^error:[0-9A-F]+:/i, '')
+function usable<T>(what: string, load: () => T): T {
+  try {
+    return load()
+  } catch (error) {
+    const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+    throw new EtcdError('NoCredentials', `${what} cannot be used: ${line.replace(/^error:[0-9A-F]+:/i, '')}`, error)
+  }
 }

@@ -82,8 +82,8 @@ const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]
 
 /** The server's own words; undefined where the error is about the connection. */
 function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] | undefined {
-  // What Node reports of a broken stream comes wrapped in a ConnectError, with Node's own error as its cause.
-  if (error.cause !== undefined && !(error.cause instanceof ConnectError)) return undefined
+  // What Node reports of a broken stream comes as a ConnectError too: with Node's own error as its cause, or HTTP/2's code as its text.
+  if (!error.isWireError && (error.cause !== undefined || /^http\/2 /.test(error.rawMessage))) return undefined
   const words = oneLine(error.rawMessage)
   const known = answers.find(([pattern]) => pattern.test(words))
   if (known !== undefined) return [known[1], words, known[2]]
@@ -126,9 +126,14 @@ const serverCertificate: Readonly<Record<string, string>> = {
 /** What broke a connection, in few words. */
 function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdErrorCode, string] {
   if (error instanceof ConnectionLost) return ['Unreachable', error.message]
+  if (error instanceof ConnectError && error.cause === undefined)
+    return ['Unreachable', 'connection closed by the server']
   const code = codeIn(error)
   const fault = serverCertificate[code]
-  if (fault !== undefined) return ['BadCertificate', `the server certificate ${fault}`]
+  if (fault !== undefined) {
+    const authorities = /author|self-signed/.test(fault) && tls !== undefined ? `; ${tls.authorities}` : ''
+    return ['BadCertificate', `the server certificate ${fault}${authorities}`]
+  }
   const [, alert] = /ALERT_(.+)$/.exec(code) ?? []
   if (alert !== undefined && /CERT|UNKNOWN_CA|ACCESS_DENIED|HANDSHAKE_FAILURE/.test(alert)) {
     const certificate = tls === undefined ? '' : `; ${tls.clientCertificate}`

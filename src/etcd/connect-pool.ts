@@ -56,7 +56,10 @@ export class EndpointPool {
   readonly #closing = new AbortController()
   /** Those that a server is about to end too. */
   readonly #connections = new Set<EtcdConnection>()
+  /** The one that is asked first, the one that it last was when it answered, and why another one was left. */
   #first = 0
+  #serving: Member | undefined
+  #left: EtcdError | undefined
 
   constructor(options: PoolOptions) {
     this.#options = options
@@ -69,8 +72,8 @@ export class EndpointPool {
   }
 
   /**
-   * Sends a request to the first endpoint that takes it; no try begins later than two request timeouts after the call. `send` must give up when its signal is aborted. Rejects with an EtcdError,
-   * or with the reason of `signal`.
+   * Sends a request to the first endpoint that takes it. No try begins later than two request timeouts after the call; `send` must
+   * give up when its signal is aborted. Rejects with an EtcdError, or with the reason of `signal`.
    */
   async ask<T>(
     kind: RequestKind,
@@ -112,7 +115,10 @@ export class EndpointPool {
       const failed: FailedTry[] = []
       for (const member of this.#inTurn()) {
         const result = await this.#try(member, signal, send)
-        if ('value' in result) return result.value
+        if ('value' in result) {
+          this.#answered(member)
+          return result.value
+        }
         failed.push(result)
         if (!result.elsewhere) throw result.error
         this.#goOn(member, result.error)
@@ -159,10 +165,19 @@ export class EndpointPool {
   }
 
   #goOn(from: Member, error: EtcdError): void {
-    if (this.#members[this.#first] !== from || this.#members.length === 1) return
+    if (this.#members[this.#first] !== from) return
     this.#first = (this.#first + 1) % this.#members.length
-    const next = this.#members[this.#first]?.endpoint.text
-    this.#options.logger.info({ from: from.endpoint.text, to: next, error }, 'going on with another etcd endpoint')
+    this.#left = error
+  }
+
+  /** Said when another one answers, not for each that does not. */
+  #answered(member: Member): void {
+    if (this.#members[this.#first] !== member || this.#serving === member) return
+    if (this.#serving !== undefined) {
+      const { text: endpoint } = member.endpoint
+      this.#options.logger.info({ endpoint, error: this.#left }, 'another etcd endpoint is in use now')
+    }
+    this.#serving = member
   }
 
   #serverOf(member: Member): Promise<Server> {

@@ -94,5 +94,5 @@ function put(key: Uint8Array, { value, lease }: Stored): OpInit {
 }
 
 function range(key: Uint8Array): OpInit {
-  return { request: { case: 'requestRange', value: getRequest(key) } }
+  return { request: { case: 'requestRange', value: { key } } }
 }

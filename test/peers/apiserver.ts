@@ -14,7 +14,8 @@ export interface ApiserverOptions {
    * `stock`: kube-apiserver as it is. `bare`: one that nobody bootstraps. `eager`: one whose own reconciler looks every 200 ms.
    */
   readonly kind: 'stock' | 'bare' | 'eager'
-  readonly etcd: Etcd
+  /** Or a kine. */
+  readonly etcd: Pick<Etcd, 'url'>
   /** Under which its objects are in etcd; another one is another, empty cluster. */
   readonly etcdPrefix?: string
   /** For its own reconciler, where that is on. */

@@ -12,7 +12,11 @@ export interface CertificateRequest {
   readonly organizations?: readonly string[]
   readonly ips?: readonly string[]
   readonly dnsNames?: readonly string[]
+  /** How long it is valid from now on, in milliseconds; negative: since when it is not. @default ten days */
+  readonly validForMs?: number
 }
+
+const hourMs = 3_600_000
 
 /**
  * A certificate authority for one test: X.509 by hand, since Node signs and reads certificates but does not make them.
@@ -42,22 +46,21 @@ export class CertificateAuthority {
     const extensions = [extension([2, 5, 29, 37], false, usages)]
     if (names.length > 0) extensions.push(extension([2, 5, 29, 17], false, sequence(...names)))
     return {
-      certificate: this.#issue(distinguishedName(request), publicKey, extensions),
+      certificate: this.#issue(distinguishedName(request), publicKey, extensions, request.validForMs),
       key: privateKey.export({ type: 'pkcs8', format: 'pem' }) as string,
     }
   }
 
-  #issue(subject: Buffer, publicKey: KeyObject, extensions: readonly Buffer[]): string {
+  #issue(subject: Buffer, publicKey: KeyObject, extensions: readonly Buffer[], validForMs = 10 * 24 * hourMs): string {
     const algorithm = sequence(objectId([1, 2, 840, 10045, 4, 3, 2]))
     const serial = randomBytes(16)
     serial[0] = ((serial[0] as number) & 0x3f) | 0x40
-    const hourMs = 3_600_000
     const body = sequence(
       tlv(0xa0, tlv(0x02, Buffer.from([2]))),
       tlv(0x02, serial),
       algorithm,
       this.#name,
-      sequence(utcTime(Date.now() - hourMs), utcTime(Date.now() + 240 * hourMs)),
+      sequence(utcTime(Date.now() - hourMs), utcTime(Date.now() + validForMs)),
       subject,
       publicKey.export({ type: 'spki', format: 'der' }),
       tlv(0xa3, sequence(...extensions)),

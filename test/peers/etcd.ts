@@ -22,7 +22,7 @@ export interface Etcd {
   resume(): void
   /** Removes every key that begins with `prefix`. */
   deletePrefix(prefix: string): Promise<void>
-  /** Forgets what was stored before a revision. */
+  /** Forgets what was stored before a revision; resolves when it is gone from the disk as well. */
   compact(revision: bigint): Promise<void>
   /** Calls etcd's own JSON gateway, such as `/v3/maintenance/status`, without TLS, as the user of a `token`. Rejects when it refuses. */
   call(path: string, body?: unknown, token?: string): Promise<unknown>
@@ -119,7 +119,7 @@ async function startMember(owner: Owner, place: Place, places: readonly Place[],
       await call('/v3/kv/deleterange', { key, range_end: end.toString('base64') })
     },
     async compact(revision) {
-      await call('/v3/kv/compaction', { revision: `${revision}` })
+      await call('/v3/kv/compaction', { revision: `${revision}`, physical: true })
     },
     call,
   }

@@ -17,6 +17,7 @@ export class TcpProxy {
   readonly #connections = new Set<Connection>()
   #delayMs = 0
   #blackHole = false
+  #held = false
 
   private constructor(port: number, server: Server, target: number) {
     this.port = port
@@ -57,6 +58,17 @@ export class TcpProxy {
   /** Swallows everything in both directions, on connections old and new, until it is told `false`. */
   blackHole(on: boolean): void {
     this.#blackHole = on
+  }
+
+  /**
+   * Takes nothing in from either side, on connections old and new, until it is told `false`, and then passes on all that waits: a
+   * network that loses every packet for a while. Whoever sends too much meanwhile cannot go on.
+   */
+  hold(on: boolean): void {
+    this.#held = on
+    for (const { client, upstream } of this.#connections) {
+      for (const socket of [client, upstream]) on ? socket.pause() : socket.resume()
+    }
   }
 
   /** Holds every chunk from the server back for so long. */
@@ -101,6 +113,7 @@ export class TcpProxy {
     upstream.on('data', (chunk) => this.#deliver(client, chunk))
     client.on('end', () => upstream.end())
     upstream.on('end', () => client.end())
+    if (this.#held) for (const socket of [client, upstream]) socket.pause()
   }
 
   #deliver(client: Socket, chunk: Buffer): void {

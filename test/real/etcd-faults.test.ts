@@ -46,6 +46,29 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     assert.equal(await etcd.get('/a', patient), undefined)
   })
 
+  test('a call that is under way ends at once with its signal, and so does what is closed', async (t) => {
+    const owner = openOwner(t)
+    const server = await startEtcd(owner)
+    const proxy = await TcpProxy.start(owner, { target: server.port })
+    const etcd = openClient(t, [`http://127.0.0.1:${proxy.port}`])
+    await etcd.get('/a', patient)
+    proxy.hold(true)
+    const stop = new AbortController()
+    const reason = new Error('given up')
+    const calls = [
+      etcd.get('/a', stop.signal),
+      etcd.create('/a', bytes('one'), { signal: stop.signal }),
+      etcd.grantLease(15, stop.signal),
+    ]
+    const settled = Promise.allSettled(calls)
+    const closing = etcd.list('/', options).catch((error: unknown) => error)
+    await sleep(100)
+    stop.abort(reason)
+    for (const result of await settled) assert.deepEqual(result, { status: 'rejected', reason })
+    await etcd.close()
+    assert.match(String(await closing), /EtcdError: etcd: the connection was closed here$/)
+  })
+
   test('a write whose answer is lost rejects, and whoever looks finds it done, once', async (t) => {
     const owner = openOwner(t)
     const server = await startEtcd(owner)
@@ -169,12 +192,12 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     }
     await refusedWith('NoSpace', fill(), /database space exceeded/)
     await refusedWith('NoSpace', etcd.grantLease(15, patient), /database space exceeded/)
-    const { items, revision } = await etcd.list('/fill/', options)
+    const { items } = await etcd.list('/fill/', options)
     assert.equal(items.length, filled)
     for (const { key, modRevision } of items) assert.equal(await etcd.delete(key, modRevision, patient), true)
     await watch.next(`deleted ${filled - 1}`)
 
-    await server.compact(revision)
+    await server.compact((await etcd.list('/fill/', options)).revision)
     await server.call('/v3/maintenance/defragment')
     const { alarms } = (await server.call('/v3/maintenance/alarm', { action: 'GET' })) as { alarms: object[] }
     for (const alarm of alarms) await server.call('/v3/maintenance/alarm', { ...alarm, action: 'DEACTIVATE' })

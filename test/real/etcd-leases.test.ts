@@ -1,0 +1,164 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
+import { parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { Availability } from '../../src/kube/availability.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
+import type { HolderState, MasterLeases } from '../../src/kubernetes-service/leases/master-leases.ts'
+import { systemClock } from '../../src/runtime/system-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import {
+  addressesOf,
+  holder,
+  type LeaseStore,
+  masterLeasesContract,
+} from '../kubernetes-service/leases/master-leases-contract.ts'
+import { type Apiserver, startApiserver } from '../peers/apiserver.ts'
+import { startEtcd } from '../peers/etcd.ts'
+import { startKine } from '../peers/kine.ts'
+import { listedIn, paths, readState } from '../peers/kubernetes-service.ts'
+import { type Owner, openOwner } from '../peers/owner.ts'
+import { untilPasses } from '../peers/until.ts'
+import type { Cleanup } from '../support/cleanup.ts'
+
+const { signal } = new AbortController()
+const self = holder('192.0.2.1')
+/** Of the kube-apiserver. */
+const foreign = '192.0.2.250'
+/** Ten times as long as kube-apiserver's interval, and more than any lease here. */
+const withinMs = 100_000
+
+function openLeases(
+  cleanup: Cleanup,
+  options: { readonly url: string; readonly prefix: string; readonly ttlMs: number },
+): MasterLeases {
+  const etcd = connectEtcd({ endpoints: [parseEndpoint(options.url)], clock: systemClock })
+  cleanup.after(() => etcd.close())
+  const availability = new Availability({ clock: systemClock, logger: silentLogger })
+  return new EtcdLeases({ ...options, etcd, clock: systemClock, logger: silentLogger, availability })
+}
+
+/** Views of one store that all follow the leases. */
+function storeOf(t: TestContext, url: string, prefix: string, ttlMs: number): LeaseStore {
+  const looks: number[] = []
+  const end = new AbortController()
+  const ends: Promise<void>[] = []
+  const open = (): MasterLeases => {
+    const leases = openLeases(t, { url, prefix, ttlMs })
+    const index = looks.push(0) - 1
+    const look = (): void => {
+      looks[index] = (looks[index] ?? 0) + 1
+    }
+    ends.push(leases.watch(look, end.signal))
+    return leases
+  }
+  t.after(async () => {
+    end.abort()
+    await Promise.all(ends)
+  })
+  return { open, looks, settled: () => sleep(500) }
+}
+
+for (const { flavour, start } of [
+  { flavour: 'etcd', start: startEtcd },
+  { flavour: 'kine', start: startKine },
+] as const) {
+  describe(`leases in a real ${flavour}`, () => {
+    const owner = openOwner({ after })
+    let url = ''
+    let stores = 0
+
+    before(async () => {
+      url = (await start(owner)).url
+    })
+
+    masterLeasesContract(test, flavour, async (t) => storeOf(t, url, `/contract-${++stores}`, 60_000))
+
+    test('a lease ends without renewal, asks for a look, and is never taken for a kube-apiserver’s while it does', async (t) => {
+      const { open, looks, settled } = storeOf(t, url, '/ending', 3_000)
+      const [a, b] = [open(), open()]
+      await a.update(self, signal)
+      await settled()
+      const before = looks[1] ?? 0
+      await untilPasses(
+        'the end of the lease',
+        async () => {
+          const live = await b.list(signal)
+          assert.ok(live.every((lease) => lease.holder !== undefined))
+          assert.deepEqual(live, [])
+        },
+        { withinMs },
+      )
+      await untilPasses('a look', () => assert.ok((looks[1] ?? 0) > before), { withinMs })
+      await a.update(self, signal)
+      assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
+    })
+
+    test('a kube-apiserver lists who has a lease of ours, and we list it; who is unready or gone is listed by neither', async (t) => {
+      const peers: Owner = openOwner(t)
+      const etcd = { url }
+      const server = await startApiserver(peers, {
+        kind: 'stock',
+        etcd,
+        etcdPrefix: '/fleet',
+        advertiseAddress: foreign,
+      })
+      const leases = openLeases(t, { url, prefix: '/fleet', ttlMs: 15_000 })
+      const stop = keepRenewed(t, leases)
+      await whenListed(server, self.addresses[0] ?? '', foreign)
+      assert.deepEqual(
+        (await leases.list(signal)).map(({ address, holder: held }) => [address, held?.host]),
+        [
+          [foreign, undefined],
+          ['192.0.2.1', 'host'],
+        ],
+      )
+      await stop.as('unready')
+      await whenListed(server, foreign)
+      assert.deepEqual(await addressesOf(leases), ['192.0.2.1', foreign])
+      await stop.as('ready')
+      await whenListed(server, '192.0.2.1', foreign)
+      await stop.end()
+      await leases.remove(self, signal)
+      assert.deepEqual(await addressesOf(leases), [foreign])
+      await whenListed(server, foreign)
+      await server.kill()
+      await untilPasses('its lease has ended', async () => assert.deepEqual(await addressesOf(leases), []), {
+        withinMs,
+      })
+    })
+  })
+}
+
+/** Renews every two seconds in the state that it was last told. */
+function keepRenewed(t: TestContext, leases: MasterLeases) {
+  const ended = new AbortController()
+  let current = self
+  const loop = (async () => {
+    while (!ended.signal.aborted) {
+      await leases.update(current, signal)
+      await sleep(2_000, undefined, { signal: ended.signal }).catch(() => {})
+    }
+  })()
+  const end = async (): Promise<void> => {
+    ended.abort()
+    await loop
+  }
+  t.after(end)
+  return {
+    end,
+    async as(state: HolderState): Promise<void> {
+      current = { ...self, state }
+      await leases.mark(current, signal)
+    },
+  }
+}
+
+async function whenListed({ api }: Apiserver, ...addresses: readonly string[]): Promise<void> {
+  await untilPasses(
+    `${paths.endpoints} with ${addresses}`,
+    async () => assert.deepEqual(listedIn((await readState(api)).endpoints), [...addresses].sort()),
+    { withinMs, everyMs: 200 },
+  )
+}

@@ -1,0 +1,181 @@
+import assert from 'node:assert/strict'
+import { renameSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, type TestContext, test } from 'node:test'
+import type { CredentialFiles } from '../../src/etcd/connect-credentials.ts'
+import { bytes, openClient, openWatch, patient, refusedWith, startWatch, untilDone } from '../etcd/etcd-client.ts'
+import { CertificateAuthority, type CertificateRequest, type KeyPair } from '../peers/certificates.ts'
+import { type Etcd, startEtcd } from '../peers/etcd.ts'
+import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
+import { TcpProxy } from '../peers/tcp-proxy.ts'
+
+const options = { signal: patient }
+const hourMs = 3_600_000
+
+describe('a real etcd that wants client certificates', () => {
+  test('a client with a certificate of the authority is served, by address and by name', async (t) => {
+    const { server, files } = await startWithTls(t)
+    for (const url of [server.url, server.url.replace('127.0.0.1', 'localhost')]) {
+      const etcd = openClient(t, [url], files.all)
+      const watch = await openWatch(t, etcd, '/a/')
+      const revision = await etcd.create('/a/1', bytes('one'), options)
+      await watch.next('created 1')
+      assert.equal(await etcd.delete('/a/1', revision ?? 0n, patient), true)
+    }
+  })
+
+  test('certificates that do not do are told apart, each in one line that names the file where there is one', async (t) => {
+    const { server, files, authority } = await startWithTls(t)
+    const refused = (certificates: CredentialFiles, ...words: RegExp[]): Promise<string> =>
+      refusedWith('BadCertificate', openClient(t, [server.url], certificates).get('/a', patient), ...words)
+    const stranger = new CertificateAuthority('another authority')
+
+    files.write('other-ca.crt', stranger.certificate)
+    await refused(
+      { ...files.all, cafile: files.path('other-ca.crt') },
+      /signed by an unknown authority; trusted are those in \S+other-ca\.crt$/,
+    )
+    files.write('namesake-ca.crt', new CertificateAuthority().certificate)
+    await refused({ ...files.all, cafile: files.path('namesake-ca.crt') }, /signed by (?:an unknown|another) authority/)
+    await refused(
+      { certfile: files.all.certfile, keyfile: files.all.keyfile },
+      /the server certificate .+; trusted are the authorities of the system$/,
+    )
+    await refused({ cafile: files.all.cafile }, /refuses the client/, /there is no client certificate/)
+
+    files.rotate(stranger.issue({ commonName: 'stranger' }))
+    await refused(files.all, /refuses the client/, /the client certificate is in \S+client\.crt/)
+    files.rotate(authority.issue({ commonName: 'client', validForMs: -hourMs }))
+    await refused(files.all, /refuses the client/, /client\.crt has expired on \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/)
+  })
+
+  test('files that cannot be used are NoCredentials, and name themselves', async (t) => {
+    const { server, files, authority } = await startWithTls(t)
+    const refused = (certificates: CredentialFiles, word: RegExp): Promise<string> =>
+      refusedWith('NoCredentials', openClient(t, [server.url], certificates).get('/a', patient), word)
+    await refused({ ...files.all, cafile: files.path('none.crt') }, /none\.crt does not exist$/)
+    await refused({ ...files.all, certfile: files.directory }, /cannot be read \(EISDIR\)$/)
+    files.write('text.crt', 'no certificate')
+    await refused({ ...files.all, cafile: files.path('text.crt') }, /text\.crt cannot be used: /)
+    files.write('client.key', authority.issue({ commonName: 'client' }).key)
+    await refused(files.all, /client\.crt with the key \S+client\.key cannot be used: .*key values mismatch/)
+  })
+
+  test('a client whose certificate expires goes on with its connection, is refused a new one, and is served once the file is replaced', async (t) => {
+    const { server, files, authority, owner } = await startWithTls(t)
+    const proxy = await TcpProxy.start(owner, { target: server.port })
+    const lifeMs = 3_000
+    files.rotate(authority.issue({ commonName: 'client', validForMs: lifeMs }))
+    const expiresAtMs = performance.now() + lifeMs
+    const etcd = openClient(t, [`https://127.0.0.1:${proxy.port}`], files.all)
+    const watch = await openWatch(t, etcd, '/a/')
+    await untilDone('the expiry', async () => assert.ok(performance.now() > expiresAtMs + 1_500))
+    assert.ok(await etcd.create('/a/1', bytes('one'), options))
+    await watch.next('created 1')
+
+    proxy.cut()
+    await watch.next('BadCertificate')
+    await refusedWith('BadCertificate', etcd.get('/a/1', patient), /client\.crt has expired on \d{4}-/)
+    files.rotate(authority.issue({ commonName: 'client' }))
+    await watch.next('look')
+    assert.ok(await etcd.get('/a/1', patient))
+    assert.deepEqual(watch.lines, ['stands', 'look', 'created 1', 'Unreachable', 'BadCertificate', 'stands', 'look'])
+  })
+
+  test('an authority file that is put right needs no restart, and is logged once', async (t) => {
+    const { server, files, authority } = await startWithTls(t)
+    const wrong = new CertificateAuthority('not yet')
+    files.write('ca.crt', wrong.certificate)
+    const logged: string[] = []
+    const logger = {
+      debug() {},
+      info: (_: object, line: string) => void logged.push(line),
+      warn() {},
+      error() {},
+      child: () => logger,
+    }
+    const etcd = openClient(t, [server.url], { ...files.all, logger })
+    const watch = startWatch(t, etcd, '/a/')
+    await watch.next('BadCertificate')
+    files.write('ca.crt', authority.certificate)
+    await watch.next('look')
+    assert.deepEqual(
+      logged.filter((line) => line.includes('certificates')),
+      ['the certificates for etcd have changed: new connections use the new ones'],
+    )
+  })
+
+  test('a client that is no user of an etcd with users is told what it may not do', async (t) => {
+    const { server, files, authority } = await startWithTls(t)
+    const key = (text: string): string => Buffer.from(text).toString('base64')
+    for (const name of ['root', 'client']) await server.call('/v3/auth/user/add', { name, password: 'secret' })
+    await server.call('/v3/auth/user/grant', { user: 'root', role: 'root' })
+    await server.call('/v3/auth/role/add', { name: 'a' })
+    const perm = { permType: 'READWRITE', key: key('/a/'), range_end: key('/a0') }
+    await server.call('/v3/auth/role/grant', { name: 'a', perm })
+    await server.call('/v3/auth/user/grant', { user: 'client', role: 'a' })
+    await server.call('/v3/auth/enable')
+
+    // The user is the certificate's common name.
+    const etcd = openClient(t, [server.url], files.all)
+    const watch = await openWatch(t, etcd, '/a/')
+    assert.ok(await etcd.create('/a/1', bytes('one'), options))
+    await watch.next('created 1')
+    await refusedWith('PermissionDenied', etcd.get('/b/1', patient), /permission denied/)
+    await refusedWith('PermissionDenied', etcd.create('/b/1', bytes('one'), options), /permission denied/)
+    const refused = startWatch(t, etcd, '/b/')
+    await refused.next('PermissionDenied')
+
+    files.rotate(authority.issue({ commonName: 'nobody' }))
+    const nobody = openClient(t, [server.url], files.all)
+    await refusedWith('PermissionDenied', nobody.get('/a/1', patient), /permission denied/)
+  })
+
+  test('a server that wants TLS and is not spoken to with it is Unreachable', async (t) => {
+    const { server } = await startWithTls(t)
+    const plain = openClient(t, [server.url.replace('https:', 'http:')])
+    await refusedWith('Unreachable', plain.get('/a', patient))
+  })
+})
+
+/** Certificate files of one client, in a directory of their own. */
+class ClientFiles {
+  readonly directory: string
+  readonly all: CredentialFiles
+
+  constructor(directory: string) {
+    this.directory = directory
+    this.all = { cafile: this.path('ca.crt'), certfile: this.path('client.crt'), keyfile: this.path('client.key') }
+  }
+
+  path(name: string): string {
+    return join(this.directory, name)
+  }
+
+  /** In one step, as those who rotate certificates do. */
+  write(name: string, content: string): void {
+    writeFileSync(this.path('next'), content, { mode: 0o600 })
+    renameSync(this.path('next'), this.path(name))
+  }
+
+  rotate({ certificate, key }: KeyPair): void {
+    this.write('client.key', key)
+    this.write('client.crt', certificate)
+  }
+}
+
+async function startWithTls(t: TestContext): Promise<{
+  readonly owner: Owner
+  readonly server: Etcd
+  readonly authority: CertificateAuthority
+  readonly files: ClientFiles
+}> {
+  const owner = openOwner(t)
+  const authority = new CertificateAuthority()
+  const server = await startEtcd(owner, { authority })
+  const files = new ClientFiles(temporaryDirectory(owner, 'client'))
+  files.write('ca.crt', authority.certificate)
+  const request: CertificateRequest = { commonName: 'client' }
+  files.rotate(authority.issue(request))
+  return { owner, server, authority, files }
+}

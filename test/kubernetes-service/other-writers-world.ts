@@ -1,12 +1,15 @@
 import { createApiServer } from '../../src/apiserver/api-server.ts'
 import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { createMaster } from '../../src/bootstrap/master.ts'
+import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
 import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
+import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
 import type { Json, KubeObject } from '../../src/kube/json.ts'
 import { endpoints, events, type KubeEvent, type Resource } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { Transport } from '../../src/kube/transport.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
@@ -27,6 +30,8 @@ export interface RunningMaster {
 export class OtherWritersWorld {
   readonly time = new VirtualClock()
   readonly #clock = this.time.view()
+  /** For masters whose lease store it is. */
+  readonly etcd = new MemoryEtcd({ clock: this.#clock })
   readonly #server = createApiServer({ clock: this.#clock, random: seededRandom(1, 'server') })
   readonly #running: RunningMaster[] = []
   readonly #watching = new AbortController()
@@ -41,13 +46,23 @@ export class OtherWritersWorld {
     })
   }
 
+  /** How many requests were made under a name, watches aside. */
+  readonly requests = new Map<string, number>()
+
   /** The server, for somebody who writes under this name. */
   connect(fieldManager: string): KubeApi {
-    const random = seededRandom(1, fieldManager)
-    return restKubeApi({ transport: inProcessTransport(this.#server), clock: this.#clock, random, fieldManager })
+    const inner = inProcessTransport(this.#server)
+    const transport: Transport = {
+      send: (request, signal) => {
+        if (request.stream !== true) this.requests.set(fieldManager, (this.requests.get(fieldManager) ?? 0) + 1)
+        return inner.send(request, signal)
+      },
+      close: () => inner.close(),
+    }
+    return restKubeApi({ transport, clock: this.#clock, random: seededRandom(1, fieldManager), fieldManager })
   }
 
-  start(number: number, settings: Partial<MasterSettings> = {}): RunningMaster {
+  start(number: number, settings: Partial<MasterSettings> = {}, given: Partial<MasterPorts> = {}): RunningMaster {
     const logger = memoryLogger()
     const metrics = prometheusMetrics()
     const host = `host-${number}`
@@ -60,6 +75,8 @@ export class OtherWritersWorld {
       random: seededRandom(1, `${host} ${this.#running.length}`),
       logger,
       metrics,
+      etcd: this.etcd.client(),
+      ...given,
     }).run(stop.signal)
     const master: RunningMaster = {
       ended,

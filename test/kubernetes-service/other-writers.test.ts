@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { MasterSettings } from '../../src/config/define-master.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import {
   type EndpointSlice,
@@ -11,6 +12,7 @@ import {
   services,
 } from '../../src/kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { OtherWritersWorld } from './other-writers-world.ts'
 
 const everyMs = 50
@@ -129,6 +131,21 @@ test('while Endpoints are fought over, everything else is put right at once, and
   assert.ok(seen.some(({ right }) => right))
 })
 
+test('a writer that changes Endpoints to something else every 50 ms does not keep the API server busy through this program', async (t) => {
+  const world = new OtherWritersWorld(t)
+  world.start(1)
+  await world.time.advance(3_000)
+  const mangler = world.connect('mangler')
+  let round = 0
+  const fight = (forMs: number) =>
+    world.repeat(() => undoEndpoints(mangler, `198.51.100.${(round++ % 9) + 1}`), { everyMs, forMs })
+  await fight(15_000)
+  const before = world.requests.get('apiserver-bootstrap') ?? 0
+  await fight(15_000)
+  const asked = (world.requests.get('apiserver-bootstrap') ?? 0) - before
+  assert.ok(asked < 50, `${asked} requests while the other writer made 300`)
+})
+
 test('a fight is no outage and no refusal, and does not hold up a master that is told to stop', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
@@ -162,6 +179,15 @@ test('a list that is overwritten every ten seconds by a kube-apiserver is told o
   )
   assert.equal(master.said(/--endpoint-reconciler-type=none/).length, 1)
   assert.deepEqual(master.said(backingOff), [])
+})
+
+test('a kube-apiserver that takes the place of a master without leases is told of too', async (t) => {
+  const world = new OtherWritersWorld(t)
+  world.start(1, { endpointReconcilerType: 'master-count' })
+  await world.time.advance(3_000)
+  const server = world.connect('kube-apiserver')
+  await world.repeat(() => undoEndpoints(server), { everyMs: 10_000, forMs: 60_000 })
+  assert.equal((await world.told('OtherReconcilerActive')).length, 1)
 })
 
 test('another master that follows other leases is told of as such', async (t) => {
@@ -215,36 +241,89 @@ test('a rolling restart of five masters is nobody overwriting anybody', async (t
   }
 })
 
-test('a lease that is deleted every 50 ms is made again ten times at once, then now and then, and at once when that stops', async (t) => {
+const inEtcd: Partial<MasterSettings> = { etcdServers: 'http://127.0.0.1:2379' }
+const leaseStores = {
+  kubernetes: {
+    settings: {},
+    async takeAway(world: OtherWritersWorld): Promise<boolean> {
+      const api = world.connect('vandal')
+      const [lease] = (await api.list(leases, { namespace: 'kube-system' })).items
+      if (lease?.metadata?.name === undefined) return false
+      await api.delete(leases, { namespace: 'kube-system', name: lease.metadata.name })
+      return true
+    },
+  },
+  etcd: {
+    settings: inEtcd,
+    async takeAway(world: OtherWritersWorld): Promise<boolean> {
+      const { signal } = new AbortController()
+      const etcd = world.etcd.client()
+      const [lease] = (await etcd.list('/registry/masterleases/', { signal })).items
+      return lease !== undefined && (await etcd.delete(lease.key, lease.modRevision, signal))
+    },
+  },
+}
+
+for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
+  test(`a lease in ${store} that is taken away every 50 ms is made again ten times at once, then now and then, and at once after that`, async (t) => {
+    const world = new OtherWritersWorld(t)
+    const { time } = world
+    const master = world.start(1, settings)
+    await time.advance(3_000)
+    let taken = 0
+    const steal = async (): Promise<void> => {
+      if (await takeAway(world)) taken += 1
+    }
+    await world.repeat(steal, { everyMs, forMs: 500 })
+    assert.equal(taken, 10)
+    await world.repeat(steal, { everyMs, forMs: 59_500 })
+    assert.ok(taken > 20 && taken < 50, `made again ${taken} times in a minute`)
+    assert.deepEqual(master.said(/lost|refuses|not done/), [])
+    const [event, ...more] = await world.told('LeaseContested')
+    assert.deepEqual(more, [])
+    assert.match(event?.note ?? '', /^The lease of 192\.0\.2\.1 was taken away and made again 10 times in /)
+    assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 1)
+    // At most a third of the lease's time apart.
+    await time.advance(5_100)
+    assert.deepEqual(await world.listed(), ['192.0.2.1'])
+    await time.advance(10_000)
+    assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 0)
+    assert.equal(await master.sample('apiserver_bootstrap_backoffs_total{kind="Lease"}'), 1)
+    await steal()
+    await time.advance(everyMs)
+    assert.ok(await takeAway(world), 'it was made again at once')
+  })
+}
+
+test('in one fleet with kube-apiservers, who list the same masters, nobody is told of', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
-  const master = world.start(1)
+  const masters = [world.start(1, inEtcd), world.start(2, inEtcd)]
   await time.advance(3_000)
-  const vandal = world.connect('vandal')
-  const own = async () => (await vandal.list(leases, { namespace: 'kube-system' })).items
-  let made = 0
-  const takeAway = async (): Promise<void> => {
-    const [lease] = await own()
-    if (lease?.metadata?.name === undefined) return
-    made += 1
-    await vandal.delete(leases, { namespace: 'kube-system', name: lease.metadata.name })
+  const server = world.connect('kube-apiserver')
+  const list = async (...addresses: readonly string[]): Promise<unknown> =>
+    server.patch(endpoints, KUBERNETES_SERVICE, {
+      type: 'merge',
+      body: {
+        subsets: [
+          { addresses: addresses.map((ip) => ({ ip })), ports: [{ name: 'https', port: 6443, protocol: 'TCP' }] },
+        ],
+      },
+    })
+  for (let round = 0; round < 6; round++) {
+    const { signal } = new AbortController()
+    const etcd = world.etcd.client()
+    const lease = await etcd.grantLease(15, signal)
+    await etcd.create('/registry/masterleases/192.0.2.9', encodeMasterLease('192.0.2.9'), { lease, signal })
+    await list('192.0.2.1', '192.0.2.2', '192.0.2.9')
+    await time.advance(4_000)
+    assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.2', '192.0.2.9'])
+    await time.advance(20_000)
+    assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.2'])
   }
-  await world.repeat(takeAway, { everyMs, forMs: 500 })
-  assert.equal(made, 10)
-  await world.repeat(takeAway, { everyMs, forMs: 59_500 })
-  assert.ok(made > 20 && made < 50, `made again ${made} times in a minute`)
-  assert.deepEqual(master.said(/lost|refuses|not done/), [])
-  const [event, ...more] = await world.told('LeaseContested')
-  assert.deepEqual(more, [])
-  assert.match(event?.note ?? '', /^The lease of 192\.0\.2\.1 was taken away and made again 10 times in /)
-  assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 1)
-  // At most a third of the lease's time apart.
-  await time.advance(5_100)
-  assert.equal((await own()).length, 1)
-  assert.deepEqual(await world.listed(), ['192.0.2.1'])
-  await time.advance(10_000)
-  assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 0)
-  await takeAway()
-  await time.advance(50)
-  assert.equal((await own()).length, 1)
+  for (const master of masters) {
+    assert.deepEqual(master.said(/endpoint-reconciler-type|keeps undoing/), [])
+    const label = '{kind="Endpoints",writer="kube-apiserver"}'
+    assert.equal(await master.sample(`apiserver_bootstrap_foreign_overwrites_total${label}`), Number.NaN)
+  }
 })

@@ -70,6 +70,20 @@ export function masterLeasesContract(
     assert.equal((await a.list(signal))[0]?.holder?.state, 'unready')
   })
 
+  define(`${name}: a life that has a second address, or wants another port, asks for a look`, async (t) => {
+    const { open, looks, settled } = await setUp(t)
+    const [a] = [open(), open()]
+    const ports = { securePort: 6444, nodePort: 0 }
+    await a.update(holder('192.0.2.1'), signal)
+    for (const more of [{ addresses: ['192.0.2.1', '2001:db8::1'] }, { ports }]) {
+      await settled()
+      const before = looks[1] ?? Number.NaN
+      await a.update(holder('192.0.2.1', more), signal)
+      await settled()
+      assert.ok((looks[1] ?? 0) > before, Object.keys(more).join())
+    }
+  })
+
   define(`${name}: marking makes no lease`, async (t) => {
     const { open } = await setUp(t)
     const a = open()

@@ -1,0 +1,35 @@
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { eventReasons } from '../src/kube/event-reasons.ts'
+
+const page = readFileSync('docs/events.md', 'utf8')
+
+test('docs/events.md has every reason with its type, and no other', () => {
+  const documented = [...page.matchAll(/^\| `(\w+)` \| (\w+) \| [^|]+ \| [^|]+ \| [^|]+ \|$/gm)]
+  const declared = Object.entries(eventReasons).map(([reason, { type }]) => [reason, type])
+  assert.ok(declared.length > 5)
+  assert.deepEqual(
+    documented.map(([, reason, type]) => [reason, type]),
+    declared,
+  )
+})
+
+test('every event is of a reason that is declared in one place, and every reason is used', () => {
+  const sources = globSync('src/**/*.ts')
+    .filter((file) => !/^src\/(?:apiserver|kube)\//.test(file))
+    .map((file) => readFileSync(file, 'utf8'))
+  for (const source of sources) {
+    for (const [, event = ''] of source.matchAll(/\bevents\.record\((.*?)\)\n/gs)) {
+      assert.match(event, /^\s*eventOf\(|\.\.\.eventReasons\.\w+/)
+    }
+  }
+  const text = sources.join('\n')
+  for (const reason of Object.keys(eventReasons)) assert.ok(text.includes(`'${reason}'`), `nobody gives ${reason}`)
+})
+
+test('reasons and actions are such as Kubernetes takes', () => {
+  for (const [reason, { action }] of Object.entries(eventReasons)) {
+    for (const word of [reason, action]) assert.match(word, /^[A-Z][A-Za-z]{0,127}$/)
+  }
+})

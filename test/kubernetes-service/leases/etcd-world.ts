@@ -1,0 +1,67 @@
+import { EtcdError, type EtcdKv } from '../../../src/etcd/kv.ts'
+import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
+import { type EtcdCall, faultyEtcd } from '../../../src/etcd/memory-etcd-faults.ts'
+import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+
+/** For calls that nobody gives up. */
+export const { signal } = new AbortController()
+export const ttlMs = 15_000
+
+/** One master's way to the store, and what went over it. */
+export interface Opened {
+  readonly leases: EtcdLeases
+  /** Each call but those of the watches, as `method key`, the prefix left out. */
+  readonly calls: string[]
+  /** What is thrown at a call before it is made, or after; it may take its time. */
+  fault: (call: EtcdCall, place: 'before' | 'after') => unknown
+  readonly logger: ReturnType<typeof memoryLogger>
+  /** What the store was said to be: `failed` or `succeeded`, with the source. */
+  readonly reports: string[]
+  breakWatches(error: unknown): void
+}
+
+/** An etcd with nothing in it, in simulated time. */
+export function openWorld(flavour: 'etcd' | 'kine' = 'etcd') {
+  const time = new VirtualClock()
+  const store = new MemoryEtcd({ clock: time.view(), flavour })
+  const etcd: EtcdKv = store.client()
+  const open = (): Opened => {
+    const clock = time.view()
+    const logger = memoryLogger()
+    const calls: string[] = []
+    const reports: string[] = []
+    const at = (place: 'before' | 'after') => async (call: EtcdCall) => {
+      if (place === 'before' && call.method !== 'watch') {
+        calls.push(`${call.method} ${call.key.replace('/registry/', '')}`.trim())
+      }
+      const error = await opened.fault(call, place)
+      if (error !== undefined) throw error
+    }
+    const faulty = faultyEtcd(store.client(), { clock, before: at('before'), after: at('after') })
+    const availability = {
+      failed: (source: string) => void reports.push(`failed ${source}`),
+      succeeded: (source: string) => void reports.push(`succeeded ${source}`),
+      forget: (source: string) => void reports.push(`forget ${source}`),
+    }
+    const leases = new EtcdLeases({ etcd: faulty, prefix: '/registry', clock, logger, availability, ttlMs })
+    const opened: Opened = {
+      leases,
+      calls,
+      fault: () => undefined,
+      logger,
+      reports,
+      breakWatches: (error) => faulty.breakWatches(error),
+    }
+    return opened
+  }
+  return { time, store, etcd, open }
+}
+
+export function isWrite({ method }: EtcdCall): boolean {
+  return method === 'create' || method === 'update' || method === 'grantLease'
+}
+
+export const noSpace = new EtcdError('NoSpace', 'etcdserver: mvcc: database space exceeded')
+export const unreachable = new EtcdError('Unreachable', 'connection reset')

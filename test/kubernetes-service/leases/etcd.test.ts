@@ -1,0 +1,308 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { LeaseNotFound } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
+import { openWorld, signal, ttlMs, unreachable } from './etcd-world.ts'
+import { addressesOf, holder } from './master-leases-contract.ts'
+
+const leaseKey = '/registry/masterleases/192.0.2.1'
+const recordKey = '/registry/apiserver-bootstrap/holders/192.0.2.1/host'
+const self = holder('192.0.2.1')
+const other = holder('192.0.2.1', { host: 'other', instanceId: 'other' })
+
+test('a lease is the bytes that a kube-apiserver stores, its record names its holder and lasts a second longer', async () => {
+  const { etcd, open } = openWorld()
+  const { leases } = open()
+  await leases.update(self, signal)
+  const lease = await etcd.get(leaseKey, signal)
+  const record = await etcd.get(recordKey, signal)
+  assert.ok(lease !== undefined && record !== undefined)
+  assert.deepEqual(Buffer.from(lease.value), Buffer.from(encodeMasterLease('192.0.2.1')))
+  assert.deepEqual(JSON.parse(Buffer.from(record.value).toString()), self)
+  assert.equal((await etcd.timeToLive(lease.lease, signal))?.grantedSeconds, 15n)
+  assert.equal((await etcd.timeToLive(record.lease, signal))?.grantedSeconds, 16n)
+  assert.ok(record.modRevision < lease.modRevision, 'the record is there first')
+
+  await leases.update(self, signal)
+  const renewed = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())
+  assert.ok(renewed.type === 'protobuf')
+  assert.deepEqual([renewed.addresses, renewed.generation], [['192.0.2.1'], 2n])
+})
+
+test('addresses are written in Go’s form, and a host is one part of its key whatever it is called', async () => {
+  const { etcd, open } = openWorld()
+  await open().leases.update(holder('2001:db8::1', { host: 'a/b %' }), signal)
+  const keys = (await etcd.list('/registry/', { signal })).items.map(({ key }) => key)
+  assert.deepEqual(keys, [
+    '/registry/apiserver-bootstrap/holders/2001:db8::1/a%2Fb%20%25',
+    '/registry/masterleases/2001:db8::1',
+  ])
+})
+
+test('a steady renewal is two grants and two guarded writes, and nobody who watches asks anything', async (t) => {
+  for (const flavour of ['etcd', 'kine'] as const) {
+    const { time, open } = openWorld(flavour)
+    const [renewing, watching] = [open(), open()]
+    const end = new AbortController()
+    let looks = 0
+    const ended = watching.leases.watch(() => looks++, end.signal)
+    t.after(() => ended)
+    await renewing.leases.update(self, signal)
+    await time.advance(0)
+    looks = 0
+    renewing.calls.length = 0
+    for (let round = 0; round < 360; round++) {
+      await time.advance(10_000)
+      await renewing.leases.update(self, signal)
+    }
+    assert.equal(renewing.calls.length, 360 * 4)
+    assert.deepEqual(renewing.calls.slice(-4), [
+      'grantLease',
+      'grantLease',
+      'update apiserver-bootstrap/holders/192.0.2.1/host',
+      'update masterleases/192.0.2.1',
+    ])
+    assert.deepEqual([looks, watching.calls], [0, []])
+    end.abort()
+    await ended
+  }
+})
+
+test('a lease without a record is a kube-apiserver’s, at the address that it holds; a JSON one counts by its key', async () => {
+  const { etcd, open } = openWorld()
+  await etcd.create('/registry/masterleases/192.0.2.7', encodeMasterLease('192.0.2.7'), { signal })
+  await etcd.create('/registry/masterleases/192.0.2.8', Buffer.from('{"kind":"Endpoints","apiVersion":"v1"}'), {
+    signal,
+  })
+  assert.deepEqual(await open().leases.list(signal), [{ address: '192.0.2.7' }, { address: '192.0.2.8' }])
+})
+
+test('what cannot be used is left out and said once, and does not spoil the list', async () => {
+  const { etcd, open } = openWorld()
+  const { leases, logger } = open()
+  const bad = {
+    'masterleases/192.0.2.66': 'garbage',
+    'masterleases/127.0.0.1': encodeMasterLease('127.0.0.1'),
+    'masterleases/not-an-address': encodeMasterLease('192.0.2.67'),
+    'masterleases/192.0.2.68/more': encodeMasterLease('192.0.2.68'),
+    'masterleases/192.0.2.69': encodeMasterLease('010.0.0.1'),
+    'apiserver-bootstrap/holders/192.0.2.1/broken': 'garbage',
+    'apiserver-bootstrap/holders/192.0.2.2/host': JSON.stringify(self),
+    'apiserver-bootstrap/holders/rubbish': JSON.stringify(self),
+  }
+  for (const [key, value] of Object.entries(bad)) {
+    await etcd.create(`/registry/${key}`, Buffer.from(value), { signal })
+  }
+  await leases.update(self, signal)
+  for (let read = 1; read <= 3; read++)
+    assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+  const said = logger.lines.map(({ level, fields }) => `${level} ${String(fields.key).replace('/registry/', '')}`)
+  assert.deepEqual(
+    said.sort(),
+    Object.keys(bad)
+      .map((key) => `warn ${key}`)
+      .sort(),
+  )
+})
+
+test('a JSON value at our own address is renewed with the bytes that it has', async () => {
+  const { time, etcd, open } = openWorld()
+  const json = Buffer.from('{"kind":"Endpoints","apiVersion":"v1","theirs":[1]}')
+  await etcd.create(leaseKey, json, { lease: await etcd.grantLease(15, signal), signal })
+  const { leases } = open()
+  for (let round = 0; round < 4; round++) {
+    await leases.update(self, signal)
+    assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), json)
+    await time.advance(10_000)
+  }
+  assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+})
+
+test('a value at our own address that cannot be read is never written, counts while it is there, and is made anew when it has ended', async () => {
+  const { time, etcd, open } = openWorld()
+  const garbage = Buffer.from('garbage')
+  await etcd.create(leaseKey, garbage, { lease: await etcd.grantLease(15, signal), signal })
+  const { leases, logger } = open()
+  for (let round = 0; round < 2; round++) {
+    await leases.update(self, signal)
+    assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), garbage)
+    assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+    await time.advance(8_000)
+  }
+  assert.deepEqual(
+    logger.lines.map(({ fields }) => `${fields.key} ${fields.reason}`),
+    [`${leaseKey} is neither protobuf nor JSON; it is left to its end`],
+  )
+  await leases.update(self, signal)
+  const made = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())
+  assert.equal(made.type, 'protobuf')
+})
+
+test('leases and records are read as they were at one revision, again if that was compacted meanwhile', async () => {
+  const { store, open } = openWorld()
+  const { leases } = open()
+  await leases.update(self, signal)
+  const observer = open()
+  let once = true
+  let compacts = false
+  observer.fault = async ({ method, key }, place) => {
+    if (place === 'after' || method !== 'list' || !key.endsWith('/holders/') || !once) return
+    once = false
+    await leases.remove(self, signal)
+    if (compacts) store.compact()
+  }
+  // Without its record the lease would count as a kube-apiserver's.
+  assert.deepEqual(await observer.leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+  await leases.update(self, signal)
+  once = true
+  compacts = true
+  assert.deepEqual(await observer.leases.list(signal), [])
+})
+
+test('a master that is unready has no lease that a kube-apiserver would list, and is known to ours; ready, it has one again', async () => {
+  const { time, etcd, open } = openWorld()
+  const { leases } = open()
+  await leases.update(self, signal)
+  await leases.mark({ ...self, state: 'failing' }, signal)
+  assert.ok(await etcd.get(leaseKey, signal))
+  for (const state of ['unready', 'withdrawn'] as const) {
+    await leases.mark({ ...self, state, instanceId: state }, signal)
+    assert.equal(await etcd.get(leaseKey, signal), undefined)
+    assert.equal((await leases.list(signal))[0]?.holder?.state, state)
+    if (state === 'unready') {
+      await time.advance(10_000)
+      await leases.update({ ...self, state, instanceId: state }, signal)
+      assert.equal(await etcd.get(leaseKey, signal), undefined)
+      await time.advance(10_000)
+      assert.deepEqual(await addressesOf(leases), ['192.0.2.1'])
+    }
+    await leases.mark({ ...self, instanceId: 'again' }, signal)
+    assert.ok(await etcd.get(leaseKey, signal))
+  }
+})
+
+test('the lease of a shared address stays while another master there wants it', async () => {
+  const { etcd, open } = openWorld()
+  const [a, b] = [open().leases, open().leases]
+  await a.update(self, signal)
+  await b.update(other, signal)
+  await a.mark({ ...self, state: 'unready' }, signal)
+  assert.ok(await etcd.get(leaseKey, signal))
+  await a.update({ ...self, state: 'unready' }, signal)
+  await b.mark({ ...other, state: 'unready' }, signal)
+  assert.equal(await etcd.get(leaseKey, signal), undefined)
+  await a.mark(self, signal)
+  assert.ok(await etcd.get(leaseKey, signal))
+  await b.remove({ ...other, state: 'unready' }, signal)
+  assert.deepEqual(await a.list(signal), [{ address: '192.0.2.1', holder: self }])
+})
+
+test('no revision shows a lease of ours without a record: nobody may take it for a kube-apiserver’s', async () => {
+  const { store, etcd, open } = openWorld()
+  const [a, b] = [open().leases, open().leases]
+  await a.update(self, signal)
+  await b.update(other, signal)
+  await a.mark({ ...self, state: 'unready' }, signal)
+  await a.mark(self, signal)
+  await Promise.all([a.remove(self, signal), b.remove(other, signal)])
+  assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
+  for (let revision = 2n; revision <= store.revision; revision++) {
+    const keys = (await etcd.list('/registry/', { revision, signal })).items.map(({ key }) => key)
+    const held = keys.some((key) => key.includes('/holders/'))
+    assert.ok(held || !keys.includes(leaseKey), `${revision}: ${keys}`)
+  }
+})
+
+test('whatever call fails, before it is made or with its answer lost, a renewal can be made again, and so can leaving', async () => {
+  for (const place of ['before', 'after'] as const) {
+    for (const work of ['update', 'remove'] as const) {
+      for (let failing = 1, failed = true; failed; failing++) {
+        const { etcd, open } = openWorld()
+        const master = open()
+        if (work === 'remove') await master.leases.update(self, signal)
+        let calls = 0
+        failed = false
+        master.fault = (_, at) => {
+          if (at !== place || ++calls !== failing) return undefined
+          failed = true
+          return unreachable
+        }
+        const what = `${work}: call ${failing} fails ${place}`
+        await master.leases[work](self, signal).catch((error: unknown) => assert.equal(error, unreachable))
+        master.fault = () => undefined
+        if (failed) await master.leases[work](self, signal)
+        assert.deepEqual(await addressesOf(master.leases), work === 'update' ? ['192.0.2.1'] : [], what)
+        const { items } = await etcd.list('/registry/', { signal })
+        assert.equal(items.length, work === 'update' ? 2 : 0, what)
+        if (work === 'remove') await assert.rejects(master.leases.remove(self, signal), LeaseNotFound)
+      }
+    }
+  }
+})
+
+test('a master that began to leave may change its mind', async () => {
+  const { open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  master.fault = ({ method }) => (method === 'delete' ? unreachable : undefined)
+  await assert.rejects(master.leases.remove(self, signal), unreachable)
+  assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'withdrawn')
+  master.fault = () => undefined
+  await master.leases.mark(self, signal)
+  assert.deepEqual(await master.leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+})
+
+test('another host at the address of a dead one takes its lease over; the address stays listed, the old record ends', async () => {
+  for (const flavour of ['etcd', 'kine'] as const) {
+    const { time, open } = openWorld(flavour)
+    const [dead, next] = [open().leases, open().leases]
+    await dead.update(other, signal)
+    await time.advance(9_000)
+    await next.update(self, signal)
+    for (let atMs = 9_000; atMs <= 40_000; atMs += 1_000) {
+      const hosts = (await next.list(signal)).map((lease) => lease.holder?.host)
+      assert.deepEqual(hosts, atMs < ttlMs + 1_000 ? ['host', 'other'] : ['host'], `${atMs}`)
+      if (atMs % 10_000 === 9_000) await next.update(self, signal)
+      await time.advance(1_000)
+    }
+  }
+})
+
+test('a watch that breaks is reported, one that stands again as well, and asks for a look', async () => {
+  const { time, open } = openWorld()
+  const master = open()
+  const end = new AbortController()
+  let looks = 0
+  const ended = master.leases.watch(() => looks++, end.signal)
+  await time.advance(0)
+  assert.equal(looks, 2)
+  master.breakWatches(unreachable)
+  await time.advance(2_000)
+  assert.equal(looks, 4)
+  end.abort()
+  await ended
+  assert.deepEqual(
+    ['leases holders', 'leases masterleases'].map((source) =>
+      master.reports.filter((report) => report.endsWith(source)).map((report) => report.split(' ')[0]),
+    ),
+    [
+      ['succeeded', 'failed', 'succeeded', 'forget'],
+      ['succeeded', 'failed', 'succeeded', 'forget'],
+    ],
+  )
+})
+
+test('a renewal that took longer than its lease is refused as a conflict, and made again', async () => {
+  const { time, open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  const thawed = Promise.withResolvers<void>()
+  master.fault = ({ method, key }, place) =>
+    place === 'before' && method === 'update' && key === leaseKey ? thawed.promise : undefined
+  const renewal = master.leases.update(self, signal)
+  await time.advance(60_000)
+  thawed.resolve()
+  await assert.rejects(renewal, { code: 'LeaseNotFound', nature: 'conflict' })
+  await master.leases.update(self, signal)
+  assert.deepEqual(await addressesOf(master.leases), ['192.0.2.1'])
+})

@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EndpointSlice, Endpoints, KubeEvent, Lease, Service } from '../../src/kube/resources.ts'
+import { type ApiClient, ApiFailure } from '../peers/api-client.ts'
+import { startCluster } from '../peers/cluster.ts'
+import { paths, whenRight } from '../peers/kubernetes-service.ts'
+import { type Owner, openOwner } from '../peers/owner.ts'
+import { startMaster } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
+
+const address = '192.0.2.1'
+const everyMs = 50
+const fightMs = 15_000
+/** What the fight over an object may cost; undone each time, it would be written 300 times. */
+const most = 60
+
+type ListOf<T> = { readonly items: readonly T[] }
+
+async function eventsOf(api: ApiClient, reason: string): Promise<readonly KubeEvent[]> {
+  const { items } = await api.get<ListOf<KubeEvent>>('/apis/events.k8s.io/v1/namespaces/default/events')
+  return items.filter((event) => event.reason === reason)
+}
+
+/** Does something over and over until the signal is aborted; what it finds gone or changed it leaves. */
+async function keepDoing(work: () => Promise<unknown>, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted) {
+    await work().catch((error: unknown) => {
+      if (!(error instanceof ApiFailure && (error.status === 404 || error.status === 409))) throw error
+    })
+    await sleep(everyMs)
+  }
+}
+
+/** How often an object was seen with this property, of all that it went through. */
+function follow<T>(owner: Owner, api: ApiClient, collection: string, isRight: (object: T) => boolean): () => number {
+  let count = 0
+  const stop = new AbortController()
+  owner.after(() => stop.abort())
+  void api.watch<T>(
+    `${collection}?fieldSelector=metadata.name%3Dkubernetes`,
+    ({ type, object }) => {
+      if (type !== 'BOOKMARK' && type !== 'DELETED' && isRight(object)) count += 1
+    },
+    stop.signal,
+  )
+  return () => count
+}
+
+test('writers that undo the Endpoints, the slice, the Service and the lease every 50 ms are backed off from, each told of once', async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, { kind: 'bare' })
+  const { api } = server
+  const master = await startMaster(owner, server, { address })
+  const right = { addresses: [address], port: server.port }
+  await whenRight(api, right, 30_000)
+  const written = {
+    Endpoints: follow<Endpoints>(owner, api, '/api/v1/namespaces/default/endpoints', ({ subsets }) =>
+      (subsets ?? []).some(({ addresses }) => addresses?.some(({ ip }) => ip === address)),
+    ),
+    EndpointSlice: follow<EndpointSlice>(owner, api, paths.slices, () => true),
+    Service: follow<Service>(owner, api, paths.services, ({ spec }) => spec?.ports?.[0]?.port === 443),
+  }
+  let leasesTaken = 0
+  const foreign = {
+    addresses: [{ ip: '198.51.100.1' }],
+    ports: [{ name: 'https', port: server.port, protocol: 'TCP' }],
+  }
+  const undo = [
+    () => api.merge(`${paths.endpoints}?fieldManager=mangler`, { subsets: [foreign] }),
+    () => api.delete(paths.slice),
+    () =>
+      api.merge(`${paths.service}?fieldManager=mangler`, {
+        spec: { ports: [{ name: 'x', port: 8443, targetPort: 1 }] },
+      }),
+    async () => {
+      const { items } = await api.get<ListOf<Lease>>(
+        `${paths.leases}?labelSelector=apiserver-bootstrap%2Flease%3Dmaster`,
+      )
+      if (items[0] === undefined) return
+      leasesTaken += 1
+      await api.delete(`${paths.leases}/${items[0].metadata?.name}`)
+    },
+  ]
+  const end = new AbortController()
+  const fights = undo.map((work) => keepDoing(work, end.signal))
+  await sleep(fightMs)
+  end.abort()
+  await Promise.all(fights)
+  await whenRight(api, right, 5_000)
+
+  for (const [kind, count] of Object.entries(written))
+    assert.ok(count() <= most, `${kind} was put right ${count()} times`)
+  assert.ok(leasesTaken <= most, `the lease was made again ${leasesTaken} times`)
+
+  const told = await untilPasses(
+    'the events',
+    async () => {
+      const events = [...(await eventsOf(api, 'ForeignOverwrite')), ...(await eventsOf(api, 'LeaseContested'))]
+      assert.equal(events.length, 4, JSON.stringify(events.map(({ note }) => note)))
+      return events
+    },
+    { withinMs: 10_000 },
+  )
+  const notes = new Map(told.map(({ reason, regarding, note }) => [`${reason} ${regarding?.kind}`, note]))
+  assert.match(notes.get('ForeignOverwrite Endpoints') ?? '', /field manager mangler/)
+  assert.match(notes.get('ForeignOverwrite Service') ?? '', /field manager mangler/)
+  assert.match(notes.get('ForeignOverwrite EndpointSlice') ?? '', /leaves no trace/)
+  assert.match(notes.get('LeaseContested Endpoints') ?? '', /lease of 192\.0\.2\.1/)
+  assert.deepEqual(master.logged(/lost the API server|refuses a request|not done/), [])
+
+  // Quiet again: one more damage is mended as quickly as ever.
+  await untilPasses(
+    'the ends of four fights',
+    () => assert.equal(master.logged(/at once (again|if it goes)/).length, 4),
+    {
+      withinMs: 30_000,
+    },
+  )
+  await api.delete(paths.slice)
+  await whenRight(api, right, 2_000)
+})
+
+test('a kube-apiserver whose own reconciler is on, beside another lease store, is named with its flag', async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, { kind: 'stock', advertiseAddress: '192.0.2.250' })
+  const master = await startMaster(owner, server, { address, flags: ['--lease-store=kubernetes'] })
+  const [event] = await untilPasses(
+    'the event',
+    async () => {
+      const events = await eventsOf(server.api, 'OtherReconcilerActive')
+      assert.equal(events.length, 1)
+      return events
+    },
+    { withinMs: 60_000 },
+  )
+  assert.equal(event?.type, 'Warning')
+  assert.equal(event?.regarding?.kind, 'Endpoints')
+  assert.match(
+    event?.note ?? '',
+    /^kube-apiserver overwrites .*--endpoint-reconciler-type=none, or give this program --etcd-servers/,
+  )
+  await sleep(12_000)
+  assert.equal((await eventsOf(server.api, 'OtherReconcilerActive')).length, 1)
+  assert.equal(master.logged(/endpoint-reconciler-type=none/).length, 1)
+  assert.deepEqual(await eventsOf(server.api, 'ForeignOverwrite'), [])
+})
+
+test('a kube-apiserver whose own reconciler is on, in one fleet on the same etcd, is not taken for another writer', async (t) => {
+  const owner = openOwner(t)
+  const { etcd, server } = await startCluster(owner, { kind: 'stock', advertiseAddress: '192.0.2.250' })
+  const master = await startMaster(owner, server, { address, flags: [`--etcd-servers=${etcd.url}`] })
+  await whenRight(server.api, { addresses: [address, '192.0.2.250'], port: server.port }, 30_000)
+  await sleep(25_000)
+  await whenRight(server.api, { addresses: [address, '192.0.2.250'], port: server.port }, 1_000)
+  for (const reason of ['OtherReconcilerActive', 'ForeignOverwrite', 'KubernetesServiceReset']) {
+    assert.deepEqual(await eventsOf(server.api, reason), [])
+  }
+  assert.deepEqual(master.logged(/endpoint-reconciler-type|keeps undoing/), [])
+})

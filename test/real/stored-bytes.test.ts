@@ -153,11 +153,16 @@ describe('values of a real kube-apiserver', () => {
     assert.equal(before.range, '30000-32767')
     assert.deepEqual(Buffer.from(before.data), Buffer.of(0b10))
 
-    await storeValue(cluster.etcd, key, encodeRangeAllocation({ range: before.range, data: Buffer.of(0b110) }, before))
+    await storeValue(
+      cluster.etcd,
+      key,
+      encodeRangeAllocation({ range: before.range, data: Buffer.of(0b1, 0b110) }, before),
+    )
     assert.equal((await createNodePort('b', 30_002)).status, 422)
+    assert.equal((await createNodePort('b', 30_008)).status, 422)
     assert.equal((await createNodePort('c', 30_003)).status, 201)
     const now = decodeRangeAllocation(await stored(key))
     if (now.type !== 'protobuf') assert.fail(now.type)
-    assert.deepEqual(Buffer.from(now.data), Buffer.of(0b1110))
+    assert.deepEqual(Buffer.from(now.data), Buffer.of(0b1, 0b1110))
   })
 })

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { type Etcd, startEtcd } from '../../peers/etcd.ts'
+import { openOwner } from '../../peers/owner.ts'
+import { differenceIn, type Moment } from './differences.ts'
+import type { ListState } from './list-state.ts'
+import { modeNames } from './modes.ts'
+import { Ours, Upstream } from './sides.ts'
+import { startsOf } from './starts.ts'
+
+// A suite has the time of all its tests, not of one.
+const timeout = 60 * 60_000
+
+/**
+ * From each start, found at that moment, kube-apiserver's own reconciler and this program must end with the same Endpoints and
+ * EndpointSlices, or with what docs/differences.md says of both. The reconcilers are compared side by side.
+ */
+export function describeEquality(
+  title: string,
+  { moment, only }: { readonly moment: Moment; readonly only?: readonly string[] },
+): void {
+  describe(title, { concurrency: modeNames.length, timeout }, () => {
+    const owner = openOwner({ after })
+    let etcd: Etcd
+    before(async () => {
+      etcd = await startEtcd(owner)
+    })
+
+    for (const mode of modeNames) {
+      describe(`with ${mode}`, { concurrency: 1, timeout }, () => {
+        let upstream: Upstream
+        let ours: Ours
+        before(async () => {
+          upstream = await Upstream.start(owner, etcd, mode, 'eager')
+          ours = await Ours.start(owner, etcd, mode)
+        })
+
+        for (const start of startsOf(mode)) {
+          if (only?.includes(start.name) === false) continue
+          const difference = differenceIn(start.name, mode, moment)
+          test(difference === undefined ? start.name : `${start.name} (a difference)`, async () => {
+            const [upstreamEnd] = await Promise.all([upstream.endOf(start, moment), ours.settle(start, moment)])
+            if (difference === undefined) return ours.endsWith(upstreamEnd)
+            assert.deepEqual(upstreamEnd, plain(difference.upstream), 'kube-apiserver no longer ends so')
+            await ours.endsWith(plain(difference.ours))
+          })
+        }
+      })
+    }
+  })
+}
+
+/** As it would be read from a server: without what is undefined. */
+function plain(state: ListState): ListState {
+  return JSON.parse(JSON.stringify(state))
+}

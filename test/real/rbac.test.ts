@@ -7,6 +7,7 @@ import { kubectlFor } from '../peers/kubectl.ts'
 import { whenRight } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { runFlags, runToEnd, startMaster } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
 
 const rbac = fileURLToPath(new URL('../../config/kustomize/rbac', import.meta.url))
 
@@ -25,6 +26,11 @@ test('the roles in config/kustomize/rbac are enough to bootstrap an empty server
   const right = { addresses: ['192.0.2.1'], port: server.port }
   const master = await startMaster(owner, server, { address: '192.0.2.1', kubeconfig, flags: ['--on-shutdown=always'] })
   await whenRight(server.api, right, 30_000)
+  await untilPasses(
+    'the event about it',
+    async () => assert.match((await kubectl('get', 'events', '--namespace=default')).stdout, /MasterListed/),
+    { withinMs: 30_000 },
+  )
   for (const resource of ['service', 'endpoints', 'endpointslice']) {
     const deleted = await kubectl('delete', '--namespace=default', resource, 'kubernetes')
     assert.equal(deleted.code, 0, deleted.stderr)

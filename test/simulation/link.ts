@@ -1,21 +1,29 @@
 import { KubeError } from '../../src/kube/errors.ts'
 import type { Readiness, ReadinessAnswer } from '../../src/kube/readiness.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../../src/kube/transport.ts'
-import { sleep } from '../../src/runtime/clock.ts'
+import { type Clock, sleep } from '../../src/runtime/clock.ts'
 import type { Random } from '../../src/runtime/random.ts'
 import { aborted, linkedController } from '../../src/runtime/signals.ts'
-import type { ClockView } from '../../src/runtime/virtual-clock.ts'
+import { latency, Route } from './route.ts'
 
-/** How one master's API server fares. Several masters' servers share one store. */
-export class SimulatedServer {
+/** How one master's API server fares, and the way to it. Several masters' servers share one store. */
+export class SimulatedServer extends Route {
   #serving = true
-  /** Black-holed: requests and events are neither refused nor answered. */
-  cut = false
   ready = true
-  readonly #streams = new Set<AbortController>()
+  /** What its /readyz says of its etcd; alone, it is no reason to withdraw anybody. */
+  etcdCheck = true
+  /** Its /readyz hangs, while the rest of it answers. */
+  silent = false
+  /** What it stores into is away: it answers, and fails. */
+  storeless = false
 
   get serving(): boolean {
     return this.#serving
+  }
+
+  /** Whether its /readyz is answered, whatever the answer. */
+  get answering(): boolean {
+    return this.#serving && !this.cut && !this.silent
   }
 
   kill(): void {
@@ -26,53 +34,33 @@ export class SimulatedServer {
   start(): void {
     this.#serving = true
   }
-
-  heal(): void {
-    this.cut = false
-    this.breakStreams()
-  }
-
-  breakStreams(): void {
-    for (const stream of this.#streams) stream.abort()
-  }
-
-  /** Connections that are open: watches, and requests that are black-holed. */
-  get streams(): number {
-    return this.#streams.size
-  }
-
-  addStream(controller: AbortController): () => void {
-    this.#streams.add(controller)
-    return () => this.#streams.delete(controller)
-  }
 }
 
 /**
  * The way from one process to its API server: every request and every event takes a few milliseconds of that process' time, so a
  * frozen process neither sends nor hears.
  */
-export function simulatedLink(inner: Transport, server: SimulatedServer, clock: ClockView, random: Random): Transport {
-  const latency = (signal: AbortSignal): Promise<void> => sleep(clock, 1 + random.next() * 3, signal)
+export function simulatedLink(
+  inner: Transport,
+  options: {
+    readonly server: SimulatedServer
+    readonly clock: Clock
+    readonly random: Random
+    readonly spikes?: boolean | undefined
+  },
+): Transport {
+  const { server, clock, random, spikes = false } = options
   const pass = async (request: ApiRequest, signal: AbortSignal): Promise<void> => {
-    await latency(signal)
+    await latency(clock, random, spikes, signal)
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
     if (!server.cut) return
-    const { controller, unlink } = linkedController(signal)
-    const forget = server.addStream(controller)
-    try {
-      await sleep(clock, request.timeoutMs ?? 10_000, controller.signal)
-    } catch {
-      signal.throwIfAborted()
-      throw new KubeError('Unreachable', 'connection reset')
-    } finally {
-      forget()
-      unlink()
-    }
-    throw new KubeError('Timeout', 'no answer')
+    const end = await server.swallow(clock, request.timeoutMs ?? 10_000, signal)
+    throw end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
   }
   return {
     async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
       await pass(request, signal)
+      if (server.storeless) return { status: 500, headers: {}, body: etcdIsAway }
       if (request.stream !== true) {
         const response = await inner.send(request, signal)
         // The way back: what was done is done, although nobody hears of it.
@@ -89,7 +77,7 @@ export function simulatedLink(inner: Transport, server: SimulatedServer, clock: 
       async function* relay(events: AsyncIterable<unknown>): AsyncGenerator<unknown> {
         try {
           for await (const event of events) {
-            await latency(controller.signal)
+            await latency(clock, random, spikes, controller.signal)
             // Black-holed: nothing more is heard, not even the end, until the connection is reset.
             if (server.cut) await aborted(controller.signal)
             controller.signal.throwIfAborted()
@@ -108,15 +96,21 @@ export function simulatedLink(inner: Transport, server: SimulatedServer, clock: 
   }
 }
 
+const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 500, message: 'etcdserver: no leader' }
+
 /** What a process hears when it asks its own API server for its health. */
-export function simulatedReadiness(server: SimulatedServer, clock: ClockView): Readiness {
+export function simulatedReadiness(server: SimulatedServer, clock: Clock): Readiness {
   return {
     async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
       await sleep(clock, 1, signal)
-      if (server.cut) await sleep(clock, 2_000, signal)
-      if (!server.serving || server.cut) return { answered: false, reason: 'connection refused' }
-      const checks = [{ name: 'ping', ok: server.ready }]
-      return { answered: true, ready: server.ready, checks }
+      if (server.cut || server.silent) await sleep(clock, 2_000, signal)
+      if (!server.answering) return { answered: false, reason: 'connection refused' }
+      const { ready, etcdCheck, storeless } = server
+      const checks = [
+        { name: 'ping', ok: ready },
+        { name: 'etcd', ok: etcdCheck && !storeless },
+      ]
+      return { answered: true, ready: checks.every(({ ok }) => ok), checks }
     },
   }
 }

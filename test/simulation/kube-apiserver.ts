@@ -1,0 +1,252 @@
+import type { EtcdKv } from '../../src/etcd/kv.ts'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { isKubeError } from '../../src/kube/errors.ts'
+import { type EndpointSlice, type Endpoints, endpointSlices, endpoints } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../src/protobuf/master-lease.ts'
+import { sleep } from '../../src/runtime/clock.ts'
+import { type Random, seededRandom } from '../../src/runtime/random.ts'
+import type { EtcdRoute } from './etcd-link.ts'
+import { SimulatedServer, simulatedLink } from './link.ts'
+import type { Surroundings } from './master.ts'
+import { type ProcessClock, processClock } from './process-clock.ts'
+
+const REF = { namespace: 'default', name: 'kubernetes' }
+const LEASES = '/registry/masterleases/'
+const SKIP_MIRROR = 'endpointslice.kubernetes.io/skip-mirror'
+const PORTS = [{ name: 'https', port: 6443, protocol: 'TCP' }]
+/** Neither is a flag. */
+const INTERVAL_MS = 10_000
+const TTL_SECONDS = 15
+/** From its start to its first /readyz. */
+const STARTING_MS = 4_000
+
+/**
+ * A stand-in for a kube-apiserver that keeps `default/kubernetes` itself, with upstream's lease reconciler: pkg/controlplane/reconcilers/lease.go
+ * and controller/kubernetesservice. The Service is left to the masters beside it.
+ */
+export class SimulatedKubeApiserver {
+  readonly name: string
+  readonly address: string
+  readonly server = new SimulatedServer()
+  readonly etcd: EtcdRoute
+  life: KubeApiserverLife | undefined
+  readonly lives: KubeApiserverLife[] = []
+  readonly #surroundings: Surroundings
+
+  constructor(surroundings: Surroundings, host: { readonly name: string; readonly address: string }) {
+    const etcd = surroundings.etcdRoute()
+    if (etcd === undefined) throw new TypeError('a kube-apiserver needs etcd')
+    this.#surroundings = surroundings
+    this.etcd = etcd
+    this.name = host.name
+    this.address = host.address
+  }
+
+  start(): void {
+    const { time, seed, spikes, transport } = this.#surroundings
+    const clock = processClock(time)
+    const random = seededRandom(seed, `${this.name} life ${this.lives.length + 1}`)
+    const link = simulatedLink(transport(this.name), { server: this.server, clock, random, spikes })
+    const api = restKubeApi({ transport: link, clock, random, fieldManager: 'kube-apiserver' })
+    const etcd = this.etcd.connect({ clock, random, spikes })
+    this.life = new KubeApiserverLife({ api, etcd, clock, random, address: this.address })
+    this.lives.push(this.life)
+  }
+
+  kill(): void {
+    this.life?.clock.freeze()
+    this.life = undefined
+  }
+
+  terminate(): void {
+    this.life?.terminate()
+  }
+
+  freeze(): void {
+    this.life?.clock.freeze()
+  }
+
+  thaw(): void {
+    this.life?.clock.thaw()
+  }
+
+  get running(): boolean {
+    return this.life !== undefined && !this.life.stopping && !this.life.clock.frozen
+  }
+
+  get stopping(): boolean {
+    return this.life?.stopping === true
+  }
+
+  get connected(): boolean {
+    return this.etcd.open && !this.server.cut && !this.server.storeless
+  }
+
+  get serves(): boolean {
+    return this.life?.ready === true
+  }
+
+  get well(): boolean {
+    return this.running && this.connected && this.serves
+  }
+
+  get renewing(): boolean {
+    return this.life !== undefined && !this.life.ended && !this.life.clock.frozen && this.etcd.open
+  }
+}
+
+interface LifeOptions {
+  readonly api: KubeApi
+  readonly etcd: EtcdKv
+  readonly clock: ProcessClock
+  readonly random: Random
+  readonly address: string
+}
+
+class KubeApiserverLife {
+  readonly clock: ProcessClock
+  ready = false
+  stopping = false
+  ended = false
+  readonly #options: LifeOptions
+  readonly #stop = new AbortController()
+  readonly #signal = new AbortController().signal
+
+  constructor(options: LifeOptions) {
+    this.#options = options
+    this.clock = options.clock
+    void this.#run()
+  }
+
+  terminate(): void {
+    this.stopping = true
+    this.#stop.abort(new Error('SIGTERM'))
+  }
+
+  async #run(): Promise<void> {
+    await this.#removeEndpoints().catch(() => {})
+    await sleep(this.clock, STARTING_MS, this.#stop.signal).catch(() => {})
+    while (!this.#stop.signal.aborted) {
+      this.ready = true
+      const startedMs = this.clock.monotonicMs()
+      // What fails is tried again at the next tick.
+      await this.#reconcileEndpoints().catch(() => {})
+      await sleep(this.clock, startedMs + INTERVAL_MS - this.clock.monotonicMs(), this.#stop.signal).catch(() => {})
+    }
+    await this.#removeEndpoints().catch(() => {})
+    this.ended = true
+  }
+
+  async #reconcileEndpoints(): Promise<void> {
+    await this.#updateLease()
+    await this.#doReconcile(false)
+  }
+
+  async #removeEndpoints(): Promise<void> {
+    const { etcd, address } = this.#options
+    for (;;) {
+      const stored = await etcd.get(LEASES + address, this.#signal)
+      // Upstream's RemoveLease fails for a key that is not there, and the list is left alone.
+      if (stored === undefined) return
+      if (await etcd.delete(stored.key, stored.modRevision, this.#signal)) break
+    }
+    await this.#doReconcile(true)
+  }
+
+  async #updateLease(): Promise<void> {
+    const { etcd, address } = this.#options
+    for (;;) {
+      const stored = await etcd.get(LEASES + address, this.#signal)
+      const lease = await etcd.grantLease(TTL_SECONDS, this.#signal)
+      const previous = stored === undefined ? undefined : decodeMasterLease(stored.value)
+      const value = encodeMasterLease(address, previous?.type === 'protobuf' ? previous : undefined)
+      const how = { lease, signal: this.#signal }
+      const revision =
+        stored === undefined
+          ? await etcd.create(LEASES + address, value, how)
+          : await etcd.update(stored.key, value, stored.modRevision, how)
+      if (revision !== undefined) return
+    }
+  }
+
+  async #doReconcile(reconcilePorts: boolean): Promise<void> {
+    const { api, etcd } = this.#options
+    const found = await orUndefined(api.get(endpoints, REF))
+    if (found === undefined && this.stopping) return
+    const { items } = await etcd.list(LEASES, { signal: this.#signal })
+    const ips = items.flatMap(({ value }) => {
+      const lease = decodeMasterLease(value)
+      return lease.type === 'protobuf' ? lease.addresses.slice(0, 1) : []
+    })
+    if (ips.length === 0 && !this.stopping) throw new Error('refusing to erase all endpoints')
+
+    const formatCorrect = found?.subsets?.length === 1
+    const subset = formatCorrect ? found?.subsets?.[0] : undefined
+    const listed = (subset?.addresses ?? []).map(({ ip }) => ip)
+    const ipCorrect = formatCorrect && [...listed].sort().join() === [...ips].sort().join()
+    const portsCorrect = formatCorrect && (!reconcilePorts || samePorts(subset?.ports, PORTS))
+    const labelled = found?.metadata?.labels?.[SKIP_MIRROR] === 'true'
+    if (found !== undefined && labelled && ipCorrect && portsCorrect) return this.#ensureSlice(found)
+    const addresses = ipCorrect ? subset?.addresses : [...ips].sort().map((ip) => ({ ip }))
+    const ports = portsCorrect ? subset?.ports : PORTS
+    const next = {
+      ...(found ?? { apiVersion: 'v1', kind: 'Endpoints' }),
+      metadata: { ...(found?.metadata ?? REF), labels: { ...found?.metadata?.labels, [SKIP_MIRROR]: 'true' } },
+      subsets: ips.length === 0 ? [] : [{ ...subset, addresses, ports }],
+    } as Endpoints
+    const stored =
+      found === undefined
+        ? await orUndefined(api.create(endpoints, next), 'AlreadyExists')
+        : await api.update(endpoints, next)
+    if (stored !== undefined) await this.#ensureSlice(stored)
+  }
+
+  /** EnsureEndpointSliceFromEndpoints in endpointsadapter.go: its update has no resourceVersion, so nothing guards it. */
+  async #ensureSlice(stored: Endpoints): Promise<void> {
+    const { api } = this.#options
+    const wanted = sliceOf(stored)
+    const found = await orUndefined(api.get(endpointSlices, REF))
+    if (found === undefined) await orUndefined(api.create(endpointSlices, wanted), 'AlreadyExists')
+    else if (!sameSlice(found, wanted)) await api.update(endpointSlices, wanted)
+  }
+}
+
+function sliceOf({ subsets }: Endpoints): EndpointSlice {
+  const { addresses = [], notReadyAddresses = [], ports = [] } = subsets?.[0] ?? {}
+  const endpoint =
+    (ready: boolean) =>
+    ({ ip }: { readonly ip: string }) => ({ addresses: [ip], conditions: { ready } })
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { ...REF, labels: { 'kubernetes.io/service-name': REF.name } },
+    addressType: 'IPv4',
+    endpoints: [...addresses.map(endpoint(true)), ...notReadyAddresses.map(endpoint(false))],
+    ports: ports.map(({ name, port, protocol }) => ({ name, port, protocol })),
+  } as EndpointSlice
+}
+
+function sameSlice(found: EndpointSlice, wanted: EndpointSlice): boolean {
+  const listed = ({ endpoints: all }: EndpointSlice): string =>
+    (all ?? []).map(({ addresses, conditions }) => `${addresses.join()} ${conditions?.ready}`).join()
+  const labels = ({ metadata }: EndpointSlice): string => JSON.stringify(metadata?.labels ?? {})
+  return listed(found) === listed(wanted) && samePorts(found.ports, wanted.ports) && labels(found) === labels(wanted)
+}
+
+type Ports = readonly { readonly name?: string; readonly port?: number; readonly protocol?: string }[]
+
+function samePorts(found: Ports | undefined, wanted: Ports | undefined): boolean {
+  const told = (ports: Ports = []): string =>
+    ports.map(({ name, port, protocol }) => `${name} ${port} ${protocol}`).join()
+  return told(found) === told(wanted)
+}
+
+async function orUndefined<T>(answer: Promise<T>, code: 'NotFound' | 'AlreadyExists' = 'NotFound') {
+  try {
+    return await answer
+  } catch (error) {
+    if (isKubeError(error, code)) return undefined
+    throw error
+  }
+}

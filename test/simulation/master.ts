@@ -1,0 +1,189 @@
+import { createMaster, type Master } from '../../src/bootstrap/master.ts'
+import type { MasterOptions } from '../../src/bootstrap/master-options.ts'
+import type { Readiness } from '../../src/kube/readiness.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { Transport } from '../../src/kube/transport.ts'
+import { parseAddress } from '../../src/net/address.ts'
+import { parseCidr } from '../../src/net/cidr.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import type { EtcdRoute } from './etcd-link.ts'
+import { SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
+import { type ProcessClock, processClock } from './process-clock.ts'
+
+/** One machine with an API server and a sidecar beside it. */
+export interface Host {
+  readonly name: string
+  /** The first is the one in Endpoints. Machines behind one virtual address have the same. */
+  readonly addresses: readonly string[]
+  /** How far its wall clock is ahead, in milliseconds. */
+  readonly skewMs?: number | undefined
+  readonly driftPpm?: number | undefined
+  readonly options?: Partial<MasterOptions> | undefined
+}
+
+/** What a host is connected to. */
+export interface Surroundings {
+  readonly time: VirtualClock
+  readonly seed: number
+  /** Whether what is sent is sometimes late. */
+  readonly spikes: boolean
+  readonly transport: (by: string) => Transport
+  readonly etcdRoute: () => EtcdRoute | undefined
+}
+
+/** One life of a master's sidecar. */
+export interface Life {
+  readonly master: Master
+  readonly clock: ProcessClock
+  readonly stop: AbortController
+  readonly logger: ReturnType<typeof memoryLogger>
+  /** Its server has told it that it is ready. */
+  wasReady: boolean
+  ended: boolean
+  failure: unknown
+}
+
+/** One master: its own API server, and the sidecar that runs beside it. */
+export class SimulatedMaster {
+  readonly server = new SimulatedServer()
+  /** Undefined in a fleet without etcd. */
+  readonly etcd: EtcdRoute | undefined
+  readonly name: string
+  /** The one in Endpoints. */
+  readonly address: string
+  readonly options: MasterOptions
+  readonly lives: Life[] = []
+  life: Life | undefined
+  /** Of its machine, from the next life on. */
+  skewMs: number
+  readonly #surroundings: Surroundings
+  readonly #driftPpm: number | undefined
+
+  constructor(surroundings: Surroundings, host: Host) {
+    const { name, addresses, skewMs = 0, driftPpm, options } = host
+    this.#surroundings = surroundings
+    this.#driftPpm = driftPpm
+    this.etcd = surroundings.etcdRoute()
+    this.name = name
+    this.address = addresses[0] ?? ''
+    this.skewMs = skewMs
+    this.options = { ...defaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
+  }
+
+  /** Begins another life, which may have other settings than the master has otherwise. */
+  start(settings: Partial<MasterOptions> = {}): void {
+    const { time, seed, spikes, transport } = this.#surroundings
+    const clock = processClock(time, { skewMs: this.skewMs, driftPpm: this.#driftPpm })
+    const random = seededRandom(seed, `${this.name} life ${this.lives.length + 1}`)
+    const logger = memoryLogger()
+    const metrics = prometheusMetrics()
+    const link = simulatedLink(transport(this.name), { server: this.server, clock, random, spikes })
+    const api = restKubeApi({ transport: link, clock, random, logger, metrics })
+    const server = simulatedReadiness(this.server, clock)
+    const readiness: Readiness = {
+      async probe(signal) {
+        const answer = await server.probe(signal)
+        if (answer.answered && answer.ready) life.wasReady = true
+        return answer
+      },
+    }
+    const etcd = this.etcd?.connect({ clock, random, spikes })
+    const master = createMaster(
+      { ...this.options, ...settings },
+      { api, readiness, clock, random, logger, metrics, etcd },
+    )
+    const stop = new AbortController()
+    const life: Life = { master, clock, stop, logger, wasReady: false, ended: false, failure: undefined }
+    this.life = life
+    this.lives.push(life)
+    master.run(life.stop.signal).then(
+      () => {
+        life.ended = true
+      },
+      (error: unknown) => {
+        life.ended = true
+        life.failure = error
+      },
+    )
+  }
+
+  /** SIGKILL of the sidecar: whatever it had under way is never heard of again. */
+  kill(): void {
+    this.life?.clock.freeze()
+    this.life = undefined
+  }
+
+  /** SIGTERM of the sidecar. */
+  terminate(): void {
+    this.life?.stop.abort(new Error('SIGTERM'))
+  }
+
+  freeze(): void {
+    this.life?.clock.freeze()
+  }
+
+  thaw(): void {
+    this.life?.clock.thaw()
+  }
+
+  /** The machine's wall clock is set, while what runs on it goes on. */
+  setWallClock(skewMs: number): void {
+    this.skewMs = skewMs
+    this.life?.clock.setSkew(skewMs)
+  }
+
+  /** Runs, and nobody has told it to stop. */
+  get running(): boolean {
+    return this.life !== undefined && !this.life.ended && !this.life.stop.signal.aborted && !this.life.clock.frozen
+  }
+
+  /** Was told to stop, whether or not it has ended by now. */
+  get stopping(): boolean {
+    return this.life?.stop.signal.aborted === true
+  }
+
+  /** Reads and writes whatever it needs. */
+  get connected(): boolean {
+    const { serving, cut, storeless } = this.server
+    return serving && !cut && !storeless && (this.etcd?.open ?? true)
+  }
+
+  /** Runs, is connected, and its server is ready: what clients may count on. */
+  get well(): boolean {
+    return this.running && this.connected && this.serves
+  }
+
+  /** Whether its API server serves clients; once it was ready, a failing `etcd` check alone says nothing against it. */
+  get serves(): boolean {
+    const { answering, ready, etcdCheck, storeless } = this.server
+    return answering && ready && ((etcdCheck && !storeless) || this.life?.wasReady === true)
+  }
+
+  /** Whether it may still renew its lease. */
+  get renewing(): boolean {
+    const { life, server, etcd } = this
+    if (life === undefined || life.ended || life.clock.frozen || !server.answering) return false
+    return etcd?.open ?? !server.storeless
+  }
+}
+
+const defaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
+  securePort: 6443,
+  serviceClusterIpRanges: [parseCidr('10.96.0.0/12')],
+  kubernetesServiceNodePort: 0,
+  endpointReconcilerType: 'lease',
+  apiserverCount: 1,
+  leaseStore: 'kubernetes',
+  etcdPrefix: '/registry',
+  leaseTtlMs: 15_000,
+  reconcileIntervalMs: 10_000,
+  readinessGate: 'continuous',
+  readinessProbePeriodMs: 1_000,
+  onShutdown: 'withdraw',
+  shutdownDelayMs: 0,
+  controllers: { auto: true, on: [], off: [] },
+  dryRun: false,
+}

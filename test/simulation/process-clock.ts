@@ -1,0 +1,82 @@
+import type { ClockView, VirtualClock } from '../../src/runtime/virtual-clock.ts'
+
+/** How a process' time differs from true time. */
+export interface ClockFaults {
+  /** How far its wall clock is ahead, in milliseconds. */
+  readonly skewMs?: number | undefined
+  /** How much faster its monotonic clock and its timers run, in parts per million. */
+  readonly driftPpm?: number | undefined
+}
+
+/** One process' clock, which knows how many timers are set. */
+export interface ProcessClock extends ClockView {
+  readonly timers: number
+}
+
+/** What a timer of a drifting clock is late at most, in milliseconds: rounding must not let it ring before its time. */
+const ROUNDING_MS = 1e-6
+
+/** The clock of one more process of the simulation. */
+export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: ClockFaults = {}): ProcessClock {
+  const view = time.view({ skewMs })
+  const rate = 1 + driftPpm / 1_000_000
+  const late = driftPpm === 0 ? 0 : ROUNDING_MS
+  const timers = new Set<object>()
+  return {
+    wallMs: () => view.wallMs(),
+    monotonicMs: () => view.monotonicMs() * rate,
+    freeze: () => view.freeze(),
+    thaw: () => view.thaw(),
+    setSkew: (ms) => view.setSkew(ms),
+    get frozen() {
+      return view.frozen
+    },
+    get timers() {
+      return timers.size
+    },
+    schedule(delayMs, callback) {
+      const timer = {}
+      timers.add(timer)
+      const cancel = view.schedule(delayMs > 0 ? delayMs / rate + late : delayMs, () => {
+        timers.delete(timer)
+        callback()
+      })
+      return () => {
+        timers.delete(timer)
+        cancel()
+      }
+    },
+  }
+}
+
+/** The clock of a store that can be stopped for a while: its time then stands still, as if it had not been. */
+export class StoreClock {
+  readonly #view: ClockView
+  #stoppedAtMs: number | undefined
+  #missedMs = 0
+
+  constructor(time: VirtualClock) {
+    this.#view = time.view()
+  }
+
+  stop(): void {
+    this.#stoppedAtMs ??= this.#view.monotonicMs()
+  }
+
+  start(): void {
+    if (this.#stoppedAtMs !== undefined) this.#missedMs += this.#view.monotonicMs() - this.#stoppedAtMs
+    this.#stoppedAtMs = undefined
+  }
+
+  wallMs(): number {
+    return this.#view.wallMs()
+  }
+
+  monotonicMs(): number {
+    return (this.#stoppedAtMs ?? this.#view.monotonicMs()) - this.#missedMs
+  }
+
+  schedule(delayMs: number, callback: () => void): () => void {
+    return this.#view.schedule(delayMs, callback)
+  }
+}

@@ -83,7 +83,8 @@ export class KubernetesServiceDuty {
         if (error.nature === 'conflict') continue
         const { answered } = await monitor.probe(signal)
         const { message: reason } = error
-        if (reason !== said || !answered) logger.warn({ reason, tryingAgain: answered }, 'could not withdraw the address')
+        if (reason !== said || !answered)
+          logger.warn({ reason, tryingAgain: answered }, 'could not withdraw the address')
         said = reason
         if (!answered) return
         await sleep(clock, LEAVING_RETRY_MS, signal)

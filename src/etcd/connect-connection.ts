@@ -9,6 +9,7 @@ import { connect as connectTls } from 'node:tls'
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
 import type { EtcdEndpoint } from './endpoint.ts'
+import { EtcdError } from './kv.ts'
 
 /** How long each stage may take, in milliseconds. */
 export interface ConnectionTimes {
@@ -44,11 +45,6 @@ interface Timer {
 const rereadMs = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
-
-/** What ended a connection that nobody here wanted to end. */
-export class ConnectionLost extends Error {
-  override readonly name = 'ConnectionLost'
-}
 
 /**
  * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have come: until then nothing was sent that could have
@@ -88,12 +84,12 @@ export class EtcdConnection {
     this.#socket.on('error', (error) => this.#end(error))
     this.#session = connectHttp2(this.authority, { createConnection: () => this.#socket })
     this.#session.on('error', (error) => this.#end(error))
-    this.#session.once('close', () => this.#end(new ConnectionLost('connection closed by the server')))
+    this.#session.once('close', () => this.#end(lost('connection closed by the server')))
     this.closed = new Promise((resolve) => this.#socket.once('close', () => resolve()))
   }
 
   /**
-   * Opens one. Rejects with what TCP, TLS or HTTP/2 failed with, a {@link ConnectionLost} when it takes too long, or the signal's
+   * Opens one. Rejects with what TCP, TLS or HTTP/2 failed with, an EtcdError `Unreachable` when it takes too long, or the signal's
    * reason.
    */
   static async open(
@@ -107,9 +103,7 @@ export class EtcdConnection {
     const session = connection.#session
     await new Promise<void>((resolve, reject) => {
       const onAbort = (): void => fail(signal.reason)
-      const cancel = clock.schedule(times.connectMs, () =>
-        fail(new ConnectionLost(`no connection within ${times.connectMs} ms`)),
-      )
+      const cancel = clock.schedule(times.connectMs, () => fail(lost(`no connection within ${times.connectMs} ms`)))
       const settle = (): void => {
         cancel()
         signal.removeEventListener('abort', onAbort)
@@ -178,7 +172,7 @@ export class EtcdConnection {
   /** Nothing is open on it: it goes by itself when that stays so. */
   #rest(): void {
     if (this.#failure !== undefined) return
-    this.#arm('idle', this.#times.idleMs, () => this.#end(new ConnectionLost('connection closed for want of use')))
+    this.#arm('idle', this.#times.idleMs, () => this.#end(lost('connection closed for want of use')))
   }
 
   /** Looks, in `delayMs` at the latest, whether the server is silent for too long; whoever waits for a pong knows soon anyway. */
@@ -201,7 +195,7 @@ export class EtcdConnection {
     const { pongMs, doubtMs } = this.#times
     this.#pingedMs = this.#clock.monotonicMs()
     this.#forgiven = false
-    const give = (): void => this.#end(new ConnectionLost('no sign of life from the server'))
+    const give = (): void => this.#end(lost('no sign of life from the server'))
     // Once more, shortly: after a pause of this process the answer may lie here unread.
     this.#arm('pong', pongMs, () => this.#arm('pong', rereadMs, give))
     this.#session.ping((error: Error | null) => {
@@ -226,12 +220,16 @@ export class EtcdConnection {
 
   #end(reason: unknown): void {
     if (this.#failure !== undefined) return
-    const error = reason instanceof Error ? reason : new ConnectionLost('connection closed')
+    const error = reason instanceof Error ? reason : lost('connection closed')
     this.#failure = error
     this.#timer.cancel()
     this.#session.destroy(error)
     this.#socket.destroy()
   }
+}
+
+function lost(reason: string): EtcdError {
+  return new EtcdError('Unreachable', reason)
 }
 
 function openSocket(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined): Socket {

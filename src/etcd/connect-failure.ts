@@ -1,5 +1,4 @@
 import { Code, ConnectError } from '@connectrpc/connect'
-import { ConnectionLost } from './connect-connection.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
 import { EtcdError, type EtcdErrorCode } from './kv.ts'
 
@@ -28,7 +27,7 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
   // What was found out about the request itself.
   if (error instanceof EtcdError) {
     const known = new EtcdError(error.code, `etcd ${endpoint}: ${error.message}`, error)
-    return { error: known, harmless: true, elsewhere: false }
+    return { error: known, harmless: true, elsewhere: known.nature === 'away' }
   }
   const answered = error instanceof ConnectError && lost === undefined ? answerOf(error) : undefined
   if (answered !== undefined) {
@@ -125,7 +124,6 @@ const serverCertificate: Readonly<Record<string, string>> = {
 
 /** What broke a connection, in few words. */
 function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdErrorCode, string] {
-  if (error instanceof ConnectionLost) return ['Unreachable', error.message]
   if (error instanceof ConnectError && error.cause === undefined)
     return ['Unreachable', 'connection closed by the server']
   const code = codeIn(error)

@@ -5,7 +5,6 @@ import { exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { aborted, linkedController } from '../runtime/signals.ts'
-import { ConnectionLost } from './connect-connection.ts'
 import { requestFailure } from './connect-failure.ts'
 import type { EndpointPool, Server } from './connect-pool.ts'
 import { EtcdError, type EtcdErrorCode, type KeyChange, type WatchOptions } from './kv.ts'
@@ -109,7 +108,7 @@ async function open(
 /** The next response; rejects when there will be none. */
 async function next({ responses }: StandingWatch): Promise<WatchResponse> {
   const { done, value } = await responses.next()
-  if (done) throw new ConnectionLost('the server ended the watch')
+  if (done) throw new EtcdError('Unreachable', 'the server ended the watch')
   if (!value.canceled) return value
   if (value.compactRevision > 0n)
     throw new EtcdError('Compacted', 'the watch fell behind and its revision was compacted')

@@ -27,7 +27,7 @@ export interface LeaseTimes {
  * revision and one operation. It knows bytes only.
  *
  * All reads are linearizable. Every method rejects with an {@link EtcdError}, or with the reason of the signal when that is aborted;
- * a write that rejects with `Unreachable` or `Timeout` may or may not have happened.
+ * a write that rejects with `Unreachable`, `Timeout` or `ServerError` may or may not have happened.
  */
 export interface EtcdKv {
   /** The newest value of one key; undefined when there is none. */
@@ -89,7 +89,7 @@ export type EtcdErrorCode =
   | 'Unreachable'
   /** No answer in time; a write may or may not have happened. */
   | 'Timeout'
-  /** It answers, but fails: no leader, too many requests, an internal error. */
+  /** It answers, but fails: no leader, too many requests, an internal error; a write may or may not have happened. */
   | 'ServerError'
   /** The revision is no longer there. */
   | 'Compacted'

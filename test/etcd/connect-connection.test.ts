@@ -3,8 +3,9 @@ import { once } from 'node:events'
 import { type ClientHttp2Stream, createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { test } from 'node:test'
-import { ConnectionLost, defaultTimes, EtcdConnection } from '../../src/etcd/connect-connection.ts'
+import { defaultTimes, EtcdConnection } from '../../src/etcd/connect-connection.ts'
 import { type EtcdEndpoint, parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { EtcdError } from '../../src/etcd/kv.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { openOwner } from '../peers/owner.ts'
@@ -23,7 +24,7 @@ test('a server that takes the connection and says nothing is given up in time', 
   await time.advance(defaultTimes.connectMs - 1)
   assert.equal(sockets.size, 1)
   await time.advance(1)
-  await assert.rejects(opening, new ConnectionLost('no connection within 2000 ms'))
+  await assert.rejects(opening, new EtcdError('Unreachable', 'no connection within 2000 ms'))
   await eventually('the end of the socket', () => sockets.size === 0)
 })
 
@@ -72,10 +73,14 @@ test('a server that shows no sign of life takes its requests with it', async (t)
   const failed = once(stream, 'error')
   server.proxy.hold(true)
   await time.advance(defaultTimes.doubtMs)
-  await time.advance(defaultTimes.pongMs)
+  await time.advance(defaultTimes.pongMs - 1)
+  // Another one does not prolong it.
+  const late = await connection.request('POST', '/', {})
+  late.end().on('error', () => {})
+  await time.advance(1)
   assert.equal(connection.failure, undefined, 'the answer may lie unread')
   await time.advance(200)
-  assert.deepEqual(connection.failure, new ConnectionLost('no sign of life from the server'))
+  assert.deepEqual(connection.failure, new EtcdError('Unreachable', 'no sign of life from the server'))
   assert.equal(connection.usable, false)
   await withTimeout(failed, 5_000, 'the end of the request')
   await withTimeout(connection.closed, 5_000, 'the end of the socket')

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Code, ConnectError } from '@connectrpc/connect'
-import { ConnectionLost } from '../../src/etcd/connect-connection.ts'
 import type { TlsMaterial } from '../../src/etcd/connect-credentials.ts'
 import { combined, connectionError, openingFailure, requestFailure } from '../../src/etcd/connect-failure.ts'
 import { EtcdError, type EtcdErrorCode } from '../../src/etcd/kv.ts'
@@ -67,7 +66,7 @@ test('a request without an answer in time is a Timeout, and may have happened', 
 
 test('what breaks a connection under a request is Unreachable, and may have happened', () => {
   const broken = [
-    [new ConnectionLost('no sign of life from the server'), 'no sign of life from the server'],
+    [new EtcdError('Unreachable', 'no sign of life from the server'), 'no sign of life from the server'],
     [coded('ECONNRESET'), 'connection reset'],
     [new Error('what nobody\n knows'), 'what nobody knows'],
   ] as const

@@ -33,6 +33,17 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     })
   }
 
+  test('a server that is told to stop, and takes its time, costs a watch no more than one that is killed', async (t) => {
+    const server = await startEtcd(openOwner(t))
+    const etcd = openClient(t, [server.url])
+    const watch = await openWatch(t, etcd, '/a/')
+    await server.process.stop()
+    await watch.next('Unreachable')
+    await server.start()
+    await watch.next('look')
+    assert.deepEqual(watch.lines, ['stands', 'look', 'Unreachable', 'stands', 'look'])
+  })
+
   test('a connection that broke while nobody used it costs no read', async (t) => {
     const owner = openOwner(t)
     const server = await startEtcd(owner)
@@ -44,29 +55,6 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     // Half open: the first sign is that nothing comes back.
     proxy.halfClose()
     assert.equal(await etcd.get('/a', patient), undefined)
-  })
-
-  test('a call that is under way ends at once with its signal, and so does what is closed', async (t) => {
-    const owner = openOwner(t)
-    const server = await startEtcd(owner)
-    const proxy = await TcpProxy.start(owner, { target: server.port })
-    const etcd = openClient(t, [`http://127.0.0.1:${proxy.port}`])
-    await etcd.get('/a', patient)
-    proxy.hold(true)
-    const stop = new AbortController()
-    const reason = new Error('given up')
-    const calls = [
-      etcd.get('/a', stop.signal),
-      etcd.create('/a', bytes('one'), { signal: stop.signal }),
-      etcd.grantLease(15, stop.signal),
-    ]
-    const settled = Promise.allSettled(calls)
-    const closing = etcd.list('/', options).catch((error: unknown) => error)
-    await sleep(100)
-    stop.abort(reason)
-    for (const result of await settled) assert.deepEqual(result, { status: 'rejected', reason })
-    await etcd.close()
-    assert.match(String(await closing), /EtcdError: etcd: the connection was closed here$/)
   })
 
   test('a write whose answer is lost rejects, and whoever looks finds it done, once', async (t) => {

@@ -114,12 +114,9 @@ export class LeaseKeeper {
   async #answered(signal: AbortSignal): Promise<void> {
     const { clock, monitor } = this.#options
     const renewedMs = this.#renewedMs ?? Number.NEGATIVE_INFINITY
-    for (;;) {
-      const { lastAnswerMs = Number.NEGATIVE_INFINITY } = monitor
-      if (lastAnswerMs > renewedMs && clock.monotonicMs() - lastAnswerMs < FRESH_MS) return
-      const answer = await monitor.probe(signal)
-      if (!answer.answered) await sleep(clock, RETRY_MS, signal)
-    }
+    const { lastAnswerMs = Number.NEGATIVE_INFINITY } = monitor
+    if (lastAnswerMs > renewedMs && clock.monotonicMs() - lastAnswerMs < FRESH_MS) return
+    while (!(await monitor.probe(signal)).answered) await sleep(clock, RETRY_MS, signal)
   }
 
   async #renew(signal: AbortSignal): Promise<boolean> {
@@ -137,6 +134,7 @@ export class LeaseKeeper {
         report(error)
         if (isFinal(error)) return false
         await sleep(clock, Math.min(this.#retry.next(error), RENEWAL_RETRY_MS), signal)
+        await this.#answered(signal)
       }
     }
   }

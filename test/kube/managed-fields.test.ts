@@ -112,6 +112,18 @@ test('what a kube-apiserver 1.36.3 left when its own reconciler overwrote the li
   assert.equal(writerBetween(overwritten, mended)?.manager, 'apiserver-bootstrap')
 })
 
+test('a writer who had something in the object before, within one second', () => {
+  const object = (port: number, ...managedFields: readonly unknown[]): KubeObject =>
+    ({ metadata: { managedFields }, spec: { ports: [{ port }] } }) as KubeObject
+  const entry = (manager: string, fieldsV1: object) => ({ manager, operation: 'Update', time: 'T', fieldsV1 })
+  const ports = { 'f:spec': { 'f:ports': { 'k:{"port":1}': { '.': {} } } } }
+  const label = { 'f:metadata': { 'f:labels': {} } }
+  const before = object(443, entry('own', { 'f:spec': { 'f:type': {} } }), entry('other', label))
+  const after = object(1, entry('own', { 'f:spec': { 'f:type': {} } }), entry('other', { ...label, ...ports }))
+  assert.equal(writerBetween(before, after)?.manager, 'other')
+  assert.equal(writerBetween(after, before), undefined, 'what was lost was lost to somebody else')
+})
+
 test('status does not count, and what is no managedFields is nobody', () => {
   const entry = { manager: 'kubelet', operation: 'Update', subresource: 'status', fieldsV1: { 'f:status': {} } }
   assert.equal(writerBetween(undefined, { metadata: { managedFields: [entry] } }), undefined)

@@ -137,9 +137,16 @@ test('a dry run tells nothing', async (t) => {
   await world.time.advance(3_000)
   master.stop()
   await world.time.advance(30_000)
-  const api = world.connect('test')
+  const api = world.connect('somebody')
   const before = (await api.list(events)).items.length
   const dry = world.start(2, { dryRun: 'true' })
+  let round = 0
+  const rename = () => {
+    const subsets = [{ addresses: [{ ip: `198.51.100.${++round % 9}` }], ports: [{ port: 1 }] }]
+    return api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { subsets } })
+  }
+  await world.repeat(rename, { everyMs: 100, forMs: 15_000 })
+  assert.deepEqual(dry.said(/keeps undoing/), [], 'what is never written is never undone')
   await world.time.advance(60_000)
   dry.stop()
   await world.time.advance(30_000)

@@ -6,19 +6,19 @@ import { defineMaster, type MasterSettings } from '../../src/config/define-maste
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
-import type { Json, KubeObject } from '../../src/kube/json.ts'
+import type { KubeObject } from '../../src/kube/json.ts'
 import { endpoints, events, type KubeEvent, type Resource } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { Transport } from '../../src/kube/transport.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { type LogLine, memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 /** A master that runs in simulated time. */
 export interface RunningMaster {
-  said(pattern: RegExp): readonly Json<unknown>[]
+  said(pattern: RegExp): readonly LogLine[]
   /** The value of a sample, such as `name{label="value"}`; NaN without it. */
   sample(text: string): Promise<number>
   /** Resolves when it has ended; rejects when it failed. */

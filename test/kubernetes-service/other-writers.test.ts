@@ -82,6 +82,10 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
     assert.equal(event?.regarding?.kind, kind)
     assert.match(event?.note ?? '', writer === undefined ? /leaves no trace/ : new RegExp(`field manager ${writer};`))
     assert.equal(master.said(backingOff).length, 1)
+    assert.ok((await world.told('KubernetesServiceReset')).length <= 10, 'what a fight is about is told of as a whole')
+    assert.deepEqual(await world.told('MasterRemoved'), [], 'no master has gone')
+    const lines = master.said(/^resetting/).filter(({ level }) => level === 'info')
+    assert.ok(lines.length <= 15, `${lines.length} lines in the log`)
 
     await time.advance(12_000)
     assert.equal(master.said(calmAgain).length, 1)

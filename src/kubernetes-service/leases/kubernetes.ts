@@ -145,14 +145,8 @@ export class KubernetesLeases implements MasterLeases {
       clock,
       random,
       logger,
-      availability: {
-        succeeded: (source) => availability.succeeded(source),
-        forget: (source) => availability.forget(source),
-        failed: (source, error) => {
-          this.#observer.interrupted()
-          availability.failed(source, error)
-        },
-      },
+      availability,
+      onBroken: () => this.#observer.interrupted(),
     })
     let cancel = () => {}
     this.#wakeAtNextEnd = () => {

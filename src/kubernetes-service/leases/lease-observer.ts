@@ -8,6 +8,8 @@ export interface ObservedLease {
 
 interface Sighting {
   readonly renewal: string
+  /** The one before: a list that was under way when a watch told of a newer one still shows it. */
+  readonly earlier: string | undefined
   readonly ttlMs: number
   /** When this observer first saw this renewal, on its own monotonic clock. */
   readonly sinceMs: number
@@ -79,6 +81,9 @@ export class LeaseObserver {
 }
 
 function sight(before: Sighting | undefined, lease: ObservedLease, nowMs: number): Sighting {
-  const renewed = before === undefined || before.renewal !== lease.renewal
-  return { renewal: lease.renewal, ttlMs: lease.ttlMs, sinceMs: renewed ? nowMs : before.sinceMs }
+  const { renewal, ttlMs } = lease
+  if (before === undefined) return { renewal, earlier: undefined, ttlMs, sinceMs: nowMs }
+  if (before.renewal === renewal) return { ...before, ttlMs }
+  if (before.earlier === renewal) return before
+  return { renewal, earlier: before.renewal, ttlMs, sinceMs: nowMs }
 }

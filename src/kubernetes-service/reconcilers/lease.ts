@@ -138,8 +138,12 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
    * Masters that leave at the same moment see each other leaving, and none of them leaves an empty list.
    */
   leave(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
+    return this.#leave(this.#holderOf(ip), ports, signal)
+  }
+
+  /** `before`: what its record says if it stays. */
+  #leave(before: Holder, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
     return this.#mutex.run(async () => {
-      const before = this.#holderOf(ip)
       const leaving: Holder = { ...before, state: 'leaving' }
       if (!this.#removing) {
         if (!(await this.#markLeaving(leaving, signal))) return 'left'
@@ -172,12 +176,15 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     return 'kept-the-last'
   }
 
-  /** Takes out what an earlier life of this master left, unless it is the last. Whether there was something to take out. */
+  /**
+   * Takes out what an earlier life of this master left, unless it is the last. Whether there was something to take out. What stays
+   * does not say that its server is ready: others would leave the list to it.
+   */
   async clearAway(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean> {
     const leases = await this.#mutex.run(() => this.#read(signal))
     if (!leases.some((lease) => isHeldBy(lease, this.#holderOf(ip)))) return false
     this.#holder = startedAfter(leases, this.#holder)
-    return (await this.leave(ip, ports, signal)) === 'left'
+    return (await this.#leave({ ...this.#holderOf(ip), state: 'unready' }, ports, signal)) === 'left'
   }
 
   stopReconciling(): void {

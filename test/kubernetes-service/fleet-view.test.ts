@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { FleetView } from '../../src/kubernetes-service/fleet-view.ts'
+import type { HolderState, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+function lease(number: number, state: HolderState = 'ready'): MasterLease {
+  const address = `192.0.2.${number}`
+  const ports = { securePort: 6443, nodePort: 0 }
+  const holder = { instanceId: 'i', host: `host-${number}`, startedAt: '', addresses: [address], ports, state }
+  return { address, holder }
+}
+
+function setUp() {
+  const time = new VirtualClock()
+  const metrics = prometheusMetrics()
+  const fleet = new FleetView({ clock: time.view(), metrics })
+  const delays = async (): Promise<readonly number[]> => {
+    const text = await metrics.expose()
+    return ['count', 'sum'].map((what) =>
+      Number(new RegExp(`removal_delay_seconds_${what} (\\S+)`).exec(text)?.[1] ?? Number.NaN),
+    )
+  }
+  return { time, metrics, fleet, delays }
+}
+
+test('how long a removal took counts from the notice that something changed, once for each removal', async () => {
+  const { time, fleet, delays } = setUp()
+  fleet.read([lease(1), lease(2)])
+  await time.advance(10_000)
+  fleet.noticed()
+  await time.advance(100)
+  fleet.noticed()
+  fleet.read([lease(1)])
+  await time.advance(200)
+  fleet.read([lease(1)])
+  assert.equal(fleet.removed('192.0.2.2'), 'lease-ended')
+  assert.deepEqual(await delays(), [1, 0.3])
+  assert.equal(fleet.removed('192.0.2.2'), 'lease-ended')
+  assert.equal(fleet.removed('198.51.100.1'), 'unknown')
+  assert.deepEqual(await delays(), [1, 0.3])
+})
+
+test('a master that comes back before it was removed has not gone', async () => {
+  const { time, fleet, delays } = setUp()
+  fleet.read([lease(1), lease(2)])
+  fleet.read([lease(1)])
+  await time.advance(5_000)
+  fleet.read([lease(1), lease(2)])
+  await time.advance(5_000)
+  fleet.read([lease(1), lease(2, 'unready')])
+  assert.equal(fleet.removed('192.0.2.2'), 'unready')
+  assert.deepEqual(await delays(), [1, 0])
+})
+
+test('why a master went is what it said last', () => {
+  const { fleet } = setUp()
+  fleet.read([lease(1), lease(2, 'leaving'), lease(3, 'withdrawn'), lease(4, 'failing')])
+  fleet.read([lease(1)])
+  const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`))
+  assert.deepEqual(reasons, ['withdrew', 'withdrew', 'lease-ended'])
+  assert.equal(fleet.hostOf('192.0.2.4'), 'host-4')
+})
+
+test('masters are counted by what they say, those that say nothing and those in doubt too', async () => {
+  const { fleet, metrics } = setUp()
+  fleet.read([lease(1), lease(2), lease(3, 'unready'), { address: '192.0.2.4' }, { ...lease(5), doubtful: true }])
+  const text = await metrics.expose()
+  const counts = [...text.matchAll(/masters\{state="(\w+)"\} ([1-9]\d*)/g)].map(
+    ([, state, count]) => `${state} ${count}`,
+  )
+  assert.deepEqual(counts.sort(), ['doubtful 1', 'foreign 1', 'ready 2', 'unready 1'])
+})

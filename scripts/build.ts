@@ -69,12 +69,39 @@ async function noticeOf(folder: string): Promise<string> {
     glob('{LICEN[CS]E,License,license,licence,COPYING,NOTICE}{,.*,-*}', { cwd: folder }),
   )
   const texts = await Promise.all(files.sort().map((file) => readFile(join(folder, file), 'utf8')))
+  if (texts.length === 0 && typeof license === 'string') texts.push(...(await unpackedTexts(folder, license)))
   if (texts.length === 0 || typeof license !== 'string')
     throw new Error(`${name} ${version} (${folder}) has no licence text`)
   return [
     `${name} ${version} (${license})\n`,
     ...texts.map((text) => `${text.replaceAll('\r\n', '\n').trim()}\n`),
   ].join('\n')
+}
+
+/**
+ * The texts of the licences that a package names and does not hold as files: Apache's is the same as ours, others stand at the head
+ * of the sources that they are for. Empty when one of them is nowhere.
+ */
+async function unpackedTexts(folder: string, expression: string): Promise<readonly string[]> {
+  const licences = expression.match(/[\w.-]+/g)?.filter((word) => word !== 'AND' && word !== 'OR') ?? []
+  const texts = new Set<string>()
+  for (const licence of licences) {
+    const found = licence === 'Apache-2.0' ? [await readFile(join(root, 'LICENSE'), 'utf8')] : await headTexts(folder)
+    if (found.length === 0) return []
+    for (const text of found) texts.add(text)
+  }
+  return [...texts]
+}
+
+/** Licence texts in the first comments of a package's modules. */
+async function headTexts(folder: string): Promise<readonly string[]> {
+  const modules = await Array.fromAsync(glob('**/*.js', { cwd: folder }))
+  const heads = await Promise.all(
+    modules
+      .sort()
+      .map(async (module) => /^(?:\/\/.*\n)+/.exec(await readFile(join(folder, module), 'utf8'))?.[0] ?? ''),
+  )
+  return heads.filter((head) => head.includes('Redistribution and use')).map((head) => head.replace(/^\/\/ ?/gm, ''))
 }
 
 /** Builds beside the old dist/ and then takes its place. */

@@ -3,9 +3,11 @@
  * change without notice.
  */
 export { createMaster, type Master, withdrawMaster } from './bootstrap/master.ts'
-export type { MasterOptions, MasterPorts } from './bootstrap/master-options.ts'
+export type { EtcdStore, MasterOptions, MasterPorts } from './bootstrap/master-options.ts'
 export { defineMaster, type MasterSettings } from './config/define-master.ts'
+export { connectEtcdStore } from './config/load-etcd-store.ts'
 export { InvalidInputError } from './documents/validation.ts'
+export { EtcdError, type EtcdErrorCode, type EtcdKv } from './etcd/kv.ts'
 export type { KubeApi } from './kube/api.ts'
 export { KubeError, type KubeErrorCode } from './kube/errors.ts'
 export type { Json } from './kube/json.ts'

@@ -8,6 +8,7 @@ import { defineMaster } from '../src/config/define-master.ts'
 import { MemoryEtcd } from '../src/etcd/memory-etcd.ts'
 import { LeaderElector } from '../src/kube/leader-election.ts'
 import { restKubeApi } from '../src/kube/rest-api.ts'
+import { EtcdLeases } from '../src/kubernetes-service/leases/etcd.ts'
 import { seededRandom } from '../src/runtime/random.ts'
 import { VirtualClock } from '../src/runtime/virtual-clock.ts'
 import { answerHealth, ping } from '../src/telemetry/health.ts'
@@ -60,7 +61,7 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
     random,
     logger,
     metrics,
-    etcd,
+    etcd: { kv: etcd, Leases: EtcdLeases },
   })
   const ended = master.run(stop.signal)
   await time.advance(3_000)

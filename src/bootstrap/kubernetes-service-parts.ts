@@ -7,7 +7,6 @@ import { FleetView } from '../kubernetes-service/fleet-view.ts'
 import { ForeignOverwrites } from '../kubernetes-service/foreign-overwrites.ts'
 import { LeaseMembership, type LeaseMembershipOptions } from '../kubernetes-service/lease-membership.ts'
 import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
-import { EtcdLeases } from '../kubernetes-service/leases/etcd.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
@@ -133,7 +132,7 @@ function openLeases(
       return new KubernetesLeases({ ...ports, ttlMs, intervalMs })
     case 'etcd':
       if (ports.etcd === undefined) throw new TypeError('the lease store etcd needs an etcd to be in')
-      return new EtcdLeases({ ...ports, etcd: ports.etcd, prefix, ttlMs })
+      return new ports.etcd.Leases({ ...ports, etcd: ports.etcd.kv, prefix, ttlMs })
   }
 }
 

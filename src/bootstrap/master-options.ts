@@ -2,6 +2,7 @@ import type { EtcdKv } from '../etcd/kv.ts'
 import type { KubeApi } from '../kube/api.ts'
 import type { Readiness } from '../kube/readiness.ts'
 import type { OnShutdown } from '../kubernetes-service/duty.ts'
+import type { EtcdLeasesOptions } from '../kubernetes-service/leases/etcd.ts'
 import type { MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import type { Address } from '../net/address.ts'
@@ -43,6 +44,12 @@ export interface MasterOptions {
   readonly host: string
 }
 
+/** An etcd, and what keeps leases in it: apart, because only those who use etcd should have to load either. */
+export interface EtcdStore {
+  readonly kv: EtcdKv
+  readonly Leases: new (options: EtcdLeasesOptions) => MasterLeases
+}
+
 /** What a master is connected to. Everything that it does to the world goes through these. */
 export interface MasterPorts {
   readonly api: KubeApi
@@ -53,7 +60,7 @@ export interface MasterPorts {
   readonly logger: Logger
   readonly metrics: Metrics
   /** What the API servers store into; for the lease store `etcd`. */
-  readonly etcd?: EtcdKv | undefined
+  readonly etcd?: EtcdStore | undefined
   /** Instead of the store that the options name. */
   readonly leases?: MasterLeases | undefined
   /** Instead of the reconciler that the options name. */

@@ -1,26 +1,22 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
+import type { EtcdStore } from '../bootstrap/master-options.ts'
+import { connectEtcdStore } from '../config/load-etcd-store.ts'
 import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError, type Mistake } from '../documents/validation.ts'
-import type { EtcdKv } from '../etcd/kv.ts'
 import type { Surroundings } from './api-server.ts'
 
 /**
  * Opens the etcd that the configuration names, if any; contacts nobody yet. Nothing of it is loaded without need.
  * Throws an InvalidInputError for certificates that cannot be read or used. What becomes of them later is etcd/'s business.
  */
-export async function openEtcd(resolved: Resolved, surroundings: Surroundings): Promise<EtcdKv | undefined> {
-  const {
-    etcdServers: endpoints,
-    etcdCafile: cafile,
-    etcdCertfile: certfile,
-    etcdKeyfile: keyfile,
-  } = resolved.configuration
-  if (endpoints === undefined) return undefined
+export async function openEtcd(resolved: Resolved, surroundings: Surroundings): Promise<EtcdStore | undefined> {
+  const { etcdServers, etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
+  if (etcdServers === undefined) return undefined
   await checkCertificates(resolved)
-  const { connectEtcd } = await import('../etcd/connect-etcd.ts')
-  return connectEtcd({ endpoints, cafile, certfile, keyfile, ...surroundings })
+  const endpoints = etcdServers.map(({ text }) => text)
+  return connectEtcdStore({ endpoints, cafile, certfile, keyfile, ...surroundings })
 }
 
 const FILES = [

@@ -3,11 +3,14 @@ import type { Screen } from './embedded-screen.ts'
 /** Shows a picture again and again: in place on a terminal, no wider than it; elsewhere whenever there is something new to see. */
 export class MastersScreen {
   readonly #screen: Screen
+  readonly #linewise: boolean
   #drawnLines = 0
   #shown: string | undefined
 
-  constructor(screen: Screen) {
+  /** `linewise`: the pictures are single lines, for programs: nothing is put between them. */
+  constructor(screen: Screen, options: { readonly linewise?: boolean } = {}) {
     this.#screen = screen
+    this.#linewise = options.linewise ?? false
   }
 
   /** `key` changes with what a person would call a difference; the lines may change without it. */
@@ -20,7 +23,7 @@ export class MastersScreen {
       this.#screen.write(`${back}\u001b[0J${visible.join('\n')}\n`)
       this.#drawnLines = visible.length
     } else if (key !== this.#shown) {
-      const gap = this.#shown === undefined ? '' : '\n'
+      const gap = this.#shown === undefined || this.#linewise ? '' : '\n'
       this.#screen.write(`${gap}${lines.join('\n')}\n`)
     }
     this.#shown = key

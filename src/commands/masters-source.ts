@@ -136,10 +136,10 @@ export async function openMasters(flags: Flags): Promise<MastersSource> {
   return new MastersSource({
     clock,
     leaseStore,
-    inspector: new EtcdLeaseInspector({ etcd, prefix }),
+    inspector: new EtcdLeaseInspector({ etcd: etcd.kv, prefix }),
     api: typeof server === 'string' ? server : server.api,
     async close() {
-      await Promise.all([typeof server === 'string' ? undefined : server.close(), etcd.close()])
+      await Promise.all([typeof server === 'string' ? undefined : server.close(), etcd.kv.close()])
     },
   })
 }

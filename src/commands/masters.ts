@@ -41,7 +41,7 @@ export async function execute(flags: Flags): Promise<number> {
 
 type Render = (rows: readonly MasterRow[], reading: MastersReading) => readonly string[]
 
-const renderTable: Render = (rows) => mastersTable(rows)
+const renderTable: Render = (rows, { listed }) => mastersTable(rows, listed !== undefined)
 
 /** One line each time, where there is more than one time. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
@@ -52,7 +52,10 @@ function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
 
 async function watch(source: MastersSource, render: Render, signal: AbortSignal): Promise<never> {
   const inPlace = process.stdout.isTTY && render === renderTable
-  const screen = new MastersScreen(inPlace ? process.stdout : { write: (text) => process.stdout.write(text) })
+  const linewise = render !== renderTable
+  const screen = new MastersScreen(inPlace ? process.stdout : { write: (text) => process.stdout.write(text) }, {
+    linewise,
+  })
   let lines: readonly string[] = []
   let key = ''
   let said: string | undefined
@@ -71,7 +74,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
     }
     if (inPlace) screen.show(trouble === undefined ? lines : [...lines, '', trouble], '')
     else if (lines.length > 0) screen.show(lines, key)
-    if (!inPlace && trouble !== undefined && trouble !== said) process.stderr.write(`${trouble}\n`)
+    if (!inPlace && trouble !== said) process.stderr.write(`${trouble ?? 'everything can be read again'}\n`)
     said = trouble
     await sleep(source.clock, READ_INTERVAL_MS, signal)
   }

@@ -57,7 +57,7 @@ export async function execute(flags: Flags): Promise<number> {
     if (!(error instanceof LifecycleError)) logger.error({ error }, 'failed')
     return 1
   } finally {
-    await Promise.all([server.close(), etcd?.close()])
+    await Promise.all([server.close(), etcd?.kv.close()])
     stop.release()
   }
 }

@@ -58,7 +58,7 @@ export async function execute(flags: Flags): Promise<number> {
     process.stdout.write(`${removed ? 'withdrawn' : 'kept'}: ${reason}\n`)
     return 0
   } finally {
-    await Promise.all([close(), etcd?.close()])
+    await Promise.all([close(), etcd?.kv.close()])
     stop.release()
   }
 }

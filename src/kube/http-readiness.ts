@@ -7,7 +7,10 @@ export interface HttpReadinessOptions {
   readonly transport: Transport
   /** @default '/readyz' */
   readonly path?: string | undefined
-  /** How long one probe may take, in milliseconds. @default 2000 */
+  /**
+   * How long one probe may take, in milliseconds: longer than the two seconds after which kube-apiserver's own check of etcd gives up,
+   * so that a hung etcd is told from a hung server. @default 3000
+   */
   readonly timeoutMs?: number | undefined
 }
 
@@ -18,7 +21,7 @@ export interface HttpReadinessOptions {
  * the configuration is to blame) counts as none, with the reason.
  */
 export function httpReadiness(options: HttpReadinessOptions): Readiness {
-  const { transport, path = '/readyz', timeoutMs = 2_000 } = options
+  const { transport, path = '/readyz', timeoutMs = 3_000 } = options
   return {
     async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
       try {

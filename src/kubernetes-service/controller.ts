@@ -16,6 +16,7 @@ import type { Address } from '../net/address.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { samePorts } from './endpoints-plan.ts'
 import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
@@ -60,6 +61,7 @@ export class KubernetesServiceController {
   readonly #secondSlice: string
   readonly #keeper: ServiceKeeper
   readonly #ports: readonly EndpointPort[]
+  #keptPorts = ''
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
@@ -124,6 +126,7 @@ export class KubernetesServiceController {
     const members = onlyObjects ? Promise.resolve() : this.#options.reconciler.readMembers?.(signal)
     const [read] = await Promise.allSettled([members])
     if (reasons.has('interval')) this.#keeper.renewDemand(this.observed().service)
+    if (read.status === 'fulfilled') this.#noticeKeptPorts()
     // Neither waits for the other: a Service that is refused must not keep an address off the list.
     const results = await Promise.allSettled([
       this.#reconcileService(read.status === 'fulfilled', signal),
@@ -150,6 +153,21 @@ export class KubernetesServiceController {
     if (address === undefined) return
     if (reconciler.isSatisfied?.(this.observed(), this.#ports, this.#portsAgreed())) return
     await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
+  }
+
+  /** Says once that the Endpoints have other ports than this master wants, and why they are left. */
+  #noticeKeptPorts(): void {
+    const [subset] = this.observed().endpoints?.subsets ?? []
+    const found = subset?.ports ?? []
+    const kept =
+      subset === undefined || this.#portsAgreed() || samePorts(found, this.#ports) ? '' : JSON.stringify(found)
+    if (kept !== '' && kept !== this.#keptPorts) {
+      this.#options.logger.warn(
+        { found, wanted: this.#ports },
+        'the Endpoints have other ports than this master wants; they are kept while another master may want them, such as a kube-apiserver, which does not say',
+      )
+    }
+    this.#keptPorts = kept
   }
 
   #portsAgreed(): boolean {

@@ -101,7 +101,9 @@ export class KubernetesServiceDuty {
     } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
       const departure = await reconciler.leave(address, ports, signal)
       const message =
-        departure === 'left' ? 'withdrew the address' : 'kept the last address: its API server still answers'
+        departure === 'left'
+          ? 'withdrew the address'
+          : 'kept the address: its API server still answers, and no other one serves'
       logger.info({ address: address.text }, message)
     } else {
       await reconciler.removeEndpoints(address, ports, signal).catch((error: unknown) => {

@@ -200,8 +200,12 @@ export class EndpointsAdapter {
         await this.#createSlice(action.slice, action.reasons, signal)
         return
       case 'remove':
-        await orUndefined(this.#writer.delete(endpointSlices, action.current, action.reasons, signal))
-        this.#logSlice('delete', action.current, action.reasons)
+        try {
+          await this.#writer.delete(endpointSlices, action.current, action.reasons, signal)
+          this.#logSlice('delete', action.current, action.reasons)
+        } catch (error) {
+          if (!isKubeError(error, 'NotFound')) throw error
+        }
         return
     }
   }

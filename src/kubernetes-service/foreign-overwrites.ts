@@ -102,6 +102,14 @@ export class ForeignOverwrites {
     this.#next(track, 'right')
   }
 
+  /** The object was to be deleted, and another was faster: that it is not there is right. */
+  gone(resource: Resource<KubeObject>, object: KubeObject): void {
+    const track = this.#track(resource, object)
+    track.right = { content: wantedContent(undefined), object: undefined }
+    track.isCorrection = false
+    track.found = undefined
+  }
+
   /** Whether what a cache shows wrong must be left so for now. `wanted` undefined: the object `found` is not to be there. */
   isWaiting(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
     const track = this.#track(resource, wanted ?? found)

@@ -1,4 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
+import { isKubeError } from '../kube/errors.ts'
 import type { KubeObject } from '../kube/json.ts'
 import type { Resource } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
@@ -102,7 +103,10 @@ export class ObjectWriter {
     return stored
   }
 
-  /** Deletes an object as it was read: its uid and resourceVersion guard the delete. */
+  /**
+   * Deletes an object as it was read: its uid and resourceVersion guard the delete. Rejects with `NotFound` when another was faster;
+   * that the object is gone is right all the same.
+   */
   async delete<T extends KubeObject>(
     resource: Resource<T>,
     object: T,
@@ -110,7 +114,15 @@ export class ObjectWriter {
     signal?: AbortSignal,
   ): Promise<void> {
     const { namespace, name = '', uid, resourceVersion } = object.metadata ?? {}
-    await this.#options.api.delete(resource, { namespace, name }, { uid, resourceVersion, signal })
+    try {
+      await this.#options.api.delete(resource, { namespace, name }, { uid, resourceVersion, signal })
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) {
+        this.#found.delete(keyOf(resource, object))
+        this.#options.overwrites?.gone(resource, object)
+      }
+      throw error
+    }
     this.#done(resource, 'delete', object, undefined, reasons)
   }
 

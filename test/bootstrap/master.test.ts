@@ -11,6 +11,7 @@ import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import { endpointSlices, endpoints, leases, namespaces, serviceCidrs, services } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
@@ -197,7 +198,7 @@ test('without etcd the Service and the namespaces are made, the Endpoints are no
       if (away) throw new EtcdError('Unreachable', 'etcd is away')
     },
   })
-  const { end } = start({ etcdServers: 'http://127.0.0.1:2379' }, { etcd })
+  const { end } = start({ etcdServers: 'http://127.0.0.1:2379' }, { etcd: { kv: etcd, Leases: EtcdLeases } })
   await time.advance(60_000)
   assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
   await assert.rejects(api.get(endpoints, kubernetes), { code: 'NotFound' })

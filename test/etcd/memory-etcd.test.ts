@@ -219,6 +219,7 @@ test('what a watch tells can be held up, and is told in its order', async () => 
   }
   assert.deepEqual(watch.told, [])
   for (let told = 1; told <= 3; told++) {
+    assert.equal(held.length, told, 'one is not held up before the one before it was told')
     held[told - 1]?.resolve()
     await time.advance(0)
     assert.equal(watch.told.length, told)

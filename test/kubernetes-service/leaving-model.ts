@@ -44,6 +44,7 @@ export interface LeavingCase {
 
 /** A call that has not been let through yet. */
 interface Held {
+  readonly who: string
   readonly what: string
   readonly go: () => void
 }
@@ -54,15 +55,18 @@ const intervalMs = 10_000
 /** Far more than any seed needs; one that needs them goes round in circles. */
 const maxSteps = 5_000
 
-/** Lets one call at a time through to the servers, whichever chance picks. */
+/** Lets one call at a time through to the servers, whichever chance picks; now and then it holds up all of one master's for a while. */
 class Scheduler {
   readonly trace: string[] = []
+  readonly #slow: boolean
+  #heldUp: string | undefined
   readonly #random: Random
   readonly #held: Held[] = []
   #armed = false
 
-  constructor(random: Random) {
+  constructor(random: Random, slow: boolean) {
     this.#random = random
+    this.#slow = slow
   }
 
   /** From now on every call waits for its turn. */
@@ -75,10 +79,10 @@ class Scheduler {
     for (const { go } of this.#held.splice(0)) go()
   }
 
-  turn(what: string, signal: AbortSignal): Promise<void> {
+  turn(who: string, what: string, signal: AbortSignal): Promise<void> {
     if (!this.#armed) return Promise.resolve()
     const { promise, resolve } = Promise.withResolvers<void>()
-    const held = { what, go: resolve }
+    const held = { who, what, go: resolve }
     this.#held.push(held)
     return abortable(promise, signal).finally(() => {
       const index = this.#held.indexOf(held)
@@ -86,13 +90,25 @@ class Scheduler {
     })
   }
 
-  /** Lets one call through; false when none waits. */
+  /** Lets one call through; false when none waits that is not held up. */
   step(): boolean {
-    const [held] = this.#held.splice(randomInteger(this.#random, this.#held.length), 1)
+    if (this.#slow && randomInteger(this.#random, 16) === 0) {
+      this.#heldUp = ['A', 'B', 'C', undefined][randomInteger(this.#random, 4)]
+    }
+    const ready = this.#held.filter(({ who }) => who !== this.#heldUp)
+    const held = ready[randomInteger(this.#random, ready.length)]
     if (held === undefined) return false
-    this.trace.push(held.what)
+    this.#held.splice(this.#held.indexOf(held), 1)
+    this.trace.push(`${held.who} ${held.what}`)
     held.go()
     return true
+  }
+
+  /** Holds nobody up any more; whether anybody was. */
+  holdNobodyUp(): boolean {
+    const wasHeldUp = this.#heldUp !== undefined
+    this.#heldUp = undefined
+    return wasHeldUp
   }
 }
 
@@ -106,7 +122,7 @@ class ModelMaster {
   readonly there: boolean
   /** Its first look after it came has ended. */
   settled = false
-  /** It had taken its lease away; it may find that it has to put it back. */
+  /** It has taken its lease away. If it finds that it must put it back, it is listed again only by the next look. */
   wentAway = false
   departure: 'left' | 'kept-the-last' | undefined
   readonly #membership: LeaseMembership
@@ -128,7 +144,7 @@ class ModelMaster {
     this.address = parseAddress(address)
     this.leaving = options.leaving
     const clock = world.time.view()
-    const gate = (what: string, signal: AbortSignal) => world.scheduler.turn(`${name} ${what}`, signal)
+    const gate = (what: string, signal: AbortSignal) => world.scheduler.turn(name, what, signal)
     const transport: Transport = {
       async send(request, signal) {
         await gate(`${request.method} ${request.path.split('/').at(-2)}`, signal)
@@ -263,7 +279,7 @@ class World {
   constructor(seed: number, { flavour, slow }: LeavingCase) {
     this.seed = seed
     this.slow = slow
-    this.scheduler = new Scheduler(seededRandom(seed, 'scheduler'))
+    this.scheduler = new Scheduler(seededRandom(seed, 'scheduler'), slow)
     const clock = this.time.view()
     const random = seededRandom(seed, 'world')
     this.etcd = new MemoryEtcd({ clock, flavour })
@@ -325,10 +341,16 @@ class World {
       if (master.settled && !members.some((member) => member.master === master)) master.wentAway = true
     }
     const leases = await this.#keys('/registry/masterleases/')
+    const records = await this.#keys('/registry/apiserver-bootstrap/')
     for (const { master, address } of members) {
       const robbed =
         master.leaving === undefined && master.settled && !leases.some((key) => key.endsWith(`/${address}`))
       if (robbed) this.violated(`somebody took the lease of ${master.name}`)
+    }
+    for (const key of leases) {
+      const address = key.slice(key.lastIndexOf('/') + 1)
+      const held = address === this.foreign || records.some((record) => record.includes(`/${address}/`))
+      if (!held) this.violated(`a lease of ${address} that nobody holds: it would count as a kube-apiserver's`)
     }
     const remains = this.foreign !== undefined || members.some(({ state }) => state !== 'unready')
     if (members.length > 0 && !remains) this.violated(`only ${members.map(({ address }) => address)} left, unready`)
@@ -366,10 +388,7 @@ class World {
     const among = (kept: readonly Member[]): boolean =>
       after.some((address) => address === this.foreign || kept.some((member) => member.address === address))
     // Nobody can know of a server that fails before it has said so.
-    const serves = members.filter(
-      ({ master: { ready, settled, wentAway, departure } }) =>
-        ready && settled && (!wentAway || departure === 'kept-the-last'),
-    )
+    const serves = members.filter(({ master: { ready, settled, wentAway } }) => ready && settled && !wentAway)
     const seemsTo = members.filter(({ master, state }) => master.ready || state === 'ready')
     if (serves.length > 0 && !among(seemsTo)) this.violated(`nobody serves: ${said}`)
     if (members.length > 0 && !among(members)) this.violated(`nobody lives: ${said}`)
@@ -413,18 +432,18 @@ export async function playLeaving(seed: number): Promise<{
   const shutdowns = leavers
     .filter(({ leaving }) => leaving === 'shutdown')
     .map(async (master) => {
-      await world.scheduler.turn(`${master.name} is told to stop`, signal)
+      await world.scheduler.turn(master.name, 'is told to stop', signal)
       await master.shutDown()
     })
   if (what.third === 'newcomer') {
     world.masters.push(third)
-    void world.scheduler.turn('C comes', signal).then(() => third.start())
+    void world.scheduler.turn('C', 'comes', signal).then(() => third.start())
   }
   await interleave(world, what.leavers.includes('unreadiness') ? 6_000 : 0)
   world.scheduler.disarm()
   await world.time.advance(0)
   await Promise.all(shutdowns)
-  await world.time.advance(1_000)
+  await world.time.advance(3_000)
   await world.check()
 
   const rest = world.masters.filter(({ departure }) => departure !== 'left')
@@ -452,6 +471,7 @@ async function interleave(world: World, ms: number): Promise<void> {
     await world.check()
     const waits = world.slow && passedMs < ms && randomInteger(random, 8) === 0
     if (!waits && world.scheduler.step()) continue
+    if (passedMs >= ms && world.scheduler.holdNobodyUp()) continue
     if (passedMs >= ms) return
     passedMs += stepMs
     await world.time.advance(stepMs)

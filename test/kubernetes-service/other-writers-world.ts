@@ -11,6 +11,7 @@ import { endpoints, events, type KubeEvent, type Resource } from '../../src/kube
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { Transport } from '../../src/kube/transport.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { type LogLine, memoryLogger } from '../../src/telemetry/memory-logger.ts'
@@ -75,7 +76,7 @@ export class OtherWritersWorld {
       random: seededRandom(1, `${host} ${this.#running.length}`),
       logger,
       metrics,
-      etcd: this.etcd.client(),
+      etcd: { kv: this.etcd.client(), Leases: EtcdLeases },
       ...given,
     }).run(stop.signal)
     const master: RunningMaster = {

@@ -131,6 +131,28 @@ for (const { flavour, start } of [
   })
 }
 
+test('a full etcd takes nobody’s place: leases end although everybody lives, and who renews first is not alone', async (t) => {
+  const server = await startEtcd(openOwner(t))
+  const options = { url: server.url, prefix: '/full', ttlMs: 5_000 }
+  const other = holder('192.0.2.2', { host: 'other' })
+  const [a, b] = [openLeases(t, options), openLeases(t, options)]
+  const told = async (): Promise<readonly string[]> =>
+    (await a.list(signal)).map(({ address, doubtful }) => `${address}${doubtful === true ? '?' : ''}`)
+  await a.update(self, signal)
+  await b.update(other, signal)
+  assert.deepEqual(await told(), ['192.0.2.1', '192.0.2.2'])
+  const full = { memberID: '0', alarm: 'NOSPACE' }
+  await server.call('/v3/maintenance/alarm', { ...full, action: 'ACTIVATE' })
+  const everybody = ['192.0.2.1?', '192.0.2.2?']
+  await untilPasses('both in doubt', async () => assert.deepEqual(await told(), everybody), { withinMs })
+  await assert.rejects(a.update(self, signal), { code: 'NoSpace' })
+  await server.call('/v3/maintenance/alarm', { ...full, action: 'DEACTIVATE' })
+  await a.update(self, signal)
+  assert.deepEqual(await told(), ['192.0.2.1', '192.0.2.2?'])
+  await b.update(other, signal)
+  assert.deepEqual(await told(), ['192.0.2.1', '192.0.2.2'])
+})
+
 /** Renews every two seconds in the state that it was last told. */
 function keepRenewed(t: TestContext, leases: MasterLeases) {
   const ended = new AbortController()

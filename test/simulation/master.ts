@@ -3,6 +3,7 @@ import type { MasterOptions } from '../../src/bootstrap/master-options.ts'
 import type { Readiness } from '../../src/kube/readiness.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { Transport } from '../../src/kube/transport.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
@@ -93,7 +94,7 @@ export class SimulatedMaster {
     const etcd = this.etcd?.connect({ clock, random, spikes })
     const master = createMaster(
       { ...this.options, ...settings },
-      { api, readiness, clock, random, logger, metrics, etcd },
+      { api, readiness, clock, random, logger, metrics, etcd: etcd && { kv: etcd, Leases: EtcdLeases } },
     )
     const stop = new AbortController()
     const life: Life = { master, clock, stop, logger, wasReady: false, ended: false, failure: undefined }

@@ -11,7 +11,7 @@ export class GuardedKey {
     this.key = key
   }
 
-  /** As this process wrote it last; undefined when it did not, or has learnt that somebody changed it. */
+  /** As this process wrote it last; undefined when it did not, or has deleted it since. Somebody else may have changed it. */
   get last(): KeyValue | undefined {
     return this.#last
   }
@@ -33,7 +33,6 @@ export class GuardedKey {
         ? await this.#etcd.create(this.key, value, { lease, signal })
         : await this.#etcd.update(this.key, value, before.modRevision, { lease, signal })
     if (modRevision !== undefined) this.#last = { key: this.key, value, modRevision, lease }
-    else if (this.#last === before) this.#last = undefined
     return modRevision !== undefined
   }
 

@@ -4,6 +4,7 @@ import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-leas
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/remote-error.ts'
 import type { Logger } from '../../telemetry/logger.ts'
+import { LeaseCompany } from './etcd-company.ts'
 import { LeaseDoubt } from './etcd-doubt.ts'
 import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
@@ -42,6 +43,7 @@ interface OwnKeys {
  * - A record is written before its lease and lasts a second longer, so that no lease of ours is ever taken for a kube-apiserver's.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless another master at that
  *   address wants it, and lives on by its record; when it is ready again it makes its lease anew.
+ * - A lease that somebody without a record renews too is left to them: a kube-apiserver at the same address, whose reconciler is on.
  * - Another host at an address that a dead one had takes its lease over at once. Until the old record ends, a second after the dead
  *   master's lease would have, both are told; the address is listed all along.
  * - The store ends what is not renewed. A lease that ends is taken for ended only if the store takes a write of this master right
@@ -53,6 +55,7 @@ export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
   readonly #doubt: LeaseDoubt
+  readonly #company: LeaseCompany
   #own: OwnKeys | undefined
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
@@ -63,7 +66,9 @@ export class EtcdLeases implements MasterLeases {
   constructor(options: EtcdLeasesOptions) {
     this.#options = options
     this.#keys = new EtcdLeaseKeys(options.prefix)
-    this.#doubt = new LeaseDoubt({ graceMs: Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS) })
+    const longestTtlMs = Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
+    this.#doubt = new LeaseDoubt({ graceMs: longestTtlMs })
+    this.#company = new LeaseCompany({ forgetMs: 2 * longestTtlMs })
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
@@ -90,6 +95,8 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
+    // The address stays listed on the other's account: to say otherwise for a moment would only show.
+    if (this.#hasCompany && (holder.state === 'leaving' || holder.state === 'unready')) return
     const { record } = this.#ownKeys(holder)
     for (;;) {
       const stored = await record.read(signal)
@@ -98,7 +105,7 @@ export class EtcdLeases implements MasterLeases {
       if (this.#yields(before, holder)) return
       const isBack = holder.state === 'ready' || holder.state === 'failing'
       if (isBack && before !== undefined && !keepsLease(before.state)) return this.update(holder, signal)
-      // The record ends when it would have: it stays on the etcd lease that it is on.
+      // The record ends when it would have: it stays on the etcd lease that it is on. (On kine it begins anew; its lease does not.)
       if (await this.#replace(record, holder, stored, signal)) break
     }
     if (!keepsLease(holder.state)) await this.#release(holder, signal)
@@ -115,6 +122,11 @@ export class EtcdLeases implements MasterLeases {
       const before = decodeRecord(stored.value)
       if (before !== undefined && before.instanceId !== holder.instanceId) return
       if (before?.state === 'unready' || before?.state === 'leaving') there = true
+      if (this.#hasCompany) {
+        there = true
+        if (await record.delete(stored, signal)) break
+        continue
+      }
       const isMarked = before?.state === 'withdrawn'
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
       this.#removing.add(record.key)
@@ -192,15 +204,36 @@ export class EtcdLeases implements MasterLeases {
     const leaseTime = listed ? await etcd.grantLease(seconds, signal) : 0n
     const recordTime = await etcd.grantLease(seconds + 1, signal)
     let before = lease.last
+    let changed = false
     for (;;) {
       if (!(await this.#writeRecord(record, holder, recordTime, signal))) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
       // Left to its end; whoever lists says what is wrong with it.
-      if (value === undefined || (await lease.put(value, leaseTime, before, signal))) return
+      if (value === undefined) return
+      const written = before !== undefined
+      if (await lease.put(value, leaseTime, before, signal)) return this.#noteCompany(changed, holder, signal)
       before = await lease.read(signal)
+      changed ||= written && before !== undefined
     }
     if (before !== undefined) await this.#release(holder, signal)
+  }
+
+  get #hasCompany(): boolean {
+    return this.#company.isThere(this.#options.clock.monotonicMs())
+  }
+
+  /** `changed`: whether the lease was written by another than this process since it last was here. */
+  async #noteCompany(changed: boolean, holder: Holder, signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options
+    const address = addressOf(holder)
+    const overtaken = changed && !(await this.#isHeldByOthers(holder, signal))
+    if (this.#company.renewed(overtaken, clock.monotonicMs())) {
+      logger.warn(
+        { address },
+        'a kube-apiserver with its own endpoint reconciler renews the lease of this address too; it is left to it when this master goes',
+      )
+    }
   }
 
   /** False where a later life of the same master holds it. */
@@ -215,13 +248,8 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /** Writes another record where `stored` is, for as long as that would last. False where it has changed or ended. */
-  async #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
-    try {
-      return await record.put(Buffer.from(encodeHolder(holder)), stored.lease, stored, signal)
-    } catch (error) {
-      if (!isEtcdError(error, 'LeaseNotFound')) throw error
-      return false
-    }
+  #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
+    return record.put(Buffer.from(encodeHolder(holder)), stored.lease, stored, signal)
   }
 
   /**
@@ -230,19 +258,26 @@ export class EtcdLeases implements MasterLeases {
    * The holders are read after the lease: whoever comes to want it meanwhile writes it, and the delete finds it changed.
    */
   async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
-    const { lease, record } = this.#ownKeys(holder)
+    const { lease } = this.#ownKeys(holder)
     lease.forget()
     for (let found = false; ; found = true) {
       const stored = await lease.read(signal)
       if (stored === undefined) return found
-      const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })
-      const others = items
-        .map(({ key, value }) => ({ key, other: decodeRecord(value) }))
-        // A later life of this master, which has the same key, wants it too.
-        .filter(({ key, other }) => key !== record.key || (other ?? holder).instanceId !== holder.instanceId)
-      if (others.some(({ other }) => other === undefined || keepsLease(other.state))) return true
+      if (this.#hasCompany) return true
+      if (await this.#isHeldByOthers(holder, signal)) return true
       if (await lease.delete(stored, signal)) return true
     }
+  }
+
+  /** Whether another master wants the lease of this address: another host, or a later life of this one, which has the same key. */
+  async #isHeldByOthers(holder: Holder, signal: AbortSignal): Promise<boolean> {
+    const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })
+    return items
+      .map(({ key, value }) => ({ key, other: decodeRecord(value) }))
+      .filter(
+        ({ key, other }) => key !== this.#keys.record(holder) || (other ?? holder).instanceId !== holder.instanceId,
+      )
+      .some(({ other }) => other === undefined || keepsLease(other.state))
   }
 
   /** Whether the store takes a write: this master's record, as it is. Without one nobody can tell, and it counts as taken. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LeaseNotFound } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { LeaseNotFound, LeaseWithdrawn } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
 import { openWorld, signal, ttlMs, unreachable } from './etcd-world.ts'
 import { addressesOf, holder } from './master-leases-contract.ts'
@@ -46,7 +46,10 @@ test('a steady renewal is two grants and two guarded writes, and nobody who watc
     const end = new AbortController()
     let looks = 0
     const ended = watching.leases.watch(() => looks++, end.signal)
-    t.after(() => ended)
+    t.after(() => {
+      end.abort()
+      return ended
+    })
     await renewing.leases.update(self, signal)
     await time.advance(0)
     looks = 0
@@ -157,6 +160,34 @@ test('leases and records are read as they were at one revision, again if that wa
   once = true
   compacts = true
   assert.deepEqual(await observer.leases.list(signal), [])
+  observer.calls.length = 0
+  observer.fault = ({ key }, place) => (place === 'after' && key.endsWith('/holders/') ? unreachable : undefined)
+  await assert.rejects(observer.leases.list(signal), unreachable)
+  assert.equal(observer.calls.length, 2)
+})
+
+test('a master that is withdrawn in the middle of its renewal makes no lease again', async () => {
+  const { etcd, open } = openWorld()
+  const [master, operator] = [open(), open()]
+  await master.leases.update(self, signal)
+  master.fault = async ({ key }, place) => {
+    if (place === 'before' && key === leaseKey) await operator.leases.mark({ ...self, state: 'withdrawn' }, signal)
+  }
+  await assert.rejects(master.leases.update(self, signal), LeaseWithdrawn)
+  assert.equal(await etcd.get(leaseKey, signal), undefined)
+})
+
+test('a record whose time ends while it is marked is gone, and stays so', async () => {
+  const { time, etcd, open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  const thawed = Promise.withResolvers<void>()
+  master.fault = ({ method }, place) => (place === 'before' && method === 'update' ? thawed.promise : undefined)
+  const marking = master.leases.mark({ ...self, state: 'leaving' }, signal)
+  await time.advance(60_000)
+  thawed.resolve()
+  await marking
+  assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
 })
 
 test('a master that is unready has no lease that a kube-apiserver would list, and is known to ours; ready, it has one again', async () => {
@@ -195,6 +226,47 @@ test('the lease of a shared address stays while another master there wants it', 
   assert.ok(await etcd.get(leaseKey, signal))
   await b.remove({ ...other, state: 'unready' }, signal)
   assert.deepEqual(await a.list(signal), [{ address: '192.0.2.1', holder: self }])
+})
+
+test('a lease that a kube-apiserver at the same address renews too is left to it, and its address never goes', async () => {
+  const { time, etcd, open } = openWorld()
+  const [one, watcher] = [open(), open().leases]
+  const renewAsKubeApiserver = async (): Promise<void> => {
+    const stored = await etcd.get(leaseKey, signal)
+    assert.ok(stored !== undefined)
+    const lease = await etcd.grantLease(15, signal)
+    assert.ok(await etcd.update(leaseKey, encodeMasterLease('192.0.2.1'), stored.modRevision, { lease, signal }))
+  }
+  await one.leases.update(self, signal)
+  const warnings = () => one.logger.lines.filter(({ level }) => level === 'warn').length
+  for (const told of [0, 1, 1]) {
+    await time.advance(5_000)
+    await renewAsKubeApiserver()
+    await time.advance(5_000)
+    await one.leases.update(self, signal)
+    assert.equal(warnings(), told)
+  }
+  await one.leases.mark({ ...self, state: 'leaving' }, signal)
+  assert.deepEqual(await watcher.list(signal), [{ address: '192.0.2.1', holder: self }])
+  await one.leases.remove(self, signal)
+  assert.deepEqual(await watcher.list(signal), [{ address: '192.0.2.1' }])
+})
+
+test('one renewal whose answer was lost, or another master at the address, is no company', async () => {
+  const { etcd, open } = openWorld()
+  const [a, b] = [open(), open()]
+  await a.leases.update(self, signal)
+  a.fault = (call, place) => (place === 'after' && call.method === 'update' ? unreachable : undefined)
+  await assert.rejects(a.leases.update(self, signal))
+  a.fault = () => undefined
+  for (let round = 0; round < 3; round++) {
+    await a.leases.update(self, signal)
+    await b.leases.update(other, signal)
+  }
+  await b.leases.remove(other, signal)
+  await a.leases.remove(self, signal)
+  assert.equal(await etcd.get(leaseKey, signal), undefined)
+  assert.deepEqual([a.logger.lines, b.logger.lines], [[], []])
 })
 
 test('no revision shows a lease of ours without a record: nobody may take it for a kube-apiserver’s', async () => {
@@ -236,6 +308,28 @@ test('whatever call fails, before it is made or with its answer lost, a renewal 
         assert.equal(items.length, work === 'update' ? 2 : 0, what)
         if (work === 'remove') await assert.rejects(master.leases.remove(self, signal), LeaseNotFound)
       }
+    }
+  }
+})
+
+test('whoever comes to a shared address at any moment of another’s leaving has its lease', async () => {
+  for (const leaving of ['remove', 'mark'] as const) {
+    for (let moment = 1, came = true; came; moment++) {
+      const { etcd, open } = openWorld()
+      const [a, b] = [open(), open()]
+      await a.leases.update(self, signal)
+      let calls = 0
+      came = false
+      a.fault = async (_, place) => {
+        if (place === 'after' || ++calls !== moment) return
+        came = true
+        await b.leases.update(other, signal)
+      }
+      if (leaving === 'remove') await a.leases.remove(self, signal)
+      else await a.leases.mark({ ...self, state: 'unready' }, signal)
+      if (!came) break
+      assert.ok(await etcd.get(leaseKey, signal), `${leaving}: before call ${moment}`)
+      assert.ok((await b.leases.list(signal)).some(({ holder: held }) => held?.host === 'other'))
     }
   }
 })

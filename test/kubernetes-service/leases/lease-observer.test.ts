@@ -27,6 +27,16 @@ test('each renewal gives a lease a whole TTL, counted from when it was seen', ()
   assert.equal(observer.nextEndMs(15_000), 24_000, 'what is over does not end again')
 })
 
+test('a list that shows less than a watch has told is no renewal', () => {
+  const observer = new LeaseObserver({ maxGapMs: 15_000 })
+  observer.readAll([a('1')], 0)
+  observer.readOne(a('2'), 1_000)
+  observer.readAll([a('1')], 1_001)
+  observer.readAll([a('2')], 10_000)
+  assert.equal(observer.isOver('a', 15_999), false)
+  assert.equal(observer.isOver('a', 16_000), true)
+})
+
 test('a failed read gives every lease a fresh TTL at the next successful one', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1')], 0)

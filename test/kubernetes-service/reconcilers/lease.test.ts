@@ -29,7 +29,12 @@ async function setUp() {
   const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
   await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } })
   const registry = new MemoryLeaseRegistry(clock)
-  const open = (address: string, host: string, using: KubeApi = api): LeaseEndpointReconciler => {
+  const open = (
+    address: string,
+    host: string,
+    using: KubeApi = api,
+    hooks: { readonly removed?: (() => Promise<unknown>) | undefined } = {},
+  ): LeaseEndpointReconciler => {
     const holder: Holder = {
       instanceId: `${host} ${address}`,
       host,
@@ -40,7 +45,13 @@ async function setUp() {
     }
     const writer = new ObjectWriter({ api: using, metrics: prometheusMetrics() })
     const adapter = new EndpointsAdapter({ api: using, logger: silentLogger, writer })
-    return new LeaseEndpointReconciler({ adapter, leases: new MemoryLeases(registry, { ttlMs: 15_000 }), holder })
+    const leases = new MemoryLeases(registry, { ttlMs: 15_000 })
+    const remove = leases.remove.bind(leases)
+    leases.remove = async (...args) => {
+      await remove(...args)
+      await hooks.removed?.()
+    }
+    return new LeaseEndpointReconciler({ adapter, leases, holder })
   }
   const listed = async (): Promise<readonly string[]> => {
     const { subsets } = await api.get(endpoints, KUBERNETES_SERVICE)
@@ -87,6 +98,27 @@ for (const how of ['removeEndpoints', 'leave'] as const) {
     assert.deepEqual(await listed(), ['192.0.2.2'])
   })
 }
+
+test('a master that finds, once its lease has gone, that the one who was to remain serves no more puts it back', async () => {
+  for (const found of ['at once', 'after a conflict'] as const) {
+    const { api, open, listed } = await setUp()
+    const [addressOne, addressTwo] = [parseAddress('192.0.2.1'), parseAddress('192.0.2.2')]
+    const two = open('192.0.2.2', 'b')
+    const failing = () => two.announce(addressTwo, async () => 'failing', signal)
+    const one = open('192.0.2.1', 'a', found === 'at once' ? api : conflictingOnce(api), {
+      removed: found === 'at once' ? failing : undefined,
+    })
+    await one.reconcileEndpoints(addressOne, ports, true, signal)
+    await two.reconcileEndpoints(addressTwo, ports, true, signal)
+    one.stopReconciling()
+    if (found === 'after a conflict') {
+      await assert.rejects(one.leave(addressOne, ports, signal), { code: 'Conflict' })
+      await failing()
+    }
+    assert.equal(await one.leave(addressOne, ports, signal), 'kept-the-last', found)
+    assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'], found)
+  }
+})
 
 test('two masters behind one address: when one leaves, the address stays', async () => {
   const { open, listed } = await setUp()

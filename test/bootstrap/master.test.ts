@@ -12,6 +12,7 @@ import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import { endpointSlices, endpoints, leases, namespaces, serviceCidrs, services } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
+import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
@@ -211,5 +212,28 @@ test('without etcd the Service and the namespaces are made, the Endpoints are no
     ['192.0.2.1'],
   )
   assert.equal(said('etcd is back').length, 1)
+  await end()
+})
+
+test('ports that a kube-apiserver in the fleet may want are kept, which is said once, and put right when it has gone', async () => {
+  const { time, ports, api, start, said } = setUp()
+  const registry = new MemoryLeaseRegistry(ports.clock)
+  const { end } = start({}, { leases: new MemoryLeases(registry, { ttlMs: 15_000 }) })
+  await time.advance(1_000)
+  registry.addForeign('192.0.2.9')
+  await time.advance(1_000)
+  const found = await api.get(endpoints, kubernetes)
+  const other = [{ name: 'https', port: 1234, protocol: 'TCP' }]
+  await api.update(endpoints, { ...found, subsets: [{ ...found.subsets?.[0], ports: other }] })
+  const portsNow = async () => (await api.get(endpoints, kubernetes)).subsets?.[0]?.ports
+  const notes = () =>
+    said(
+      'the Endpoints have other ports than this master wants; they are kept while another master may want them, such as a kube-apiserver, which does not say',
+    ).length
+  await time.advance(60_000)
+  assert.deepEqual([await portsNow(), notes()], [other, 1])
+  registry.delete('192.0.2.9')
+  await time.advance(1_000)
+  assert.deepEqual([(await portsNow())?.[0]?.port, notes()], [6443, 1])
   await end()
 })

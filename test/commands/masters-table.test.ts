@@ -147,6 +147,14 @@ test('a terminal is drawn in place, no wider and no higher than it is', () => {
   assert.deepEqual(written, ['\u001b[0Jone\ntwenty-…\nthree\n', '\u001b[3A\u001b[0Jone\n', '\u001b[1A\u001b[0Jtwo\n'])
 })
 
+test('for programs nothing is put between the lines', () => {
+  const written: string[] = []
+  const screen = new MastersScreen({ write: (text) => written.push(text) }, { linewise: true })
+  screen.show(['{}'], 'a')
+  screen.show(['{"a":1}'], 'b')
+  assert.deepEqual(written, ['{}\n', '{"a":1}\n'])
+})
+
 test('elsewhere the table is printed again when there is something new to see, in full width', () => {
   const written: string[] = []
   const screen = new MastersScreen({ columns: 8, write: (text) => written.push(text) })

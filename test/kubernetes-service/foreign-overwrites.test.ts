@@ -118,3 +118,16 @@ test('many writers are not told apart without end', async () => {
   assert.equal(await counted('writer-21'), 0)
   assert.equal(await counted('other'), 5)
 })
+
+test('an object that another master was faster to delete was undone by nobody when it is made again', () => {
+  const { overwrites } = setUp()
+  const remade = list(9, 'own', '192.0.2.1')
+  const makeAgain = () => {
+    overwrites.mustWait(endpoints, remade, undefined)
+    return overwrites.written(endpoints, { object: remade, wanted: remade, stored: remade, reasons: ['missing'] })
+  }
+  assert.ok(makeAgain(), 'somebody deleted it')
+  overwrites.mustWait(endpoints, undefined, remade)
+  overwrites.gone(endpoints, remade)
+  assert.equal(makeAgain(), undefined)
+})

@@ -9,14 +9,17 @@ export interface FakeReadyz {
   readonly url: string
   /** Answers 500 from now on, or 200 again. */
   setReady(ready: boolean): void
+  /** Answers 500 from now on, because only these checks fail. */
+  setFailing(...checks: readonly string[]): void
   /** Nothing listens any more. */
   stop(): Promise<void>
 }
 
 export async function startFakeReadyz(owner: Owner): Promise<FakeReadyz> {
-  let ready = true
+  let failing: readonly string[] = []
   const server = createServer((_request, response) => {
-    response.writeHead(ready ? 200 : 500, { 'content-type': 'text/plain' }).end(ready ? 'ok' : '[-]storage failed')
+    const lines = ['[+]ping ok', ...failing.map((check) => `[-]${check} failed: reason withheld`)]
+    response.writeHead(failing.length === 0 ? 200 : 500, { 'content-type': 'text/plain' }).end(lines.join('\n'))
   })
   const url = await startOnFreePorts(async () => {
     const port = await freePort()
@@ -35,8 +38,11 @@ export async function startFakeReadyz(owner: Owner): Promise<FakeReadyz> {
   return {
     url,
     stop,
-    setReady(value) {
-      ready = value
+    setReady(ready) {
+      failing = ready ? [] : ['storage']
+    },
+    setFailing(...checks) {
+      failing = checks
     },
   }
 }

@@ -31,11 +31,14 @@ export class Program {
     })
   }
 
-  static async start(owner: Owner, args: readonly string[]): Promise<Program> {
+  /** `host` names the machine that it takes itself to be on; this one when left out. */
+  static async start(owner: Owner, args: readonly string[], host?: string): Promise<Program> {
+    const onHost = fileURLToPath(new URL('on-host.ts', import.meta.url))
     const running = await RunningProcess.start(owner, {
       name: 'apiserver-bootstrap',
       command: process.execPath,
-      args: [programPath(), ...args],
+      args: host === undefined ? [programPath(), ...args] : ['--import', onHost, programPath(), ...args],
+      ...(host !== undefined && { env: { HOST_NAME: host } }),
     })
     owner.explain(() => `apiserver-bootstrap ${args.join(' ')}\n${running.tail()}`)
     return new Program(running)
@@ -90,6 +93,8 @@ export interface MasterOptions {
   readonly kubeconfig?: string
   /** One range, or two with a comma. */
   readonly serviceClusterIpRange?: string
+  /** The name of its machine. */
+  readonly host?: string
   readonly flags?: readonly string[]
 }
 
@@ -107,7 +112,7 @@ export function runFlags(server: ServerAddress, options: MasterOptions): readonl
 }
 
 export function startMaster(owner: Owner, server: ServerAddress, options: MasterOptions): Promise<Program> {
-  return Program.start(owner, runFlags(server, options))
+  return Program.start(owner, runFlags(server, options), options.host)
 }
 
 /** Runs a command to its end. */

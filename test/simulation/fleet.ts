@@ -118,8 +118,14 @@ export class Fleet {
   async #follow(object: Listing['object']): Promise<void> {
     const hear = (addresses: readonly string[] | undefined): void => {
       const atMs = this.time.nowMs
-      this.listings.push({ atMs, object, addresses, byDamage: this.#damagedAtMs === atMs })
+      const byDamage = this.#damagedAtMs === atMs
+      const written = this.requests.findLast(
+        ({ request: { method, path } }) => method !== 'GET' && path.includes(plural),
+      )
+      const by = byDamage || written?.atMs !== atMs ? undefined : written.by
+      this.listings.push({ atMs, object, addresses, byDamage, by })
     }
+    const plural = object === 'slice' ? '/endpointslices' : '/endpoints'
     await followListings(this.api, object, hear, this.#watching.signal)
   }
 }

@@ -1,5 +1,6 @@
 import type { Member } from './composition.ts'
 import { SimulatedKubeApiserver } from './kube-apiserver.ts'
+import type { Life } from './master.ts'
 
 /** How long a master that has become well may take until it is listed, in milliseconds: probes and back-offs included. */
 const SETTLING_MS = 6_000
@@ -27,7 +28,7 @@ export class MemberHistory {
   /** Since it was last settled. */
   #toldToStop = false
   #startedUnready = false
-  #servedNotAtMs = Number.NEGATIVE_INFINITY
+  #troubledAtMs = Number.NEGATIVE_INFINITY
   #lives = 0
   #resets = 0
   #resetAtMs = 0
@@ -51,7 +52,8 @@ export class MemberHistory {
 
   /** Since when it has watched the others without a break; undefined while it is not well. */
   get watchingSinceMs(): number | undefined {
-    return this.#wellSinceMs === undefined ? undefined : Math.max(this.#wellSinceMs, this.#resetAtMs)
+    if (this.#wellSinceMs === undefined) return undefined
+    return Math.max(this.#wellSinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS)
   }
 
   /** Since when it cannot renew its lease; undefined while it can. */
@@ -91,15 +93,20 @@ export class MemberHistory {
       this.#startedUnready = false
       this.#toldToStop = false
     }
-    if (member.server.resets > this.#resets) this.#resetAtMs = nowMs
+    if (member.server.resets > this.#resets || member.lives.length > this.#lives) this.#resetAtMs = nowMs
     this.#resets = member.server.resets
     this.#noteReadiness(nowMs)
     this.#noteLives(nowMs)
   }
 
-  /** Whether it may still think that its server is not ready, although it is. */
+  /** Whether what it says of itself, or what others think of it, may still be what was so before an outage. */
   isRecovering(nowMs: number): boolean {
-    return nowMs - this.#servedNotAtMs < SETTLING_MS
+    return nowMs - this.#troubledAtMs < SETTLING_MS
+  }
+
+  /** The time in which no lease could end counts after all. */
+  forgetOutage(): void {
+    this.#stoodStillMs = Number.NEGATIVE_INFINITY
   }
 
   /** Why its address may go at this moment; undefined when it must not. */
@@ -127,6 +134,7 @@ export class MemberHistory {
   #noteReadiness(nowMs: number): void {
     const { member } = this
     const { answering } = member.server
+    if (!member.serves || !member.connected || member.life?.clock.frozen === true) this.#troubledAtMs = nowMs
     if (member.serves) {
       const unready = this.#unready
       if (unready !== undefined) {
@@ -137,12 +145,12 @@ export class MemberHistory {
       this.#cleanlyUnreadySinceMs = undefined
       return
     }
-    this.#servedNotAtMs = nowMs
     this.#unready ??= { sinceMs: nowMs, silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
     const wasListed = this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= 1_000
-    const clean = answering && !member.server.ready && member.running && member.connected && this.#leavesWhenUnready
+    const keepsLease = member.running && member.connected && !this.#startedUnready
+    const clean = answering && !member.server.ready && keepsLease && this.#leavesWhenUnready
     if (!clean) this.#cleanlyUnreadySinceMs = undefined
     else if (wasListed) this.#cleanlyUnreadySinceMs ??= nowMs
   }
@@ -151,9 +159,13 @@ export class MemberHistory {
     const { member } = this
     this.#stoppedSinceMs = member.stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
     if (member.stopping) this.#toldToStop = true
-    // A kube-apiserver takes its own address out when it starts.
-    const unready = member instanceof SimulatedKubeApiserver || !(member.server.answering && member.server.ready)
-    if (member.lives.length > this.#lives && unready) this.#startedUnready = true
+    // A kube-apiserver takes its own address out when it starts, a master only while its server is not ready.
+    const { life } = member
+    if (member instanceof SimulatedKubeApiserver) {
+      if (member.lives.length > this.#lives) this.#startedUnready = true
+    } else if (life !== undefined && !(life as Life).wasReady && !(member.server.answering && member.server.ready)) {
+      this.#startedUnready = true
+    }
     this.#lives = member.lives.length
   }
 }

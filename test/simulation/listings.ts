@@ -9,6 +9,8 @@ export interface Listing {
   /** Undefined when the object was gone. */
   readonly addresses: readonly string[] | undefined
   readonly byDamage: boolean
+  /** Who wrote it; undefined for what somebody else did. */
+  readonly by: string | undefined
 }
 
 /** Hears every version of the Endpoints or of the slice of `kubernetes`, until the signal is aborted. */

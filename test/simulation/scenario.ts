@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { randomInteger } from '../../src/runtime/random.ts'
 import { compositionOf, describeComposition, membersOf, type World, worldOf } from './composition.ts'
 import { disturb, repairAll } from './faults.ts'
-import { InvariantWatch } from './invariants.ts'
+import { InvariantWatch } from './invariant-watch.ts'
 
 /** How a random schedule went. */
 export interface Outcome {
@@ -37,6 +37,11 @@ export async function runScenario(seed: number): Promise<Outcome> {
   for (const one of world.kubeApiservers) one.terminate()
   await fleet.close()
   return { schedule, violations: watch.violations, digest: digestOf(world) }
+}
+
+/** Everything that is needed to see it again. */
+export function describeFailure(seed: number, { violations, schedule }: Outcome): string {
+  return [`seed ${seed} (node test/simulation/replay.ts ${seed}):`, ...violations, ...schedule].join('\n  ')
 }
 
 function digestOf({ fleet }: World): string {

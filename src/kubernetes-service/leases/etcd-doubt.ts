@@ -1,3 +1,4 @@
+import { keepsLease } from './etcd-snapshot.ts'
 import type { MasterLease } from './master-leases.ts'
 
 type Phase =
@@ -51,11 +52,22 @@ export class LeaseDoubt {
     this.#last = this.#last.filter((lease) => lease.address !== address || lease.holder?.host !== host)
   }
 
-  /** Which leases of the last read have ended, by address: nobody's lease is left there. */
+  /**
+   * Which leases of the last read have ended: nobody's lease is left at their address. A record of another master there that is
+   * unready, and has none, tells nothing of them.
+   */
   endedIn(live: readonly MasterLease[]): readonly MasterLease[] {
-    const addresses = new Set(live.map(({ address }) => address))
+    const leased = new Set(
+      live.filter(({ holder }) => holder === undefined || keepsLease(holder.state)).map(({ address }) => address),
+    )
+    const isLive = ({ address, holder }: MasterLease): boolean =>
+      live.some((lease) => lease.address === address && lease.holder?.host === holder?.host)
     return this.#last.filter(
-      ({ address, holder }) => !addresses.has(address) && holder?.state !== 'leaving' && holder?.state !== 'withdrawn',
+      (lease) =>
+        !leased.has(lease.address) &&
+        !isLive(lease) &&
+        lease.holder?.state !== 'leaving' &&
+        lease.holder?.state !== 'withdrawn',
     )
   }
 

@@ -146,7 +146,11 @@ export class KubernetesLeases implements MasterLeases {
       random,
       logger,
       availability,
-      onBroken: () => this.#observer.interrupted(),
+      onBroken: () => {
+        this.#observer.interrupted()
+        // From the next read on, time counts again.
+        look()
+      },
     })
     let cancel = () => {}
     this.#wakeAtNextEnd = () => {

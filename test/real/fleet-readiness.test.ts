@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EtcdKv } from '../../src/etcd/kv.ts'
+import { openClient, patient } from '../etcd/etcd-client.ts'
+import { startCluster } from '../peers/cluster.ts'
+import { type FakeReadyz, startFakeReadyz } from '../peers/fake-readyz.ts'
+import { listedIn, type Transition, watchState, whenRight } from '../peers/kubernetes-service.ts'
+import { openOwner } from '../peers/owner.ts'
+import { startMaster } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
+
+// With leases in kubernetes: members.test.ts.
+
+const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'] as const
+const boundMs = 30_000
+
+interface Fleet {
+  readonly readyz: readonly [FakeReadyz, FakeReadyz, FakeReadyz]
+  readonly history: readonly Transition[]
+  readonly etcd: EtcdKv
+  whenListed(...addresses: readonly string[]): Promise<void>
+}
+
+async function startFleet(t: TestContext): Promise<Fleet> {
+  const owner = openOwner(t)
+  const { etcd, server } = await startCluster(owner, { kind: 'bare' })
+  const { history } = await watchState(owner, server.api)
+  const readyz = [await startFakeReadyz(owner), await startFakeReadyz(owner), await startFakeReadyz(owner)] as const
+  const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=6s', '--reconcile-interval=4s']
+  await Promise.all(
+    addresses.map((address, index) =>
+      startMaster(owner, server, { address, flags: [...flags, `--readyz-url=${readyz[index]?.url}`] }),
+    ),
+  )
+  const whenListed = async (...expected: readonly string[]): Promise<void> => {
+    await whenRight(server.api, { addresses: expected, port: server.port }, boundMs)
+  }
+  await whenListed(...addresses)
+  return { readyz: [...readyz], history, etcd: openClient(t, [etcd.url]), whenListed }
+}
+
+/** Those whom a kube-apiserver would list. */
+async function leasedIn(etcd: EtcdKv): Promise<readonly string[]> {
+  const { items } = await etcd.list('/registry/masterleases/', { signal: patient })
+  return items.map(({ key }) => key.split('/').at(-1) ?? '')
+}
+
+describe('readiness with leases in etcd', { concurrency: 3 }, () => {
+  test('a master whose own /readyz fails leaves the list and its lease after three seconds, lives on, and comes back with it', async (t) => {
+    const { readyz, history, etcd, whenListed } = await startFleet(t)
+    const failedMs = performance.now()
+    readyz[1].setFailing('poststarthook/something')
+    const removedMs = await untilPasses(
+      'the removal',
+      () => {
+        const removal = history.find(
+          ({ atMs, state }) => atMs > failedMs && !listedIn(state.endpoints).includes(addresses[1]),
+        )
+        assert.ok(removal)
+        return removal.atMs
+      },
+      { withinMs: boundMs },
+    )
+    t.diagnostic(`left after ${Math.round(removedMs - failedMs)} ms`)
+    // Three seconds of failures, of which the first may have been missed by a probe's period.
+    assert.ok(removedMs - failedMs > 2_500)
+    await whenListed(addresses[0], addresses[2])
+    // The record says so first; the lease goes a moment later.
+    await untilPasses(
+      'the lease to go',
+      async () => assert.deepEqual(await leasedIn(etcd), [addresses[0], addresses[2]]),
+      { withinMs: 5_000 },
+    )
+    const { items } = await etcd.list('/registry/apiserver-bootstrap/holders/', { signal: patient })
+    assert.equal(items.length, 3)
+    readyz[1].setReady(true)
+    await whenListed(...addresses)
+    assert.deepEqual(await leasedIn(etcd), addresses)
+  })
+
+  test('masters whose /readyz fail all at once stay listed, all of them', async (t) => {
+    const { readyz, history, etcd } = await startFleet(t)
+    const from = history.length
+    for (const one of readyz) one.setReady(false)
+    await sleep(15_000)
+    assert.deepEqual(history.slice(from), [])
+    assert.deepEqual(await leasedIn(etcd), addresses)
+    for (const one of readyz) one.setReady(true)
+    await sleep(5_000)
+    assert.deepEqual(history.slice(from), [])
+  })
+
+  test('a failing etcd check alone takes nobody out, neither of one nor of all', async (t) => {
+    const { readyz, history } = await startFleet(t)
+    const from = history.length
+    readyz[0].setFailing('etcd')
+    await sleep(8_000)
+    for (const one of readyz) one.setFailing('etcd', 'etcd-readiness')
+    await sleep(8_000)
+    assert.deepEqual(history.slice(from), [])
+  })
+})

@@ -1,0 +1,267 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Fleet, type FleetOptions } from './fleet.ts'
+import { SimulatedKubeApiserver } from './kube-apiserver.ts'
+import type { Host, SimulatedMaster } from './master.ts'
+
+// What must come out the same wherever the leases are.
+
+const stores = { kubernetes: undefined, etcd: 'etcd', kine: 'kine' } as const
+
+interface TestEnd {
+  after(undo: () => Promise<void>): void
+}
+
+async function startedFleet(t: TestEnd, options: Omit<FleetOptions, 'seed'>): Promise<Fleet> {
+  const fleet = new Fleet({ seed: 1, ...options })
+  t.after(() => fleet.close())
+  for (const master of fleet.masters) master.start()
+  await fleet.advance(5_000)
+  assert.deepEqual(fleet.listed('slice'), [...new Set(fleet.masters.map(({ address }) => address))].sort())
+  return fleet
+}
+
+function host(name: string, address: string): Host {
+  return { name, addresses: [address] }
+}
+
+function master(fleet: Fleet, name: string): SimulatedMaster {
+  const found = fleet.masters.find((one) => one.name === name)
+  assert.ok(found)
+  return found
+}
+
+function since(fleet: Fleet, atMs: number): (readonly string[] | undefined)[] {
+  return fleet.listings.filter((listing) => listing.atMs > atMs).map(({ addresses }) => addresses)
+}
+
+async function restart(fleet: Fleet, one: SimulatedMaster): Promise<void> {
+  one.terminate()
+  await fleet.advance(3_000)
+  assert.equal(one.life?.ended, true)
+  one.start()
+  await fleet.advance(3_000)
+}
+
+for (const [store, etcd] of Object.entries(stores)) {
+  test(`leases in ${store}: a master that is killed is gone when its lease ends, and nobody else`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 3, etcd })
+    await fleet.advance(5_500)
+    const killedMs = fleet.time.nowMs
+    master(fleet, 'master-2').kill()
+    await fleet.advance(14_400)
+    assert.deepEqual(since(fleet, killedMs), [])
+    await fleet.advance(600)
+    assert.deepEqual(since(fleet, killedMs), Array(2).fill(['192.0.2.1', '192.0.2.3']))
+  })
+
+  test(`leases in ${store}: a master that is told to stop is out with the next write`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 3, etcd })
+    const stoppedMs = fleet.time.nowMs
+    master(fleet, 'master-1').terminate()
+    await fleet.advance(1_000)
+    assert.deepEqual(since(fleet, stoppedMs), Array(2).fill(['192.0.2.2', '192.0.2.3']))
+  })
+
+  test(`leases in ${store}: a rolling restart of two masters behind one address never shows`, async (t) => {
+    const masters = [host('a', '192.0.2.1'), host('b', '192.0.2.1')]
+    const fleet = await startedFleet(t, { masters, etcd })
+    const startedMs = fleet.time.nowMs
+    for (const name of ['a', 'b', 'a', 'b']) await restart(fleet, master(fleet, name))
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, startedMs), [])
+  })
+
+  test(`leases in ${store}: one of two masters behind one address dies, and the address stays`, async (t) => {
+    const masters = [host('a', '192.0.2.1'), host('b', '192.0.2.1'), host('c', '192.0.2.3')]
+    const fleet = await startedFleet(t, { masters, etcd })
+    const killedMs = fleet.time.nowMs
+    master(fleet, 'a').kill()
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, killedMs), [])
+    master(fleet, 'b').kill()
+    await fleet.advance(17_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.3'])
+  })
+
+  test(`leases in ${store}: a host that comes with the address of one that has died keeps it in the list`, async (t) => {
+    const fleet = await startedFleet(t, { masters: [host('a', '192.0.2.1'), host('old', '192.0.2.2')], etcd })
+    await fleet.advance(5_500)
+    const diedMs = fleet.time.nowMs
+    master(fleet, 'old').kill()
+    await fleet.advance(5_000)
+    fleet.add(host('new', '192.0.2.2')).start()
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, diedMs), [])
+  })
+
+  test(`leases in ${store}: an address comes back with another host, after the lease of the first has ended`, async (t) => {
+    const fleet = await startedFleet(t, { masters: [host('a', '192.0.2.1'), host('old', '192.0.2.2')], etcd })
+    master(fleet, 'old').kill()
+    await fleet.advance(30_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+    const reusedMs = fleet.time.nowMs
+    fleet.add(host('new', '192.0.2.2')).start()
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, reusedMs), Array(2).fill(['192.0.2.1', '192.0.2.2']))
+  })
+
+  test(`leases in ${store}: a master that is not ready leaves after three seconds and another to look around`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, etcd })
+    const turnedMs = fleet.time.nowMs
+    const { server } = master(fleet, 'master-1')
+    server.ready = false
+    await fleet.advance(2_900)
+    assert.deepEqual(since(fleet, turnedMs), [])
+    await fleet.advance(3_100)
+    assert.deepEqual(since(fleet, turnedMs), Array(2).fill(['192.0.2.2']))
+    const recoveredMs = fleet.time.nowMs
+    server.ready = true
+    await fleet.advance(5_000)
+    assert.deepEqual(since(fleet, recoveredMs), Array(2).fill(['192.0.2.1', '192.0.2.2']))
+  })
+
+  test(`leases in ${store}: a master that comes back from an outage, not ready, is not listed for a moment`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, etcd })
+    const { server, etcd: route } = master(fleet, 'master-2')
+    server.kill()
+    if (route !== undefined) route.refused = true
+    await fleet.advance(30_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+    const backMs = fleet.time.nowMs
+    server.ready = false
+    server.start()
+    route?.heal()
+    await fleet.advance(20_000)
+    assert.deepEqual(since(fleet, backMs), [])
+  })
+
+  test(`leases in ${store}: of masters that all turn unready within a second none leaves`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 3, etcd })
+    const turnedMs = fleet.time.nowMs
+    for (const { server } of fleet.masters) {
+      server.ready = false
+      await fleet.advance(300)
+    }
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, turnedMs), [])
+  })
+
+  test(`leases in ${store}: while nobody is ready, a sidecar that is restarted does not take the list for itself`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 3, etcd })
+    const turnedMs = fleet.time.nowMs
+    for (const { server } of fleet.masters) server.ready = false
+    await fleet.advance(20_000)
+    master(fleet, 'master-2').kill()
+    master(fleet, 'master-2').start()
+    await fleet.advance(8_000)
+    assert.deepEqual(since(fleet, turnedMs), [])
+  })
+
+  test(`leases in ${store}: a failing etcd check alone takes nobody out, not even one whose sidecar is restarted`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 3, etcd })
+    const turnedMs = fleet.time.nowMs
+    for (const { server } of fleet.masters.slice(1)) server.etcdCheck = false
+    await fleet.advance(60_000)
+    master(fleet, 'master-2').kill()
+    master(fleet, 'master-2').start()
+    await fleet.advance(4_000)
+    for (const { server } of fleet.masters) server.etcdCheck = true
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, turnedMs), [])
+  })
+
+  test(`leases in ${store}: a clock that is set back between two lives of a master costs it nothing`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, etcd })
+    const startedMs = fleet.time.nowMs
+    const one = master(fleet, 'master-2')
+    one.setWallClock(-3_600_000)
+    one.kill()
+    one.start()
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, startedMs), [])
+  })
+
+  test(`leases in ${store}: a server that hung before a renewal was due does not get another lease`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, etcd, master: { readinessGate: 'startup' } })
+    await fleet.advance(2_000)
+    master(fleet, 'master-2').server.silent = true
+    await fleet.advance(16_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+  })
+}
+
+for (const etcd of ['etcd', 'kine'] as const) {
+  test(`masters and kube-apiservers on one ${etcd} list each other for five minutes, and nobody overwrites anybody`, async (t) => {
+    const fleet = new Fleet({ seed: 1, masters: 3, etcd })
+    t.after(() => fleet.close())
+    const stock = ['198.51.100.1', '198.51.100.2'].map(
+      (address, index) =>
+        new SimulatedKubeApiserver(fleet.surroundings, { name: `kube-apiserver-${index + 1}`, address }),
+    )
+    t.after(async () => {
+      for (const one of stock) one.terminate()
+    })
+    for (const one of [...fleet.masters, ...stock]) one.start()
+    await fleet.advance(20_000)
+    const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3', '198.51.100.1', '198.51.100.2']
+    assert.deepEqual(fleet.listed('endpoints'), all)
+    assert.deepEqual(fleet.listed('slice'), all)
+    const startedMs = fleet.time.nowMs
+    await fleet.advance(300_000)
+    assert.deepEqual(since(fleet, startedMs), [])
+    const written = fleet.requests.filter(({ atMs, request }) => atMs > startedMs && request.method !== 'GET')
+    assert.deepEqual(written, [])
+  })
+
+  test(`five masters live through a minute without ${etcd}, and nobody is removed`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 5, etcd })
+    const lostMs = fleet.time.nowMs
+    fleet.etcd?.stop()
+    for (const { server } of fleet.masters) server.storeless = true
+    await fleet.advance(60_000)
+    fleet.etcd?.start()
+    for (const { server } of fleet.masters) server.storeless = false
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, lostMs), [])
+  })
+
+  test(`a server that hung while ${etcd} could not be reached does not get another lease afterwards`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, etcd, master: { readinessGate: 'startup' } })
+    const { server, etcd: route } = master(fleet, 'master-2')
+    assert.ok(route)
+    await fleet.advance(4_000)
+    route.refused = true
+    await fleet.advance(2_000)
+    server.silent = true
+    await fleet.advance(10_000)
+    route.heal()
+    await fleet.advance(1_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+  })
+
+  test(`one of two masters behind an address is not ready while ${etcd} is full, and the address stays`, async (t) => {
+    const masters = [host('a', '192.0.2.1'), host('b', '192.0.2.1'), host('c', '192.0.2.3')]
+    const fleet = await startedFleet(t, { masters, etcd })
+    master(fleet, 'a').server.ready = false
+    await fleet.advance(10_000)
+    const lostMs = fleet.time.nowMs
+    assert.ok(fleet.etcd)
+    fleet.etcd.full = true
+    await fleet.advance(30_000)
+    fleet.etcd.full = false
+    await fleet.advance(30_000)
+    assert.deepEqual(since(fleet, lostMs), [])
+  })
+
+  test(`five masters live through a minute in which ${etcd} is full, and nobody is removed`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 5, etcd })
+    const lostMs = fleet.time.nowMs
+    assert.ok(fleet.etcd)
+    fleet.etcd.full = true
+    await fleet.advance(60_000)
+    fleet.etcd.full = false
+    await fleet.advance(60_000)
+    assert.deepEqual(since(fleet, lostMs), [])
+  })
+}

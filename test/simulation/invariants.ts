@@ -55,11 +55,11 @@ interface EventBody {
 export const invariants: Readonly<Record<string, (moment: Moment) => readonly string[]>> = {
   'the list is never empty while anybody lives': ({ listings, histories }) =>
     listings
-      .filter(({ listing: { addresses = [], byDamage, by } }) => {
+      .filter(({ listing: { addresses = [], atMs, byDamage, by } }) => {
         const writer = histories.find(({ member }) => member.name === by)?.member
         // A kube-apiserver that stops leaves an empty list; one of ours does when no server answers any more.
         const upstream = writer instanceof SimulatedKubeApiserver
-        const dead = writer?.server.answering === false && histories.every(({ member }) => !seemsToLive(member))
+        const dead = writer?.server.answering === false && !histories.some((history) => seemsToLive(history, atMs))
         return addresses.length === 0 && !byDamage && !upstream && !dead
       })
       .map(({ listing }) => `${listing.object} at ${at(listing.atMs)}`),
@@ -134,8 +134,9 @@ export const invariants: Readonly<Record<string, (moment: Moment) => readonly st
     [...writes].flatMap(([by, count]) => (count > MAX_WRITES ? [`${count} of ${by} until ${at(nowMs)}`] : [])),
 }
 
-function seemsToLive({ running, server }: Member): boolean {
-  return running && server.answering
+/** Runs beside a server that answers, and has had the time to say so. */
+function seemsToLive({ member: { running, server }, wellSinceMs = 0 }: MemberHistory, atMs: number): boolean {
+  return running && server.answering && wellSinceMs < atMs - 1_000
 }
 
 export function isWrite({ request }: Fleet['requests'][number]): boolean {

@@ -14,6 +14,8 @@ export class SimulatedServer extends Route {
   etcdCheck = true
   /** Its /readyz hangs, while the rest of it answers. */
   silent = false
+  /** The rest of it hangs, while its /readyz answers. */
+  hanging = false
   /** What it stores into is away: it answers, and fails. */
   storeless = false
 
@@ -53,7 +55,7 @@ export function simulatedLink(
   const pass = async (request: ApiRequest, signal: AbortSignal): Promise<void> => {
     await latency(clock, random, spikes, signal)
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
-    if (!server.cut) return
+    if (!server.cut && !server.hanging) return
     const end = await server.swallow(clock, request.timeoutMs ?? 10_000, signal)
     throw end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
   }

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { endpoints } from '../../src/kube/resources.ts'
 import { Fleet, type FleetOptions } from './fleet.ts'
 import { SimulatedKubeApiserver } from './kube-apiserver.ts'
 import type { Host, SimulatedMaster } from './master.ts'
@@ -238,6 +239,19 @@ for (const etcd of ['etcd', 'kine'] as const) {
     route.heal()
     await fleet.advance(1_000)
     assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+  })
+
+  test(`an API server that answers no request but its /readyz does not cost a lease in ${etcd}`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, etcd })
+    // Shortly before a renewal is due.
+    await fleet.advance(4_500)
+    const damagedMs = fleet.time.nowMs
+    master(fleet, 'master-2').server.hanging = true
+    await fleet.damage(() => fleet.api.delete(endpoints, { namespace: 'default', name: 'kubernetes' }))
+    await fleet.advance(60_000)
+    const listed = since(fleet, damagedMs)
+    assert.ok(listed.length > 0)
+    for (const addresses of listed) assert.deepEqual(addresses, ['192.0.2.1', '192.0.2.2'])
   })
 
   test(`one of two masters behind an address is not ready while ${etcd} is full, and the address stays`, async (t) => {

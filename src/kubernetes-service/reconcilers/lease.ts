@@ -48,7 +48,10 @@ export interface LeaseReconcilerOptions {
 export class LeaseEndpointReconciler implements EndpointReconciler {
   readonly #adapter: EndpointsAdapter
   readonly #leases: MasterLeases
+  /** Of whoever changes the list, or what this master says of itself. */
   readonly #mutex = new Mutex()
+  /** Of whoever writes this master's lease; taken after {@link #mutex}. A renewal takes it alone: no slow write to the list costs the lease. */
+  readonly #leaseMutex = new Mutex()
   readonly #stateAnew: () => HolderState
   readonly #onLost: () => void
   readonly #isHeldBack: () => boolean
@@ -84,14 +87,14 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   ): Promise<void> {
     return this.#mutex.run(async () => {
       if (this.#stopped) return
-      if (!this.#announced) await this.#renew(ip, signal)
+      if (!this.#announced) await this.renew(ip, signal)
       await this.#reconcile(ports, reconcilePorts, signal)
     })
   }
 
   removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
     return this.#mutex.run(async () => {
-      if (!this.#removing) await this.#leases.remove(this.#holderOf(ip), signal)
+      if (!this.#removing) await this.#leaseMutex.run(() => this.#leases.remove(this.#holderOf(ip), signal))
       this.#removing = true
       this.#announced = false
       // Those who stay decide about their ports.
@@ -102,7 +105,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
 
   /** Makes this master's lease last for another TTL. */
   renew(ip: Address, signal: AbortSignal): Promise<void> {
-    return this.#mutex.run(() => this.#renew(ip, signal))
+    return this.#leaseMutex.run(() => this.#renew(ip, signal))
   }
 
   /**
@@ -117,7 +120,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     decide: (othersServe: () => Promise<boolean>) => Promise<HolderState | undefined>,
     signal: AbortSignal,
   ): Promise<boolean> {
-    return this.#mutex.run(async () => {
+    const write = async (): Promise<boolean> => {
       const state = await decide(async () => othersRemain(await this.#read(signal), this.#holderOf(ip)))
       if (state === undefined || state === this.#holder.state) return false
       const next: Holder = { ...this.#holderOf(ip), state }
@@ -125,7 +128,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
       // Only now: what could not be said must not be said by the next renewal, when it may no longer be true.
       this.#holder = next
       return true
-    })
+    }
+    return this.#mutex.run(() => this.#leaseMutex.run(write))
   }
 
   /** What this master's record says of it. */
@@ -143,7 +147,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
 
   /** `before`: what its record says if it stays. */
   #leave(before: Holder, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
-    return this.#mutex.run(async () => {
+    const leave = async (): Promise<Departure> => {
       const leaving: Holder = { ...before, state: 'leaving' }
       if (!this.#removing) {
         if (!(await this.#markLeaving(leaving, signal))) return 'left'
@@ -156,7 +160,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
         this.#announced = false
       }
       return this.#finishLeaving(before, ports, signal)
-    })
+    }
+    return this.#mutex.run(() => this.#leaseMutex.run(leave))
   }
 
   /** The lease has gone. Puts it back if whoever was to remain has gone, too, or serves no more. */

@@ -1,4 +1,3 @@
-import type { Member } from './composition.ts'
 import type { Fleet } from './fleet.ts'
 import type { MemberHistory } from './history.ts'
 import { SimulatedKubeApiserver } from './kube-apiserver.ts'

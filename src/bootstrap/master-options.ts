@@ -1,16 +1,11 @@
 import type { EtcdKv } from '../etcd/kv.ts'
-import type { KubeApi } from '../kube/api.ts'
-import type { Readiness } from '../kube/readiness.ts'
+import type { Connection } from '../kube/kube-config-ports.ts'
 import type { OnShutdown } from '../kubernetes-service/duty.ts'
 import type { EtcdLeasesOptions } from '../kubernetes-service/leases/etcd.ts'
 import type { MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import type { Address } from '../net/address.ts'
 import type { Cidr } from '../net/cidr.ts'
-import type { Clock } from '../runtime/clock.ts'
-import type { Random } from '../runtime/random.ts'
-import type { Logger } from '../telemetry/logger.ts'
-import type { Metrics } from '../telemetry/metrics.ts'
 import type { ControllerSelection } from './controller-selection.ts'
 
 /** How one master behaves. Durations are in milliseconds. */
@@ -51,14 +46,7 @@ export interface EtcdStore {
 }
 
 /** What a master is connected to. Everything that it does to the world goes through these. */
-export interface MasterPorts {
-  readonly api: KubeApi
-  /** Of this master's own API server. */
-  readonly readiness: Readiness
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
-  readonly metrics: Metrics
+export interface MasterPorts extends Omit<Connection, 'close'> {
   /** What the API servers store into; for the lease store `etcd`. */
   readonly etcd?: EtcdStore | undefined
   /** Instead of the store that the options name. */

@@ -6,7 +6,7 @@ import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { endpoints } from '../kube/resources.ts'
-import { KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
+import { addressesIn, KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import type { LeaseInspector, LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
 import { LeaseWatch, type Verdict } from '../kubernetes-service/leases/lease-watch.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -100,8 +100,7 @@ export class MastersSource {
   async #readListed(signal: AbortSignal): Promise<Pick<MastersReading, 'listed' | 'unlistedReason'>> {
     if (typeof this.#api === 'string') return { listed: undefined, unlistedReason: this.#api }
     try {
-      const { subsets = [] } = await this.#api.get(endpoints, KUBERNETES_SERVICE, { signal })
-      const listed = subsets.flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
+      const listed = addressesIn(await this.#api.get(endpoints, KUBERNETES_SERVICE, { signal }))
       return { listed, unlistedReason: undefined }
     } catch (error) {
       if (isKubeError(error, 'NotFound')) return { listed: [], unlistedReason: undefined }

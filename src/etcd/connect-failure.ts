@@ -1,4 +1,5 @@
 import { Code, ConnectError } from '@connectrpc/connect'
+import { certificateFault, failureCode, shortMessage, socketReason } from '../net/socket-failure.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
 import { EtcdError, type EtcdErrorCode } from './kv.ts'
 
@@ -83,7 +84,7 @@ const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]
 function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] | undefined {
   // What Node reports of a broken stream comes as a ConnectError too: with Node's own error as its cause, or HTTP/2's code as its text.
   if (!error.isWireError && (error.cause !== undefined || /^http\/2 /.test(error.rawMessage))) return undefined
-  const words = oneLine(error.rawMessage)
+  const words = shortMessage(error.rawMessage)
   const known = answers.find(([pattern]) => pattern.test(words))
   if (known !== undefined) return [known[1], words, known[2]]
   if (error.code === Code.DeadlineExceeded) return ['Timeout', 'no answer in time', 'in doubt']
@@ -91,43 +92,22 @@ function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] 
   return [code, words, trait]
 }
 
+/** What is said otherwise, or comes, of a gRPC connection and a Unix socket alone. */
 const reasons: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'connection refused',
-  ECONNRESET: 'connection reset',
-  EPIPE: 'connection closed while sending',
-  EHOSTUNREACH: 'no route to host',
-  ENETUNREACH: 'network unreachable',
-  ETIMEDOUT: 'connection timed out',
-  ENOTFOUND: 'no such host',
-  EAI_AGAIN: 'name resolution failed for now',
   ENOENT: 'there is no such socket',
   EACCES: 'the socket is not open to this user',
-  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
   ERR_HTTP2_ERROR: 'the server does not speak HTTP/2 on this port',
   ERR_HTTP2_SESSION_ERROR: 'the server ended the connection with an HTTP/2 error',
   ERR_HTTP2_STREAM_CANCEL: 'connection closed by the server',
   ERR_STREAM_PREMATURE_CLOSE: 'connection closed by the server',
 }
 
-const serverCertificate: Readonly<Record<string, string>> = {
-  DEPTH_ZERO_SELF_SIGNED_CERT: 'is self-signed',
-  SELF_SIGNED_CERT_IN_CHAIN: 'is signed by an unknown authority',
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'is signed by an unknown authority',
-  UNABLE_TO_GET_ISSUER_CERT: 'is signed by an unknown authority',
-  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'is signed by an unknown authority',
-  CERT_SIGNATURE_FAILURE: 'is signed by another authority of the same name',
-  CERT_HAS_EXPIRED: 'has expired',
-  CERT_NOT_YET_VALID: 'is not valid yet',
-  CERT_REVOKED: 'is revoked',
-  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name',
-}
-
 /** What broke a connection, in few words. */
 function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdErrorCode, string] {
   if (error instanceof ConnectError && error.cause === undefined)
     return ['Unreachable', 'connection closed by the server']
-  const code = codeIn(error)
-  const fault = serverCertificate[code]
+  const code = failureCode(error)
+  const fault = certificateFault(code)
   if (fault !== undefined) {
     const authorities = /author|self-signed/.test(fault) && tls !== undefined ? `; ${tls.authorities}` : ''
     return ['BadCertificate', `the server certificate ${fault}${authorities}`]
@@ -140,26 +120,9 @@ function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdE
       `the server refuses the client (${alert.toLowerCase().replaceAll('_', ' ')})${certificate}`,
     ]
   }
-  const known = reasons[code]
+  const known = reasons[code] ?? socketReason(code)
   // What a server without TLS does when it is spoken to with it.
   if (code === 'ECONNRESET' && tls !== undefined) return ['Unreachable', 'connection reset in the TLS handshake']
   if (known !== undefined) return ['Unreachable', known]
-  if (code.startsWith('ERR_SSL_')) {
-    return ['Unreachable', `the TLS handshake failed (${code.slice(8).toLowerCase().replaceAll('_', ' ')})`]
-  }
-  return ['Unreachable', oneLine(error instanceof Error ? error.message : String(error))]
-}
-
-/** The system's or Node's code, looked for down the chain of causes, those of several addresses included. */
-function codeIn(error: unknown): string {
-  for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {
-    const inner: unknown = current instanceof AggregateError ? current.errors[0] : undefined
-    const code = inner instanceof Error && 'code' in inner ? inner.code : 'code' in current ? current.code : ''
-    if (typeof code === 'string' && code !== '') return code
-  }
-  return ''
-}
-
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, ' ').slice(0, 200)
+  return ['Unreachable', shortMessage(error)]
 }

@@ -3,7 +3,7 @@ import { type EventReason, eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { apiVersionOf, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
 import type { Absence, FleetView } from './fleet-view.ts'
-import { KUBERNETES_SERVICE } from './identity.ts'
+import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import type { Holder, MasterLease } from './leases/master-leases.ts'
 import type { Written } from './object-writer.ts'
 
@@ -61,7 +61,7 @@ export class Announcements {
   }
 
   #tellOfMasters(found: Endpoints | undefined, stored: Endpoints | undefined): void {
-    const [before, after] = [addressesOf(found), addressesOf(stored)]
+    const [before, after] = [addressesIn(found), addressesIn(stored)]
     const subject = stored ?? found
     for (const address of after) {
       if (!before.includes(address))
@@ -101,8 +101,4 @@ function resetNote({ resource, found, stored, correction }: Written, wrong: read
   if (found === undefined) return `${what} was deleted; it was made again`
   const by = correction?.writer === undefined ? '' : ` by ${correction.writer}`
   return `${what} was ${correction === undefined ? 'found wrong' : `changed${by}`} (${wrong.join(', ')}) and put right`
-}
-
-function addressesOf(object: Endpoints | undefined): readonly string[] {
-  return (object?.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
 }

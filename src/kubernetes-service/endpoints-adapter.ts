@@ -9,7 +9,7 @@ import {
 import type { Logger } from '../telemetry/logger.ts'
 import { planEndpointSlice } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
-import { KUBERNETES_SERVICE } from './identity.ts'
+import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { planSecondSlice, type SecondSliceAction, secondSliceName, secondSliceOf } from './second-slice-plan.ts'
@@ -220,7 +220,7 @@ export class EndpointsAdapter {
   }
 
   #log(kind: string, verb: 'create' | 'update', reasons: readonly string[], endpoints: Endpoints | undefined): void {
-    const addresses = endpoints?.subsets?.flatMap((subset) => subset.addresses?.map((address) => address.ip) ?? [])
+    const addresses = addressesIn(endpoints)
     const level = endpoints !== undefined && this.#writer.isFight(endpointsResource, endpoints) ? 'debug' : 'info'
     this.#logger[level]({ kind, verb, reasons, addresses }, 'resetting endpoints of the kubernetes service')
   }

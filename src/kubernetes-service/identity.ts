@@ -14,6 +14,11 @@ export type EndpointAddress = NonNullable<EndpointSubset['addresses']>[number]
 export type SliceEndpoint = NonNullable<EndpointSlice['endpoints']>[number]
 export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[number]
 
+/** The addresses that Endpoints list as ready, in order, doubles included. */
+export function addressesIn(endpoints: Endpoints | undefined): readonly string[] {
+  return (endpoints?.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
+}
+
 /** The one port of `default/kubernetes`, as Endpoints carry it. */
 export function endpointPorts(securePort: number): readonly EndpointPort[] {
   return [{ name: 'https', port: securePort, protocol: 'TCP' }]

@@ -1,5 +1,6 @@
 import type { Endpoints } from '../kube/resources.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { addressesIn } from './identity.ts'
 
 /** Tells how many addresses Endpoints `default/kubernetes` list, as the watch shows them. */
 export function observeListed(metrics: Metrics, observed: () => Endpoints | undefined): void {
@@ -8,7 +9,6 @@ export function observeListed(metrics: Metrics, observed: () => Endpoints | unde
     help: 'Addresses that Endpoints default/kubernetes list.',
   })
   metrics.onCollect(() => {
-    const addresses = (observed()?.subsets ?? []).flatMap((subset) => subset.addresses ?? [])
-    listed.set({}, addresses.length)
+    listed.set({}, addressesIn(observed()).length)
   })
 }

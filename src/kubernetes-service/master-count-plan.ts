@@ -1,6 +1,6 @@
 import type { Endpoints } from '../kube/resources.ts'
 import { type EndpointsAction, planEndpoints } from './endpoints-plan.ts'
-import type { EndpointPort } from './identity.ts'
+import { addressesIn, type EndpointPort } from './identity.ts'
 
 /**
  * What a master may do about who is listed.
@@ -86,5 +86,5 @@ function addressesToList({ current, own, count, step }: MasterCountObservation):
 }
 
 function readyAddresses(current: Endpoints | undefined): readonly string[] {
-  return [...new Set((current?.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip)))]
+  return [...new Set(addressesIn(current))]
 }

@@ -1,5 +1,6 @@
 import type { Endpoints } from '../kube/resources.ts'
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
+import { addressesIn } from './identity.ts'
 import type { Holder, HolderPorts, MasterLease } from './leases/master-leases.ts'
 
 /** A lease whose master serves. One without a holder record is a kube-apiserver's: it does as long as it renews its lease. */
@@ -10,7 +11,7 @@ export function isReady(lease: MasterLease): boolean {
 /** The leases to make the list from, given what is listed: a doubtful one keeps its place and gets none. */
 export function keepingPlaces(leases: readonly MasterLease[], current: Endpoints | undefined): readonly MasterLease[] {
   if (current === undefined) return leases
-  const listed = current.subsets?.flatMap((subset) => subset.addresses?.map(({ ip }) => ip) ?? []) ?? []
+  const listed = addressesIn(current)
   return leases.filter((lease) => lease.doubtful !== true || listed.includes(lease.address))
 }
 

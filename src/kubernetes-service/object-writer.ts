@@ -80,27 +80,23 @@ export class ObjectWriter {
   }
 
   /** Makes an object. `reasons` name what was found wrong, in stable words. */
-  async create<T extends KubeObject>(
+  create<T extends KubeObject>(
     resource: Resource<T>,
     object: T,
     reasons: readonly string[],
     signal?: AbortSignal,
   ): Promise<T> {
-    const stored = await this.#options.api.create(resource, object, { signal })
-    this.#done(resource, 'create', object, stored, reasons)
-    return stored
+    return this.#write('create', resource, object, reasons, signal)
   }
 
   /** Replaces an object as it was read: its resourceVersion guards the write. */
-  async update<T extends KubeObject>(
+  update<T extends KubeObject>(
     resource: Resource<T>,
     object: T,
     reasons: readonly string[],
     signal?: AbortSignal,
   ): Promise<T> {
-    const stored = await this.#options.api.update(resource, object, { signal })
-    this.#done(resource, 'update', object, stored, reasons)
-    return stored
+    return this.#write('update', resource, object, reasons, signal)
   }
 
   /**
@@ -124,6 +120,18 @@ export class ObjectWriter {
       throw error
     }
     this.#done(resource, 'delete', object, undefined, reasons)
+  }
+
+  async #write<T extends KubeObject>(
+    verb: 'create' | 'update',
+    resource: Resource<T>,
+    object: T,
+    reasons: readonly string[],
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    const stored = await this.#options.api[verb](resource, object, { signal })
+    this.#done(resource, verb, object, stored, reasons)
+    return stored
   }
 
   #done(

@@ -1,28 +1,21 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
-import { type Endpoints, endpointSlices, endpoints, namespaces } from '../../../src/kube/resources.ts'
-import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { type Endpoints, endpointSlices, endpoints } from '../../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../../src/kubernetes-service/endpoints-adapter.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
 import { ObjectWriter } from '../../../src/kubernetes-service/object-writer.ts'
 import { MasterCountEndpointReconciler } from '../../../src/kubernetes-service/reconcilers/master-count.ts'
 import { parseAddress } from '../../../src/net/address.ts'
 import { type Random, seededRandom } from '../../../src/runtime/random.ts'
-import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
+import { Embedded } from '../../apiserver/embedded.ts'
 
 const { signal } = new AbortController()
 
 async function setUp() {
-  const clock = new VirtualClock().view()
-  const random = seededRandom(1, 'test')
-  const server = createApiServer({ clock, random })
-  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
-  await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } })
+  const { api } = await Embedded.started([])
   let failing: string | undefined
   const faulty = {
     get: api.get.bind(api),

@@ -1,0 +1,99 @@
+/**
+ * A set of the numbers 0 to `size` - 1, one bit each. Not safe to change while it is iterated.
+ *
+ * Its bytes are those of Go's `big.Int.Bytes()`, as kube-apiserver stores an allocation (`AllocationBitmap` in
+ * pkg/registry/core/service/allocator/bitmap.go): number 0 is the lowest bit of the last byte, and there are no zero bytes in front.
+ */
+export class Bitmap {
+  readonly size: number
+  /** Lowest numbers first: the other way round than the bytes that are stored. */
+  readonly #bits: Uint8Array
+  #count = 0
+
+  /** An empty one. */
+  constructor(size: number) {
+    this.size = size
+    this.#bits = new Uint8Array(Math.ceil(size / 8))
+  }
+
+  /** Reads what {@link toBytes} gives. Undefined when a number is in it that is not below `size`; zero bytes in front are taken. */
+  static fromBytes(size: number, bytes: Uint8Array): Bitmap | undefined {
+    const bitmap = new Bitmap(size)
+    for (let i = 0; i < bytes.length; i++) {
+      const byte = bytes[bytes.length - 1 - i] as number
+      if (byte === 0) continue
+      if (i * 8 + 31 - Math.clz32(byte) >= size) return undefined
+      bitmap.#bits[i] = byte
+      bitmap.#count += bitsIn(byte)
+    }
+    return bitmap
+  }
+
+  /** How many numbers are in it. */
+  get count(): number {
+    return this.#count
+  }
+
+  has(number: number): boolean {
+    return ((this.#bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0
+  }
+
+  /** Puts a number in; false when it is in already. @throws RangeError for one that is not below `size`. */
+  add(number: number): boolean {
+    this.#check(number)
+    if (this.has(number)) return false
+    this.#bits[number >> 3] = (this.#bits[number >> 3] as number) | (1 << (number & 7))
+    this.#count++
+    return true
+  }
+
+  /** Takes a number out; false when it is not in. */
+  delete(number: number): boolean {
+    if (!this.has(number)) return false
+    this.#bits[number >> 3] = (this.#bits[number >> 3] as number) & ~(1 << (number & 7))
+    this.#count--
+    return true
+  }
+
+  /** The numbers in it, lowest first. */
+  *[Symbol.iterator](): Generator<number> {
+    for (let i = 0; i < this.#bits.length; i++) {
+      for (let byte = this.#bits[i] as number; byte !== 0; byte &= byte - 1) {
+        yield i * 8 + 31 - Math.clz32(byte & -byte)
+      }
+    }
+  }
+
+  clone(): Bitmap {
+    const copy = new Bitmap(this.size)
+    copy.#bits.set(this.#bits)
+    copy.#count = this.#count
+    return copy
+  }
+
+  equals(other: Bitmap): boolean {
+    return (
+      this.size === other.size &&
+      this.#count === other.#count &&
+      this.#bits.every((byte, index) => byte === other.#bits[index])
+    )
+  }
+
+  toBytes(): Uint8Array {
+    let length = this.#bits.length
+    while (length > 0 && this.#bits[length - 1] === 0) length--
+    return this.#bits.slice(0, length).reverse()
+  }
+
+  #check(number: number): void {
+    if (!Number.isInteger(number) || number < 0 || number >= this.size) {
+      throw new RangeError(`${number} is not one of the numbers 0 to ${this.size - 1}`)
+    }
+  }
+}
+
+function bitsIn(byte: number): number {
+  let count = 0
+  for (let rest = byte; rest !== 0; rest &= rest - 1) count++
+  return count
+}

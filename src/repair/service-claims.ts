@@ -1,0 +1,53 @@
+import type { Service } from '../kube/resources.ts'
+
+/** What the repairs need of a Service: who it is, and what it holds. Everything else is dropped as it arrives. */
+export function keptOfService({ apiVersion, kind, metadata, spec }: Service): Service {
+  return {
+    ...(apiVersion === undefined ? {} : { apiVersion }),
+    ...(kind === undefined ? {} : { kind }),
+    metadata: {
+      name: metadata?.name,
+      namespace: metadata?.namespace,
+      uid: metadata?.uid,
+      resourceVersion: metadata?.resourceVersion,
+      creationTimestamp: metadata?.creationTimestamp,
+    },
+    spec: {
+      type: spec?.type,
+      clusterIP: spec?.clusterIP,
+      clusterIPs: spec?.clusterIPs,
+      healthCheckNodePort: spec?.healthCheckNodePort,
+      ports: spec?.ports
+        ?.filter(({ nodePort }) => nodePort !== undefined && nodePort !== 0)
+        .map(({ nodePort, protocol, port }) => ({ nodePort, protocol, port })),
+    },
+  } as Service
+}
+
+/** The ClusterIPs that a Service holds, as text and in order; none of a headless one (`IsServiceIPSet`). */
+export function clusterIpsOf({ spec }: Service): readonly string[] {
+  const { clusterIP } = spec ?? {}
+  return clusterIP === undefined || clusterIP === '' || clusterIP === 'None' ? [] : (spec?.clusterIPs ?? [clusterIP])
+}
+
+/**
+ * The NodePorts that a Service holds: one number that serves several protocols once, the same number and protocol as often as it is
+ * there; the health check's counts as TCP. Upstream: `collectServiceNodePorts`.
+ */
+export function nodePortsOf({ spec }: Service): readonly number[] {
+  const held: number[] = []
+  const protocols = new Map<number, Set<string>>()
+  const hold = (port: number | undefined, protocol: string): void => {
+    if (port === undefined || port === 0) return
+    const known = protocols.get(port)
+    if (known === undefined) protocols.set(port, new Set([protocol]))
+    else if (!known.has(protocol)) {
+      known.add(protocol)
+      return
+    }
+    held.push(port)
+  }
+  for (const { nodePort, protocol } of spec?.ports ?? []) hold(nodePort, protocol ?? 'TCP')
+  hold(spec?.healthCheckNodePort, 'TCP')
+  return held
+}

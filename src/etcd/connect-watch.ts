@@ -131,16 +131,18 @@ function changesIn({ events }: WatchResponse): readonly KeyChange[] {
 function changeOf({ type, kv, prevKv }: Event): readonly KeyChange[] {
   if (kv === undefined) return []
   const key = keyText(kv.key)
+  const { modRevision } = kv
   if (type === Event_EventType.DELETE) {
-    return [{ type: 'deleted', key, value: new Uint8Array(), previousValue: prevKv?.value }]
+    return [{ type: 'deleted', key, value: new Uint8Array(), previousValue: prevKv?.value, modRevision }]
   }
-  const created = kv.createRevision === kv.modRevision
+  const created = kv.createRevision === modRevision
   return [
     {
       type: created ? 'created' : 'modified',
       key,
       value: kv.value,
       previousValue: created ? undefined : prevKv?.value,
+      modRevision,
     },
   ]
 }

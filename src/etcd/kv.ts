@@ -68,6 +68,8 @@ export interface KeyChange {
   readonly value: Uint8Array
   /** What was stored before; undefined for `created`, and where the store no longer knows it. */
   readonly previousValue: Uint8Array | undefined
+  /** The store's revision of this change. */
+  readonly modRevision: bigint
 }
 
 export interface WatchOptions {

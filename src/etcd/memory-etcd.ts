@@ -133,10 +133,11 @@ export class MemoryEtcd {
       this.#terms.set(this.#flavour === 'kine' ? key : lease, term)
       this.#scheduleExpiry()
     }
-    const stored = value.slice()
+    // Not slice: that of a Buffer shares its memory.
+    const stored = new Uint8Array(value)
     const modRevision = this.#history.write([{ key, value: stored, lease }])
     const type = before === undefined ? 'created' : 'modified'
-    this.#tell({ type, key, value: stored, previousValue: before?.value })
+    this.#tell({ type, key, value: stored, previousValue: before?.value, modRevision })
     return modRevision
   }
 
@@ -146,9 +147,9 @@ export class MemoryEtcd {
     if (gone.length === 0) return
     for (const version of gone) this.#termOf(version)?.keys.delete(version.key)
     if (this.#flavour === 'kine') for (const { key } of gone) this.#terms.delete(key)
-    this.#history.write(gone.map(({ key }) => ({ key, value: undefined, lease: 0n })))
+    const modRevision = this.#history.write(gone.map(({ key }) => ({ key, value: undefined, lease: 0n })))
     for (const { key, value } of gone) {
-      this.#tell({ type: 'deleted', key, value: new Uint8Array(), previousValue: value })
+      this.#tell({ type: 'deleted', key, value: new Uint8Array(), previousValue: value, modRevision })
     }
   }
 

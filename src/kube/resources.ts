@@ -1,5 +1,6 @@
 import type {
   EventsV1Event,
+  V1ConfigMap,
   V1EndpointSlice,
   V1Endpoints,
   V1IPAddress,
@@ -20,6 +21,7 @@ export type ServiceCidr = Json<V1ServiceCIDR>
 export type IpAddress = Json<V1IPAddress>
 export type Lease = Json<V1Lease>
 export type KubeEvent = Json<EventsV1Event>
+export type ConfigMap = Json<V1ConfigMap>
 export type Pod = Json<V1Pod>
 export type Node = Json<V1Node>
 
@@ -43,6 +45,7 @@ function resource<T extends KubeObject>(group: string, plural: string, kind: str
 export const namespaces = resource<Namespace>('', 'namespaces', 'Namespace', false)
 export const services = resource<Service>('', 'services', 'Service', true)
 export const endpoints = resource<Endpoints>('', 'endpoints', 'Endpoints', true)
+export const configMaps = resource<ConfigMap>('', 'configmaps', 'ConfigMap', true)
 export const pods = resource<Pod>('', 'pods', 'Pod', true)
 export const nodes = resource<Node>('', 'nodes', 'Node', false)
 export const endpointSlices = resource<EndpointSlice>('discovery.k8s.io', 'endpointslices', 'EndpointSlice', true)

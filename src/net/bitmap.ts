@@ -8,12 +8,15 @@ export class Bitmap {
   readonly size: number
   /** Lowest numbers first: the other way round than the bytes that are stored. */
   readonly #bits: Uint8Array
+  /** The same memory, four bytes at a time. */
+  readonly #words: Uint32Array
   #count = 0
 
   /** An empty one. */
   constructor(size: number) {
     this.size = size
-    this.#bits = new Uint8Array(Math.ceil(size / 8))
+    this.#words = new Uint32Array(Math.ceil(size / 32))
+    this.#bits = new Uint8Array(this.#words.buffer, 0, Math.ceil(size / 8))
   }
 
   /** Reads what {@link toBytes} gives. Undefined when a number is in it that is not below `size`; zero bytes in front are taken. */
@@ -35,7 +38,8 @@ export class Bitmap {
   }
 
   has(number: number): boolean {
-    return ((this.#bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0
+    // Shifts take numbers modulo 2^32: what is no such number must not be taken for another.
+    return number >>> 0 === number && ((this.#bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0
   }
 
   /** Puts a number in; false when it is in already. @throws RangeError for one that is not below `size`. */
@@ -62,6 +66,39 @@ export class Bitmap {
         yield i * 8 + 31 - Math.clz32(byte & -byte)
       }
     }
+  }
+
+  /** What is in this one and not in the other, which is as large. */
+  minus(other: Bitmap): Bitmap {
+    const result = new Bitmap(this.size)
+    const [ours, theirs, words] = [this.#words, other.#words, result.#words]
+    let count = 0
+    for (let i = 0; i < words.length; i++) {
+      const word = (ours[i] as number) & ~(theirs[i] as number)
+      words[i] = word
+      if (word !== 0) count += bitsInWord(word)
+    }
+    result.#count = count
+    return result
+  }
+
+  /** What is in both, which are equally large. */
+  and(other: Bitmap): Bitmap {
+    return this.minus(this.minus(other))
+  }
+
+  /** What is in either; they are equally large. */
+  or(other: Bitmap): Bitmap {
+    const result = new Bitmap(this.size)
+    const [ours, theirs, words] = [this.#words, other.#words, result.#words]
+    let count = 0
+    for (let i = 0; i < words.length; i++) {
+      const word = (ours[i] as number) | (theirs[i] as number)
+      words[i] = word
+      if (word !== 0) count += bitsInWord(word)
+    }
+    result.#count = count
+    return result
   }
 
   clone(): Bitmap {
@@ -96,4 +133,10 @@ function bitsIn(byte: number): number {
   let count = 0
   for (let rest = byte; rest !== 0; rest &= rest - 1) count++
   return count
+}
+
+function bitsInWord(word: number): number {
+  const pairs = word - ((word >>> 1) & 0x5555_5555)
+  const quads = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333)
+  return Math.imul((quads + (quads >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24
 }

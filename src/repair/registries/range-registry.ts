@@ -16,6 +16,10 @@ export type StoredRange =
   | { readonly type: 'absent' }
   | (RangeContent & {
       readonly type: 'range'
+      /** Names this very write: reads and watches tell the same of one write, and of two writes never the same. */
+      readonly revision: string
+      /** Why it is read but never rewritten, as a line that ends a sentence that begins with what {@link RangeRegistry.where} says. */
+      readonly fixed?: string | undefined
       /** The registry's own, for {@link RangeRegistry.write}: what exactly was read. */
       readonly version: unknown
     })
@@ -41,9 +45,10 @@ export interface RangeRegistry {
   where(name: RangeName): string
   read(name: RangeName, signal: AbortSignal): Promise<StoredRange>
   /**
-   * Writes a range, if it still is what `previous` says, in one step; `previous` comes from {@link read}. Fields that are not described here stay
-   * as they are. Undefined when it was overtaken, else what is stored now. What is `unreadable` is never written: a TypeError.
-   * A write that rejects as `away` may or may not have happened.
+   * Writes a range, if it still is what `previous` says, in one step; `previous` comes from {@link read} or {@link watch}. Fields that are not
+   * described here stay as they are. Undefined when it was overtaken, else what is stored now. What is `unreadable` is never written: a
+   * TypeError; nor is what is `fixed`: a RemoteError of the nature `lasting`. A write that rejects as `away` may have
+   * happened, or may yet happen after a read that does not show it.
    */
   write(
     name: RangeName,
@@ -52,9 +57,10 @@ export interface RangeRegistry {
     signal: AbortSignal,
   ): Promise<StoredRange | undefined>
   /**
-   * Calls `onChange` with every change of each range, in order; and with undefined when the watch stands and after each interruption: "look, anything may
-   * have changed". Goes on until the signal is aborted; then it resolves. `report` hears how it fares: undefined when
-   * it stands (again), else what broke it.
+   * Calls `onChange` with every change of each range, in order; and with undefined when the watch stands and after each interruption in which
+   * one may have been missed: "look, anything may have changed". Changes come some time after they were made: a read may show a `revision` that
+   * was not told of yet. Goes on until the signal is aborted; then it resolves. `report` hears how it fares: undefined when it stands (again),
+   * else what broke it.
    */
   watch(options: {
     readonly onChange: (change: RangeChange | undefined) => void

@@ -29,9 +29,9 @@ export const watchCases: readonly EtcdContractCase[] = [
       const seen = await watching(target, prefix, t)
       const first = await created(etcd, `${prefix}a`, 'one')
       const second = (await etcd.update(`${prefix}a`, bytes('two'), first, { signal: patient })) as bigint
-      await created(etcd, `${prefix}b`, '')
+      const third = await created(etcd, `${prefix}b`, '')
       await etcd.delete(`${prefix}a`, second, patient)
-      await created(etcd, `${prefix}a`, 'three')
+      const last = await created(etcd, `${prefix}a`, 'three')
       await until(target, 'five changes', () => seen.changes.length >= 5)
       assert.deepEqual(seen.changes.map(inWords), [
         'created a one',
@@ -41,6 +41,10 @@ export const watchCases: readonly EtcdContractCase[] = [
         'created a three',
       ])
       assert.ok(seen.changes.every(({ key }) => key.startsWith(prefix)))
+      const revisions = seen.changes.map(({ modRevision }) => modRevision)
+      const [deletion = 0n] = revisions.splice(3, 1)
+      assert.deepEqual(revisions, [first, second, third, last])
+      assert.ok(third < deletion && deletion < last, `${third} < ${deletion} < ${last}`)
     },
   },
   {

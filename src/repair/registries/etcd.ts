@@ -1,0 +1,117 @@
+import { EtcdError, type EtcdKv, type KeyChange } from '../../etcd/kv.ts'
+import {
+  decodeRangeAllocation,
+  encodeRangeAllocation,
+  type ProtobufRangeAllocation,
+} from '../../protobuf/range-allocation.ts'
+import {
+  type RangeChange,
+  type RangeContent,
+  type RangeName,
+  type RangeRegistry,
+  rangeNames,
+  type StoredRange,
+} from './range-registry.ts'
+
+export interface EtcdRangeRegistryOptions {
+  readonly etcd: EtcdKv
+  /** What the API servers' own keys begin with, without a slash at the end. */
+  readonly prefix: string
+}
+
+/** What a compare-and-put rests on. */
+class EtcdVersion {
+  readonly modRevision: bigint
+  /** Undefined for JSON. */
+  readonly allocation: ProtobufRangeAllocation | undefined
+
+  constructor(modRevision: bigint, allocation: ProtobufRangeAllocation | undefined) {
+    this.modRevision = modRevision
+    this.allocation = allocation
+  }
+}
+
+/**
+ * The bitmaps of the kube-apiservers on this etcd, or kine, where they keep them themselves: RangeAllocations under
+ * `<prefix>/ranges/<name>`. Written by comparing the mod revision; an old cluster's JSON is read and never rewritten.
+ *
+ * Upstream: pkg/registry/core/service/allocator/storage/storage.go.
+ */
+export class EtcdRangeRegistry implements RangeRegistry {
+  readonly writable = true
+  readonly #etcd: EtcdKv
+  readonly #prefix: string
+
+  constructor({ etcd, prefix }: EtcdRangeRegistryOptions) {
+    this.#etcd = etcd
+    this.#prefix = `${prefix}/ranges/`
+  }
+
+  where(name: RangeName): string {
+    return `${this.#prefix}${name} in etcd`
+  }
+
+  async read(name: RangeName, signal: AbortSignal): Promise<StoredRange> {
+    const stored = await this.#etcd.get(this.#prefix + name, signal)
+    return stored === undefined ? { type: 'absent' } : decoded(stored.value, stored.modRevision)
+  }
+
+  async write(
+    name: RangeName,
+    content: RangeContent,
+    previous: StoredRange,
+    signal: AbortSignal,
+  ): Promise<StoredRange | undefined> {
+    const before = this.#beforeOf(name, previous)
+    const key = this.#prefix + name
+    const value = encodeRangeAllocation(content, before?.allocation)
+    const modRevision =
+      before === undefined
+        ? await this.#etcd.create(key, value, { signal })
+        : await this.#etcd.update(key, value, before.modRevision, { signal })
+    return modRevision === undefined ? undefined : decoded(value, modRevision)
+  }
+
+  watch({ onChange, report, signal }: Parameters<RangeRegistry['watch']>[0]): Promise<void> {
+    return this.#etcd.watch(this.#prefix, {
+      onChange: (changes) => {
+        if (changes === undefined) onChange(undefined)
+        else for (const change of changes) this.#tell(change, onChange)
+      },
+      report,
+      signal,
+    })
+  }
+
+  #tell({ type, key, value, modRevision }: KeyChange, onChange: (change: RangeChange) => void): void {
+    const name = rangeNames.find((known) => this.#prefix + known === key)
+    if (name === undefined) return
+    onChange({ name, stored: type === 'deleted' ? { type: 'absent' } : decoded(value, modRevision) })
+  }
+
+  /** Undefined where nothing must be there yet. */
+  #beforeOf(name: RangeName, previous: StoredRange): EtcdVersion | undefined {
+    if (previous.type === 'absent') return undefined
+    if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)
+    if (previous.fixed !== undefined) throw new EtcdError('Refused', `${this.where(name)} ${previous.fixed}`)
+    if (previous.version instanceof EtcdVersion) return previous.version
+    throw new TypeError(`what ${this.where(name)} is to replace was not read there`)
+  }
+}
+
+function decoded(value: Uint8Array, modRevision: bigint): StoredRange {
+  const allocation = decodeRangeAllocation(value)
+  if (allocation.type === 'unreadable') return allocation
+  const { range, data } = allocation
+  const found = { type: 'range', range, data, revision: String(modRevision) } as const
+  switch (allocation.type) {
+    case 'protobuf':
+      return { ...found, version: new EtcdVersion(modRevision, allocation) }
+    case 'json':
+      return {
+        ...found,
+        fixed: 'is JSON, as an old kube-apiserver stored it, and is not rewritten',
+        version: new EtcdVersion(modRevision, undefined),
+      }
+  }
+}

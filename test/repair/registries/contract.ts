@@ -1,0 +1,288 @@
+import assert from 'node:assert/strict'
+import type { TestContext } from 'node:test'
+import {
+  type RangeChange,
+  type RangeName,
+  type RangeRegistry,
+  rangeNames,
+  type StoredRange,
+} from '../../../src/repair/registries/range-registry.ts'
+
+/** What the contract is held against: a store with nothing in it. */
+export interface RangeRegistryTarget {
+  /** One master's way to it. */
+  open(): RangeRegistry
+  /** Takes a range away, as somebody else might. */
+  remove(name: RangeName): Promise<void>
+  /** Puts something there that is none. */
+  damage(name: RangeName): Promise<void>
+  /** Lets so many milliseconds pass, for the store as for everybody. */
+  pass(ms: number): Promise<void>
+}
+
+type Case = (target: RangeRegistryTarget, t: TestContext) => Promise<void>
+
+/** For calls that nobody gives up. */
+export const { signal: patient } = new AbortController()
+
+/** What every registry does, wherever it keeps the ranges. */
+export function rangeRegistryContract(
+  define: (name: string, run: (t: TestContext) => Promise<void>) => unknown,
+  makeTarget: (t: TestContext) => RangeRegistryTarget | Promise<RangeRegistryTarget>,
+): void {
+  for (const [name, run] of Object.entries(cases)) define(name, async (t) => run(await makeTarget(t), t))
+}
+
+const ports = 'servicenodeports'
+const addresses = 'serviceips'
+
+/** Writes over what is read, and fails when it was overtaken. */
+export async function put(
+  registry: RangeRegistry,
+  name: RangeName,
+  range: string,
+  ...data: readonly number[]
+): Promise<StoredRange> {
+  const previous = await registry.read(name, patient)
+  const stored = await registry.write(name, { range, data: Buffer.from(data) }, previous, patient)
+  return stored ?? assert.fail(`${registry.where(name)} was changed meanwhile`)
+}
+
+/** A range in few words. */
+export function inWords(stored: StoredRange | undefined): string {
+  if (stored?.type === 'range') return `${stored.range} ${Buffer.from(stored.data).toString('hex')}`.trim()
+  return stored?.type ?? 'overtaken'
+}
+
+/** What a watch told: `look`, `stands`, `broke`, and each change as `name words`. */
+export interface SeenRanges {
+  readonly log: readonly string[]
+  /** The changes alone, in order. */
+  readonly told: readonly StoredRange[]
+  /** Those of one range. */
+  of(name: RangeName): readonly StoredRange[]
+  /** Ends the watch and waits for it. */
+  end(): Promise<void>
+}
+
+/** Watches until the test ends it; resolves when the watch stands. */
+export async function watching(
+  target: Pick<RangeRegistryTarget, 'pass'>,
+  registry: RangeRegistry,
+  t: Pick<TestContext, 'after'>,
+): Promise<SeenRanges> {
+  const stop = new AbortController()
+  const log: string[] = []
+  const told: StoredRange[] = []
+  const changes: RangeChange[] = []
+  const done = registry.watch({
+    signal: stop.signal,
+    onChange(change) {
+      log.push(change === undefined ? 'look' : `${change.name} ${inWords(change.stored)}`)
+      if (change === undefined) return
+      told.push(change.stored)
+      changes.push(change)
+    },
+    report: (error) => void log.push(error === undefined ? 'stands' : 'broke'),
+  })
+  const end = async (): Promise<void> => {
+    stop.abort(new Error('the test is over'))
+    await target.pass(0)
+    await done
+  }
+  t.after(end)
+  await until(target, 'the watch', () => log.includes('look') && log.includes('stands'))
+  const of = (name: RangeName) => changes.filter((change) => change.name === name).map(({ stored }) => stored)
+  return { log, told, of, end }
+}
+
+/** Lets time pass until `condition` holds. */
+export async function until(
+  target: Pick<RangeRegistryTarget, 'pass'>,
+  what: string,
+  condition: () => boolean,
+): Promise<void> {
+  for (let passedMs = 0; !condition(); passedMs += 20) {
+    assert.ok(passedMs < 30_000, `${what}: not within 30 s`)
+    await target.pass(20)
+  }
+}
+
+const cases: Readonly<Record<string, Case>> = {
+  async 'where nothing was written, every range is absent'({ open }) {
+    const registry = open()
+    assert.equal(registry.writable, true)
+    for (const name of rangeNames) {
+      assert.deepEqual(await registry.read(name, patient), { type: 'absent' })
+      assert.match(registry.where(name), new RegExp(`\\b${name}\\b`))
+    }
+  },
+
+  async 'what one writes the others read, each range for itself'({ open }) {
+    const [a, b] = [open(), open()]
+    const written: StoredRange[] = []
+    for (const [index, name] of rangeNames.entries()) written.push(await put(a, name, `range ${index}`, 1, index))
+    for (const [index, name] of rangeNames.entries()) {
+      const stored = await b.read(name, patient)
+      assert.equal(inWords(stored), `range ${index} 010${index}`)
+      assert.equal(inWords(written[index]), inWords(stored))
+      assert.equal(revisionOf(written[index]), revisionOf(stored))
+    }
+  },
+
+  async 'every size of bitmap comes back, the empty and the largest among them'({ open }) {
+    const registry = open()
+    const largest = Buffer.alloc(2 ** 17, 0xa5)
+    for (const data of [Buffer.of(), Buffer.of(1), largest, Buffer.of()]) {
+      const previous = await registry.read(addresses, patient)
+      const written = await registry.write(addresses, { range: '10.96.0.0/12', data }, previous, patient)
+      for (const stored of [written, await registry.read(addresses, patient)]) {
+        assert.ok(stored?.type === 'range')
+        assert.ok(Buffer.from(stored.data).equals(data), `${data.length} bytes`)
+      }
+    }
+  },
+
+  async 'what was read or written does not change with the bytes that it came in'({ open }) {
+    const registry = open()
+    const data = Buffer.of(1, 2, 3)
+    await registry.write(ports, { range: '1-9', data }, { type: 'absent' }, patient)
+    data.fill(0xff)
+    const first = await registry.read(ports, patient)
+    if (first.type === 'range') first.data.fill(0xff)
+    assert.equal(inWords(await registry.read(ports, patient)), '1-9 010203')
+  },
+
+  async 'of many that write at once one wins, and the others hear that they were overtaken'({ open }) {
+    const masters = Array.from({ length: 5 }, open)
+    for (let round = 1; round <= 3; round++) {
+      const previous = await Promise.all(masters.map((master) => master.read(ports, patient)))
+      const results = await Promise.all(
+        masters.map((master, index) =>
+          master.write(ports, { range: '1-9', data: Buffer.of(round, index) }, previous[index] as StoredRange, patient),
+        ),
+      )
+      const winners = results.flatMap((result, index) => (result === undefined ? [] : [index]))
+      assert.equal(winners.length, 1, `round ${round}: ${winners}`)
+      assert.equal(inWords(await open().read(ports, patient)), `1-9 0${round}0${winners[0]}`)
+    }
+  },
+
+  async 'who writes over what has changed meanwhile is overtaken, and nothing is written'({ open, remove }) {
+    const [a, b] = [open(), open()]
+    const first = await put(a, ports, '1-9', 1)
+    const second = await put(b, ports, '1-9', 2)
+    // The same bytes as at first: the content is not what is compared.
+    const third = await put(b, ports, '1-9', 1)
+    for (const old of [first, second, { type: 'absent' } as const]) {
+      assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, old, patient), undefined)
+    }
+    assert.equal(inWords(await a.read(ports, patient)), '1-9 01')
+    assert.equal(new Set([first, second, third].map(revisionOf)).size, 3)
+    await remove(ports)
+    assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, third, patient), undefined)
+    assert.deepEqual(await a.read(ports, patient), { type: 'absent' })
+    assert.equal(inWords(await put(a, ports, '1-9', 3)), '1-9 03')
+    assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, third, patient), undefined)
+  },
+
+  async 'what a write answers may be written over without a read'({ open }) {
+    const registry = open()
+    let stored: StoredRange = { type: 'absent' }
+    for (let round = 0; round < 5; round++) {
+      stored = (await registry.write(ports, { range: '1-9', data: Buffer.of(round) }, stored, patient)) ?? assert.fail()
+    }
+    assert.equal(inWords(await registry.read(ports, patient)), '1-9 04')
+  },
+
+  async 'the range may become another'({ open }) {
+    const registry = open()
+    await put(registry, ports, '30000-32767', 1)
+    assert.equal(inWords(await put(registry, ports, '20000-22767', 2)), '20000-22767 02')
+    assert.equal(inWords(await open().read(ports, patient)), '20000-22767 02')
+  },
+
+  async 'what cannot be read is never written'({ open, damage }) {
+    const registry = open()
+    const before = await put(registry, ports, '1-9', 1)
+    await damage(ports)
+    const stored = await registry.read(ports, patient)
+    assert.ok(stored.type === 'unreadable', stored.type)
+    assert.match(stored.reason, /^is [^\n]{5,120}$/)
+    await assert.rejects(registry.write(ports, { range: '1-9', data: Buffer.of(2) }, stored, patient), TypeError)
+    for (const old of [before, { type: 'absent' } as const]) {
+      assert.equal(await registry.write(ports, { range: '1-9', data: Buffer.of(2) }, old, patient), undefined)
+    }
+    assert.deepEqual(await registry.read(ports, patient), stored)
+    assert.deepEqual(await registry.read(addresses, patient), { type: 'absent' })
+  },
+
+  async 'a watch says once that it stands and that one should look, and then every change in order'(target, t) {
+    const { open, remove, damage } = target
+    const [a, b] = [open(), open()]
+    await put(a, ports, '1-9', 7)
+    const seen = await watching(target, b, t)
+    assert.deepEqual(seen.log.toSorted(), ['look', 'stands'])
+    const written: StoredRange[] = []
+    for (let round = 1; round <= 20; round++) written.push(await put(a, ports, '1-9', round))
+    const beside = await put(a, addresses, '10.96.0.0/24', 1)
+    await until(target, 'the changes', () => seen.told.length >= 21)
+    assert.deepEqual(seen.of(ports).map(inWords), written.map(inWords))
+    assert.deepEqual(seen.of(ports).map(revisionOf), written.map(revisionOf))
+    assert.deepEqual(seen.of(addresses).map(revisionOf), [revisionOf(beside)])
+    await remove(ports)
+    await damage(addresses)
+    await until(target, 'the end of both', () => seen.told.length >= 23)
+    assert.equal(inWords(seen.of(ports).at(-1)), 'absent')
+    assert.equal(inWords(seen.of(addresses).at(-1)), 'unreadable')
+    assert.equal(seen.log.filter((line) => line === 'look').length, 1)
+  },
+
+  async 'a bit that is cleared and taken again within a moment is told twice'(target, t) {
+    const [a, b] = [target.open(), target.open()]
+    let stored = await put(a, ports, '1-9', 1)
+    const seen = await watching(target, b, t)
+    for (const data of [0, 1]) {
+      stored = (await a.write(ports, { range: '1-9', data: Buffer.of(data) }, stored, patient)) ?? assert.fail()
+    }
+    await until(target, 'both changes', () => seen.told.length >= 2)
+    assert.deepEqual(seen.told.map(inWords), ['1-9 00', '1-9 01'])
+    assert.equal(revisionOf(seen.told[1]), revisionOf(await b.read(ports, patient)))
+  },
+
+  async 'what a watch told may be written over, until it changes'(target, t) {
+    const [a, b] = [target.open(), target.open()]
+    const seen = await watching(target, b, t)
+    await put(a, ports, '1-9', 1)
+    await until(target, 'the change', () => seen.told.length >= 1)
+    const told = seen.told[0] as StoredRange
+    assert.equal(inWords(await b.write(ports, { range: '1-9', data: Buffer.of(3) }, told, patient)), '1-9 03')
+    assert.equal(await b.write(ports, { range: '1-9', data: Buffer.of(5) }, told, patient), undefined)
+  },
+
+  async 'what is given up rejects with the reason, and nothing is written'({ open }) {
+    const registry = open()
+    const reason = new Error('given up')
+    const signal = AbortSignal.abort(reason)
+    const content = { range: '1-9', data: Buffer.of(1) }
+    await assert.rejects(registry.read(ports, signal), reason)
+    await assert.rejects(registry.write(ports, content, { type: 'absent' }, signal), reason)
+    assert.deepEqual(await registry.read(ports, patient), { type: 'absent' })
+  },
+
+  async 'a watch that is ended tells nothing more'(target, t) {
+    const [a, b] = [target.open(), target.open()]
+    const seen = await watching(target, b, t)
+    await seen.end()
+    await put(a, ports, '1-9', 1)
+    await target.pass(200)
+    assert.deepEqual(seen.told, [])
+    const stop = AbortSignal.abort(new Error('ended before'))
+    const tell = (): void => assert.fail('told')
+    await b.watch({ onChange: tell, report: tell, signal: stop })
+  },
+}
+
+function revisionOf(stored: StoredRange | undefined): string | undefined {
+  return stored?.type === 'range' ? stored.revision : undefined
+}

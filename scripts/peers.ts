@@ -27,6 +27,7 @@ const modules: readonly PeerModule[] = [
       'stored-bytes': './stored-bytes',
     },
   },
+  { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' } },
   // Without cgo it takes the SQLite that is written in Go, and no C compiler is needed.
   { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' } },
 ]
@@ -54,7 +55,7 @@ async function build(module: PeerModule, args: readonly string[], stamp: string)
     console.error(`peers: Go (https://go.dev/dl) is needed to build ${names.join(', ')}, and is not on the PATH`)
     return false
   }
-  console.error(`peers: building ${names.join(', ')} (the first time about five minutes on two cores, then seconds)`)
+  console.error(`peers: building ${names.join(', ')} (the first time minutes, then seconds)`)
   const directory = join(peersDirectory, module.name)
   await mkdir(binDirectory, { recursive: true })
   const next = await mkdtemp(join(binDirectory, '.next-'))

@@ -12,8 +12,9 @@ import { RunningProcess, startOnFreePorts } from './process.ts'
 export interface ApiserverOptions {
   /**
    * `stock`: kube-apiserver as it is. `bare`: one that nobody bootstraps. `eager`: one whose own reconciler looks every 200 ms.
+   * `bare-1.32`: a bare one of 1.32, which serves no IPAddresses.
    */
-  readonly kind: 'stock' | 'bare' | 'eager'
+  readonly kind: 'stock' | 'bare' | 'bare-1.32' | 'eager'
   /** Or a kine. */
   readonly etcd: Pick<Etcd, 'url'>
   /** Under which its objects are in etcd; another one is another, empty cluster. */
@@ -52,6 +53,13 @@ export interface Apiserver {
 /** The range that every test server has; its first address is 10.96.0.1. */
 export const serviceRange = '10.96.0.0/12'
 
+const binaries = {
+  stock: 'kube-apiserver',
+  bare: 'bare-apiserver',
+  'bare-1.32': 'bare-apiserver-1.32',
+  eager: 'eager-apiserver',
+} as const
+
 const readyWithinMs = 120_000
 const token = 'administrator-token'
 const unprivilegedToken = 'nobody-token'
@@ -71,7 +79,7 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
     const launch = async (): Promise<RunningProcess> =>
       RunningProcess.start(owner, {
         name: options.kind,
-        command: binary(options.kind === 'stock' ? 'kube-apiserver' : `${options.kind}-apiserver`),
+        command: binary(binaries[options.kind]),
         args: flagsOf(directory, port, { ...options, flags: flags ?? [] }),
       })
     const whenReady = (): Promise<void> =>

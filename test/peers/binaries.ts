@@ -6,6 +6,7 @@ export type BinaryName =
   | 'kine'
   | 'kube-apiserver'
   | 'bare-apiserver'
+  | 'bare-apiserver-1.32'
   | 'eager-apiserver'
   | 'kube-controller-manager'
   | 'kubectl'

@@ -6,16 +6,32 @@ import type { Etcd } from './etcd.ts'
 export async function storedValues(etcd: Etcd, prefix: string): Promise<ReadonlyMap<string, Buffer>> {
   const end = Buffer.from(prefix)
   end[end.length - 1] = (end.at(-1) as number) + 1
-  const answer = await post(etcd, 'range', { key: base64(prefix), range_end: end.toString('base64') })
-  const { kvs = [] } = answer as { kvs?: readonly { readonly key: string; readonly value?: string }[] }
-  return new Map(
-    kvs.map(({ key, value = '' }) => [Buffer.from(key, 'base64').toString(), Buffer.from(value, 'base64')]),
-  )
+  const found = await entries(etcd, { key: base64(prefix), range_end: end.toString('base64') })
+  return new Map(found.map(({ key, value }) => [key, value]))
 }
 
 /** Writes a value, whatever is there. */
 export async function storeValue(etcd: Etcd, key: string, value: Uint8Array): Promise<void> {
   await post(etcd, 'put', { key: base64(key), value: base64(value) })
+}
+
+/** Changes the value of a key that exists, in one step: again on what is there then, when somebody else was faster. */
+export async function changeValue(etcd: Etcd, key: string, change: (value: Buffer) => Uint8Array): Promise<void> {
+  for (;;) {
+    const [found] = await entries(etcd, { key: base64(key) })
+    if (found === undefined) throw new Error(`no ${key}`)
+    const answer = await post(etcd, 'txn', {
+      compare: [{ key: base64(key), target: 'MOD', result: 'EQUAL', modRevision: found.mod_revision }],
+      success: [{ requestPut: { key: base64(key), value: base64(change(found.value)) } }],
+    })
+    if ((answer as { readonly succeeded?: boolean }).succeeded === true) return
+  }
+}
+
+/** How often a key was written since it was made; 0 while there is none. */
+export async function timesWritten(etcd: Etcd, key: string): Promise<number> {
+  const [found] = await entries(etcd, { key: base64(key) })
+  return Number(found?.version ?? 0)
 }
 
 /** Writes and removes values at one revision, so that nobody sees some of it. */
@@ -26,6 +42,27 @@ export async function storeAtOnce(
   const puts = [...change.put].map(([key, value]) => ({ requestPut: { key: base64(key), value: base64(value) } }))
   const removals = change.remove.map((key) => ({ requestDeleteRange: { key: base64(key) } }))
   await post(etcd, 'txn', { success: [...puts, ...removals] })
+}
+
+interface Entry {
+  readonly key: string
+  readonly value: Buffer
+  readonly mod_revision: string
+  readonly version: string
+}
+
+async function entries(
+  etcd: Etcd,
+  request: { readonly key: string; readonly range_end?: string },
+): Promise<readonly Entry[]> {
+  const { kvs = [] } = (await post(etcd, 'range', request)) as {
+    readonly kvs?: readonly (Omit<Entry, 'value'> & { readonly value?: string })[]
+  }
+  return kvs.map((kv) => ({
+    ...kv,
+    key: Buffer.from(kv.key, 'base64').toString(),
+    value: Buffer.from(kv.value ?? '', 'base64'),
+  }))
 }
 
 async function post(etcd: Etcd, method: string, body: unknown): Promise<unknown> {

@@ -1,0 +1,231 @@
+import type { IpAddress, KubeEvent, Service } from '../../src/kube/resources.ts'
+import type { ApiClient, SeenEvent } from './api-client.ts'
+import type { Etcd } from './etcd.ts'
+import type { Owner } from './owner.ts'
+import { numberIn, type StoredRange, storedRange } from './stored-ranges.ts'
+import { storeValue } from './stored-values.ts'
+import { untilPasses } from './until.ts'
+
+/** What Services hold, and whether a server's allocators know of it: found out here with nothing of the program. */
+
+export const allocationPaths = {
+  allServices: '/api/v1/services',
+  services: '/api/v1/namespaces/default/services',
+  ipAddresses: '/apis/networking.k8s.io/v1/ipaddresses',
+  /** Those about the Services in it, and about what is in no namespace. */
+  events: '/apis/events.k8s.io/v1/namespaces/default/events',
+} as const
+
+/** What every IPAddress of the allocator bears. */
+export const ipAddressLabels = {
+  'ipaddress.kubernetes.io/ip-family': 'IPv4',
+  'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
+} as const
+
+/** In etcd. */
+export const ipAddressPrefix = '/registry/ipaddresses/'
+
+type ListOf<T> = { readonly items: readonly T[] }
+
+/** Everything that an API server has allocated and to whom. */
+export interface Allocations {
+  readonly services: readonly Service[]
+  /** Undefined on a server that serves none. */
+  readonly ipAddresses: readonly IpAddress[] | undefined
+  /** Undefined where there is none. */
+  readonly clusterIps: StoredRange | undefined
+  readonly nodePorts: StoredRange | undefined
+}
+
+/** Without `etcd` the bitmaps are left out. */
+export interface AllocationsOf {
+  readonly server: { readonly api: ApiClient }
+  readonly etcd?: Etcd
+}
+
+export async function readAllocations({ server, etcd }: AllocationsOf): Promise<Allocations> {
+  const [services, ipAddresses, clusterIps, nodePorts] = await Promise.all([
+    server.api.get<ListOf<Service>>(allocationPaths.allServices),
+    server.api.find<ListOf<IpAddress>>(allocationPaths.ipAddresses),
+    etcd && storedRange(etcd, 'serviceips'),
+    etcd && storedRange(etcd, 'servicenodeports'),
+  ])
+  return { services: services.items, ipAddresses: ipAddresses?.items, clusterIps, nodePorts }
+}
+
+/** Everything that is wrong with them, in words; empty when each Service has what it holds, and nothing else is taken. Pure. */
+export function allocationProblems(
+  { services, ipAddresses, clusterIps, nodePorts }: Allocations,
+  { mayLeak = false }: { /** Bits that nobody holds are no problem. */ readonly mayLeak?: boolean } = {},
+): readonly string[] {
+  const addresses = services.flatMap((service) => addressesOf(service).map((ip) => ({ ip, name: nameOf(service) })))
+  const ports = new Set(services.flatMap(portsOf))
+  return [
+    ...(ipAddresses === undefined ? [] : ipAddressProblems(addresses, ipAddresses)),
+    ...(ipAddresses === undefined && clusterIps === undefined ? ['no bitmap of ClusterIPs'] : []),
+    ...bitProblems('ClusterIP', clusterIps, new Set(addresses.map(({ ip }) => ip)), mayLeak),
+    ...bitProblems('NodePort', nodePorts, ports, mayLeak),
+  ]
+}
+
+/** Waits until nothing is wrong, and returns the state. */
+export function whenAllocated(
+  of: AllocationsOf,
+  withinMs: number,
+  options?: Parameters<typeof allocationProblems>[1],
+): Promise<Allocations> {
+  return untilPasses(
+    'all allocations to be right',
+    async () => {
+      const allocations = await readAllocations(of)
+      const problems = allocationProblems(allocations, options)
+      if (problems.length > 0) throw new Error(`${problems.length}: ${problems.slice(0, 5).join('; ')}`)
+      return allocations
+    },
+    { withinMs },
+  )
+}
+
+/** A Service with one port and no endpoints. */
+export function serviceNamed(name: string, spec: Readonly<Record<string, unknown>> = {}): unknown {
+  return {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name, namespace: 'default' },
+    spec: { ports: [{ port: 80 }], ...spec },
+  }
+}
+
+/** Creates Services called `<prefix>-0` and on, several at a time. */
+export async function createServices(
+  api: ApiClient,
+  prefix: string,
+  count: number,
+  spec: Readonly<Record<string, unknown>> = {},
+): Promise<readonly Service[]> {
+  const created: Service[] = []
+  const names = Array.from({ length: count }, (_, index) => `${prefix}-${index}`)
+  const work = async (): Promise<void> => {
+    for (let name = names.pop(); name !== undefined; name = names.pop())
+      created.push(await api.create<Service>(allocationPaths.services, serviceNamed(name, spec)))
+  }
+  await Promise.all(Array.from({ length: 8 }, work))
+  return created
+}
+
+/** Stores a Service as no API server would take it: with a ClusterIP or NodePort that is not given to it. */
+export async function storeService(etcd: Etcd, name: string, spec: Readonly<Record<string, unknown>>): Promise<void> {
+  const stored = {
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: { name, namespace: 'default', uid: crypto.randomUUID(), creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: {
+      type: 'ClusterIP',
+      ports: [{ port: 80, targetPort: 80, protocol: 'TCP' }],
+      sessionAffinity: 'None',
+      ...spec,
+    },
+  }
+  await storeValue(etcd, `/registry/services/specs/default/${name}`, Buffer.from(JSON.stringify(stored)))
+}
+
+/** An IPAddress, right but for what is given. */
+export function ipAddressNamed(
+  name: string,
+  parent: { readonly name: string; readonly resource?: string; readonly group?: string },
+  labels: Readonly<Record<string, string>> = ipAddressLabels,
+): unknown {
+  const parentRef = { group: '', resource: 'services', namespace: 'default', ...parent }
+  return { apiVersion: 'networking.k8s.io/v1', kind: 'IPAddress', metadata: { name, labels }, spec: { parentRef } }
+}
+
+/** Changes an IPAddress in etcd in one step, its parent too, which no API server lets anybody change. */
+export async function changeIpAddress(
+  { etcd, server }: Required<AllocationsOf>,
+  name: string,
+  change: (ipAddress: IpAddress) => IpAddress,
+): Promise<void> {
+  const found = await server.api.get<IpAddress>(`${allocationPaths.ipAddresses}/${name}`)
+  const { resourceVersion: _, ...metadata } = found.metadata ?? {}
+  const changed = change({ ...found, metadata })
+  await storeValue(etcd, `${ipAddressPrefix}${name}`, Buffer.from(JSON.stringify(changed)))
+}
+
+/** Counts what happens to IPAddresses from now on. */
+export async function countIpAddresses(
+  owner: Owner,
+  api: ApiClient,
+): Promise<{ readonly added: number; readonly deleted: number }> {
+  const count = { added: 0, deleted: 0 }
+  const { metadata } = await api.get<{ readonly metadata: { readonly resourceVersion: string } }>(
+    `${allocationPaths.ipAddresses}?limit=1`,
+  )
+  const stop = new AbortController()
+  owner.after(() => stop.abort())
+  void api.watch(
+    `${allocationPaths.ipAddresses}?resourceVersion=${metadata.resourceVersion}`,
+    ({ type }: SeenEvent<IpAddress>) => {
+      if (type === 'ADDED') count.added += 1
+      if (type === 'DELETED') count.deleted += 1
+    },
+    stop.signal,
+  )
+  return count
+}
+
+/** The events with a reason, of those in the namespace `default`. */
+export async function eventsFor(api: ApiClient, reason: string): Promise<readonly KubeEvent[]> {
+  const { items } = await api.get<ListOf<KubeEvent>>(allocationPaths.events)
+  return items.filter((event) => event.reason === reason)
+}
+
+/** The ClusterIPs that a Service holds. */
+export function addressesOf({ spec }: Service): readonly string[] {
+  return (spec?.clusterIPs ?? []).filter((ip) => ip !== 'None' && ip !== '')
+}
+
+/** The NodePorts that a Service holds, each once. */
+export function portsOf({ spec }: Service): readonly number[] {
+  const ports = (spec?.ports ?? []).map(({ nodePort = 0 }) => nodePort)
+  return [...new Set([...ports, spec?.healthCheckNodePort ?? 0])].filter((port) => port !== 0)
+}
+
+function nameOf({ metadata }: Service): string {
+  return `${metadata?.namespace}/${metadata?.name}`
+}
+
+function ipAddressProblems(
+  held: readonly { readonly ip: string; readonly name: string }[],
+  ipAddresses: readonly IpAddress[],
+): readonly string[] {
+  const byName = new Map(ipAddresses.map((ipAddress) => [ipAddress.metadata?.name, ipAddress]))
+  const names = new Set(held.map(({ ip, name }) => `${ip} ${name}`))
+  const missing = held.flatMap(({ ip, name }) => {
+    const ipAddress = byName.get(ip)
+    if (ipAddress === undefined) return [`${name} has no IPAddress ${ip}`]
+    const labels = Object.entries(ipAddressLabels)
+    return labels.every(([key, value]) => ipAddress.metadata?.labels?.[key] === value) ? [] : [`labels of ${ip}`]
+  })
+  const foreign = ipAddresses.flatMap(({ metadata, spec }) => {
+    const { group = '', resource, namespace, name } = spec?.parentRef ?? {}
+    const isRight = group === '' && resource === 'services' && names.has(`${metadata?.name} ${namespace}/${name}`)
+    return isRight ? [] : [`IPAddress ${metadata?.name} names ${group} ${resource} ${namespace}/${name}`]
+  })
+  return [...missing, ...foreign]
+}
+
+function bitProblems(
+  what: string,
+  stored: StoredRange | undefined,
+  held: ReadonlySet<string | number>,
+  mayLeak: boolean,
+): readonly string[] {
+  if (stored === undefined) return []
+  const numbers = new Map([...held].map((item) => [numberIn(stored, item), item]))
+  const missing = [...numbers].filter(([number]) => !stored.taken.has(number))
+  const leaked = mayLeak ? [] : [...stored.taken].filter((number) => !numbers.has(number))
+  return [
+    ...missing.map(([, item]) => `${what} ${item} has no bit`),
+    ...leaked.map((number) => `bit ${number} of the ${what}s is nobody's`),
+  ]
+}

@@ -2,12 +2,16 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { eventReasons } from '../src/kube/event-reasons.ts'
+import { repairReasons } from '../src/repair/finding.ts'
 
 const page = readFileSync('docs/events.md', 'utf8')
 
 test('docs/events.md has every reason with its type, and no other', () => {
   const documented = [...page.matchAll(/^\| `(\w+)` \| (\w+) \| [^|]+ \| [^|]+ \| [^|]+ \|$/gm)]
-  const declared = Object.entries(eventReasons).map(([reason, { type }]) => [reason, type])
+  const declared = [
+    ...Object.entries(eventReasons).map(([reason, { type }]) => [reason, type]),
+    ...Object.keys(repairReasons).map((reason) => [reason, 'Warning']),
+  ]
   assert.ok(declared.length > 5)
   assert.deepEqual(
     documented.map(([, reason, type]) => [reason, type]),
@@ -21,15 +25,17 @@ test('every event is of a reason that is declared in one place, and every reason
     .map((file) => readFileSync(file, 'utf8'))
   for (const source of sources) {
     for (const [, event = ''] of source.matchAll(/\bevents\.record\((.*?)\)\n/gs)) {
-      assert.match(event, /^\s*eventOf\(|\.\.\.eventReasons\.\w+/)
+      assert.match(event, /^\s*eventOf\(|\.\.\.eventReasons\.\w+|repairReasons\[reason\]/)
     }
   }
   const text = sources.join('\n')
-  for (const reason of Object.keys(eventReasons)) assert.ok(text.includes(`'${reason}'`), `nobody gives ${reason}`)
+  for (const reason of [...Object.keys(eventReasons), ...Object.keys(repairReasons)])
+    assert.ok(text.includes(`'${reason}'`), `nobody gives ${reason}`)
 })
 
 test('reasons and actions are such as Kubernetes takes', () => {
-  for (const [reason, { action }] of Object.entries(eventReasons)) {
+  const actions = Object.entries(eventReasons).map(([reason, { action }]) => [reason, action] as const)
+  for (const [reason, action] of [...actions, ...Object.entries(repairReasons)]) {
     for (const word of [reason, action]) assert.match(word, /^[A-Z][A-Za-z]{0,127}$/)
   }
 })

@@ -9,6 +9,7 @@ import { MemoryEtcd } from '../src/etcd/memory-etcd.ts'
 import { LeaderElector } from '../src/kube/leader-election.ts'
 import { restKubeApi } from '../src/kube/rest-api.ts'
 import { EtcdLeases } from '../src/kubernetes-service/leases/etcd.ts'
+import { EtcdRangeRegistry } from '../src/repair/registries/etcd.ts'
 import { seededRandom } from '../src/runtime/random.ts'
 import { VirtualClock } from '../src/runtime/virtual-clock.ts'
 import { answerHealth, ping } from '../src/telemetry/health.ts'
@@ -61,7 +62,7 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
     random,
     logger,
     metrics,
-    etcd: { kv: etcd, Leases: EtcdLeases },
+    etcd: { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
   })
   const ended = master.run(stop.signal)
   await time.advance(3_000)

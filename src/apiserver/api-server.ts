@@ -23,6 +23,12 @@ export interface ApiServerOptions {
   /** @default 30000-32767 */
   readonly serviceNodePortRange?: PortRange
   /**
+   * Who gives Services their ClusterIPs and NodePorts. `own`: this server, when it stores a Service. `none`: nobody; Services keep what they
+   * are given, and IPAddresses are neither made nor deleted, for tests of what allocates from outside.
+   * @default 'own'
+   */
+  readonly serviceAllocators?: 'own' | 'none'
+  /**
    * At least this many changes of each kind are kept for watches and pages that go back.
    * @default 1000
    */
@@ -55,7 +61,8 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   const { clock, random } = options
   const store = new Store(options.historyLimit ?? 1000)
   const nodePortRange = options.serviceNodePortRange ?? parsePortRange('30000-32767')
-  const kinds = new Kinds({ store, clock, random, nodePortRange, families: options.serviceIpFamilies })
+  const allocating = options.serviceAllocators !== 'none'
+  const kinds = new Kinds({ store, clock, random, nodePortRange, families: options.serviceIpFamilies, allocating })
   const watch = { store, clock, random, bufferLimit: options.watchBufferLimit ?? 10_000 }
   const handlers = new Handlers(kinds.context, watch)
   const routes = new Routes(kinds.all)

@@ -1,7 +1,13 @@
 import { didYouMean } from '../documents/did-you-mean.ts'
 
 /** The duties that a master can have. */
-export const controllerNames = ['kubernetes-service', 'system-namespaces', 'default-service-cidr'] as const
+export const controllerNames = [
+  'kubernetes-service',
+  'system-namespaces',
+  'default-service-cidr',
+  'cluster-ip-repair',
+  'node-port-repair',
+] as const
 
 export type ControllerName = (typeof controllerNames)[number]
 

@@ -9,6 +9,8 @@ import type { ControllerName, ControllerSelection } from './controller-selection
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',
   'default-service-cidr': 'poststarthook/start-kubernetes-service-cidr-controller',
+  'cluster-ip-repair': 'poststarthook/start-service-ip-repair-controllers',
+  'node-port-repair': 'poststarthook/start-service-ip-repair-controllers',
 }
 
 /** Whether a duty is done here. */

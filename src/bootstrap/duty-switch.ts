@@ -12,6 +12,8 @@ export interface SwitchableDuty {
   run(signal: AbortSignal): Promise<void>
   /** Resolves when the duty was done for the first time. */
   readonly settled: Promise<void>
+  /** For a duty that goes on beside a server that does it itself, and then only tells what it finds. */
+  readonly onLeftToServer?: (() => void) | undefined
 }
 
 export interface DutySwitchOptions {
@@ -31,6 +33,7 @@ export class DutySwitch {
   readonly #options: DutySwitchOptions
   #decision: DutyDecision | undefined
   readonly #decided = Promise.withResolvers<void>()
+  readonly #left = Promise.withResolvers<void>()
 
   constructor(duty: SwitchableDuty, options: DutySwitchOptions) {
     this.#duty = duty
@@ -40,7 +43,8 @@ export class DutySwitch {
   /** Resolves when the duty was done once, or need not be done here. */
   async settled(): Promise<void> {
     await this.#decided.promise
-    if (this.#decision?.type === 'on' || this.#decision?.type === 'on-beside-server') await this.#duty.settled
+    if (this.#decision?.type === 'off') return
+    await Promise.race([this.#duty.settled, this.#left.promise])
   }
 
   /** Runs until the signal is aborted. */
@@ -56,8 +60,15 @@ export class DutySwitch {
       this.#say(decision)
       const isOn = decision.type === 'on' || decision.type === 'on-beside-server'
       active.set({ duty: this.#duty.name }, isOn ? 1 : 0)
-      if (!isOn) duty.abort(new Error(`${this.#duty.name} is left to the server`))
-      else if (this.#decision === undefined) {
+      const { onLeftToServer } = this.#duty
+      const isLeft = decision.type === 'left-to-server'
+      if (isLeft) {
+        onLeftToServer?.()
+        this.#left.resolve()
+      }
+      if (!isOn && !(isLeft && onLeftToServer !== undefined)) {
+        duty.abort(new Error(`${this.#duty.name} is left to the server`))
+      } else if (this.#decision === undefined) {
         done = this.#duty.run(duty.signal).catch((error: unknown) => {
           if (!duty.signal.aborted) failed.reject(error)
         })
@@ -79,7 +90,12 @@ export class DutySwitch {
     const fields = { duty: this.#duty.name }
     switch (decision.type) {
       case 'left-to-server':
-        logger.info({ ...fields, hook: decision.hook }, 'the server does this itself; it is left to it')
+        logger.info(
+          { ...fields, hook: decision.hook },
+          this.#duty.onLeftToServer === undefined
+            ? 'the server does this itself; it is left to it'
+            : 'the server does this itself; what is found wrong is only told',
+        )
         return
       case 'on-beside-server':
         logger.warn(

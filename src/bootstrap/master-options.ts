@@ -6,6 +6,9 @@ import type { MasterLeases } from '../kubernetes-service/leases/master-leases.ts
 import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import type { Address } from '../net/address.ts'
 import type { Cidr } from '../net/cidr.ts'
+import type { PortRange } from '../net/port-range.ts'
+import type { EtcdRangeRegistryOptions } from '../repair/registries/etcd.ts'
+import type { RangeRegistry } from '../repair/registries/range-registry.ts'
 import type { ControllerSelection } from './controller-selection.ts'
 
 /** How one master behaves. Durations are in milliseconds. */
@@ -18,6 +21,7 @@ export interface MasterOptions {
   readonly securePort: number
   /** One or two; the first gives the Service its ClusterIP. */
   readonly serviceClusterIpRanges: readonly Cidr[]
+  readonly serviceNodePortRange: PortRange
   /** 0 for a ClusterIP Service. */
   readonly kubernetesServiceNodePort: number
   readonly endpointReconcilerType: 'lease' | 'master-count' | 'none'
@@ -33,16 +37,27 @@ export interface MasterOptions {
   readonly readinessProbePeriodMs: number
   readonly onShutdown: OnShutdown
   readonly shutdownDelayMs: number
+  /** Where the bitmaps of allocated ports and addresses are. `etcd` needs {@link MasterPorts.etcd}. */
+  readonly rangeRegistry: 'etcd' | 'configmap' | 'memory' | 'none'
+  /** Between two full passes of a repair. */
+  readonly repairIntervalMs: number
+  /** How long what the start needs may be refused, and the first pass of each repair may take, from the server's first answer. */
+  readonly startupTimeoutMs: number
+  /** A repair that has not succeeded in that time does not end the program. */
+  readonly repairDegraded: boolean
+  /** Rewrite a stored range that is another than this master's. */
+  readonly adoptRange: boolean
   readonly controllers: ControllerSelection
   readonly dryRun: boolean
   /** Names the machine in the holder record; the same for each life of the same master, another for each master behind one address. */
   readonly host: string
 }
 
-/** An etcd, and what keeps leases in it: apart, because only those who use etcd should have to load either. */
+/** An etcd, and what keeps leases and ranges in it: apart, because only those who use etcd should have to load any. */
 export interface EtcdStore {
   readonly kv: EtcdKv
   readonly Leases: new (options: EtcdLeasesOptions) => MasterLeases
+  readonly Ranges: new (options: EtcdRangeRegistryOptions) => RangeRegistry
 }
 
 /** What a master is connected to. Everything that it does to the world goes through these. */
@@ -51,6 +66,8 @@ export interface MasterPorts extends Omit<Connection, 'close'> {
   readonly etcd?: EtcdStore | undefined
   /** Instead of the store that the options name. */
   readonly leases?: MasterLeases | undefined
+  /** Instead of the registry that the options name. */
+  readonly ranges?: RangeRegistry | undefined
   /** Instead of the reconciler that the options name. */
   readonly reconciler?: EndpointReconciler | undefined
 }

@@ -10,13 +10,15 @@ import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { SystemNamespacesController } from '../namespaces/controller.ts'
+import { abortable } from '../runtime/signals.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
 import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
+import { composeRepairs } from './repair-parts.ts'
 import { availabilityByServer, type ServersAvailability } from './servers-availability.ts'
-import { startedWithin } from './startup-deadline.ts'
+import { repairedWithin, startedWithin } from './startup-deadline.ts'
 
 /** Everything that one master does, composed and not yet running. */
 export interface Master {
@@ -43,21 +45,38 @@ const SERVICE_SOURCES = ['kubernetes-service', 'lease', 'leases', 'services', 'e
 /** The one place where parts become a master. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
   const parts = compose(options, ports)
-  const { lifecycle, monitor, events, duty, switches } = parts
+  const { lifecycle, monitor, events, duty, switches, repairs } = parts
+  const { startupTimeoutMs: timeoutMs } = options
   let { onShutdown } = options
   lifecycle.part('event-recorder', (signal) => events.run(signal))
   for (const { name, hook, sources, value } of switches) {
     lifecycle.part(name, (signal) => value.run(signal))
-    lifecycle.postStartHook(hook, (signal) => startedWithin(value.settled(), { ...parts, sources, signal }))
+    lifecycle.postStartHook(hook, (signal) => startedWithin(value.settled(), { ...parts, timeoutMs, sources, signal }))
   }
   if (duty !== undefined) {
     lifecycle.part('kubernetes-service', (signal) => duty.value.run(signal))
     lifecycle.postStartHook('bootstrap-controller', (signal) =>
-      startedWithin(duty.controller.settled, { ...parts, sources: SERVICE_SOURCES, signal }),
+      startedWithin(duty.controller.settled, { ...parts, timeoutMs, sources: SERVICE_SOURCES, signal }),
     )
     lifecycle.preShutdownHook('stop-kubernetes-service-controller', (signal, failure) =>
       duty.value.stop(failure === undefined ? onShutdown : 'keep', signal),
     )
+  }
+  if (repairs !== undefined) {
+    lifecycle.part('repair-informers', (signal) => repairs.run(signal))
+    for (const { name, repair, value } of repairs.switches) {
+      lifecycle.part(name, (signal) => value.run(signal))
+      lifecycle.healthCheck(name, () => repair.fault(), ['readyz'])
+    }
+    lifecycle.postStartHook('start-service-ip-repair-controllers', async (signal) => {
+      const settled = Promise.all(repairs.switches.map(({ value }) => value.settled())).then(() => {})
+      const reason = (): string => repairs.reason()
+      const away = (): boolean => !parts.availability.etcdAvailable
+      // What a dry run does not write is never right.
+      await (options.repairDegraded || options.dryRun
+        ? abortable(settled, signal)
+        : repairedWithin(settled, { ...parts, timeoutMs, reason, away, signal }))
+    })
   }
   // Last: the others must be there to hear its first answer, and it is the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
@@ -168,13 +187,30 @@ function compose(options: MasterOptions, given: MasterPorts) {
       }),
     },
   ]
+  const repairs = composeRepairs(options, { ...ports, events: told }, monitor)
   const { auto, on, off } = options.controllers
   const kept = on.includes('kubernetes-service') || (auto && !off.includes('kubernetes-service'))
   active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
   const duty = kept
     ? composeKubernetesService(options, { ...as('kubernetes-service'), events: told }, monitor)
     : undefined
-  return { lifecycle, monitor, events, duty, switches, clock, availability: ports.availability }
+  return {
+    lifecycle,
+    monitor,
+    events,
+    duty,
+    switches,
+    repairs: repairs && {
+      ...repairs,
+      switches: repairs.duties.map(({ name, repair, permit }) => {
+        const { settled } = repair
+        const run = (signal: AbortSignal): Promise<void> => repair.run(signal)
+        return { name, repair, value: switched({ name, run, settled, onLeftToServer: () => permit.leaveToServer() }) }
+      }),
+    },
+    clock,
+    availability: ports.availability,
+  }
 }
 
 /** Two servers can be lost, each with its own lines in the log and its own metric. */

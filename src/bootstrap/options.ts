@@ -22,7 +22,7 @@ export const masterOptions = {
       schema: controllers,
       metavar: 'LIST',
       description:
-        'duties: names on, -name off; auto: all of kubernetes-service, system-namespaces and default-service-cidr that the server does not do itself',
+        'duties: names on, -name off; auto: all of kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair and node-port-repair, but what the server does itself is left to it (of the repairs it is told what they find)',
       default: ['auto'],
     },
     dryRun: {

@@ -2,7 +2,11 @@ import { isEtcdError } from '../etcd/kv.ts'
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
 
 /** Who hears how requests fare, and can say what is refused for good. */
-export type ServersAvailability = AvailabilityReporter & Pick<Availability, 'refusalOf'>
+export type ServersAvailability = AvailabilityReporter &
+  Pick<Availability, 'refusalOf'> & {
+    /** False while etcd is lost. */
+    readonly etcdAvailable: boolean
+  }
 
 /** Sorts what is reported by the server that it is about: the API server and etcd have outages of their own. */
 export function availabilityByServer(api: Availability, etcd: Availability): ServersAvailability {
@@ -18,6 +22,9 @@ export function availabilityByServer(api: Availability, etcd: Availability): Ser
     forget(source) {
       api.forget(source)
       etcd.forget(source)
+    },
+    get etcdAvailable() {
+      return etcd.available
     },
     refusalOf: (...names) => api.refusalOf(...names) ?? etcd.refusalOf(...names),
   }

@@ -5,6 +5,7 @@ import { etcdOptions, etcdRules } from '../etcd/options.ts'
 import { connectionOptions, connectionRules, observedConnectionRules } from '../kube/options.ts'
 import { kubernetesServiceOptions, kubernetesServiceRules, leaseStoreRules } from '../kubernetes-service/options.ts'
 import { lifecycleOptions } from '../lifecycle/options.ts'
+import { repairOptions, repairRules } from '../repair/options.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { loggingOptions } from '../telemetry/options.ts'
 
@@ -14,6 +15,7 @@ export const optionGroups = {
   etcd: etcdOptions,
   kubernetesService: kubernetesServiceOptions,
   serviceCidr: serviceCidrOptions,
+  repair: repairOptions,
   master: masterOptions,
   lifecycle: lifecycleOptions,
   logging: loggingOptions,
@@ -48,7 +50,12 @@ export const printOptions = {
 } as const satisfies OptionGroup
 
 /** What must hold between settings. */
-export const rules: readonly Rule<Configuration>[] = [...connectionRules, ...etcdRules, ...kubernetesServiceRules]
+export const rules: readonly Rule<Configuration>[] = [
+  ...connectionRules,
+  ...etcdRules,
+  ...kubernetesServiceRules,
+  ...repairRules,
+]
 
 /** The same for commands that look at the masters of a cluster and are none. */
 export const observerRules: readonly Rule<Configuration>[] = [

@@ -3,7 +3,7 @@ import type { ConnectEtcdOptions } from '../etcd/connect-etcd.ts'
 import { parseEndpoint } from '../etcd/endpoint.ts'
 
 /**
- * What a master needs to keep its leases in an etcd or kine: for {@link MasterPorts.etcd}. Contacts nobody yet; `kv.close()` ends it.
+ * What a master needs to keep its leases and ranges in an etcd or kine: for {@link MasterPorts.etcd}. Contacts nobody yet; `kv.close()` ends it.
  * All that speaks etcd and protobuf is loaded here and nowhere else, for those who use it.
  *
  * @param options - `endpoints` as texts: `https://host:2379`, `http://host:2379` or `unix:///path`.
@@ -13,9 +13,10 @@ export async function connectEtcdStore(
   options: Omit<ConnectEtcdOptions, 'endpoints'> & { readonly endpoints: readonly string[] },
 ): Promise<EtcdStore> {
   const endpoints = options.endpoints.map(parseEndpoint)
-  const [{ connectEtcd }, { EtcdLeases }] = await Promise.all([
+  const [{ connectEtcd }, { EtcdLeases }, { EtcdRangeRegistry }] = await Promise.all([
     import('../etcd/connect-etcd.ts'),
     import('../kubernetes-service/leases/etcd.ts'),
+    import('../repair/registries/etcd.ts'),
   ])
-  return { kv: connectEtcd({ ...options, endpoints }), Leases: EtcdLeases }
+  return { kv: connectEtcd({ ...options, endpoints }), Leases: EtcdLeases, Ranges: EtcdRangeRegistry }
 }

@@ -16,6 +16,8 @@ export interface LookLoopOptions<Own extends string> {
   readonly source: string
   /** How often to look when nothing seems to happen, in milliseconds. */
   readonly intervalMs: number
+  /** Up to this part of it each interval is longer or shorter, by chance. @default 0 */
+  readonly spread?: number | undefined
   /** Looks, and makes right what is not. What it rejects with is looked at again, see {@link WriteRetry}. */
   readonly reconcile: (reasons: ReadonlySet<LookReason<Own>>, signal: AbortSignal) => Promise<void>
 }
@@ -47,16 +49,22 @@ export class LookLoop<Own extends string> {
 
   /** Looks until the signal is aborted, beginning at once; then rejects with its reason. */
   async run(signal: AbortSignal): Promise<never> {
-    const { clock, intervalMs } = this.#options
-    let nextIntervalMs = clock.monotonicMs() + intervalMs
+    const { clock } = this.#options
+    let nextIntervalMs = this.#nextIntervalMs()
     this.look('start')
     for (;;) {
       const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.look('interval'))
       const reasons = await this.#looks.take(signal).finally(cancel)
-      if (reasons.has('interval')) nextIntervalMs = clock.monotonicMs() + intervalMs
+      if (reasons.has('interval')) nextIntervalMs = this.#nextIntervalMs()
       await this.#untilRight(reasons, signal)
       this.#settled.resolve()
     }
+  }
+
+  #nextIntervalMs(): number {
+    const { clock, random, intervalMs, spread = 0 } = this.#options
+    const byChance = spread === 0 ? 0 : (random.next() * 2 - 1) * spread
+    return clock.monotonicMs() + intervalMs * (1 + byChance)
   }
 
   async #untilRight(reasons: ReadonlySet<LookReason<Own>>, signal: AbortSignal): Promise<void> {

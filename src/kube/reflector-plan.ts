@@ -11,8 +11,16 @@ export type ReflectorState<T> =
       readonly continue: string | undefined
       readonly limit: number | undefined
     }
-  /** Knows the state at `resourceVersion` and follows from there. `silences`: how many watches from there told nothing. */
-  | { readonly phase: 'watching'; readonly resourceVersion: string; readonly silences: number }
+  /**
+   * Knows the state at `resourceVersion` and follows from there. `silences`: how many watches from there told nothing. `shared`: several changes
+   * had that resourceVersion, and there may be more.
+   */
+  | {
+      readonly phase: 'watching'
+      readonly resourceVersion: string
+      readonly silences: number
+      readonly shared?: boolean | undefined
+    }
 
 /** How a request ended. `proven`: as a watch it had worked for a while. */
 export type Ending =
@@ -58,8 +66,12 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
       return planStreaming(ending)
     case 'paging':
       return ending.kind === 'failed' ? planPaging(state, ending.error) : { next: state, wait: 'short' }
-    case 'watching':
-      return planWatching(state, ending, context)
+    case 'watching': {
+      const plan = planWatching(state, ending, context)
+      // Who removes a prefix from etcd changes many objects at one revision, and a watch from that revision tells nothing more of it.
+      const gap = state.shared === true && plan.next.phase === 'watching'
+      return gap ? { ...plan, next: startState<T>(context.streaming) } : plan
+    }
   }
 }
 

@@ -203,7 +203,10 @@ export class Reflector<T extends KubeObject> {
         this.#listed(resourceVersion, [...objects.values()])
       }
     } else {
-      this.#state = { phase: 'watching', resourceVersion, silences: 0 }
+      // A bookmark says that all changes up to it have been told.
+      const before = this.#state.phase === 'watching' ? this.#state.resourceVersion : undefined
+      const shared = type !== 'BOOKMARK' && before === resourceVersion
+      this.#state = { phase: 'watching', resourceVersion, silences: 0, shared }
       if (type !== 'BOOKMARK') sink.changed({ type, object })
     }
   }

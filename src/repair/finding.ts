@@ -1,7 +1,7 @@
 import type { KubeObject } from '../kube/json.ts'
 
 /** What is wrong, as upstream counts it: the label `type` of its metrics. */
-export type FindingType = 'leak' | 'repair' | 'full' | 'outOfRange' | 'duplicate' | 'unknown' | 'invalid'
+export type FindingType = 'leak' | 'repair' | 'outOfRange' | 'duplicate' | 'unknown' | 'invalid'
 
 /** One thing that a repair found wrong with an allocation. */
 export interface Finding {
@@ -16,19 +16,19 @@ export interface Finding {
   readonly item: string
 }
 
-/** Upstream's reasons, and the action that its events give with each; the last two are ours. */
+/** Upstream's reasons, and the action that its events give with each; those that end with `Leaked` and those of ranges are ours. */
 export const repairReasons = {
   ClusterIPNotValid: 'ClusterIPValidation',
   ClusterIPNotAllocated: 'ClusterIPAllocation',
   ClusterIPAlreadyAllocated: 'ClusterIPAllocation',
   ClusterIPOutOfRange: 'ClusterIPAllocation',
-  ServiceCIDRFull: 'ClusterIPAllocation',
+  ClusterIPLeaked: 'ClusterIPAllocation',
   IPAddressNotAllocated: 'IPAddressAllocation',
   IPAddressWrongReference: 'IPAddressAllocation',
   PortNotAllocated: 'PortAllocation',
   PortAlreadyAllocated: 'PortAllocation',
   PortOutOfRange: 'PortAllocation',
-  PortRangeFull: 'PortAllocation',
+  PortLeaked: 'PortAllocation',
   ServiceRangeMismatch: 'RangeAllocation',
   ServiceRangeUnreadable: 'RangeAllocation',
 } as const

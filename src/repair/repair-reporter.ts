@@ -54,8 +54,7 @@ export class RepairReporter {
     this.#log(fresh)
     for (const { reason, note, regarding } of tellable.slice(0, toldOneByOne)) {
       if (regarding === undefined) continue
-      const action = repairReasons[reason]
-      events.record({ regarding: referenceTo(regarding), type: 'Warning', reason, action, note })
+      events.record({ regarding: referenceTo(regarding), type: 'Warning', reason, action: repairReasons[reason], note })
     }
   }
 

@@ -13,6 +13,7 @@ import { endpointSlices, endpoints, leases, namespaces, serviceCidrs, services }
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
+import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
@@ -108,7 +109,7 @@ test('a server that goes on refusing for a minute ends the start; one that is aw
   const { time, transport, start } = setUp()
   transport.faults.add({ fault: { type: 'status', status: 403 }, methods: ['POST'], pathPrefix: '/api/v1/namespaces' })
   const refused = start()
-  const failure = assert.rejects(refused.ended, /still refused after 60s: create/)
+  const failure = assert.rejects(refused.ended, /still refused after 1m0s: create/)
   await time.advance(59_000)
   assert.equal(await Promise.race([failure, 'alive']), 'alive')
   await time.advance(60_000)
@@ -199,7 +200,10 @@ test('without etcd the Service and the namespaces are made, the Endpoints are no
       if (away) throw new EtcdError('Unreachable', 'etcd is away')
     },
   })
-  const { end } = start({ etcdServers: 'http://127.0.0.1:2379' }, { etcd: { kv: etcd, Leases: EtcdLeases } })
+  const { end } = start(
+    { etcdServers: 'http://127.0.0.1:2379' },
+    { etcd: { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry } },
+  )
   await time.advance(60_000)
   assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
   await assert.rejects(api.get(endpoints, kubernetes), { code: 'NotFound' })

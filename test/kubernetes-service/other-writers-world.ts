@@ -12,6 +12,7 @@ import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { Transport } from '../../src/kube/transport.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
+import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { type LogLine, memoryLogger } from '../../src/telemetry/memory-logger.ts'
@@ -76,7 +77,7 @@ export class OtherWritersWorld {
       random: seededRandom(1, `${host} ${this.#running.length}`),
       logger,
       metrics,
-      etcd: { kv: this.etcd.client(), Leases: EtcdLeases },
+      etcd: { kv: this.etcd.client(), Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
       ...given,
     }).run(stop.signal)
     const master: RunningMaster = {

@@ -84,8 +84,14 @@ export class EtcdRoute extends Route {
   }
 
   /** What one process sees of it: each call, each answer and each change takes a few milliseconds of that process' time. */
-  connect(options: { readonly clock: Clock; readonly random: Random; readonly spikes: boolean }): EtcdKv {
-    const { clock, random, spikes } = options
+  connect(options: {
+    readonly clock: Clock
+    readonly random: Random
+    readonly spikes: boolean
+    /** Stands at the store itself, behind all that happens on the way. */
+    readonly tap?: ((kv: EtcdKv) => EtcdKv) | undefined
+  }): EtcdKv {
+    const { clock, random, spikes, tap = (kv: EtcdKv) => kv } = options
     const etcd = this.#etcd
     const pass = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
       await latency(clock, random, spikes, signal)
@@ -95,7 +101,7 @@ export class EtcdRoute extends Route {
       const end = await this.swallow(clock, call.method === 'watch' ? 1e9 : 5_000, signal)
       throw end === 'reset' ? new EtcdError('Unreachable', 'connection reset') : new EtcdError('Timeout', 'no answer')
     }
-    const kv = faultyEtcd(etcd.store.client(), {
+    const kv = faultyEtcd(tap(etcd.store.client()), {
       clock,
       before: async (call, signal) => {
         await pass(call, signal)

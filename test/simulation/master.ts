@@ -6,6 +6,8 @@ import type { Transport } from '../../src/kube/transport.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
+import { parsePortRange } from '../../src/net/port-range.ts'
+import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
@@ -94,7 +96,15 @@ export class SimulatedMaster {
     const etcd = this.etcd?.connect({ clock, random, spikes })
     const master = createMaster(
       { ...this.options, ...settings },
-      { api, readiness, clock, random, logger, metrics, etcd: etcd && { kv: etcd, Leases: EtcdLeases } },
+      {
+        api,
+        readiness,
+        clock,
+        random,
+        logger,
+        metrics,
+        etcd: etcd && { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
+      },
     )
     const stop = new AbortController()
     const life: Life = { master, clock, stop, logger, wasReady: false, ended: false, failure: undefined }
@@ -175,6 +185,12 @@ const defaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
   securePort: 6443,
   serviceClusterIpRanges: [parseCidr('10.96.0.0/12')],
   kubernetesServiceNodePort: 0,
+  serviceNodePortRange: parsePortRange('30000-32767'),
+  rangeRegistry: 'none',
+  repairIntervalMs: 180_000,
+  startupTimeoutMs: 60_000,
+  repairDegraded: false,
+  adoptRange: false,
   endpointReconcilerType: 'lease',
   apiserverCount: 1,
   leaseStore: 'kubernetes',
@@ -185,6 +201,7 @@ const defaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
   readinessProbePeriodMs: 1_000,
   onShutdown: 'withdraw',
   shutdownDelayMs: 0,
-  controllers: { auto: true, on: [], off: [] },
+  // The repairs have a simulation of their own.
+  controllers: { auto: true, on: [], off: ['cluster-ip-repair', 'node-port-repair'] },
   dryRun: false,
 }

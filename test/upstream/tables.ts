@@ -111,6 +111,27 @@ export interface DefaultServiceCidrCase extends TableCase {
   }
 }
 
+export interface IpAddressRepairCase extends TableCase {
+  readonly call: {
+    /** When upstream's code looks. */
+    readonly now: string
+    /** Of the table `runOnce`: how often a create is refused first, and how. */
+    readonly refusals?: { readonly status: number; readonly times: number }
+  }
+  readonly expect: TableCase['expect'] & {
+    readonly events: readonly {
+      readonly type: string
+      readonly reason: string
+      readonly action: string
+      readonly note: string
+      readonly regarding: ObjectRef & { readonly kind: string }
+    }[]
+    /** Of the table `runOnce`: how many creates are asked for, and what the call ends with. */
+    readonly creates?: number
+    readonly error?: string
+  }
+}
+
 export const kubernetesService =
   load<Tables<'create' | 'reconcile' | 'nonReconcile', KubernetesServiceCase>>('kubernetes-service')
 export const systemNamespaces = load<Tables<'sync', SystemNamespacesCase>>('system-namespaces')
@@ -121,6 +142,8 @@ export const leaseReconciler =
   load<Tables<'reconcile' | 'nonReconcile' | 'remove' | 'shutdown', LeaseReconcilerCase>>('lease-reconciler')
 export const masterCountReconciler =
   load<Tables<'reconcile' | 'nonReconcile' | 'remove', MasterCountReconcilerCase>>('master-count-reconciler')
+export const ipAddressRepair =
+  load<Tables<'repairServiceIP' | 'syncIPAddress' | 'runOnce', IpAddressRepairCase>>('ip-address-repair')
 
 function load<T>(name: string): T {
   return JSON.parse(readFileSync(new URL(`data/${name}.json`, import.meta.url), 'utf8')) as T

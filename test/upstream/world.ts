@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { type ApiServerOptions, createApiServer } from '../../src/apiserver/api-server.ts'
 import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import type { KubeObject } from '../../src/kube/json.ts'
@@ -7,6 +7,7 @@ import {
   apiVersionOf,
   endpointSlices,
   endpoints,
+  ipAddresses,
   namespaces,
   type Resource,
   serviceCidrs,
@@ -19,7 +20,14 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { assertSame } from './same.ts'
 import type { StoredObject, TableCase, Write } from './tables.ts'
 
-const RESOURCES: readonly Resource<KubeObject>[] = [endpoints, endpointSlices, namespaces, serviceCidrs, services]
+const RESOURCES: readonly Resource<KubeObject>[] = [
+  endpoints,
+  endpointSlices,
+  ipAddresses,
+  namespaces,
+  serviceCidrs,
+  services,
+]
 
 /** An API server that holds what a case starts with, and remembers what is then written to it. */
 export class World {
@@ -31,17 +39,21 @@ export class World {
   readonly #direct: KubeApi
   readonly #time = new VirtualClock()
 
-  private constructor() {
+  private constructor(options: Partial<ApiServerOptions>) {
     this.clock = this.#time.view()
     const { clock } = this
-    const server = createApiServer({ clock, random: seededRandom(1, 'server') })
+    const server = createApiServer({ clock, random: seededRandom(1, 'server'), ...options })
     this.#direct = restKubeApi({ transport: inProcessTransport(server), clock, random: seededRandom(1, 'client') })
     this.api = recording(this.#direct, (write) => this.writes.push(write))
   }
 
   /** `base` is there too, such as the namespace or the range that the objects need. */
-  static async start(objects: readonly StoredObject[], base: readonly StoredObject[] = []): Promise<World> {
-    const world = new World()
+  static async start(
+    objects: readonly StoredObject[],
+    base: readonly StoredObject[] = [],
+    options: Partial<ApiServerOptions> = {},
+  ): Promise<World> {
+    const world = new World(options)
     const named = [...base, ...objects].filter(({ kind }) => kind === 'Namespace').map(({ metadata }) => metadata.name)
     const used = objects.flatMap(({ metadata }) => metadata.namespace ?? [])
     for (const name of new Set(used)) if (!named.includes(name)) await world.#put(namespaceObject(name))
@@ -49,14 +61,14 @@ export class World {
     return world
   }
 
-  /** Runs a controller until it has done what there is to do: less than any interval after which it would look again. */
-  async runWhileBusy(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  /** Runs a controller until it has done what there is to do: less than any interval after which it would look again, unless `ms` says more. */
+  async runWhileBusy(run: (signal: AbortSignal) => Promise<void>, ms = 5_000): Promise<void> {
     const controller = new AbortController()
     const running = run(controller.signal).then(
       () => 'ended' as const,
       (error: unknown) => ({ error }),
     )
-    await this.#time.advance(5_000)
+    await this.#time.advance(ms)
     assert.equal(await Promise.race([running, 'runs']), 'runs', 'the controller ended by itself')
     controller.abort()
     await running

@@ -18,7 +18,7 @@ import { NodePorts } from './node-ports.ts'
 import { nodeKind } from './nodes.ts'
 import { podKind } from './pods.ts'
 import { serviceCidrKind } from './service-cidrs.ts'
-import { serviceKind } from './services.ts'
+import { type ServiceAllocators, serviceKind } from './services.ts'
 
 /** Who the IPAddresses of Services are written by. */
 const allocator = { name: 'kube-apiserver', operation: 'Update' } as const
@@ -34,16 +34,18 @@ export class Kinds {
     readonly random: Random
     readonly nodePortRange: PortRange
     readonly families: readonly string[] | undefined
+    /** Whether Services get addresses and ports here. */
+    readonly allocating: boolean
   }) {
     const { store, clock, random } = parts
     const namespaces = store.collection(namespaceKind.resource.plural)
     const addresses = store.collection(ipAddressKind.resource.plural)
     const context = { store, clock, random, namespace: (name: string) => namespaces.get(name), namespaceKind }
     const clusterIps = new ClusterIps(store.collection(serviceCidrKind.resource.plural), addresses, random)
-    const services = serviceKind({
+    const families = (): readonly string[] => parts.families ?? familiesOf(clusterIps)
+    const allocators: ServiceAllocators = {
       clusterIps,
       nodePorts: new NodePorts(parts.nodePortRange, random),
-      families: () => parts.families ?? familiesOf(clusterIps),
       takeIp(ip, service) {
         const draft = readDraft(ipAddressKind, ipAddressFor(ip, service))
         createObject(context, ipAddressKind, undefined, draft, { manager: allocator, dryRun: false })
@@ -52,7 +54,8 @@ export class Kinds {
         const live = addresses.get(ip)
         if (live !== undefined) removeObject(ipAddressKind, addresses, ip, live)
       },
-    })
+    }
+    const services = serviceKind({ families, allocators: parts.allocating ? allocators : undefined })
     this.context = context
     this.all = [
       configMapKind,

@@ -22,14 +22,20 @@ import { validateService } from './service-validation.ts'
 export interface ServiceAllocators {
   readonly clusterIps: ClusterIps
   readonly nodePorts: NodePorts
-  /** The IP families of the cluster, the default one first: `IPv4`, `IPv6`. */
-  readonly families: () => readonly string[]
   /** Makes the IPAddress of an address that {@link ClusterIps} found free. */
   readonly takeIp: (ip: string, service: Draft) => void
   readonly releaseIp: (ip: string, service: Draft) => void
 }
 
-export function serviceKind(allocators: ServiceAllocators): Kind {
+export interface ServiceKindOptions {
+  /** The IP families of the cluster, the default one first: `IPv4`, `IPv6`. */
+  readonly families: () => readonly string[]
+  /** Undefined where Services keep what they are given. */
+  readonly allocators: ServiceAllocators | undefined
+}
+
+export function serviceKind(options: ServiceKindOptions): Kind {
+  const { allocators } = options
   return {
     resource: services,
     singular: 'service',
@@ -52,8 +58,9 @@ export function serviceKind(allocators: ServiceAllocators): Kind {
       return { ...draft, spec: withNodePorts(spec, old), status }
     },
     validate: validateService,
-    reserve: (draft, live) => reserve(allocators, draft, live),
+    reserve: (draft, live) => reserve(options, draft, live),
     release(gone) {
+      if (allocators === undefined) return
       const spec = specOf(gone)
       for (const ip of addressesOf(spec)) allocators.releaseIp(ip, gone)
       allocators.nodePorts.release(portsOf(spec))
@@ -62,15 +69,20 @@ export function serviceKind(allocators: ServiceAllocators): Kind {
 }
 
 /** Finds the addresses and ports that the Service lacks, and checks those that it asks for. */
-function reserve(allocators: ServiceAllocators, draft: Draft, live: StoredObject | undefined): Reservation {
+function reserve(
+  { families, allocators }: ServiceKindOptions,
+  draft: Draft,
+  live: StoredObject | undefined,
+): Reservation {
   const name = draft.metadata?.name ?? ''
   const old = live === undefined ? undefined : specOf(live)
   const errors = new FieldErrors()
   const refuse = (): void => {
     if (errors.causes.length > 0) throw invalid(services, name, errors.causes)
   }
-  const spec = withFamilies(specOf(draft), old, allocators.families(), errors)
+  const spec = withFamilies(specOf(draft), old, families(), errors)
   refuse()
+  if (allocators === undefined) return { object: { ...draft, spec }, take() {} }
   const addressed = needsClusterIp(spec) ? withAddresses(allocators, spec, old, name, errors) : spec
   refuse()
   const complete = needsNodePorts(addressed) ? withPorts(allocators, addressed, old, errors) : addressed

@@ -1,0 +1,114 @@
+import type { AvailabilityReporter } from '../../kube/availability.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import { linkedController } from '../../runtime/signals.ts'
+import type { Logger } from '../../telemetry/logger.ts'
+import type { RangeRegistry } from '../registries/range-registry.ts'
+import type { Repair } from '../repair.ts'
+
+/** How often to look again while it is not known what the server has. */
+const undecidedPeriodMs = 200
+/** A server that is starting may not serve all groups yet; one that says for this long that it has no IPAddresses has none. */
+const absentForMs = 3_000
+
+export interface ClusterIpRepairOptions {
+  /** The IPAddress objects of servers from 1.33 on. */
+  readonly ipAddresses: Repair & { readonly served: 'unknown' | 'served' | 'absent' }
+  /** The bitmaps of servers up to 1.33. */
+  readonly bitmaps: Repair
+  readonly registry: RangeRegistry
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  /** How often a server that has no bitmap is looked at for one, in milliseconds. */
+  readonly intervalMs: number
+}
+
+/**
+ * The repair of ClusterIPs: of the IPAddress objects where the server serves them, of the bitmaps where there is one or the server
+ * serves no IPAddresses. A server that writes both (up to 1.35) has both repaired, so that a bit that leaked is found, which upstream leaves.
+ */
+export class ClusterIpRepair implements Repair {
+  readonly #options: ClusterIpRepairOptions
+  readonly #noBitmaps = Promise.withResolvers<void>()
+  readonly #keepsBitmaps = Promise.withResolvers<void>()
+  #bitmapsKept = false
+  #absentSinceMs: number | undefined
+
+  constructor(options: ClusterIpRepairOptions) {
+    this.#options = options
+    this.settled = this.#settle()
+  }
+
+  readonly settled: Promise<void>
+
+  fault(): string | undefined {
+    const { ipAddresses, bitmaps } = this.#options
+    const faults = [
+      ipAddresses.served === 'absent' ? undefined : ipAddresses.fault(),
+      this.#bitmapsKept ? bitmaps.fault() : undefined,
+    ]
+    return faults.filter((fault) => fault !== undefined).join('; ') || undefined
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { ipAddresses } = this.#options
+    const { controller, unlink } = linkedController(signal)
+    // One that fails ends the other, and is what this rejects with.
+    const parts = [ipAddresses.run(controller.signal), this.#keepBitmaps(controller.signal)].map((part) =>
+      part.catch((error: unknown) => {
+        const ended = controller.signal.aborted && error === controller.signal.reason
+        controller.abort(error)
+        if (!ended) throw error
+      }),
+    )
+    const ends = await Promise.allSettled(parts)
+    unlink()
+    for (const end of ends) if (end.status === 'rejected') throw end.reason
+  }
+
+  async #settle(): Promise<void> {
+    const { ipAddresses, bitmaps } = this.#options
+    const alone = this.#noBitmaps.promise.then(() => ipAddresses.settled)
+    const both = this.#keepsBitmaps.promise.then(async () => {
+      await bitmaps.settled
+      if (ipAddresses.served === 'served') await ipAddresses.settled
+    })
+    await Promise.race([alone, both])
+  }
+
+  async #keepBitmaps(signal: AbortSignal): Promise<void> {
+    const { clock, logger, bitmaps, intervalMs } = this.#options
+    for (;;) {
+      const needed = await this.#bitmapsNeeded(signal)
+      if (needed === true) break
+      if (needed === false) this.#noBitmaps.resolve()
+      await sleep(clock, needed === undefined ? undecidedPeriodMs : intervalMs, signal)
+    }
+    logger.info({}, 'the ClusterIPs of this server are in a bitmap, which is kept right')
+    this.#bitmapsKept = true
+    this.#keepsBitmaps.resolve()
+    await bitmaps.run(signal)
+  }
+
+  /** Undefined while it cannot be known. */
+  async #bitmapsNeeded(signal: AbortSignal): Promise<boolean | undefined> {
+    const { ipAddresses, registry, clock, availability } = this.#options
+    const { served } = ipAddresses
+    if (served === 'unknown') return undefined
+    if (served === 'served') this.#absentSinceMs = undefined
+    else this.#absentSinceMs ??= clock.monotonicMs()
+    if (registry.writable) {
+      try {
+        const stored = await registry.read('serviceips', signal)
+        availability.succeeded('cluster-ip-repair')
+        if (stored.type !== 'absent') return true
+      } catch (error) {
+        signal.throwIfAborted()
+        availability.failed('cluster-ip-repair', error)
+        return undefined
+      }
+    }
+    if (this.#absentSinceMs === undefined) return false
+    return clock.monotonicMs() - this.#absentSinceMs >= absentForMs ? true : undefined
+  }
+}

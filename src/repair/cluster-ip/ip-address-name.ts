@@ -1,0 +1,90 @@
+import { addressOf, tryParseAddress } from '../../net/address.ts'
+
+const canonicalIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/
+const canonicalGroup = /^(?:0|[1-9a-f][\da-f]{0,3})$/
+const dotted = /\d+(?:\.\d+){3}$/
+
+/**
+ * The name of the IPAddress for a ClusterIP: the address as Go writes it. Undefined for what is no address.
+ *
+ * Reads as loosely as `ParseIPSloppy` in k8s.io/utils/net, which Services of old clusters need: leading zeros count for nothing
+ * (`010.0.0.1` is 10.0.0.1), and an IPv4 address mapped into IPv6 is an IPv4 address.
+ */
+export function ipAddressNameOf(clusterIp: string): string | undefined {
+  if (isCanonicalIPv4(clusterIp) || groupsOf(clusterIp) !== undefined) return clusterIp
+  if (clusterIp.includes('%')) return undefined
+  const plain = clusterIp.replace(dotted, withoutLeadingZeros)
+  if (!plain.includes(':')) return isCanonicalIPv4(plain) ? plain : undefined
+  return tryParseAddress(plain)?.text ?? mappedIPv4(plain)
+}
+
+/** Whether it is an IPv4 address in its one canonical form. */
+export function isCanonicalIPv4(text: string): boolean {
+  return canonicalIPv4.test(text)
+}
+
+/** The value of an IPv4 address in its canonical form. */
+export function valueOfIPv4(text: string): number {
+  let value = 0
+  let part = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code !== 46) {
+      part = part * 10 + code - 48
+      continue
+    }
+    value = value * 256 + part
+    part = 0
+  }
+  return value * 256 + part
+}
+
+/**
+ * The eight groups of an IPv6 address in its one canonical form (RFC 5952), undefined for every other text. That is the form which nearly all
+ * ClusterIPs have, and to read it so costs a small part of what reading any form costs.
+ */
+export function groupsOf(text: string): readonly number[] | undefined {
+  const gap = text.indexOf('::')
+  const head = groupTexts(gap < 0 ? text : text.slice(0, gap))
+  const tail = gap < 0 ? [] : groupTexts(text.slice(gap + 2))
+  const left = gap < 0 ? 0 : 8 - head.length - tail.length
+  if (gap < 0 ? head.length !== 8 : left < 2) return undefined
+  for (const group of head) if (!canonicalGroup.test(group)) return undefined
+  for (const group of tail) if (!canonicalGroup.test(group)) return undefined
+  // The first of the longest runs of zeros is what is left out.
+  if (gap >= 0 && (head.at(-1) === '0' || tail[0] === '0')) return undefined
+  if (longestZeros(head) >= Math.max(left, 2) || longestZeros(tail) > left) return undefined
+  // An IPv4 address mapped into IPv6 is stored as IPv4.
+  if (left === 5 && tail.length === 3 && tail[0] === 'ffff') return undefined
+  const groups = [...head, ...Array<string>(left).fill('0'), ...tail]
+  return groups.map((group) => Number.parseInt(group, 16))
+}
+
+function groupTexts(text: string): readonly string[] {
+  return text === '' ? [] : text.split(':')
+}
+
+function longestZeros(groups: readonly string[]): number {
+  let longest = 0
+  let run = 0
+  for (const group of groups) {
+    run = group === '0' ? run + 1 : 0
+    longest = Math.max(longest, run)
+  }
+  return longest
+}
+
+function withoutLeadingZeros(address: string): string {
+  return address
+    .split('.')
+    .map((part) => part.replace(/^0+(?=\d)/, ''))
+    .join('.')
+}
+
+/** The IPv4 address that is mapped into IPv6: `::ffff:192.0.2.1`, `0:0:0:0:0:ffff:c000:201`. */
+function mappedIPv4(text: string): string | undefined {
+  // Addresses of that kind are refused wherever they would be stored; beside its prefix the same address can be read.
+  const beside = text.replace(/ffff(?=:[^:]+(?::[^:]+)?$)/i, 'fffe')
+  const value = tryParseAddress(beside)?.value
+  return value !== undefined && value >> 32n === 0xfffen ? addressOf(4, value & 0xffff_ffffn).text : undefined
+}

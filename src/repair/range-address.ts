@@ -1,0 +1,100 @@
+import { type Address, addressOf } from '../net/address.ts'
+
+/** A text as the eight 16-bit groups of an IPv6 address; an IPv4 address is in the last two, after `::ffff`. */
+export type AddressGroups = Uint16Array
+
+/**
+ * Reads an address into `groups`, as loosely as Kubernetes reads those that are stored already: parts of IPv4 may have leading zeros, and an
+ * IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Its family; undefined for what is no address.
+ *
+ * It makes no objects: a pass reads hundreds of thousands.
+ */
+export function readAddress(text: string, groups: AddressGroups): 4 | 6 | undefined {
+  if (!text.includes(':')) {
+    groups.fill(0)
+    groups[5] = 0xffff
+    return readIPv4(text, 0, groups, 6) ? 4 : undefined
+  }
+  if (!readIPv6(text, groups)) return undefined
+  return groups[5] === 0xffff && groups.subarray(0, 5).every((group) => group === 0) ? 4 : 6
+}
+
+/** The value of an IPv4 address that was read. */
+export function ipv4Value(groups: AddressGroups): number {
+  return (groups[6] as number) * 65_536 + (groups[7] as number)
+}
+
+/** What was read, as an address. */
+export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
+  const value = groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n)
+  return addressOf(family, family === 4 ? value & 0xffff_ffffn : value)
+}
+
+/** Reads what is left of a text as IPv4 into two groups; false if it is none. */
+function readIPv4(text: string, start: number, groups: AddressGroups, index: number): boolean {
+  let value = 0
+  let at = start
+  for (let parts = 0; parts < 4; parts++) {
+    if (parts > 0 && text.charCodeAt(at++) !== dot) return false
+    const first = at
+    let part = 0
+    for (let digit = digitAt(text, at); digit < 10; digit = digitAt(text, ++at)) {
+      part = part * 10 + digit
+      if (part > 255) return false
+    }
+    if (at === first) return false
+    value = value * 256 + part
+  }
+  groups[index] = value >>> 16
+  groups[index + 1] = value & 0xffff
+  return at === text.length
+}
+
+function readIPv6(text: string, groups: AddressGroups): boolean {
+  let at = 0
+  let count = 0
+  /** How many groups there are before `::`. */
+  let gap = -1
+  if (text.startsWith('::')) {
+    gap = 0
+    at = 2
+  }
+  while (at < text.length) {
+    const first = at
+    let group = 0
+    for (let digit = digitAt(text, at); digit < 16; digit = digitAt(text, ++at)) {
+      group = group * 16 + digit
+      if (group > 0xffff) return false
+    }
+    if (at === first || count === 8) return false
+    if (text.charCodeAt(at) === dot) {
+      if (count > 6 || !readIPv4(text, first, groups, count)) return false
+      count += 2
+      break
+    }
+    groups[count++] = group
+    if (at === text.length) break
+    if (text.charCodeAt(at++) !== colon || at === text.length) return false
+    if (text.charCodeAt(at) === colon) {
+      if (gap >= 0) return false
+      gap = count
+      at++
+    }
+  }
+  if (gap < 0) return count === 8
+  if (count === 8) return false
+  groups.copyWithin(gap + 8 - count, gap, count)
+  groups.fill(0, gap, gap + 8 - count)
+  return true
+}
+
+const dot = 46
+const colon = 58
+
+/** The value of a hexadecimal digit; a large number for anything else, the end included. */
+function digitAt(text: string, index: number): number {
+  const code = text.charCodeAt(index)
+  if (code >= 48 && code <= 57) return code - 48
+  const lower = code | 32
+  return lower >= 97 && lower <= 102 ? lower - 87 : 99
+}

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Service } from '../../../src/kube/resources.ts'
+import { addressOf, bitsOf } from '../../../src/net/address.ts'
+import { addressAllocationRange } from '../../../src/net/allocation-range.ts'
+import { type Cidr, cidrOf, parseCidr } from '../../../src/net/cidr.ts'
+import { clusterIpClaims } from '../../../src/repair/cluster-ip/cluster-ip-claims.ts'
+
+const service = (...clusterIPs: readonly string[]): Service =>
+  ({ metadata: { namespace: 'default', name: 'web' }, spec: { clusterIP: clusterIPs[0], clusterIPs } }) as Service
+
+/** What a Service holds and what is wrong with it. */
+function visit(cidrs: readonly Cidr[], given: Service): readonly string[] {
+  const told: string[] = []
+  clusterIpClaims(cidrs).visit(
+    given,
+    (range, offset) => void told.push(`${range} ${offset}`),
+    ({ type, reason, note }) => void told.push(`${type} ${reason}: ${note}`),
+  )
+  return told
+}
+
+const range = fc
+  .record({
+    family: fc.constantFrom(4 as const, 6 as const),
+    value: fc.bigInt({ min: 0n, max: (1n << 128n) - 1n }),
+    host: fc.nat(20),
+  })
+  .map(({ family, value, host }) =>
+    cidrOf(addressOf(family, value >> BigInt(128 - bitsOf(family))), bitsOf(family) - host),
+  )
+  .filter(({ family, network }) => family === 4 || network.value >> 32n !== 0xffffn)
+
+test('an address has the number that kube-apiserver gives it', () => {
+  const near = fc.oneof(
+    fc.constantFrom(-1n, 0n, 1n, 2n, 65_534n, 65_535n, 65_536n),
+    fc.bigInt({ min: 0n, max: 1n << 21n }),
+  )
+  fc.assert(
+    fc.property(range, near, fc.boolean(), (cidr, distance, fromEnd) => {
+      const { family, network, size } = cidr
+      const value = fromEnd ? network.value + size - distance : network.value + distance
+      fc.pre(value >= 0n && value < 1n << BigInt(bitsOf(family)) && (family === 4 || value >> 32n !== 0xffffn))
+      const address = addressOf(family, value)
+      const offset = addressAllocationRange(cidr).offsetOf(address)
+      const told = visit([cidr], service(address.text))
+      if (offset === undefined) assert.match(told[0] ?? '', /^outOfRange/)
+      else assert.deepEqual(told, [`0 ${offset}`])
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+const cidrs = [parseCidr('10.96.0.0/24'), parseCidr('fd00::/112')]
+const cases: readonly (readonly [string, readonly Cidr[], readonly string[], readonly string[]])[] = [
+  ['both families', cidrs, ['fd00::a', '10.96.0.9'], ['1 9', '0 8']],
+  ['a headless Service holds nothing', cidrs, ['None'], []],
+  ['one without an address holds nothing', cidrs, [''], []],
+  ['an IPv4 address mapped into IPv6 is an IPv4 address', cidrs, ['::ffff:10.96.0.9'], ['0 8']],
+  ['leading zeros are decimal', cidrs, ['010.096.0.09'], ['0 8']],
+  [
+    'the network and the broadcast address',
+    cidrs,
+    ['10.96.0.0', '10.96.0.255'],
+    ['0', '255'].map(
+      (last) =>
+        `outOfRange ClusterIPOutOfRange: Cluster IP [IPv4]:10.96.0.${last} is not within the service CIDR 10.96.0.0/24; please recreate service`,
+    ),
+  ],
+  [
+    'a family that has no range',
+    [parseCidr('10.96.0.0/24')],
+    ['10.96.0.9', 'FD00::A'],
+    [
+      '0 8',
+      'invalid ClusterIPNotValid: Cluster IP fd00::a(IPv6) is of ip family that is no longer configured on cluster; please recreate service',
+    ],
+  ],
+  [
+    'no address',
+    cidrs,
+    ['web'],
+    ['invalid ClusterIPNotValid: Cluster IP web is not a valid IP; please recreate service'],
+  ],
+]
+for (const [name, ranges, clusterIPs, expected] of cases) {
+  test(name, () => assert.deepEqual(visit(ranges, service(...clusterIPs)), expected))
+}
+
+test('two ranges of one family are refused', () => {
+  assert.throws(() => clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('10.97.0.0/24')]), RangeError)
+})

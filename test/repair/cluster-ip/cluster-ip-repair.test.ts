@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ClusterIpRepair } from '../../../src/repair/cluster-ip/cluster-ip-repair.ts'
+import { MemoryRangeRegistry } from '../../../src/repair/registries/memory.ts'
+import { noneRegistry } from '../../../src/repair/registries/none.ts'
+import type { RangeRegistry } from '../../../src/repair/registries/range-registry.ts'
+import type { Repair } from '../../../src/repair/repair.ts'
+import { aborted } from '../../../src/runtime/signals.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+
+/** A repair that does what the test says. */
+class ScriptedRepair implements Repair {
+  served: 'unknown' | 'served' | 'absent' = 'unknown'
+  running = false
+  reason: string | undefined
+  readonly #settled = Promise.withResolvers<void>()
+  readonly #failed = Promise.withResolvers<never>()
+
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  settle(): void {
+    this.#settled.resolve()
+  }
+
+  fail(error: Error): void {
+    this.#failed.reject(error)
+  }
+
+  fault(): string | undefined {
+    return this.reason
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    this.running = true
+    await Promise.race([aborted(signal), this.#failed.promise]).finally(() => {
+      this.running = false
+    })
+  }
+}
+
+function start(registry: RangeRegistry) {
+  const time = new VirtualClock()
+  const ipAddresses = new ScriptedRepair()
+  const bitmaps = new ScriptedRepair()
+  const stop = new AbortController()
+  const repair = new ClusterIpRepair({
+    ipAddresses,
+    bitmaps,
+    registry,
+    clock: time.view(),
+    logger: memoryLogger(),
+    availability: { failed() {}, succeeded() {}, forget() {} },
+    intervalMs: 180_000,
+  })
+  let settled = false
+  void repair.settled.then(() => {
+    settled = true
+  })
+  const end = repair.run(stop.signal)
+  return {
+    time,
+    ipAddresses,
+    bitmaps,
+    repair,
+    settled: () => settled,
+    async end() {
+      stop.abort(new Error('the test is over'))
+      await time.advance(1)
+      await end
+      assert.deepEqual([ipAddresses.running, bitmaps.running], [false, false])
+    },
+    failure: end,
+  }
+}
+
+async function stored(name: 'serviceips'): Promise<MemoryRangeRegistry> {
+  const registry = new MemoryRangeRegistry()
+  const { signal } = new AbortController()
+  await registry.write(name, { range: '10.0.0.0/24', data: new Uint8Array() }, { type: 'absent' }, signal)
+  return registry
+}
+
+test('a server with IPAddresses and no bitmap has its IPAddresses repaired only', async () => {
+  const { time, ipAddresses, bitmaps, settled, end } = start(new MemoryRangeRegistry())
+  await time.advance(5_000)
+  assert.equal(bitmaps.running, false)
+  ipAddresses.served = 'served'
+  await time.advance(600_000)
+  assert.deepEqual([ipAddresses.running, bitmaps.running, settled()], [true, false, false])
+  ipAddresses.settle()
+  await time.advance(1)
+  assert.equal(settled(), true)
+  await end()
+})
+
+test('a server with both has both repaired, and settles when both have', async () => {
+  const { time, ipAddresses, bitmaps, settled, end } = start(await stored('serviceips'))
+  ipAddresses.served = 'served'
+  await time.advance(1_000)
+  assert.equal(bitmaps.running, true)
+  ipAddresses.settle()
+  await time.advance(1)
+  assert.equal(settled(), false)
+  bitmaps.settle()
+  await time.advance(1)
+  assert.equal(settled(), true)
+  await end()
+})
+
+test('a bitmap that appears later is found within an interval', async () => {
+  const registry = new MemoryRangeRegistry()
+  const { time, ipAddresses, bitmaps, end } = start(registry)
+  ipAddresses.served = 'served'
+  await time.advance(1_000)
+  const { signal } = new AbortController()
+  await registry.write('serviceips', { range: '10.0.0.0/24', data: new Uint8Array() }, { type: 'absent' }, signal)
+  await time.advance(180_000)
+  assert.equal(bitmaps.running, true)
+  await end()
+})
+
+for (const [what, registry] of [
+  ['with a registry', new MemoryRangeRegistry()],
+  ['without one', noneRegistry],
+] as const) {
+  test(`a server without IPAddresses has its bitmap repaired ${what}, once it has said so for a while`, async () => {
+    const { time, ipAddresses, bitmaps, settled, end } = start(registry)
+    ipAddresses.served = 'absent'
+    await time.advance(2_000)
+    assert.equal(bitmaps.running, false)
+    ipAddresses.served = 'served'
+    await time.advance(400)
+    ipAddresses.served = 'absent'
+    await time.advance(181_000)
+    await time.advance(5_000)
+    assert.equal(bitmaps.running, true)
+    bitmaps.settle()
+    await time.advance(1)
+    assert.equal(settled(), true)
+    await end()
+  })
+}
+
+test('what ails a repair that is not in use is not told', async () => {
+  const { time, ipAddresses, bitmaps, repair, end } = start(new MemoryRangeRegistry())
+  ipAddresses.reason = 'no default ServiceCIDR'
+  bitmaps.reason = 'not begun'
+  assert.equal(repair.fault(), 'no default ServiceCIDR')
+  ipAddresses.served = 'absent'
+  assert.equal(repair.fault(), undefined)
+  await time.advance(5_000)
+  assert.equal(repair.fault(), 'not begun')
+  ipAddresses.served = 'served'
+  assert.equal(repair.fault(), 'no default ServiceCIDR; not begun')
+  await end()
+})
+
+test('when one of the two fails, the other ends and the failure is told', async () => {
+  const { time, ipAddresses, bitmaps, failure } = start(await stored('serviceips'))
+  ipAddresses.served = 'served'
+  await time.advance(1_000)
+  bitmaps.fail(new Error('a mistake in the program'))
+  await assert.rejects(failure, /a mistake in the program/)
+  assert.equal(ipAddresses.running, false)
+})

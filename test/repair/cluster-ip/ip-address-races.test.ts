@@ -1,0 +1,313 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { refusedWith } from '../../../src/apiserver/fault-rules.ts'
+import { ipAddresses, serviceCidrs } from '../../../src/kube/resources.ts'
+import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
+import type { WritePermit } from '../../../src/repair/repair.ts'
+import { IpAddressWorld, ipOf } from './ip-address-world.ts'
+
+const path = '/apis/networking.k8s.io/v1/ipaddresses'
+
+/** Calls `before` when a request is on its way, and `after` when it has been done. */
+function hooked(hooks: {
+  readonly before?: (request: ApiRequest) => Promise<void>
+  readonly after?: (request: ApiRequest) => Promise<void>
+}): (inner: Transport) => Transport {
+  return (inner) => ({
+    async send(request, signal) {
+      await hooks.before?.(request)
+      const response = await inner.send(request, signal)
+      await hooks.after?.(request)
+      return response
+    },
+    close: () => inner.close(),
+  })
+}
+
+test('what was made for a Service that was deleted meanwhile is taken back', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  let deleted = false
+  const through = hooked({
+    async before({ method }) {
+      if (method !== 'POST' || deleted) return
+      deleted = true
+      await world.deleteService('web')
+    },
+  })
+  const master = world.master({ through })
+  await world.advance(1_000)
+  await world.deleteIp(ip)
+  await world.advance(1_000)
+  assert.equal(deleted, true)
+  assert.deepEqual(await world.ips(), [])
+  assert.deepEqual(master.writes, [`POST ${ip}`, `DELETE ${ip}`])
+  await world.end()
+})
+
+test('a take-back that the server fails is done later, and takes nothing from whoever has the address by then', async () => {
+  const world = await IpAddressWorld.start()
+  const [ip, other] = await world.services(2)
+  assert.ok(ip && other)
+  const through = hooked({
+    async before({ method, path: asked }) {
+      if (method !== 'POST') return
+      const name = asked === path ? ip : ''
+      if (name !== '') await world.deleteService('web-0').catch(() => {})
+    },
+  })
+  const master = world.master({ through })
+  await world.advance(1_000)
+  master.line.faults.add({ fault: { type: 'status', status: 500 }, methods: ['DELETE'], times: 3 })
+  await world.deleteIp(ip)
+  await world.advance(20)
+  assert.equal((await world.ips()).length, 2, 'the IPAddress is there without its Service')
+  await world.advance(3_000)
+  await world.assertRight()
+  await world.end()
+})
+
+test('a Service that was deleted before the write is not written for', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  const master = world.master()
+  await world.advance(1_000)
+  // The watch of Services is behind: only a live read knows.
+  master.line.faults.add({ fault: { type: 'delay', ms: 400 }, pathPrefix: '/api/v1/services', stream: true })
+  master.line.faults.resetStreams()
+  await world.advance(2_000)
+  await world.deleteService('web')
+  await world.makeIp(ip, { name: 'web' })
+  await world.deleteIp(ip)
+  await world.advance(1_000)
+  assert.deepEqual(master.writes, [])
+  assert.deepEqual(await world.ips(), [])
+  await world.end()
+})
+
+test('masters that mend the same damage at once make each address once, and then leave it alone', async () => {
+  const world = await IpAddressWorld.start()
+  const ips = await world.services(200)
+  const masters = [world.master(), world.master(), world.master()]
+  for (const master of masters) master.line.faults.add({ fault: { type: 'delay', ms: 3 } })
+  await world.advance(1_000)
+  const before = world.server.server.revision
+  for (const ip of ips.slice(0, 100)) await world.deleteIp(ip)
+  for (const ip of ips.slice(100)) {
+    await world.deleteIp(ip)
+    await world.makeIp(ip, { name: 'wrong' })
+  }
+  const damaged = world.server.server.revision
+  await world.advance(2_000)
+  await world.assertRight()
+  assert.equal(damaged - before, 100 + 200)
+  assert.equal(world.server.server.revision - damaged, 100 + 200, 'each was created once, each wrong one deleted once')
+  const requests = masters.map((master) => master.requests.length)
+  await world.advance(600_000)
+  assert.deepEqual(
+    masters.map((master) => master.requests.length),
+    requests,
+  )
+  assert.ok(masters.every(({ settled, repair }) => settled && repair.fault() === undefined))
+  await world.end()
+})
+
+test('without a permit nothing is written, and it is asked for only when something is wrong', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  let asked = 0
+  let granted = false
+  const permit: WritePermit = {
+    mode: 'repair',
+    async granted() {
+      asked++
+      return granted
+    },
+  }
+  const master = world.master({ permit })
+  await world.advance(1_000)
+  assert.equal(asked, 0)
+  await world.deleteIp(ip)
+  await world.advance(1_000)
+  assert.equal(asked, 1)
+  assert.deepEqual(master.writes, [])
+  granted = true
+  await world.advance(200_000)
+  await world.assertRight()
+  await world.end()
+})
+
+test('beside a server that repairs by itself it tells in full passes what is wrong, and does nothing about it', async () => {
+  const world = await IpAddressWorld.start()
+  const [ip = ''] = await world.services(1)
+  const master = world.master({ permit: { mode: 'report', granted: async () => true } })
+  await world.advance(1_000)
+  assert.equal(master.settled, true)
+  await world.deleteIp(ip)
+  await world.makeIp('10.96.0.9', { name: 'gone' })
+  await world.advance(100_000)
+  assert.deepEqual(master.told, [])
+  await world.advance(100_000)
+  assert.deepEqual(master.told, [
+    `ClusterIPNotAllocated Cluster IP [IPv4]: ${ip} is not allocated`,
+    'IPAddressNotAllocated IPAddress: 10.96.0.9 for Service default/gone appears to have leaked',
+  ])
+  assert.deepEqual(master.writes, [])
+  await world.end()
+})
+
+describe('what the server refuses is tried until it does not', () => {
+  for (const status of [403, 409, 429, 500, 503]) {
+    test(`${status} to creates: it settles when they pass, and says why it does not before`, async () => {
+      const world = await IpAddressWorld.start()
+      for (const ip of await world.services(20)) await world.deleteIp(ip)
+      const master = world.master()
+      master.line.faults.add({ fault: { type: 'status', status }, methods: ['POST'], pathPrefix: path })
+      await world.advance(5_000)
+      assert.equal(master.settled, false)
+      if (status !== 409)
+        assert.match(master.repair.fault() ?? '', new RegExp(`IPAddresses cannot be put right: .*${status}`))
+      assert.ok(master.requests.length < 600, `${master.requests.length} requests in 5 s`)
+      assert.equal(master.events.length, 20, 'each is told once')
+      master.line.faults.clear()
+      await world.advance(12_000)
+      assert.equal(master.settled, true)
+      assert.equal(master.repair.fault(), undefined)
+      await world.assertRight()
+      await world.end()
+    })
+  }
+
+  test('one address that is refused for good does not keep the others waiting', async () => {
+    const world = await IpAddressWorld.start()
+    const [refused, ...ips] = await world.services(10)
+    const through = (inner: Transport): Transport => ({
+      send: (request, signal) => {
+        const { name } = (request.body as { metadata?: { name?: string } } | undefined)?.metadata ?? {}
+        if (request.method === 'POST' && name === refused) return Promise.resolve(refusedWith(403, undefined))
+        return inner.send(request, signal)
+      },
+      close: () => inner.close(),
+    })
+    const master = world.master({ through })
+    await world.advance(1_000)
+    await world.deleteIp(refused ?? '')
+    await world.advance(60_000)
+    for (const ip of ips) await world.deleteIp(ip)
+    await world.advance(200)
+    assert.equal((await world.ips()).length, 9)
+    assert.ok(master.writes.filter((write) => write === `POST ${refused}`).length < 25)
+    await world.end()
+  })
+
+  test('a server that cannot be reached: all is right soon after it is back', async () => {
+    const world = await IpAddressWorld.start()
+    const ips = await world.services(30)
+    const master = world.master()
+    await world.advance(1_000)
+    const remove = master.line.faults.add({ fault: { type: 'refuse' } })
+    master.line.faults.resetStreams()
+    for (const ip of ips) await world.deleteIp(ip)
+    await world.deleteService('web-3')
+    await world.advance(60_000)
+    remove()
+    await world.advance(2_500)
+    await world.assertRight()
+    await world.end()
+  })
+})
+
+test('it waits for the default ServiceCIDR, and says so', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  await world.deleteIp(ip)
+  const { api } = world.server
+  await api.delete(serviceCidrs, { name: 'kubernetes' })
+  await api.create(serviceCidrs, { metadata: { name: 'other' }, spec: { cidrs: ['192.0.2.0/24'] } })
+  const master = world.master()
+  await world.advance(100_000)
+  assert.match(master.repair.fault() ?? '', /there is no ServiceCIDR kubernetes yet/)
+  assert.equal(master.settled, false)
+  assert.deepEqual(master.told, [])
+  await api.create(serviceCidrs, { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/16'] } })
+  await world.advance(200)
+  await world.assertRight()
+  assert.equal(master.settled, true)
+  assert.equal(master.repair.fault(), undefined)
+  await world.end()
+})
+
+test('a server without IPAddresses is left alone; when it is upgraded the repair begins', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  await world.deleteIp(ip)
+  const master = world.master({ faults: [{ fault: { type: 'status', status: 404 }, pathPrefix: path }] })
+  assert.equal(master.repair.served, 'unknown')
+  await world.advance(60_000)
+  assert.equal(master.repair.served, 'absent')
+  assert.equal(master.repair.fault(), undefined)
+  master.line.faults.clear()
+  await world.advance(12_000)
+  assert.equal(master.repair.served, 'served')
+  assert.equal(master.settled, true)
+  await world.assertRight()
+  await world.end()
+})
+
+test('what happened while watches were cut and the history was lost is found when they are back', async () => {
+  const world = await IpAddressWorld.start()
+  const ips = await world.services(12)
+  const master = world.master()
+  await world.advance(1_000)
+  for (let i = 0; i < 10; i++) {
+    master.line.faults.resetStreams()
+    const remove = master.line.faults.add({ fault: { type: 'refuse' }, stream: true })
+    await world.deleteIp(ips[i] ?? '')
+    if (i % 2 === 0) world.server.server.compact()
+    await world.advance(300)
+    remove()
+    await world.advance(1_500)
+    await world.assertRight()
+  }
+  assert.deepEqual(
+    master.writes.toSorted(),
+    ips
+      .slice(0, 10)
+      .map((ip) => `POST ${ip}`)
+      .sort(),
+  )
+  await world.end()
+})
+
+test('a wall clock that is wrong by a day neither hastens nor delays anything', async () => {
+  const day = 86_400_000
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  const masters = [world.master({ skewMs: day }), world.master({ skewMs: -day })]
+  await world.advance(1_000)
+  await world.makeIp('10.96.0.9', { name: 'in-the-making' })
+  await world.deleteIp(ip)
+  await world.advance(1_000)
+  assert.ok(await world.ip(ip))
+  for (const { clock } of masters) clock.setSkew(3 * day)
+  await world.advance(58_000)
+  assert.ok(await world.ip('10.96.0.9'))
+  await world.advance(3_000)
+  assert.equal(await world.ip('10.96.0.9'), undefined)
+  await world.end()
+})
+
+test('it ends at once, whatever it is doing, and leaves nothing behind', async () => {
+  const world = await IpAddressWorld.start()
+  for (const ip of await world.services(40)) await world.deleteIp(ip)
+  const master = world.master()
+  master.line.faults.add({ fault: { type: 'delay', ms: 50 }, methods: ['POST'] })
+  await world.advance(60)
+  master.stop()
+  await world.advance(0)
+  await master.ended
+  const { length } = master.requests
+  await world.advance(600_000)
+  assert.equal(master.requests.length, length)
+  assert.equal((await world.server.api.list(ipAddresses)).items.length < 40, true)
+})

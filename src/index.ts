@@ -21,6 +21,8 @@ export {
   type Endpoints,
   endpointSlices,
   endpoints,
+  type IpAddress,
+  ipAddresses,
   type Lease,
   leases,
   type Namespace,
@@ -50,6 +52,14 @@ export type {
 export type { Lifecycle } from './lifecycle/lifecycle.ts'
 export { type Address, AddressError, parseAddress } from './net/address.ts'
 export { type Cidr, parseCidr } from './net/cidr.ts'
+export { MemoryRangeRegistry } from './repair/registries/memory.ts'
+export type {
+  RangeChange,
+  RangeContent,
+  RangeName,
+  RangeRegistry,
+  StoredRange,
+} from './repair/registries/range-registry.ts'
 export type { Clock } from './runtime/clock.ts'
 export { systemClock } from './runtime/system-clock.ts'
 export { type Logger, silentLogger } from './telemetry/logger.ts'

@@ -67,10 +67,11 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
     case 'paging':
       return ending.kind === 'failed' ? planPaging(state, ending.error) : { next: state, wait: 'short' }
     case 'watching': {
-      const plan = planWatching(state, ending, context)
+      const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
       // Who removes a prefix from etcd changes many objects at one revision, and a watch from that revision tells nothing more of it.
-      const gap = state.shared === true && plan.next.phase === 'watching'
-      return gap ? { ...plan, next: startState<T>(context.streaming) } : plan
+      // Nor does a list, until the server itself has got through all of it.
+      if (state.shared !== true || plan.next.phase !== 'watching') return plan
+      return { next: startState(context.streaming), wait: 'short' }
     }
   }
 }

@@ -38,8 +38,8 @@ export class RangeLive {
   }
 
   /**
-   * Which of these numbers are held by those Services that are known to hold them. Unless `many`, a few of the numbers only: `looked` says which,
-   * and is undefined when it was all of them.
+   * What those Services hold that are known to hold these numbers. Unless `many`, those that hold a few of the numbers: `looked` says which, and is
+   * undefined when it was all of them.
    */
   async holders(
     numbers: Bitmap,
@@ -51,9 +51,8 @@ export class RangeLive {
     const chosen = many ? known : known.slice(0, fewNumbers)
     const refs = refsOf(chosen.flatMap(([, holders]) => holders))
     const live = await readServices(api, refs, signal)
-    const { numbers: held, findings } = this.#heldBy([...live.values()])
     return {
-      held: { numbers: held.and(numbers), findings },
+      held: this.#heldBy([...live.values()]),
       looked: chosen.length < known.length ? chosen.map(([offset]) => offset) : undefined,
     }
   }

@@ -53,6 +53,30 @@ test('a stream of causes does not put the interval off', async () => {
   await end()
 })
 
+test('intervals can be spread, so that many that began together do not go on together', async () => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const looks: number[] = []
+  const loop = new LookLoop({
+    clock,
+    random: seededRandom(1, 'spread'),
+    availability: new Availability({ clock, logger: silentLogger }),
+    source: 'test',
+    intervalMs: 10_000,
+    spread: 0.1,
+    reconcile: async () => void looks.push(time.nowMs),
+  })
+  const stop = new AbortController()
+  const ended = assert.rejects(loop.run(stop.signal), /the end/)
+  await time.advance(200_000)
+  const gaps = looks.slice(1).map((ms, index) => ms - (looks[index] ?? 0))
+  assert.ok(gaps.length >= 17)
+  for (const gap of gaps) assert.ok(gap >= 9_000 && gap <= 11_000, `${gap} ms`)
+  assert.ok(Math.max(...gaps) - Math.min(...gaps) > 500)
+  stop.abort(new Error('the end'))
+  await ended
+})
+
 test('a look that failed is repeated with its reasons until it succeeds, and only then it is settled', async () => {
   let failures = 3
   const { time, loop, looks, availability, end } = setUp(() => {

@@ -218,6 +218,27 @@ test('a continuation that expires leads to a list of the whole at once', async (
   await stop()
 })
 
+test('a watch that ends among changes of one resourceVersion leads to a new list, because the next would not tell the rest', async (t) => {
+  const api = streamingApi()
+  const { time, stop } = start(t, api)
+  const deleted = (name: string, resourceVersion: string) =>
+    api.lastWatch.send({ type: 'DELETED', object: { metadata: { namespace: 'ns', name, resourceVersion } } })
+  await time.advance(60_000)
+  deleted('a', '42')
+  deleted('b', '42')
+  api.lastWatch.end()
+  await time.advance(1_000)
+  assert.equal(api.lastWatch.query.resourceVersion, undefined)
+  deleted('c', '50')
+  deleted('d', '50')
+  api.lastWatch.send(bookmark('50'))
+  await time.advance(60_000)
+  api.lastWatch.end()
+  await time.advance(0)
+  assert.equal(api.lastWatch.query.resourceVersion, '50')
+  await stop()
+})
+
 test('a watch that the server ends in order goes on at once from the last resourceVersion heard', async (t) => {
   const api = streamingApi()
   const { time, told, stop, said } = start(t, api)

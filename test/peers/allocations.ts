@@ -3,7 +3,7 @@ import type { ApiClient, SeenEvent } from './api-client.ts'
 import type { Etcd } from './etcd.ts'
 import type { Owner } from './owner.ts'
 import { numberIn, type StoredRange, storedRange } from './stored-ranges.ts'
-import { storeValue } from './stored-values.ts'
+import { removeValues, storedValues, storeValue } from './stored-values.ts'
 import { untilPasses } from './until.ts'
 
 /** What Services hold, and whether a server's allocators know of it: found out here with nothing of the program. */
@@ -103,14 +103,13 @@ export async function createServices(
   count: number,
   spec: Readonly<Record<string, unknown>> = {},
 ): Promise<readonly Service[]> {
-  const created: Service[] = []
   const names = Array.from({ length: count }, (_, index) => `${prefix}-${index}`)
-  const work = async (): Promise<void> => {
-    for (let name = names.pop(); name !== undefined; name = names.pop())
-      created.push(await api.create<Service>(allocationPaths.services, serviceNamed(name, spec)))
-  }
-  await Promise.all(Array.from({ length: 8 }, work))
-  return created
+  return severalAtATime(names, (name) => api.create<Service>(allocationPaths.services, serviceNamed(name, spec)))
+}
+
+/** Deletes Services, several at a time. */
+export async function deleteServices(api: ApiClient, services: readonly Service[]): Promise<void> {
+  await severalAtATime(services, ({ metadata }) => api.delete(`${allocationPaths.services}/${metadata?.name}`))
 }
 
 /** Stores a Service as no API server would take it: with a ClusterIP or NodePort that is not given to it. */
@@ -151,17 +150,30 @@ export async function changeIpAddress(
   await storeValue(etcd, `${ipAddressPrefix}${name}`, Buffer.from(JSON.stringify(changed)))
 }
 
+/** Whether it was made, or changed, by the program and not by an API server. */
+export function isMadeByTheProgram({ metadata }: IpAddress): boolean {
+  return JSON.stringify(metadata?.managedFields ?? []).includes('"apiserver-bootstrap"')
+}
+
+/** Deletes all IPAddresses behind the server's back. */
+export async function loseIpAddresses(etcd: Etcd): Promise<void> {
+  await removeValues(etcd, [...(await storedValues(etcd, ipAddressPrefix)).keys()])
+}
+
+export interface IpAddressCount {
+  readonly added: number
+  readonly deleted: number
+  stop(): void
+}
+
 /** Counts what happens to IPAddresses from now on. */
-export async function countIpAddresses(
-  owner: Owner,
-  api: ApiClient,
-): Promise<{ readonly added: number; readonly deleted: number }> {
-  const count = { added: 0, deleted: 0 }
+export async function countIpAddresses(owner: Owner, api: ApiClient): Promise<IpAddressCount> {
+  const stop = new AbortController()
+  const count = { added: 0, deleted: 0, stop: () => stop.abort() }
   const { metadata } = await api.get<{ readonly metadata: { readonly resourceVersion: string } }>(
     `${allocationPaths.ipAddresses}?limit=1`,
   )
-  const stop = new AbortController()
-  owner.after(() => stop.abort())
+  owner.after(count.stop)
   void api.watch(
     `${allocationPaths.ipAddresses}?resourceVersion=${metadata.resourceVersion}`,
     ({ type }: SeenEvent<IpAddress>) => {
@@ -228,4 +240,17 @@ function bitProblems(
     ...missing.map(([, item]) => `${what} ${item} has no bit`),
     ...leaked.map((number) => `bit ${number} of the ${what}s is nobody's`),
   ]
+}
+
+async function severalAtATime<Item, Result>(
+  items: readonly Item[],
+  work: (item: Item) => Promise<Result>,
+): Promise<readonly Result[]> {
+  const results: Result[] = []
+  const left = [...items]
+  const worker = async (): Promise<void> => {
+    for (let item = left.pop(); item !== undefined; item = left.pop()) results.push(await work(item))
+  }
+  await Promise.all(Array.from({ length: 8 }, worker))
+  return results
 }

@@ -41,10 +41,14 @@ export interface Apiserver {
   /** SIGKILL. */
   kill(): Promise<void>
   /**
-   * Starts it again on the same port and store, from then on with other `flags` where they are given; resolves when its /readyz is
-   * 200, or at once without `wait`.
+   * Starts it again on the same port and store, from then on with other `flags` or as another kind where they are given; resolves when its
+   * /readyz is 200, or at once without `wait`.
    */
-  start(options?: { readonly wait?: boolean; readonly flags?: readonly string[] }): Promise<void>
+  start(options?: {
+    readonly wait?: boolean
+    readonly flags?: readonly string[]
+    readonly kind?: ApiserverOptions['kind']
+  }): Promise<void>
   /** SIGSTOP: connections stay open, nothing answers. */
   pause(): void
   resume(): void
@@ -75,11 +79,11 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
     owner.after(() => api.close())
     const kubeconfig = writeKubeconfig(join(directory, 'kubeconfig'), { server: url, ca: authority.certificate, token })
 
-    let { flags } = options
+    let { flags, kind } = options
     const launch = async (): Promise<RunningProcess> =>
       RunningProcess.start(owner, {
-        name: options.kind,
-        command: binary(binaries[options.kind]),
+        name: kind,
+        command: binary(binaries[kind]),
         args: flagsOf(directory, port, { ...options, flags: flags ?? [] }),
       })
     const whenReady = (): Promise<void> =>
@@ -104,8 +108,9 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
         return running
       },
       kill: () => running.kill(),
-      async start({ wait = true, flags: changed = flags } = {}) {
+      async start({ wait = true, flags: changed = flags, kind: other = kind } = {}) {
         flags = changed
+        kind = other
         running = await launch()
         if (wait) await whenReady()
       },

@@ -179,3 +179,18 @@ test('the oldest Service keeps a number, and of two of the same second the first
     ],
   )
 })
+
+test('what was seen of another range does not count for one that is adopted', () => {
+  const claims = nodePortClaims(parsePortRange('30000-30015'))
+  const [kept] = claims.ranges
+  assert.ok(kept)
+  const stored = asStored({ range: '29999-30014', data: new Uint8Array([0b100]) })
+  const reading = readRange(kept, stored, { claims, where: 'here', adopt: true })
+  const numbers = new Bitmap(kept.size)
+  numbers.add(1)
+  const ledgers = [[{ numbers, sinceMs: 0, passes: 5 }]]
+  const pass = planPass({ claims, services: [], readings: [reading], ledgers, nowMs: 500_000, repairing: true })
+  const [plan] = pass.ranges
+  assert.ok(plan?.type === 'range')
+  assert.deepEqual([[...plan.taken], [...plan.leaked], plan.changed], [[1], [], true])
+})

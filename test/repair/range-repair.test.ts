@@ -394,3 +394,23 @@ test('a stored range that must not be rewritten is a fault only when something i
   assert.ok(!master.requests().some((request) => request.startsWith('write')))
   await master.stop()
 })
+
+test('where a server repairs itself, a Service that it is just making is not told of', async () => {
+  const world = await RangeWorld.start()
+  world.store([])
+  await world.service(30_001)
+  const master = world.master('a', { permit: { mode: 'report', granted: async () => false } })
+  const read = master.registry.read.bind(master.registry)
+  master.registry.read = async (...args) => {
+    master.registry.read = read
+    const stored = await read(...args)
+    // The state was read before the number was taken, and the Service heard of before it.
+    world.time.view().schedule(10, () => world.store([30_001]))
+    return stored
+  }
+  master.run()
+  await world.time.advance(1_000)
+  assert.equal(master.settled, true)
+  assert.deepEqual(master.events, [])
+  await master.stop()
+})

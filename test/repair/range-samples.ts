@@ -12,7 +12,6 @@ const address = fc.oneof(
 /** A Service as it may be stored, with whatever it may hold of the ranges above, of 10.0.0.0/28 and of fd00::/124. */
 const service = fc
   .record({
-    uid: fc.uuid(),
     second: fc.integer({ min: 0, max: 2 }),
     ports: fc.array(
       fc.record({ nodePort: fc.option(port, { nil: undefined }), protocol: fc.constantFrom('TCP', 'UDP') }),
@@ -26,8 +25,8 @@ const service = fc
       { weight: 1, arbitrary: fc.constant(['None']) },
     ),
   })
-  .map(({ uid, second, ports, health, clusterIPs }) => ({
-    metadata: { uid, creationTimestamp: `2026-01-01T00:00:0${second}Z` },
+  .map(({ second, ports, health, clusterIPs }) => ({
+    metadata: { creationTimestamp: `2026-01-01T00:00:0${second}Z` },
     spec: {
       type: 'NodePort',
       clusterIP: clusterIPs[0],
@@ -38,10 +37,12 @@ const service = fc
   }))
 
 /** Services with names of their own. */
-export const someServices: fc.Arbitrary<readonly Service[]> = fc
-  .array(service, { maxLength: 12 })
-  .map((all) =>
-    all.map(
-      (one, index) => ({ ...one, metadata: { ...one.metadata, namespace: 'default', name: `s${index}` } }) as Service,
-    ),
-  )
+export const someServices: fc.Arbitrary<readonly Service[]> = fc.array(service, { maxLength: 12 }).map((all) =>
+  all.map(
+    (one, index) =>
+      ({
+        ...one,
+        metadata: { ...one.metadata, namespace: 'default', name: `s${index}`, uid: `u${index}` },
+      }) as Service,
+  ),
+)

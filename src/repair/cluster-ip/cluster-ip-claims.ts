@@ -1,5 +1,5 @@
 import type { Service } from '../../kube/resources.ts'
-import { AddressError, parseAddress } from '../../net/address.ts'
+import { type Address, AddressError, parseAddress } from '../../net/address.ts'
 import { type AllocationRange, addressAllocationRange } from '../../net/allocation-range.ts'
 import { type Cidr, parseCidr } from '../../net/cidr.ts'
 import type { Finding } from '../finding.ts'
@@ -8,40 +8,48 @@ import { type KeptRange, type RangeClaims, regardingService } from '../range-cla
 import { clusterIpsOf } from '../service-claims.ts'
 
 /**
- * What Services hold of the ClusterIPs of one family, or of two. Upstream: pkg/registry/core/service/ipallocator/controller/repair.go; its
- * findings for a range that is full and for unknown errors cannot come about there, nor here.
- * @throws RangeError for a range of which no bitmap is kept, and for two of one family.
+ * What Services hold of the ClusterIPs of one family, or of two. A range that is too large for a bitmap has none on any server, and is left out.
+ * Upstream: pkg/registry/core/service/ipallocator/controller/repair.go; its findings for a range that is full and for unknown errors
+ * cannot come about there, nor here.
+ * @throws RangeError for two ranges of one family.
  */
 export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
   if (new Set(cidrs.map(({ family }) => family)).size !== cidrs.length) {
     throw new RangeError('two ranges of one family have no bitmaps')
   }
-  const ranges = cidrs.map((_, index) => keptRange(cidrs, index))
-  const locate = cidrs.map(locatorOf)
+  const kept = cidrs.flatMap((cidr, index) => {
+    const range = allocationRangeOf(cidr)
+    return range === undefined
+      ? []
+      : [{ cidr, range: keptRange(range, cidrs, index), locate: locatorOf(cidr, range.size) }]
+  })
   const groups = new Uint16Array(8)
-  const rangeOf = (family: 4 | 6): number => cidrs.findIndex((cidr) => cidr.family === family)
   const itemAt = (range: number, offset: number): { readonly item: string; readonly label: string } => {
-    const item = (ranges[range] as KeptRange).textAt(offset)
-    return { item, label: `Cluster IP [${familyName((cidrs[range] as Cidr).family)}]:${item}` }
+    const { cidr, range: of } = kept[range] as (typeof kept)[number]
+    const item = of.textAt(offset)
+    return { item, label: `Cluster IP [${familyName(cidr.family)}]:${item}` }
   }
   return {
     kind: 'cluster-ip',
-    ranges,
+    ranges: kept.map(({ range }) => range),
     parse(text) {
       try {
-        return addressAllocationRange(parseCidr(text))
+        return allocationRangeOf(parseCidr(text))
       } catch (error) {
-        if (error instanceof AddressError || error instanceof RangeError) return undefined
+        if (error instanceof AddressError) return undefined
         throw error
       }
     },
     visit(service, hold, fault) {
       for (const text of clusterIpsOf(service)) {
         const family = readAddress(text, groups)
-        const range = family === undefined ? -1 : rangeOf(family)
-        const offset = locate[range]?.(groups)
+        const range = kept.findIndex(({ cidr }) => cidr.family === family)
+        const offset = kept[range]?.locate(groups)
         if (offset !== undefined) hold(range, offset)
-        else if (fault !== undefined) fault(faultOf(service, text, family, groups, cidrs[range]))
+        else if (fault !== undefined) {
+          const cidr = cidrs.find((known) => known.family === family)
+          if (cidr === undefined || range >= 0) fault(faultOf(service, text, family, groups, cidr))
+        }
       }
     },
     notAllocated(service, range, offset, repairing) {
@@ -68,8 +76,16 @@ export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
   }
 }
 
-function keptRange(cidrs: readonly Cidr[], index: number): KeptRange {
-  const range: AllocationRange<ReturnType<typeof parseAddress>> = addressAllocationRange(cidrs[index] as Cidr)
+function allocationRangeOf(cidr: Cidr): AllocationRange<Address> | undefined {
+  try {
+    return addressAllocationRange(cidr)
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
+
+function keptRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], index: number): KeptRange {
   return {
     name: index === 0 ? 'serviceips' : 'secondaryserviceips',
     text: range.text,
@@ -82,8 +98,7 @@ function keptRange(cidrs: readonly Cidr[], index: number): KeptRange {
 }
 
 /** Finds the number of an address, of the family of the range, as `offsetOf` does, without BigInt: there are many. */
-function locatorOf(cidr: Cidr): (groups: AddressGroups) => number | undefined {
-  const { size } = addressAllocationRange(cidr)
+function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number | undefined {
   const network = new Uint16Array(8)
   readAddress(cidr.network.text, network)
   if (cidr.family === 4) {

@@ -6,11 +6,16 @@ import { isManagedByAllocator, refersTo } from './ip-address-object.ts'
 import { planAddress, planExisting, type ServiceIpView, servicesInvolved, withServices } from './ip-address-view.ts'
 import type { IpAddressWrite } from './ip-address-writer.ts'
 
+/** So long, in milliseconds, every watch has surely told what it has to tell, and a server has released what a deleted Service had. */
+export const catchUpMs = 5_000
+
 /** What a look found. */
 export interface Look {
   /** All that is wrong. */
   readonly findings: readonly Finding[]
   readonly writes: readonly IpAddressWrite[]
+  /** IPAddresses of the allocator that no Service has, young ones among them. */
+  readonly strays: readonly IpAddress[]
   /** When to look again at what may belong to a Service in the making, in milliseconds; undefined when there is none. */
   readonly againMs: number | undefined
 }
@@ -39,6 +44,7 @@ export function look(scope: LookScope, view: ServiceIpView): Look {
       busy.add(name)
     }
   }
+  const strays: IpAddress[] = []
   let againMs: number | undefined
   for (const ipAddress of scope.existing) {
     // What a Service gets anew, or keeps with other labels, is not for deletion.
@@ -48,12 +54,14 @@ export function look(scope: LookScope, view: ServiceIpView): Look {
     if (view.holdersOf(name).some(({ metadata }) => isParent(ipAddress, metadata))) continue
     const action = planExisting(ipAddress, view)
     if (action.type === 'keep') continue
-    if (action.type === 'delete' && scope.deleting) {
+    strays.push(ipAddress)
+    const waitMs = action.type === 'wait' ? action.forMs : catchUpMs - view.strayMs(ipAddress)
+    if (action.type === 'delete' && waitMs <= 0 && scope.deleting) {
       findings.push(action.finding)
       writes.push(action)
-    } else againMs = soonest(againMs, action.type === 'wait' ? action.forMs : 0)
+    } else againMs = soonest(againMs, Math.max(waitMs, 0))
   }
-  return { findings, writes, againMs }
+  return { findings, writes, strays, againMs }
 }
 
 /**
@@ -79,6 +87,7 @@ export async function lookAgainLive(
   return {
     findings: [...seen.findings.filter(({ item }) => !names.has(item)), ...checked.findings],
     writes: checked.writes,
+    strays: seen.strays,
     againMs: soonest(seen.againMs, checked.againMs),
   }
 }

@@ -1,14 +1,11 @@
 import { apiVersionOf, type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
 import { keyOf } from '../../kube/store.ts'
 import type { Finding } from '../finding.ts'
-import { clusterIpsOf } from '../service-claims.ts'
-import { describeParent, familyOf, isManagedByAllocator, serviceRefOf } from './ip-address-object.ts'
+import { describeParent, isManagedByAllocator, serviceRefOf } from './ip-address-object.ts'
 import { holdsAddress } from './service-ip-index.ts'
 
 /** How long kube-apiserver may take over a request: so long an IPAddress may be there before its Service has the address. */
-const requestGraceMs = 60_000
-/** So long a create that failed, because there is a Service of that name, may take to give its address back. */
-const failedCreateGraceMs = 5_000
+const graceMs = 60_000
 
 /** What becomes of an IPAddress. */
 export type IpAddressAction =
@@ -29,9 +26,12 @@ export interface IpAddressObservation {
 }
 
 /**
- * Decides whether an IPAddress that the allocator made may stay, by upstream's rules and graces (`syncIPAddress` in
- * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure. It is more patient where a Service may be getting the address by an
- * update: as the first after ExternalName, as upstream, and also as one of a second family.
+ * Decides whether an IPAddress that the allocator made may stay, by upstream's rules (`syncIPAddress` in
+ * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure.
+ *
+ * An IPAddress that its Service has not is given the whole time of a request, as upstream gives one of an ExternalName Service. Upstream gives
+ * others 5 s or none; but it may have been taken for a second family, or by a create that waits while a Service of that name is deleted, and
+ * then the Service would be stored with an address that is free.
  */
 export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
   if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }
@@ -47,27 +47,10 @@ export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddres
     return remove('IPAddressNotAllocated', fault)
   }
   if (service !== undefined && holdsAddress(service, name)) return { type: 'keep' }
-  const graceMs = service === undefined ? requestGraceMs : graceOf(ipAddress, service)
   if (ageMs < graceMs) return { type: 'wait', forMs: graceMs - ageMs }
   const what = `IPAddress: ${name} for Service ${keyOf(ref)}`
   if (service === undefined) {
     return remove('IPAddressNotAllocated', `${what} appears to have leaked${repairing ? ': cleaning up' : ''}`)
   }
   return remove('IPAddressWrongReference', `${what} has a wrong reference${repairing ? '; cleaning up' : ''}`)
-}
-
-/** How old an IPAddress must be before it is wrong that its Service has not the address. */
-function graceOf(ipAddress: IpAddress, service: Service): number {
-  if (service.spec?.type === 'ExternalName' || mayGetFamily(service, familyOf(ipAddress.metadata?.name ?? ''))) {
-    return requestGraceMs
-  }
-  // Times of one second may have any order; both are the servers' own.
-  const [made = '', serviceMade = ''] = [ipAddress, service].map(({ metadata }) => metadata?.creationTimestamp)
-  return made >= serviceMade ? failedCreateGraceMs : 0
-}
-
-/** Whether an update may give the Service an address of the family: it has one address, of the other family. */
-function mayGetFamily(service: Service, family: 'IPv4' | 'IPv6'): boolean {
-  const [only, second] = clusterIpsOf(service)
-  return only !== undefined && second === undefined && familyOf(only) !== family
 }

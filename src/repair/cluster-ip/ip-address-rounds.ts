@@ -3,22 +3,20 @@ import type { IpAddress } from '../../kube/resources.ts'
 import { WriteRetry } from '../../kube/write-retry.ts'
 import type { Finding } from '../finding.ts'
 import type { RepairContext } from '../repair.ts'
-import { type Look, type LookScope, look, lookAgainLive } from './ip-address-look.ts'
+import { catchUpMs, type Look, type LookScope, look, lookAgainLive } from './ip-address-look.ts'
 import type { ServiceIpRanges } from './ip-address-ranges.ts'
 import type { IpAddressSchedule, Work } from './ip-address-schedule.ts'
 import { doubtfulNames, type ServiceIpView } from './ip-address-view.ts'
 import { IpAddressWriter, type WriteOutcome } from './ip-address-writer.ts'
 
 const source = 'ip-address-repair'
-/** What a Service that has just been deleted leaves is released by its server: only what is still there after so long is looked at. */
-const releaseMs = 5_000
 /** Stands among the addresses for more than these: no address has this name. */
 const everything = ''
 
 export interface IpAddressRoundsOptions extends RepairContext {
   readonly ipAddresses: Informer<IpAddress>
   /** The copies, as they are at each moment. */
-  readonly view: Omit<ServiceIpView, 'repairing'>
+  readonly view: Omit<ServiceIpView, 'repairing' | 'strayMs'>
   readonly ranges: () => ServiceIpRanges
   readonly schedule: IpAddressSchedule
   /** Called after each full pass: what is kept for addresses that nobody has any more may go. */
@@ -36,6 +34,8 @@ export class IpAddressRounds {
   #failure: string | undefined
   /** A full pass has looked at everything, and its writes are not all done. */
   #passOpen = false
+  /** Since when IPAddresses are known to be no Service's, by uid. */
+  #strays = new Map<string, number>()
   /** What the last full pass found in no range. */
   #outOfRange: ReadonlySet<string> = new Set()
 
@@ -89,8 +89,9 @@ export class IpAddressRounds {
     const writing = wanted && permit.mode === 'repair' && (await permit.granted(signal))
     if (wanted && !writing && !full) return []
     const found = wanted ? await lookAgainLive(seen, scope, this.#view(writing), { api, signal }) : seen
-    if (found.againMs !== undefined) schedule.passWithin(full ? found.againMs : Math.max(found.againMs, releaseMs))
-    this.#tell(found, full)
+    if (found.againMs !== undefined) schedule.passWithin(found.againMs)
+    this.#noteStrays(found, full)
+    this.#tell(found, work)
     if (full) this.#finishLook()
     if (!writing) return []
     const outcomes = await this.#writer.write(found.writes, signal)
@@ -112,20 +113,34 @@ export class IpAddressRounds {
   }
 
   #view(repairing: boolean): ServiceIpView {
-    return { ...this.#options.view, repairing }
+    const strayMs = ({ metadata }: IpAddress): number => {
+      const sinceMs = this.#strays.get(metadata?.uid ?? '')
+      return sinceMs === undefined ? 0 : this.#options.clock.monotonicMs() - sinceMs
+    }
+    return { ...this.#options.view, strayMs, repairing }
   }
 
-  #tell({ findings }: Look, full: boolean): void {
+  #noteStrays({ strays }: Look, full: boolean): void {
+    const nowMs = this.#options.clock.monotonicMs()
+    const known = this.#strays
+    if (full) this.#strays = new Map()
+    for (const { metadata } of strays) {
+      const { uid = '' } = metadata ?? {}
+      this.#strays.set(uid, known.get(uid) ?? nowMs)
+    }
+  }
+
+  #tell({ findings }: Look, { full, regular }: Work): void {
     const { reporter, schedule } = this.#options
     if (full) {
       this.#outOfRange = new Set(findings.filter(isOutOfRange).map(identityOf))
-      reporter.tell(findings, { full })
+      reporter.tell(findings, { full: regular })
       return
     }
-    // The watch of ServiceCIDRs may be behind that of the Services: the next full pass will know.
+    // The watch of ServiceCIDRs may be behind that of the Services: a full pass will know.
     const told = findings.filter((finding) => !isOutOfRange(finding) || this.#outOfRange.has(identityOf(finding)))
-    if (told.length < findings.length) schedule.passWithin(0)
-    if (told.length > 0) reporter.tell(told, { full })
+    if (told.length < findings.length) schedule.passWithin(catchUpMs)
+    if (told.length > 0) reporter.tell(told, { full: false })
   }
 
   /** A full pass has looked at everything. */

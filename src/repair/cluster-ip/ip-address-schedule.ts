@@ -7,6 +7,9 @@ import { Trigger } from '../../runtime/trigger.ts'
  * watches are separate, and what is in the making is right by then. Where several masters look, each waits differently.
  */
 const settleMs = 10
+/** A mass of damage is told of over some time. To look at it all at once costs two lists of the Services, in parts two for each part. */
+const mass = 8
+const settlesOfMass = 5
 /** Full passes that are not due by the interval keep this distance. */
 const passDistanceMs = 5_000
 
@@ -14,6 +17,8 @@ const passDistanceMs = 5_000
 export interface Work {
   /** Everything, and what is nobody's may be deleted. */
   readonly full: boolean
+  /** It is the full pass of the interval, not one for a grace that ends. */
+  readonly regular: boolean
   /** The addresses of all Services. */
   readonly all: boolean
   /** These addresses; none where all are looked at in full. */
@@ -30,6 +35,7 @@ export class IpAddressSchedule {
   #names = new Set<string>()
   #scope: 'names' | 'all' | 'full' = 'names'
   #lastPassMs = Number.NEGATIVE_INFINITY
+  #regularDueMs = Number.NEGATIVE_INFINITY
   #pass: { readonly dueMs: number; readonly cancel: Cancel } | undefined
 
   constructor(options: { readonly clock: Clock; readonly random: Random; readonly intervalMs: number }) {
@@ -75,6 +81,7 @@ export class IpAddressSchedule {
 
   /** Asks for another full pass, since the last has failed: after so many milliseconds, however short the distance. */
   passAgain(delayMs: number): void {
+    this.#regularDueMs = Number.NEGATIVE_INFINITY
     this.#lastPassMs = Number.NEGATIVE_INFINITY
     this.passWithin(delayMs)
   }
@@ -83,9 +90,17 @@ export class IpAddressSchedule {
   async next(signal: AbortSignal): Promise<Work> {
     for (;;) {
       await this.#trigger.take(signal)
-      await sleep(this.#clock, settleMs * (1 + this.#random.next()), signal)
+      await this.#settle(signal)
       // What came while it settled has been taken already when it is the next's turn.
       if (this.#names.size > 0 || this.#scope !== 'names') return this.#take()
+    }
+  }
+
+  async #settle(signal: AbortSignal): Promise<void> {
+    for (let i = 0; i < settlesOfMass; i++) {
+      const before = this.#names.size
+      await sleep(this.#clock, settleMs * (1 + this.#random.next()), signal)
+      if (this.#names.size <= Math.max(before, mass)) return
     }
   }
 
@@ -98,16 +113,20 @@ export class IpAddressSchedule {
 
   #take(): Work {
     const full = this.#scope === 'full'
-    const work = { full, all: this.#scope !== 'names', names: full ? new Set<string>() : this.#names }
+    const all = this.#scope !== 'names'
+    const names = full ? new Set<string>() : this.#names
     this.#names = new Set()
     this.#scope = 'names'
-    if (full) this.#beginPass()
-    return work
+    return { full, regular: full && this.#beginPass(), all, names }
   }
 
-  /** The next is due after the interval, give or take a tenth. */
-  #beginPass(): void {
-    this.#lastPassMs = this.#clock.monotonicMs()
-    this.passWithin(this.#intervalMs * (0.9 + 0.2 * this.#random.next()))
+  /** The next that is regular is due an interval after the last, give or take a tenth, whatever comes between. */
+  #beginPass(): boolean {
+    const nowMs = this.#clock.monotonicMs()
+    this.#lastPassMs = nowMs
+    const regular = nowMs >= this.#regularDueMs
+    if (regular) this.#regularDueMs = nowMs + this.#intervalMs * (0.9 + 0.2 * this.#random.next())
+    this.passWithin(this.#regularDueMs - nowMs)
+    return regular
   }
 }

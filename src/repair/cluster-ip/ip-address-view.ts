@@ -15,6 +15,8 @@ export interface ServiceIpView {
   ipAddressOf(name: string): IpAddress | undefined
   /** How long an IPAddress has been here, in milliseconds. */
   ageMs(ipAddress: IpAddress): number
+  /** How long an IPAddress has been known to be no Service's, in milliseconds; 0 when it was not. */
+  strayMs(ipAddress: IpAddress): number
   /** Whether a Service may have the address. */
   inRange(name: string): boolean
   /** Whether what is wrong will be put right. */
@@ -75,6 +77,7 @@ export function withServices(
     serviceOf: (ref) => live.get(keyOf(ref)),
     ipAddressOf: (name) => ipAddresses.get(name),
     ageMs: view.ageMs,
+    strayMs: view.strayMs,
     inRange: view.inRange,
     repairing: view.repairing,
   }

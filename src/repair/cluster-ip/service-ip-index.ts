@@ -43,7 +43,9 @@ export class ServiceIpIndex {
   #add(name: string, service: Service): void {
     const held = this.#holders.get(name)
     if (held === undefined) this.#holders.set(name, service)
-    else this.#holders.set(name, isOne(held) ? [held, service] : [...held, service])
+    // The same address in two spellings is one.
+    else if (held !== service && (isOne(held) || !held.includes(service)))
+      this.#holders.set(name, isOne(held) ? [held, service] : [...held, service])
   }
 
   #remove(name: string, service: Service): void {

@@ -172,3 +172,19 @@ test('a LoadBalancer has NodePorts, unless it wants none', async () => {
   const none = { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false }
   assert.equal((await embedded.send('POST', path, service('b', none))).body.spec.ports[0].nodePort, undefined)
 })
+
+test('without allocators Services keep what they are given, and no IPAddress comes or goes with them', async () => {
+  const embedded = await Embedded.started(['10.96.0.0/16'], { serviceAllocators: 'none' })
+  const port = { port: 1, nodePort: 30000 }
+  const given = { type: 'NodePort', clusterIP: '192.0.2.1', clusterIPs: ['192.0.2.1'], ports: [port] }
+  for (const name of ['a', 'b']) assert.equal((await embedded.send('POST', path, service(name, given))).status, 201)
+  const { body } = await embedded.send('GET', `${path}/b`)
+  assert.deepEqual([body.spec.clusterIPs, body.spec.ports[0].nodePort], [['192.0.2.1'], 30000])
+  assert.equal((await embedded.send('POST', path, service('c'))).body.spec.clusterIP, undefined)
+  assert.deepEqual(await addresses(embedded), [])
+  const parentRef = { resource: 'services', namespace: 'default', name: 'a' }
+  const ipAddress = { metadata: { name: '192.0.2.1' }, spec: { parentRef } }
+  await embedded.send('POST', '/apis/networking.k8s.io/v1/ipaddresses', ipAddress)
+  await embedded.send('DELETE', `${path}/a`)
+  assert.deepEqual(await addresses(embedded), ['192.0.2.1'])
+})

@@ -88,6 +88,16 @@ for (const [name, ranges, clusterIPs, expected] of cases) {
   test(name, () => assert.deepEqual(visit(ranges, service(...clusterIPs)), expected))
 }
 
+test('a range that is too large for a bitmap is left out, and what is in it is no fault', () => {
+  const large = [parseCidr('10.0.0.0/8'), parseCidr('fd00::/112')]
+  assert.deepEqual(
+    clusterIpClaims(large).ranges.map(({ name, text }) => [name, text]),
+    [['secondaryserviceips', 'fd00::/112']],
+  )
+  assert.deepEqual(visit(large, service('10.1.2.3', 'fd00::a')), ['0 9'])
+  assert.equal(clusterIpClaims(large).parse('10.0.0.0/8'), undefined)
+})
+
 test('two ranges of one family are refused', () => {
   assert.throws(() => clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('10.97.0.0/24')]), RangeError)
 })

@@ -85,6 +85,64 @@ test('a Service that was deleted before the write is not written for', async () 
   await world.end()
 })
 
+test('what somebody else has put right between look and write is not touched', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  let right: string | undefined
+  const through = hooked({
+    async before({ method }) {
+      if (method !== 'DELETE' || right !== undefined) return
+      await world.deleteIp(ip)
+      right = (await world.makeIp(ip, { name: 'web' })).metadata?.uid
+    },
+  })
+  const master = world.master({ through })
+  await world.advance(1_000)
+  await world.deleteIp(ip)
+  await world.makeIp(ip, { name: 'wrong' })
+  await world.advance(1_000)
+  assert.deepEqual(master.writes, [`DELETE ${ip}`])
+  assert.equal((await world.ip(ip))?.metadata?.uid, right)
+  await world.end()
+})
+
+test('a release that the watch tells of late costs no request', async () => {
+  const world = await IpAddressWorld.start()
+  await world.services(20)
+  const master = world.master()
+  await world.advance(200_000)
+  master.line.faults.add({ fault: { type: 'delay', ms: 400 }, pathPrefix: path, stream: true })
+  master.line.faults.resetStreams()
+  await world.advance(10_000)
+  for (let i = 0; i < 20; i++) {
+    await world.deleteService(`web-${i}`)
+    await world.advance(50)
+  }
+  await world.advance(200_000)
+  assert.deepEqual(master.requests, [])
+  await world.end()
+})
+
+test('an address from a ServiceCIDR that the watch tells of late is nothing to tell', async () => {
+  const world = await IpAddressWorld.start()
+  const master = world.master()
+  await world.advance(10_000)
+  const faults = {
+    fault: { type: 'delay', ms: 400 },
+    pathPrefix: '/apis/networking.k8s.io/v1/servicecidrs',
+    stream: true,
+  } as const
+  master.line.faults.add(faults)
+  master.line.faults.resetStreams()
+  await world.advance(2_000)
+  await world.server.api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.0.2.0/24'] } })
+  await world.service('web', { clusterIP: '192.0.2.7' })
+  await world.advance(400_000)
+  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.requests, [])
+  await world.end()
+})
+
 test('masters that mend the same damage at once make each address once, and then leave it alone', async () => {
   const world = await IpAddressWorld.start()
   const ips = await world.services(200)
@@ -102,6 +160,15 @@ test('masters that mend the same damage at once make each address once, and then
   await world.assertRight()
   assert.equal(damaged - before, 100 + 200)
   assert.equal(world.server.server.revision - damaged, 100 + 200, 'each was created once, each wrong one deleted once')
+  const attempts = masters.flatMap((master) => master.writes).filter((write) => write.startsWith('POST')).length
+  assert.ok(attempts < 300, `${attempts} attempts to make 200: they seldom meet`)
+  for (const { logger, metrics } of masters) {
+    assert.deepEqual(
+      logger.lines.filter(({ message }) => message.includes('the API server')),
+      [],
+    )
+    assert.doesNotMatch(await metrics.expose(), /repair_reconcile_errors_total [1-9]/, 'to be second is no failure')
+  }
   const requests = masters.map((master) => master.requests.length)
   await world.advance(600_000)
   assert.deepEqual(
@@ -131,6 +198,7 @@ test('without a permit nothing is written, and it is asked for only when somethi
   await world.advance(1_000)
   assert.equal(asked, 1)
   assert.deepEqual(master.writes, [])
+  assert.deepEqual(master.told, [])
   granted = true
   await world.advance(200_000)
   await world.assertRight()
@@ -139,16 +207,19 @@ test('without a permit nothing is written, and it is asked for only when somethi
 
 test('beside a server that repairs by itself it tells in full passes what is wrong, and does nothing about it', async () => {
   const world = await IpAddressWorld.start()
-  const [ip = ''] = await world.services(1)
+  const [ip = '', shared = ''] = await world.services(2)
   const master = world.master({ permit: { mode: 'report', granted: async () => true } })
   await world.advance(1_000)
   assert.equal(master.settled, true)
   await world.deleteIp(ip)
   await world.makeIp('10.96.0.9', { name: 'gone' })
+  await world.deleteIp(shared)
+  await world.service('second', { clusterIP: shared })
   await world.advance(100_000)
   assert.deepEqual(master.told, [])
   await world.advance(100_000)
-  assert.deepEqual(master.told, [
+  assert.deepEqual(master.told.toSorted(), [
+    `ClusterIPAlreadyAllocated Cluster IP [IPv4]:${shared} was assigned to multiple services; please recreate service`,
     `ClusterIPNotAllocated Cluster IP [IPv4]: ${ip} is not allocated`,
     'IPAddressNotAllocated IPAddress: 10.96.0.9 for Service default/gone appears to have leaked',
   ])
@@ -177,6 +248,24 @@ describe('what the server refuses is tried until it does not', () => {
       await world.end()
     })
   }
+
+  test('a first look at the Services that fails is made again soon', async () => {
+    const world = await IpAddressWorld.start()
+    for (const ip of await world.services(20)) await world.deleteIp(ip)
+    const master = world.master()
+    const failing = { fault: { type: 'status', status: 500 }, pathPrefix: '/api/v1/services', stream: false } as const
+    const remove = master.line.faults.add(failing)
+    await world.advance(30_000)
+    assert.equal(master.settled, false)
+    assert.deepEqual(master.told, [])
+    assert.match(master.repair.fault() ?? '', /500/)
+    assert.ok(master.requests.length < 60, `${master.requests.length} lists in 30 s`)
+    remove()
+    await world.advance(1_500)
+    assert.equal(master.settled, true)
+    await world.assertRight()
+    await world.end()
+  })
 
   test('one address that is refused for good does not keep the others waiting', async () => {
     const world = await IpAddressWorld.start()

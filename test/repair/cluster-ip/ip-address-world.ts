@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { ApiServerOptions } from '../../../src/apiserver/api-server.ts'
 import { type FaultRule, faultyTransport } from '../../../src/apiserver/faults.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { Availability } from '../../../src/kube/availability.ts'
@@ -25,8 +26,11 @@ export class IpAddressWorld {
     this.server = server
   }
 
-  static async start(cidrs: readonly string[] = ['10.96.0.0/16']): Promise<IpAddressWorld> {
-    return new IpAddressWorld(await Embedded.started(cidrs))
+  static async start(
+    cidrs: readonly string[] = ['10.96.0.0/16'],
+    options: Partial<ApiServerOptions> = {},
+  ): Promise<IpAddressWorld> {
+    return new IpAddressWorld(await Embedded.started(cidrs, options))
   }
 
   /** Starts a master; without a signal of its own it runs to the end. */

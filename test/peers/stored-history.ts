@@ -1,0 +1,45 @@
+import { Agent, request } from 'undici'
+import { createInterface } from 'node:readline'
+import type { Etcd } from './etcd.ts'
+
+/** A write of a key. */
+export interface StoredWrite {
+  readonly revision: number
+  readonly value: Buffer
+}
+
+/** The revision of etcd as it is now. */
+export async function revisionOf(etcd: Etcd): Promise<number> {
+  const { header } = (await etcd.call('/v3/kv/range', { key: Buffer.from('/').toString('base64') })) as {
+    readonly header: { readonly revision: string }
+  }
+  return Number(header.revision)
+}
+
+/** Every write of a key after a revision, up to and with the one that is there now; the key is never deleted. */
+export async function writesSince(etcd: Etcd, key: string, revision: number): Promise<readonly StoredWrite[]> {
+  const encoded = Buffer.from(key).toString('base64')
+  const { kvs = [] } = (await etcd.call('/v3/kv/range', { key: encoded })) as { kvs?: { mod_revision: string }[] }
+  const last = Number(kvs[0]?.mod_revision ?? 0)
+  const writes: StoredWrite[] = []
+  if (last <= revision) return writes
+  const dispatcher = new Agent()
+  try {
+    const { body } = await request(`${etcd.url}/v3/watch`, {
+      method: 'POST',
+      dispatcher,
+      body: JSON.stringify({ create_request: { key: encoded, start_revision: String(revision + 1) } }),
+    })
+    for await (const line of createInterface({ input: body })) {
+      const { result } = JSON.parse(line) as {
+        result: { events?: readonly { kv: { mod_revision: string; value: string } }[] }
+      }
+      for (const { kv } of result.events ?? [])
+        writes.push({ revision: Number(kv.mod_revision), value: Buffer.from(kv.value, 'base64') })
+      if ((writes.at(-1)?.revision ?? 0) >= last) break
+    }
+  } finally {
+    await dispatcher.destroy()
+  }
+  return writes
+}

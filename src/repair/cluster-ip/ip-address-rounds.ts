@@ -61,7 +61,6 @@ export class IpAddressRounds {
     if (work.all) this.#failed.clear()
     for (const name of work.names) this.#failed.delete(name)
     try {
-      await this.#writer.verify(signal)
       this.#track(await this.#lookAndWrite(work, signal))
       await this.#writer.verify(signal)
     } catch (error) {

@@ -39,11 +39,6 @@ export class IpAddressWriter {
     this.#options = options
   }
 
-  /** Whether {@link verify} has something to do. */
-  get mustVerify(): boolean {
-    return this.#unverified.size > 0
-  }
-
   /**
    * Writes several at once, in an order of this master's own, so that masters that do the same at the same time seldom meet.
    * Every delete and update rests on the very IPAddress that was planned from. Rejects only with the signal's reason.

@@ -194,12 +194,15 @@ describe('a look at everything', () => {
   })
 
   test('events delete nothing, they only say when to look', () => {
-    const found = look(
-      { names: [], existing: [stray], deleting: false },
-      { ...view, holdersOf: () => [], strayMs: () => 0 },
-    )
-    assert.deepEqual(found.writes, [])
-    assert.equal(found.againMs, 5_000)
+    for (const [strayMs, againMs] of [
+      [0, 5_000],
+      [5_000, 0],
+    ] as const) {
+      const nobodys = { ...view, holdersOf: () => [], strayMs: () => strayMs }
+      const found = look({ names: [], existing: [stray], deleting: false }, nobodys)
+      assert.deepEqual(found.writes, [])
+      assert.equal(found.againMs, againMs)
+    }
   })
 })
 

@@ -213,6 +213,7 @@ test('beside a server that repairs by itself it tells in full passes what is wro
   assert.equal(master.settled, true)
   await world.deleteIp(ip)
   await world.makeIp('10.96.0.9', { name: 'gone' })
+  await world.advance(100)
   await world.deleteIp(shared)
   await world.service('second', { clusterIP: shared })
   await world.advance(100_000)

@@ -25,6 +25,21 @@ test('500 IPAddresses deleted at once are back with their parents and labels in 
   await world.end()
 })
 
+test('damage that takes 40 ms to tell is mended at once, not in parts', async () => {
+  const world = await IpAddressWorld.start()
+  const ips = await world.services(80)
+  const master = world.master()
+  await world.advance(1_000)
+  for (const ip of ips) {
+    await world.deleteIp(ip)
+    await world.advance(0.5)
+  }
+  await world.advance(200)
+  await world.assertRight()
+  assert.equal(master.requests.filter((request) => request.startsWith('GET')).length, 2)
+  await world.end()
+})
+
 test('Services that users make and delete cost no request', async () => {
   const world = await IpAddressWorld.start()
   const master = world.master()

@@ -4,16 +4,18 @@ import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureDamage } from '../test/bench/damage.ts'
 import { measureMemory } from '../test/bench/memory.ts'
+import { measureRepairCore } from '../test/bench/repair-core.ts'
+import { measureRepairDamage } from '../test/bench/repair-damage.ts'
+import { measureRepairMass } from '../test/bench/repair-mass.ts'
 import { isMet, markdown, type Report } from '../test/bench/report.ts'
 import { measureStartup, requireBuild } from '../test/bench/startup.ts'
 import { root } from './command.ts'
 import { ensurePeers } from './peers.ts'
 
-// usage: node scripts/bench.ts [startup] [damage] [memory] [--rounds N] [--minutes N] [--write]
+// usage: node scripts/bench.ts [SECTION...] [--rounds N] [--minutes N] [--write]; all sections when none is named.
 // Measures the build against a floor or a peer in the same run; ends with 1 when a promise is not kept. --write puts the
 // tables into docs/bench.md.
 
-const usage = 'usage: npm run bench -- [startup] [damage] [memory] [--rounds N] [--minutes N] [--write]'
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -27,9 +29,15 @@ const benches: Readonly<Record<string, () => Promise<Report>>> = {
   startup: () => measureStartup({ rounds: rounds(20) }),
   damage: () => measureDamage({ rounds: rounds(10) }),
   memory: () => measureMemory({ minutes: positive(values.minutes) }),
+  'repair-core': () => measureRepairCore({ rounds: rounds(5) }),
+  'repair-mass': () => measureRepairMass({ minutes: positive(values.minutes) }),
+  'repair-damage': () => measureRepairDamage({ rounds: rounds(10) }),
 }
 
-const chosen = positionals.length > 0 ? positionals : Object.keys(benches)
+const sections = Object.keys(benches)
+const usage = `usage: npm run bench -- ${sections.map((name) => `[${name}]`).join(' ')} [--rounds N] [--minutes N] [--write]`
+
+const chosen = positionals.length > 0 ? positionals : sections
 if (chosen.some((name) => benches[name] === undefined)) {
   console.error(usage)
   process.exit(2)

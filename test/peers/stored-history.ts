@@ -1,11 +1,17 @@
-import { Agent, request } from 'undici'
 import { createInterface } from 'node:readline'
+import { Readable } from 'node:stream'
 import type { Etcd } from './etcd.ts'
 
 /** A write of a key. */
 export interface StoredWrite {
   readonly revision: number
   readonly value: Buffer
+}
+
+interface Line {
+  readonly result: {
+    readonly events?: readonly { readonly kv: { readonly mod_revision: string; readonly value: string } }[]
+  }
 }
 
 /** The revision of etcd as it is now. */
@@ -23,23 +29,22 @@ export async function writesSince(etcd: Etcd, key: string, revision: number): Pr
   const last = Number(kvs[0]?.mod_revision ?? 0)
   const writes: StoredWrite[] = []
   if (last <= revision) return writes
-  const dispatcher = new Agent()
-  try {
-    const { body } = await request(`${etcd.url}/v3/watch`, {
-      method: 'POST',
-      dispatcher,
-      body: JSON.stringify({ create_request: { key: encoded, start_revision: String(revision + 1) } }),
-    })
-    for await (const line of createInterface({ input: body })) {
-      const { result } = JSON.parse(line) as {
-        result: { events?: readonly { kv: { mod_revision: string; value: string } }[] }
-      }
-      for (const { kv } of result.events ?? [])
-        writes.push({ revision: Number(kv.mod_revision), value: Buffer.from(kv.value, 'base64') })
-      if ((writes.at(-1)?.revision ?? 0) >= last) break
-    }
-  } finally {
-    await dispatcher.destroy()
+  const end = new AbortController()
+  const { body } = await fetch(`${etcd.url}/v3/watch`, {
+    method: 'POST',
+    body: JSON.stringify({ create_request: { key: encoded, start_revision: String(revision + 1) } }),
+    headers: { connection: 'close' },
+    signal: end.signal,
+  })
+  if (body === null) throw new Error('etcd gave no stream')
+  const input = Readable.fromWeb(body)
+  for await (const line of createInterface({ input })) {
+    const { result } = JSON.parse(line) as Line
+    for (const { kv } of result.events ?? [])
+      writes.push({ revision: Number(kv.mod_revision), value: Buffer.from(kv.value, 'base64') })
+    if ((writes.at(-1)?.revision ?? 0) >= last) break
   }
+  input.destroy()
+  end.abort()
   return writes
 }

@@ -21,7 +21,7 @@ export function rangeKey(name: StoredRangeName): string {
 export async function storedRange(etcd: Etcd, name: StoredRangeName): Promise<StoredRange | undefined> {
   const key = rangeKey(name)
   const value = (await storedValues(etcd, key)).get(key)
-  return value === undefined ? undefined : read(value)
+  return value === undefined ? undefined : storedRangeIn(value)
 }
 
 /** Writes a range, whatever is there. */
@@ -29,13 +29,16 @@ export async function storeRange(etcd: Etcd, name: StoredRangeName, { range, tak
   await storeValue(etcd, rangeKey(name), encodeRangeAllocation({ range, data: bytesOf(taken) }))
 }
 
-/** Changes which numbers of a range are taken, in one step, so that nothing is lost that a server takes or frees meanwhile. */
+/**
+ * Changes which numbers of a range are taken, in one step, so that nothing is lost that a server takes or frees meanwhile. Resolves to the
+ * revision of the write.
+ */
 export async function changeRange(
   etcd: Etcd,
   name: StoredRangeName,
   change: (taken: Set<number>) => void,
-): Promise<void> {
-  await changeValue(etcd, rangeKey(name), (value) => {
+): Promise<number> {
+  return changeValue(etcd, rangeKey(name), (value) => {
     const allocation = decodeRangeAllocation(value)
     if (allocation.type !== 'protobuf') throw new Error(`${rangeKey(name)} is ${allocation.type}`)
     const { range, data } = allocation
@@ -51,7 +54,8 @@ export function numberIn({ range }: StoredRange, item: string | number): number 
   return numberOf(item) - numberOf(range.split('/')[0] as string) - 1
 }
 
-function read(value: Uint8Array): StoredRange {
+/** What a stored value says. */
+export function storedRangeIn(value: Uint8Array): StoredRange {
   const allocation = decodeRangeAllocation(value)
   if (allocation.type === 'unreadable') throw new Error('the range cannot be read')
   return { range: allocation.range, taken: numbersIn(allocation.data) }

@@ -15,17 +15,29 @@ export async function storeValue(etcd: Etcd, key: string, value: Uint8Array): Pr
   await post(etcd, 'put', { key: base64(key), value: base64(value) })
 }
 
-/** Changes the value of a key that exists, in one step: again on what is there then, when somebody else was faster. */
-export async function changeValue(etcd: Etcd, key: string, change: (value: Buffer) => Uint8Array): Promise<void> {
+/**
+ * Changes the value of a key that exists, in one step: again on what is there then, when somebody else was faster. Resolves to the revision
+ * of the write.
+ */
+export async function changeValue(etcd: Etcd, key: string, change: (value: Buffer) => Uint8Array): Promise<number> {
   for (;;) {
     const [found] = await entries(etcd, { key: base64(key) })
     if (found === undefined) throw new Error(`no ${key}`)
-    const answer = await post(etcd, 'txn', {
+    const { succeeded = false, header } = (await post(etcd, 'txn', {
       compare: [{ key: base64(key), target: 'MOD', result: 'EQUAL', modRevision: found.mod_revision }],
       success: [{ requestPut: { key: base64(key), value: base64(change(found.value)) } }],
-    })
-    if ((answer as { readonly succeeded?: boolean }).succeeded === true) return
+    })) as { readonly succeeded?: boolean; readonly header: Header }
+    if (succeeded) return Number(header.revision)
   }
+}
+
+/** Removes a key; resolves to the revision of that, or undefined when there was none. */
+export async function removeValue(etcd: Etcd, key: string): Promise<number | undefined> {
+  const { deleted, header } = (await post(etcd, 'deleterange', { key: base64(key) })) as {
+    readonly deleted?: string
+    readonly header: Header
+  }
+  return deleted === '1' ? Number(header.revision) : undefined
 }
 
 /** How often a key was written since it was made; 0 while there is none. */
@@ -38,8 +50,7 @@ export async function timesWritten(etcd: Etcd, key: string): Promise<number> {
 export async function removeValues(etcd: Etcd, keys: readonly string[]): Promise<void> {
   const left = [...keys]
   const worker = async (): Promise<void> => {
-    for (let key = left.pop(); key !== undefined; key = left.pop())
-      await post(etcd, 'deleterange', { key: base64(key) })
+    for (let key = left.pop(); key !== undefined; key = left.pop()) await removeValue(etcd, key)
   }
   await Promise.all(Array.from({ length: 16 }, worker))
 }
@@ -52,6 +63,10 @@ export async function storeAtOnce(
   const puts = [...change.put].map(([key, value]) => ({ requestPut: { key: base64(key), value: base64(value) } }))
   const removals = change.remove.map((key) => ({ requestDeleteRange: { key: base64(key) } }))
   await post(etcd, 'txn', { success: [...puts, ...removals] })
+}
+
+interface Header {
+  readonly revision: string
 }
 
 interface Entry {

@@ -1,0 +1,180 @@
+import { parseAddress } from '../../src/net/address.ts'
+import { type AllocationRange, addressAllocationRange, portAllocationRange } from '../../src/net/allocation-range.ts'
+import { Bitmap } from '../../src/net/bitmap.ts'
+import { parseCidr } from '../../src/net/cidr.ts'
+import { parsePortRange } from '../../src/net/port-range.ts'
+import { encodeRangeAllocation } from '../../src/protobuf/range-allocation.ts'
+import { serviceRange } from '../peers/apiserver.ts'
+import { startCluster } from '../peers/cluster.ts'
+import type { Etcd } from '../peers/etcd.ts'
+import { openOwner } from '../peers/owner.ts'
+import { storeAtOnce, storedValues } from '../peers/stored-values.ts'
+import { untilPasses } from '../peers/until.ts'
+
+/** How many Services to store, and how many of them, the first ones, have a NodePort. */
+export interface MassOptions {
+  readonly services: number
+  readonly nodePorts: number
+}
+
+/** One of the Services that are stored, in namespace default. */
+export interface MassService {
+  readonly name: string
+  readonly address: string
+  readonly nodePort: number | undefined
+}
+
+/** What the store of a bootstrapped cluster holds, and how a Service of each kind and its IPAddress look in it. */
+export interface StoreTemplate {
+  readonly rest: ReadonlyMap<string, Uint8Array>
+  readonly clusterIp: StoredService
+  readonly nodePort: StoredService
+}
+
+interface StoredService {
+  readonly service: Buffer
+  readonly ipAddress: Buffer
+  /** What is in those bytes that other Services have otherwise. */
+  readonly marks: Marks
+}
+
+interface Marks {
+  readonly name: string
+  readonly address: string
+  readonly uid: string
+  readonly ipAddressUid: string
+  readonly nodePort: number | undefined
+}
+
+/** The ranges that all servers of the bench have. */
+export const nodePortRange = portAllocationRange(parsePortRange('30000-32767'))
+export const clusterIpRange = addressAllocationRange(parseCidr(serviceRange))
+export const rangeKeys = {
+  clusterIps: '/registry/ranges/serviceips',
+  nodePorts: '/registry/ranges/servicenodeports',
+} as const
+export const ipAddressPrefix = '/registry/ipaddresses/'
+/** The addresses of {@link massServices} begin with this, and that of default/kubernetes does not. */
+export const massAddressPrefix = '10.1'
+
+const servicePrefix = '/registry/services/specs/default/'
+/** etcd takes 128 operations in a transaction. */
+const operationsAtOnce = 120
+/** What a bootstrap makes, beside the ranges. */
+const bootstrapped = ['namespaces', 'servicecidrs', 'services/specs', 'ipaddresses'].map((kind) => `/registry/${kind}/`)
+
+/** Has a stock kube-apiserver store a Service of each kind, and takes what it stored. */
+export async function makeTemplate(): Promise<StoreTemplate> {
+  const owner = openOwner()
+  try {
+    const { etcd, server } = await startCluster(owner, { kind: 'stock' })
+    const made: Marks[] = []
+    for (const service of massServices({ services: 2, nodePorts: 1 })) {
+      const created = await untilPasses(
+        service.name,
+        () => server.api.create<Created>('/api/v1/namespaces/default/services', manifestOf(service)),
+        { withinMs: 20_000 },
+      )
+      const ipAddress = await server.api.get<Created>(`/apis/networking.k8s.io/v1/ipaddresses/${service.address}`)
+      made.push({ ...service, uid: created.metadata.uid, ipAddressUid: ipAddress.metadata.uid })
+    }
+    const stored = new Map(await storedValues(etcd, '/registry/'))
+    const [nodePort, clusterIp] = made.map((marks): StoredService => {
+      const { service, ipAddress } = keysOf(marks)
+      const taken = { service: stored.get(service), ipAddress: stored.get(ipAddress) }
+      stored.delete(service)
+      stored.delete(ipAddress)
+      return { ...(taken as Pick<StoredService, 'service' | 'ipAddress'>), marks }
+    }) as [StoredService, StoredService]
+    for (const key of stored.keys()) if (!bootstrapped.some((prefix) => key.startsWith(prefix))) stored.delete(key)
+    return { rest: stored, clusterIp, nodePort }
+  } finally {
+    await owner.close()
+  }
+}
+
+/** Makes an empty store that of a bootstrapped cluster with so many Services, every allocation right. */
+export async function fillStore(etcd: Etcd, template: StoreTemplate, options: MassOptions): Promise<void> {
+  const put = new Map<string, Uint8Array>(template.rest)
+  put.set(rangeKeys.nodePorts, nodePortsTaken(massServices(options)))
+  for (const [index, service] of massServices(options).entries()) {
+    const like = service.nodePort === undefined ? template.clusterIp : template.nodePort
+    const own = (uid: string): string => `${uid.slice(0, -12)}${String(index).padStart(12, '0')}`
+    const marks = { ...service, uid: own(like.marks.uid), ipAddressUid: own(like.marks.ipAddressUid) }
+    const keys = keysOf(service)
+    put.set(keys.service, remarked(like.service, like.marks, marks))
+    put.set(keys.ipAddress, remarked(like.ipAddress, like.marks, marks))
+  }
+  const entries = [...put]
+  for (let at = 0; at < entries.length; at += operationsAtOnce) {
+    await storeAtOnce(etcd, { put: new Map(entries.slice(at, at + operationsAtOnce)), remove: [] })
+  }
+}
+
+/** All that {@link fillStore} stores. Their names, addresses and ports are of one length each; the addresses are in 10.96.0.0/12. */
+export function massServices({ services, nodePorts }: MassOptions): readonly MassService[] {
+  return Array.from({ length: services }, (_, index) => {
+    const parts = [Math.floor(index / 10_000), Math.floor(index / 100) % 100, index % 100].map((part) => 100 + part)
+    const number = String(index).padStart(6, '0')
+    return index < nodePorts
+      ? { name: `ported-${number}`, address: `10.${parts.join('.')}`, nodePort: 30_000 + index }
+      : { name: `simple-${number}`, address: `10.${parts.join('.')}`, nodePort: undefined }
+  })
+}
+
+/** The range of NodePorts as it is stored while these Services have theirs. */
+export function nodePortsTaken(services: readonly MassService[]): Uint8Array {
+  const ports = services.flatMap(({ nodePort }) => (nodePort === undefined ? [] : [nodePort]))
+  return taken(nodePortRange, ports)
+}
+
+/** The range of ClusterIPs as it is stored, where it is, while these Services have theirs. */
+export function clusterIpsTaken(services: readonly MassService[]): Uint8Array {
+  return taken(
+    clusterIpRange,
+    services.map(({ address }) => parseAddress(address)),
+  )
+}
+
+function taken<Item>(range: AllocationRange<Item>, items: readonly Item[]): Uint8Array {
+  const bitmap = new Bitmap(range.size)
+  for (const item of items) bitmap.add(range.offsetOf(item) as number)
+  return encodeRangeAllocation({ range: range.text, data: bitmap.toBytes() })
+}
+
+interface Created {
+  readonly metadata: { readonly uid: string }
+}
+
+function manifestOf({ name, address, nodePort }: MassService): unknown {
+  const port = { name: 'http', port: 80, targetPort: 8080, ...(nodePort !== undefined && { nodePort }) }
+  const type = nodePort === undefined ? 'ClusterIP' : 'NodePort'
+  const labels = { 'app.kubernetes.io/name': 'bench', 'app.kubernetes.io/part-of': 'mass' }
+  const spec = { type, clusterIP: address, selector: { app: 'bench' }, ports: [port] }
+  return { apiVersion: 'v1', kind: 'Service', metadata: { name, labels }, spec }
+}
+
+function keysOf({ name, address }: Pick<MassService, 'name' | 'address'>): Record<'service' | 'ipAddress', string> {
+  return { service: `${servicePrefix}${name}`, ipAddress: `${ipAddressPrefix}${address}` }
+}
+
+/** The same bytes with other marks: a protobuf value stays one as long as no length changes. */
+function remarked(value: Buffer, from: Marks, to: Marks): Buffer {
+  const copy = Buffer.from(value)
+  const pairs: readonly (readonly [Buffer, Buffer])[] = [
+    ...(['name', 'address', 'uid', 'ipAddressUid'] as const).map(
+      (mark) => [Buffer.from(from[mark]), Buffer.from(to[mark])] as const,
+    ),
+    ...(from.nodePort === undefined ? [] : [[portField(from.nodePort), portField(to.nodePort ?? 0)] as const]),
+  ]
+  for (const [old, fresh] of pairs) {
+    if (old.length !== fresh.length) throw new Error(`${fresh} is not as long as ${old}`)
+    for (let at = copy.indexOf(old); at >= 0; at = copy.indexOf(old, at + old.length)) fresh.copy(copy, at)
+  }
+  return copy
+}
+
+/** `nodePort`, field 5 of a ServicePort, as protobuf has it. */
+function portField(port: number): Buffer {
+  return Buffer.from([0x28, (port & 0x7f) | 0x80, ((port >> 7) & 0x7f) | 0x80, port >> 14])
+}

@@ -1,0 +1,84 @@
+import type { KubeApi, ListQuery, ObjectRef, WatchEvent, WatchQuery } from '../../src/kube/api.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import type { KubeList, KubeObject } from '../../src/kube/json.ts'
+import type { Resource } from '../../src/kube/resources.ts'
+import { aborted } from '../../src/runtime/signals.ts'
+
+/** A collection at rest: its objects as the JSON that a server would send. */
+export interface CollectionAtRest {
+  readonly count: number
+  readonly json: (index: number) => string
+}
+
+/**
+ * An API server whose objects are many, right and at rest. It keeps none of them: each is parsed anew for whoever asks, as it would be
+ * from a connection, so that what stays in memory is what the askers keep.
+ */
+export class ApiAtRest implements KubeApi {
+  readonly #collections: ReadonlyMap<string, CollectionAtRest>
+  /** Requests beside the first list of each collection, which is a streaming one. */
+  readonly requests: string[] = []
+
+  /** By the plural of their resource. */
+  constructor(collections: Readonly<Record<string, CollectionAtRest>>) {
+    this.#collections = new Map(Object.entries(collections))
+  }
+
+  async get<T extends KubeObject>(resource: Resource<T>, { name }: ObjectRef): Promise<T> {
+    this.requests.push(`GET ${resource.plural} ${name}`)
+    throw new KubeError('NotFound', `${resource.plural} ${name}: not found`)
+  }
+
+  async list<T extends KubeObject>(
+    resource: Resource<T>,
+    { limit, continue: token }: ListQuery = {},
+  ): Promise<KubeList<T>> {
+    this.requests.push(`LIST ${resource.plural}`)
+    const { count, json } = this.#collection(resource)
+    const from = Number(token ?? 0)
+    const to = Math.min(count, from + (limit ?? count))
+    const items = Array.from({ length: to - from }, (_, index) => JSON.parse(json(from + index)) as T)
+    return { metadata: { resourceVersion, ...(to < count && { continue: String(to) }) }, items }
+  }
+
+  async *watch<T extends KubeObject>(
+    resource: Resource<T>,
+    { sendInitialEvents = false, onOpen, signal }: WatchQuery & { readonly signal: AbortSignal },
+  ): AsyncIterable<WatchEvent<T>> {
+    onOpen?.()
+    if (sendInitialEvents) {
+      const { count, json } = this.#collection(resource)
+      for (let index = 0; index < count; index++) yield { type: 'ADDED', object: JSON.parse(json(index)) as T }
+      const annotations = { 'k8s.io/initial-events-end': 'true' }
+      yield { type: 'BOOKMARK', object: { metadata: { resourceVersion, annotations } } as unknown as T }
+    }
+    await aborted(signal)
+  }
+
+  create<T extends KubeObject>(resource: Resource<T>): Promise<T> {
+    return this.#refuse(`POST ${resource.plural}`)
+  }
+
+  update<T extends KubeObject>(resource: Resource<T>): Promise<T> {
+    return this.#refuse(`PUT ${resource.plural}`)
+  }
+
+  patch<T extends KubeObject>(resource: Resource<T>): Promise<T> {
+    return this.#refuse(`PATCH ${resource.plural}`)
+  }
+
+  delete(resource: Resource<KubeObject>): Promise<void> {
+    return this.#refuse(`DELETE ${resource.plural}`)
+  }
+
+  #collection(resource: Resource<KubeObject>): CollectionAtRest {
+    return this.#collections.get(resource.plural) ?? { count: 0, json: () => '' }
+  }
+
+  async #refuse(request: string): Promise<never> {
+    this.requests.push(request)
+    throw new KubeError('Forbidden', `${request}: nothing is to be written`)
+  }
+}
+
+const resourceVersion = '1000000'

@@ -1,0 +1,59 @@
+import { readFileSync } from 'node:fs'
+import type { ApiClient } from '../peers/api-client.ts'
+import type { Etcd } from '../peers/etcd.ts'
+
+/** What one kind of request was made how often. A WATCH counts when it begins. */
+export interface RequestCounts {
+  readonly list: number
+  readonly watch: number
+  readonly other: number
+}
+
+const clockTickMs = 10
+
+/** The CPU time that a process has used since its start, in milliseconds. Linux only. */
+export function cpuMs(pid: number): number {
+  // The second field, the name, may hold spaces.
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) * clockTickMs
+}
+
+/** What an API server counted of requests for these resources since its start, its own included. */
+export async function requestsFor(api: ApiClient, resources: readonly string[]): Promise<RequestCounts> {
+  const counts = { list: 0, watch: 0, other: 0 }
+  for (const { name, labels, value } of samplesIn(await api.get<string>('/metrics'))) {
+    if (!resources.includes(labels.resource ?? '')) continue
+    // What lasts is in the total only when it has ended.
+    if (name === 'apiserver_request_total') counts[kindOf(labels.verb)] += value
+    else if (name === 'apiserver_longrunning_requests') counts.watch += value
+  }
+  return counts
+}
+
+/** All calls that an etcd has taken since its start. */
+export async function callsOf(etcd: Etcd): Promise<number> {
+  const response = await fetch(`${etcd.url}/metrics`, { headers: { connection: 'close' } })
+  const started = [...samplesIn(await response.text())].filter(({ name }) => name === 'grpc_server_started_total')
+  return started.reduce((sum, { value }) => sum + value, 0)
+}
+
+function kindOf(verb: string | undefined): keyof RequestCounts {
+  if (verb === 'LIST') return 'list'
+  return verb === 'WATCH' ? 'watch' : 'other'
+}
+
+interface Sample {
+  readonly name: string
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+/** The lines of Prometheus' text format. */
+function* samplesIn(text: string): Generator<Sample> {
+  for (const line of text.split('\n')) {
+    const [, name, labels = '', value] = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line) ?? []
+    if (name === undefined) continue
+    const pairs = [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, key = '', text = '']) => [key, text])
+    yield { name, labels: Object.fromEntries(pairs), value: Number(value) }
+  }
+}

@@ -1,0 +1,141 @@
+import type { EventSink } from '../../src/kube/event-object.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { Transport } from '../../src/kube/transport.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import type { EtcdRoute, SimulatedEtcd } from './etcd-link.ts'
+import { SimulatedServer, simulatedLink } from './link.ts'
+import { type ProcessClock, processClock } from './process-clock.ts'
+import type { RepairComposition } from './repair-composition.ts'
+import { WatchLag } from './repair-lag.ts'
+import type { Ledger } from './repair-ledger.ts'
+import { runRepairs } from './repair-parts.ts'
+
+export interface RepairMasterOptions {
+  readonly name: string
+  readonly seed: number
+  readonly time: VirtualClock
+  /** True time. */
+  readonly clock: Clock
+  readonly composition: RepairComposition
+  readonly ledger: Ledger
+  readonly store: Transport
+  readonly etcd: SimulatedEtcd
+}
+
+interface RepairLife {
+  readonly writer: string
+  readonly clock: ProcessClock
+  readonly stop: AbortController
+  readonly logger: ReturnType<typeof memoryLogger>
+}
+
+/** One master of a cluster, of which only the repairs run: the code that ships, on links that fail. */
+export class RepairMaster {
+  readonly name: string
+  readonly server = new SimulatedServer()
+  readonly etcd: EtcdRoute
+  readonly lag: WatchLag
+  readonly lives: RepairLife[] = []
+  life: RepairLife | undefined
+  /** What ended a life that should have gone on. */
+  failure: unknown
+  readonly #options: RepairMasterOptions
+  #wellSinceMs = Number.POSITIVE_INFINITY
+  #resets = 0
+  #thawedAtMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: RepairMasterOptions) {
+    this.#options = options
+    this.name = options.name
+    this.etcd = options.etcd.route()
+    this.lag = new WatchLag(options.clock)
+  }
+
+  /** Who its present life writes as. */
+  get writer(): string | undefined {
+    return this.life?.writer
+  }
+
+  start(): void {
+    const { time, seed, composition, ledger, store } = this.#options
+    const { spikes } = composition
+    const writer = `${this.name}.${this.lives.length + 1}`
+    const clock = processClock(time)
+    const random = seededRandom(seed, writer)
+    const logger = memoryLogger()
+    const inner = this.lag.transport(ledger.transport(store, writer))
+    const transport = simulatedLink(inner, { server: this.server, clock, random, spikes })
+    const api = restKubeApi({ transport, clock, random, logger })
+    const etcd = this.etcd.connect({ clock, random, spikes, tap: (kv) => this.lag.kv(ledger.kv(kv, writer)) })
+    const stop = new AbortController()
+    const life: RepairLife = { writer, clock, stop, logger }
+    this.life = life
+    this.lives.push(life)
+    this.#wellSinceMs = Number.POSITIVE_INFINITY
+    runRepairs({ api, etcd, clock, random, logger, events: noted(logger), composition }, stop.signal).catch(
+      (error: unknown) => {
+        if (!stop.signal.aborted) this.failure ??= error
+      },
+    )
+  }
+
+  /** SIGKILL: what it had under way is never heard of again. */
+  kill(): void {
+    this.life?.clock.freeze()
+    this.life = undefined
+  }
+
+  /** SIGTERM. */
+  terminate(): void {
+    this.life?.stop.abort(new Error('SIGTERM'))
+    this.life = undefined
+  }
+
+  freeze(): void {
+    this.life?.clock.freeze()
+  }
+
+  thaw(): void {
+    if (this.life?.clock.frozen !== true) return
+    this.#thawedAtMs = this.#options.time.nowMs
+    this.life.clock.thaw()
+  }
+
+  /** Whether it was frozen at some time in the last so many milliseconds. */
+  wasFrozen(ms: number): boolean {
+    return this.#options.time.nowMs - this.#thawedAtMs <= ms
+  }
+
+  /** Since when it runs and reaches everything in time; never, while it does not. To be asked after every event. */
+  ableSinceMs(): number {
+    const { server, etcd, lag, life } = this
+    const { nowMs } = this.#options.time
+    const way = server.serving && !server.cut && !server.hanging && !server.storeless && etcd.open && !lag.lagging
+    const well = way && life !== undefined && !life.clock.frozen
+    const resets = server.resets + etcd.resets
+    if (!well) this.#wellSinceMs = Number.POSITIVE_INFINITY
+    else if (this.#wellSinceMs === Number.POSITIVE_INFINITY || resets !== this.#resets) this.#wellSinceMs = nowMs
+    this.#resets = resets
+    return this.#wellSinceMs
+  }
+
+  /** Undoes whatever is wrong with it. */
+  heal(): void {
+    const { server, etcd, lag } = this
+    server.start()
+    server.hanging = false
+    server.storeless = false
+    server.heal()
+    etcd.heal()
+    lag.end()
+    this.thaw()
+    if (this.life === undefined) this.start()
+  }
+}
+
+function noted(logger: ReturnType<typeof memoryLogger>): EventSink {
+  return { record: ({ reason, note }) => logger.debug({ reason }, note) }
+}

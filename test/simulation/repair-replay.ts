@@ -1,0 +1,12 @@
+import { runRepairScenario } from './repair-scenario.ts'
+
+// usage: node test/simulation/repair-replay.ts SEED: the cluster, what was done to it, every write, and what did not hold.
+
+const { schedule, transcript, violations, digest, coverage } = await runRepairScenario(Number(process.argv[2] ?? 1))
+const [cluster = '', ...done] = schedule
+const all = [...done.map((line) => `${line}  <--`), ...transcript].sort(
+  (a, b) => Number.parseFloat(a) - Number.parseFloat(b),
+)
+const races = [...coverage.counts].map(([race, count]) => `${count} x ${race}`)
+console.log([cluster, ...all, ...races, ...violations, digest].join('\n'))
+process.exitCode = violations.length > 0 ? 1 : 0

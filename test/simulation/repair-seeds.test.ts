@@ -1,0 +1,37 @@
+import assert from 'node:assert/strict'
+import { createHook } from 'node:async_hooks'
+import { test } from 'node:test'
+import { runRepairCampaign } from './repair-processes.ts'
+import { runRepairScenario } from './repair-scenario.ts'
+
+const SEEDS = 200
+const UNDER_TRIPWIRE = 10
+
+test(`in ${SEEDS} random interleavings no Service loses an address or port, and no IPAddress of a deleted one comes back`, async () => {
+  const { failures, digests } = await runRepairCampaign(SEEDS)
+  assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
+  const again: string[] = []
+  const foreign = await foreignResources(async () => {
+    for (let seed = 1; seed <= UNDER_TRIPWIRE; seed++) again.push((await runRepairScenario(seed)).digest)
+  })
+  // Another process came to the same.
+  assert.deepEqual(again, digests.slice(0, UNDER_TRIPWIRE))
+  assert.deepEqual(foreign, [])
+})
+
+/** What `work` waits for besides promises and the simulator's own turns of the event loop. */
+async function foreignResources(work: () => Promise<void>): Promise<readonly string[]> {
+  const settling = ['PROMISE', 'Immediate', 'TickObject', 'Microtask']
+  const foreign = new Set<string>()
+  const tripwire = createHook({
+    init(_id, type) {
+      if (!settling.includes(type)) foreign.add(type)
+    },
+  }).enable()
+  try {
+    await work()
+  } finally {
+    tripwire.disable()
+  }
+  return [...foreign]
+}

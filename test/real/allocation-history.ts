@@ -1,0 +1,144 @@
+import type { IpAddress, Service } from '../../src/kube/resources.ts'
+import { addressesOf, allocationPaths, portsOf } from '../peers/allocations.ts'
+import type { ApiClient, SeenEvent } from '../peers/api-client.ts'
+import type { Cluster } from '../peers/cluster.ts'
+import type { Owner } from '../peers/owner.ts'
+import { revisionOf, writesSince } from '../peers/stored-history.ts'
+import { numberIn, rangeKey, type StoredRange, type StoredRangeName, storedRangeIn } from '../peers/stored-ranges.ts'
+import { untilPasses } from '../peers/until.ts'
+
+/** One thing that was stored, in the order in which it was. */
+export type Step = { readonly revision: number } & (
+  | { readonly type: 'service'; readonly name: string; readonly service: Service | undefined }
+  | { readonly type: 'ipAddress'; readonly ip: string; readonly exists: boolean }
+  | { readonly type: 'range'; readonly name: StoredRangeName; readonly range: StoredRange }
+)
+
+interface ListOf<T> {
+  readonly items: readonly T[]
+}
+
+/** Follows all that is stored of Services and what is allocated to them, from now on, without a gap. */
+export async function followAllocations(owner: Owner, { etcd, server }: Cluster) {
+  const { api } = server
+  const from = await revisionOf(etcd)
+  const steps: Step[] = []
+  const revision = from
+  const at = `?resourceVersion=${from}`
+  const ipAddresses = await api.find<ListOf<IpAddress>>(
+    `${allocationPaths.ipAddresses}${at}&resourceVersionMatch=Exact`,
+  )
+  for (const { metadata } of ipAddresses?.items ?? [])
+    steps.push({ revision, type: 'ipAddress', ip: metadata?.name ?? '', exists: true })
+  const services = await api.get<ListOf<Service>>(`${allocationPaths.allServices}${at}&resourceVersionMatch=Exact`)
+  for (const service of services.items) steps.push({ revision, type: 'service', name: keyOf(service), service })
+
+  const followed: Step[] = []
+  let seen = 0
+  const stop = new AbortController()
+  owner.after(() => stop.abort())
+  const follow = <T extends Service | IpAddress>(path: string, stepOf: (event: SeenEvent<T>) => Step): void => {
+    void api.watch<T>(`${path}${at}`, (event) => void followed.push(stepOf(event)), stop.signal)
+  }
+  follow<Service>(allocationPaths.allServices, ({ type, object }) => {
+    seen = Math.max(seen, revisionIn(object))
+    const service = type === 'DELETED' ? undefined : object
+    return { revision: revisionIn(object), type: 'service', name: keyOf(object), service }
+  })
+  if (ipAddresses !== undefined) {
+    follow<IpAddress>(allocationPaths.ipAddresses, ({ type, object }) => {
+      const ip = object.metadata?.name ?? ''
+      return { revision: revisionIn(object), type: 'ipAddress', ip, exists: type !== 'DELETED' }
+    })
+  }
+  return {
+    /** All steps until now. */
+    async steps(): Promise<readonly Step[]> {
+      await endOf(api, () => seen)
+      stop.abort()
+      for (const name of ['serviceips', 'servicenodeports'] as const) {
+        for (const write of await writesSince(etcd, rangeKey(name), 0))
+          followed.push({ revision: write.revision, type: 'range', name, range: storedRangeIn(write.value) })
+      }
+      const sorted = followed.sort((a, b) => a.revision - b.revision)
+      return [
+        ...sorted.filter((step) => step.revision <= from),
+        ...steps,
+        ...sorted.filter((step) => step.revision > from),
+      ]
+    },
+  }
+}
+
+/** Has a last event go through the watch of Services, and a moment later it has gone through that of IPAddresses too. */
+async function endOf(api: ApiClient, seen: () => number): Promise<void> {
+  const mark = await api.create<Service>(allocationPaths.services, {
+    metadata: { name: 'mark' },
+    spec: { ports: [{ port: 80 }] },
+  })
+  await untilPasses(
+    'the watch to have told all',
+    () => {
+      if (seen() < revisionIn(mark)) throw new Error(`${seen()}`)
+    },
+    { withinMs: 20_000 },
+  )
+  await new Promise((resolve) => setTimeout(resolve, 1_000))
+}
+
+/**
+ * What was taken away in the history that must not have been: an address or port of a Service that was there, or was stored without what had
+ * been taken for it. What was taken at one of the revisions in `damages` does not count. Pure.
+ */
+export function wronglyFreed(steps: readonly Step[], damages: ReadonlySet<number>): readonly string[] {
+  const servesIpAddresses = steps.some(({ type }) => type === 'ipAddress')
+  const wrong: string[] = []
+  const services = new Map<string, Service>()
+  const ipAddresses = new Set<string>()
+  const ranges = new Map<StoredRangeName, StoredRange>()
+  const hasBit = (name: StoredRangeName, item: string | number): boolean => {
+    const range = ranges.get(name)
+    return range === undefined || range.taken.has(numberIn(range, item))
+  }
+  const missing = (): ReadonlySet<string> => {
+    const items = new Set<string>()
+    for (const [name, service] of services) {
+      for (const port of portsOf(service)) if (!hasBit('servicenodeports', port)) items.add(`port ${port} of ${name}`)
+      for (const ip of addressesOf(service)) {
+        if (!hasBit('serviceips', ip)) items.add(`bit ${ip} of ${name}`)
+        if (servesIpAddresses && !ipAddresses.has(ip)) items.add(`IPAddress ${ip} of ${name}`)
+      }
+    }
+    return items
+  }
+  let before: ReadonlySet<string> = new Set()
+  for (const step of steps) {
+    switch (step.type) {
+      case 'service':
+        if (step.service === undefined) services.delete(step.name)
+        else services.set(step.name, step.service)
+        break
+      case 'ipAddress':
+        if (step.exists) ipAddresses.add(step.ip)
+        else ipAddresses.delete(step.ip)
+        break
+      case 'range':
+        ranges.set(step.name, step.range)
+    }
+    const after = missing()
+    if (!damages.has(step.revision)) {
+      for (const item of after)
+        if (!before.has(item)) wrong.push(`${item}, at revision ${step.revision} by the ${step.type}`)
+    }
+    before = after
+  }
+  return wrong
+}
+
+function keyOf({ metadata }: Service): string {
+  return `${metadata?.namespace}/${metadata?.name}`
+}
+
+function revisionIn({ metadata }: Service | IpAddress): number {
+  return Number(metadata?.resourceVersion)
+}

@@ -3,6 +3,7 @@ import { exponentialBackoff } from '../runtime/backoff.ts'
 import { sleep } from '../runtime/clock.ts'
 import type { Finding } from './finding.ts'
 import { listServices } from './live-services.ts'
+import type { OwnNumbers } from './own-numbers.ts'
 import type { KeptRange, RangeClaims } from './range-claims.ts'
 import type { RangeHoldings } from './range-holdings.ts'
 import { RangeLive } from './range-live.ts'
@@ -42,7 +43,14 @@ export class RangeKeeper {
     this.#live = new RangeLive(options)
     this.range = claims.ranges[index] as KeptRange
     const where = registry.where(this.range.name)
-    this.memory = new RangeMemory({ range: this.range, claims, where, adopt: adoptRange, metrics: reporter.metrics })
+    this.memory = new RangeMemory({
+      range: this.range,
+      claims,
+      where,
+      adopt: adoptRange,
+      metrics: reporter.metrics,
+      clock: options.clock,
+    })
   }
 
   /** Whether something must be added or written, as far as is known. */
@@ -88,6 +96,7 @@ export class RangeKeeper {
           continue
         }
         this.#written(reading, findings)
+        this.memory.own.took(add, clock.monotonicMs())
       }
       if (looked === undefined) return []
       for (const offset of looked) tried.add(offset)
@@ -101,8 +110,35 @@ export class RangeKeeper {
    * Returns what has leaked and is not freed.
    */
   async free(signal: AbortSignal, stored: StoredRange): Promise<readonly Finding[]> {
+    return this.#clear(stored, (current) => this.#leakedOf(current), signal)
+  }
+
+  /** Gives back what was set here for Services that turned out to be giving it up just then; see {@link OwnNumbers}. */
+  async giveBack(signal: AbortSignal): Promise<void> {
+    if (this.strays.ripe.count > 0) await this.#clear(await this.read(signal), () => this.strays.ripe, signal)
+  }
+
+  /** In how many milliseconds to look again, although nothing may happen until then; undefined when there is no need. */
+  get againMs(): number | undefined {
+    const { releasedMs } = this.memory
+    const { inMs } = this.strays
+    return releasedMs === undefined ? inMs : Math.min(releasedMs, inMs ?? releasedMs)
+  }
+
+  /** What was set here and nobody holds. */
+  get strays(): ReturnType<OwnNumbers['strays']> {
+    const { holdings, index, clock } = this.#options
+    return this.memory.own.strays(holdings.held(index), clock.monotonicMs())
+  }
+
+  /** Clears what is due in a state up to which the watch has told of every state, and held by no Service in a list that is read before. */
+  async #clear(
+    stored: StoredRange,
+    due: (current: StoredRange) => Bitmap,
+    signal: AbortSignal,
+  ): Promise<readonly Finding[]> {
     const { api, claims, index, clock } = this.#options
-    const leaked = this.#leakedOf(stored)
+    const leaked = due(stored)
     if (leaked.count === 0) return []
     const fixed = stored.type === 'range' && stored.fixed !== undefined
     if (fixed || !(await this.#mayWrite(signal)))
@@ -116,7 +152,7 @@ export class RangeKeeper {
       }
       const reading = this.memory.read(current)
       if (reading.type !== 'taken' || !this.memory.upToDate(current)) continue
-      const freed = this.#leakedOf(current).minus(live)
+      const freed = due(current).minus(live).and(reading.set)
       if (freed.count === 0) return []
       const outcome = await this.#write(reading.set.minus(freed), current, signal)
       if (outcome === 'overtaken') continue
@@ -139,9 +175,12 @@ export class RangeKeeper {
     return planRange({ reading, held: holdings.held(index), ledger, nowMs: clock.monotonicMs() })
   }
 
+  /** What is held and not set, but for what was cleared a moment ago. */
   #missing(reading: RangeReading & { readonly type: 'taken' }): Bitmap {
     const { holdings, index } = this.#options
-    return holdings.held(index).minus(reading.set)
+    const missing = holdings.held(index).minus(reading.set)
+    const released = missing.count === 0 ? undefined : this.memory.released()
+    return released === undefined ? missing : missing.minus(released)
   }
 
   #leakedOf(stored: StoredRange): Bitmap {

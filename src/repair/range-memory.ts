@@ -1,5 +1,8 @@
+import type { Bitmap } from '../net/bitmap.ts'
+import type { Clock } from '../runtime/clock.ts'
 import type { Finding } from './finding.ts'
 import { type LeakLedger, noLeaks, stillTaken } from './leak-ledger.ts'
+import { OwnNumbers } from './own-numbers.ts'
 import type { KeptRange, RangeClaims } from './range-claims.ts'
 import { type RangeReading, readRange, unreadableRange } from './range-reading.ts'
 import type { StoredRange } from './registries/range-registry.ts'
@@ -13,7 +16,11 @@ export interface RangeMemoryOptions {
   /** See {@link RangeMemory.read}. */
   readonly adopt: boolean
   readonly metrics: RepairMetrics
+  readonly clock: Clock
 }
+
+/** So long after a number was cleared its server is given to store the Service that has given it up. */
+const releaseMs = 50
 
 /** What is known of one stored range, from reads, own writes and the registry's watch. */
 export class RangeMemory {
@@ -27,10 +34,29 @@ export class RangeMemory {
   #told: string | undefined
   /** What may have leaked. What is in it has been taken in every state since it was, up to `#told`. */
   ledger: LeakLedger = noLeaks
+  /** What was set here. What is in it has been set in every state since, up to `#told`. */
+  readonly own: OwnNumbers
+  /** What was cleared lately, and until when that is lately. */
+  #released: readonly { readonly numbers: Bitmap; readonly untilMs: number }[] = []
 
   constructor(options: RangeMemoryOptions) {
     this.#options = options
     this.#adopt = options.adopt
+    this.own = new OwnNumbers(options.range.size)
+  }
+
+  /** What was cleared a moment ago: its server may be about to store why. Undefined for none. */
+  released(): Bitmap | undefined {
+    const nowMs = this.#options.clock.monotonicMs()
+    this.#released = this.#released.filter(({ untilMs }) => untilMs > nowMs)
+    return this.#released.reduce<Bitmap | undefined>((all, { numbers }) => all?.or(numbers) ?? numbers, undefined)
+  }
+
+  /** In how many milliseconds {@link released} will have ended; undefined when it has. */
+  get releasedMs(): number | undefined {
+    const last = this.#released.at(-1)
+    const leftMs = (last?.untilMs ?? Number.NEGATIVE_INFINITY) - this.#options.clock.monotonicMs()
+    return leftMs > 0 ? leftMs : undefined
   }
 
   /** What was heard last. */
@@ -85,6 +111,7 @@ export class RangeMemory {
     this.#news++
     this.#told = undefined
     this.ledger = noLeaks
+    this.own.forget()
     this.#doubtful = true
   }
 
@@ -104,6 +131,7 @@ export class RangeMemory {
   #take(stored: StoredRange): void {
     const { range, metrics } = this.#options
     const reading = this.read(stored)
+    this.#release(reading)
     this.#reading = reading
     this.#doubtful = false
     this.#fixed = undefined
@@ -114,6 +142,18 @@ export class RangeMemory {
       metrics.usage(range.text, { allocated: reading.set.count, size: range.size })
     }
     this.ledger = kept ? stillTaken(this.ledger, reading.set) : noLeaks
+    if (kept) this.own.still(reading.set)
+    else this.own.forget()
+  }
+
+  /** Notes what is set no more. */
+  #release(next: RangeReading): void {
+    const before = this.#reading
+    if (before?.type !== 'taken' || next.type !== 'taken' || next.origin !== 'kept') return
+    const numbers = before.set.minus(next.set)
+    const nowMs = this.#options.clock.monotonicMs()
+    this.#released = this.#released.filter(({ untilMs }) => untilMs > nowMs)
+    if (numbers.count > 0) this.#released = [...this.#released, { numbers, untilMs: nowMs + releaseMs }]
   }
 }
 

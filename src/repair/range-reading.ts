@@ -48,7 +48,7 @@ export function readRange(
   if (text === range.text) return { type: 'taken', origin: 'kept', set }
   if (text === '') return { type: 'taken', origin: 'unnamed', set }
   if (adopt) return { type: 'taken', origin: 'adopted', set: carriedOver(set, named, range) }
-  const note = `${where} is of the range ${text}, not of ${range.text}, and is left alone, because a server that uses it would refuse every new Service; give ${range.flagFor(text)}, or --adopt-range to have it rewritten`
+  const note = `${where} is of the range ${text}, not of ${range.text}, and is left alone, because a server that uses it would refuse every new Service; give ${range.flagFor(text)}, or start it anew with --adopt-range to have it rewritten`
   return withheld('mismatch', { reason: 'ServiceRangeMismatch', note, item: text })
 }
 

@@ -1,5 +1,5 @@
 import { LookLoop } from '../kube/look-loop.ts'
-import { sleep } from '../runtime/clock.ts'
+import { type Cancel, sleep } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { Finding } from './finding.ts'
 import type { RangeClaims } from './range-claims.ts'
@@ -38,6 +38,7 @@ export class RangeRepair implements Repair {
   readonly #holdings: RangeHoldings
   readonly #keepers: readonly RangeKeeper[]
   readonly #settled = Promise.withResolvers<void>()
+  #cancelAgain: Cancel | undefined
   #failure: string | undefined
 
   constructor(options: RangeRepairOptions) {
@@ -93,6 +94,7 @@ export class RangeRepair implements Repair {
     const ends = await Promise.allSettled(parts)
     unlink()
     unsubscribe()
+    this.#cancelAgain?.()
     for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
@@ -112,12 +114,21 @@ export class RangeRepair implements Repair {
       if (full || reasons.has('released')) await this.#pass(signal, { counts: full })
       else await this.#look(signal)
       this.#failure = undefined
+      this.#lookAgain()
     } catch (error) {
       signal.throwIfAborted()
       this.#failure = error instanceof Error ? error.message : String(error)
       reporter.metrics.failed()
       throw error
     }
+  }
+
+  #lookAgain(): void {
+    const { clock } = this.#options
+    const due = this.#keepers.map(({ againMs }) => againMs).filter((ms) => ms !== undefined)
+    this.#cancelAgain?.()
+    this.#cancelAgain = undefined
+    if (due.length > 0) this.#cancelAgain = clock.schedule(Math.min(...due), () => this.#loop.look('changed'))
   }
 
   /** Adds what is missing as far as the watches tell; most looks find nothing, and ask nothing. */
@@ -128,7 +139,10 @@ export class RangeRepair implements Repair {
     for (const keeper of this.#keepers) {
       if (keeper.memory.doubtful) await keeper.read(signal)
       // Where a server repairs, what is wrong is told in full passes.
-      if (permit.mode === 'repair' && keeper.damaged) await keeper.mend(signal)
+      if (permit.mode === 'repair') {
+        if (keeper.damaged) await keeper.mend(signal)
+        await keeper.giveBack(signal)
+      }
       const { withheld } = keeper.memory
       if (withheld !== undefined) reporter.tell([withheld], { full: false })
     }
@@ -150,11 +164,16 @@ export class RangeRepair implements Repair {
         metrics.usage(text, { allocated: this.#holdings.held(index).count, size })
     }
     const { findings } = this.#plan()
-    const told = findings.filter(({ type }) => type !== 'repair' && type !== 'leak')
+    const withheld = this.#withheld()
+    // Who is in no range is not known while it is not known which range is meant.
+    const told = findings.filter(
+      ({ type }) => type !== 'repair' && type !== 'leak' && !(type === 'outOfRange' && withheld !== undefined),
+    )
     reporter.tell([...told, ...left], { full: true })
     if (counts) for (const keeper of this.#keepers) keeper.seen()
-    metrics.passed()
-    if (this.#withheld() === undefined) this.#settled.resolve()
+    if (withheld === undefined) metrics.passed()
+    // No waiting mends a range that is left alone: that it is so has been told, and is what ails this repair from now on.
+    this.#settled.resolve()
   }
 
   /** What stands, from the copies that are here. */

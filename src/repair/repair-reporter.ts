@@ -60,6 +60,8 @@ export class RepairReporter {
 
   /** Tells that a finding was put right; when it comes back it is news again. */
   repaired(finding: Finding): void {
+    // In a dry run it is as wrong as before.
+    if (this.#options.dryRun === true) return
     this.#standing.delete(identityOf(finding))
     this.metrics.repaired(finding)
   }

@@ -11,6 +11,7 @@ export const raceNames = [
   'the server gave back what a repair had made',
   'a bit was set for a Service that had just gone',
   'a leaked bit was freed',
+  'a bit that was set for a Service that gave it up just then was given back',
   'a leaked bit was cleared and taken again before it was freed',
   'an orphaned IPAddress was deleted after its grace',
   'an IPAddress in the making was there for more than 5 s',

@@ -104,8 +104,8 @@ export class IpAddressRepair implements Repair {
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
         this.#ages.apply(change)
-        const { metadata } = change.type === 'deleted' ? change.old : change.object
-        this.#schedule.mark([metadata?.name ?? ''])
+        if (change.type === 'deleted') this.#schedule.markReleased(change.old.metadata?.name ?? '')
+        else this.#schedule.mark([change.object.metadata?.name ?? ''])
       }),
       services.subscribe((change) => this.#schedule.mark(this.#index.apply(change))),
       this.#serviceCidrs.subscribe(() => {

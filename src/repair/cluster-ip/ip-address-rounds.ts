@@ -7,7 +7,7 @@ import { catchUpMs, type Look, type LookScope, look, lookAgainLive } from './ip-
 import type { ServiceIpRanges } from './ip-address-ranges.ts'
 import type { IpAddressSchedule, Work } from './ip-address-schedule.ts'
 import { doubtfulNames, type ServiceIpView } from './ip-address-view.ts'
-import { IpAddressWriter, type WriteOutcome } from './ip-address-writer.ts'
+import { IpAddressWriter, releaseMs, type WriteOutcome } from './ip-address-writer.ts'
 
 const source = 'ip-address-repair'
 /** Stands among the addresses for more than these: no address has this name. */
@@ -41,7 +41,11 @@ export class IpAddressRounds {
 
   constructor(options: IpAddressRoundsOptions) {
     this.#options = options
-    this.#writer = new IpAddressWriter({ ...options, current: options.view.ipAddressOf })
+    this.#writer = new IpAddressWriter({
+      ...options,
+      current: options.view.ipAddressOf,
+      holdersOf: options.view.holdersOf,
+    })
     this.#retry = new WriteRetry(options.random)
   }
 
@@ -57,12 +61,13 @@ export class IpAddressRounds {
 
   /** Rejects only with the signal's reason: what fails is looked at again later. */
   async round(work: Work, signal: AbortSignal): Promise<void> {
-    const { reporter, availability } = this.#options
+    const { reporter, availability, schedule } = this.#options
     if (work.all) this.#failed.clear()
     for (const name of work.names) this.#failed.delete(name)
     try {
       this.#track(await this.#lookAndWrite(work, signal))
-      await this.#writer.verify(signal)
+      const strays = await this.#writer.verify(work.all ? this.#writer.made : work.names, signal)
+      if (strays.size > 0) schedule.markAfter(strays, releaseMs)
     } catch (error) {
       signal.throwIfAborted()
       this.#comeBack(work, error)

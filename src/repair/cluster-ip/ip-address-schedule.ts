@@ -13,6 +13,12 @@ const settlesOfMass = 5
 /** Full passes that are not due by the interval keep this distance. */
 const passDistanceMs = 5_000
 
+/**
+ * An IPAddress that has just been deleted is looked at after so long, and at most twice as long: a server that turns a Service into one without an
+ * address deletes the IPAddress before it stores the Service.
+ */
+const releaseMs = 50
+
 /** What to look at. */
 export interface Work {
   /** Everything, and what is nobody's may be deleted. */
@@ -32,6 +38,8 @@ export class IpAddressSchedule {
   readonly #intervalMs: number
   readonly #trigger = new Trigger<'look'>()
   readonly #cancels = new Set<Cancel>()
+  /** Addresses whose IPAddress was deleted since the last tick of their clock, and before it. */
+  #released: { readonly fresh: Set<string>; readonly waiting: Set<string> } | undefined
   #names = new Set<string>()
   #scope: 'names' | 'all' | 'full' = 'names'
   #lastPassMs = Number.NEGATIVE_INFINITY
@@ -54,6 +62,26 @@ export class IpAddressSchedule {
   markAll(): void {
     if (this.#scope === 'names') this.#scope = 'all'
     this.#trigger.fire('look')
+  }
+
+  /** Asks for a look at an address whose IPAddress has been deleted, when its server has had time to store why. */
+  markReleased(name: string): void {
+    if (this.#released === undefined) {
+      this.#released = { fresh: new Set(), waiting: new Set() }
+      this.#tickReleased()
+    }
+    this.#released.fresh.add(name)
+  }
+
+  #tickReleased(): void {
+    const cancel = this.#clock.schedule(releaseMs, () => {
+      this.#cancels.delete(cancel)
+      const { fresh, waiting } = this.#released ?? { fresh: new Set<string>(), waiting: new Set<string>() }
+      this.mark(waiting)
+      this.#released = fresh.size === 0 ? undefined : { fresh: new Set(), waiting: fresh }
+      if (fresh.size > 0) this.#tickReleased()
+    })
+    this.#cancels.add(cancel)
   }
 
   /** Asks for a look at addresses after a while. */

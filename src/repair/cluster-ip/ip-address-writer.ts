@@ -1,10 +1,11 @@
 import type { KubeApi, ObjectRef } from '../../kube/api.ts'
 import { isKubeError } from '../../kube/errors.ts'
-import { type IpAddress, ipAddresses } from '../../kube/resources.ts'
+import { type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
 import { keyOf } from '../../kube/store.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import { type Random, randomInteger } from '../../runtime/random.ts'
 import { readServices } from '../live-services.ts'
-import { serviceRefOf } from './ip-address-object.ts'
+import { isManagedByAllocator, serviceRefOf } from './ip-address-object.ts'
 import type { IpAddressAction } from './ip-address-plan.ts'
 import type { ServiceIpAction } from './ip-address-service-plan.ts'
 import { holdsAddress } from './service-ip-index.ts'
@@ -23,17 +24,35 @@ export type WriteOutcome =
 export interface IpAddressWriterOptions {
   readonly api: KubeApi
   readonly random: Random
+  readonly clock: Clock
   /** The IPAddress as last heard of. */
   readonly current: (name: string) => IpAddress | undefined
+  /** The Services that have the address, as last heard of. */
+  readonly holdersOf: (name: string) => readonly Service[]
 }
 
 const writesAtOnce = 16
+/** A server may release an address after it stores the Service that gives it up: so long that may take. */
+export const releaseMs = 2_000
+/** And so long it may take to store the Service after it has released the address. Who has one for longer gives it up in another request. */
+const storeMs = 10_000
+
+/** An IPAddress that was made here. */
+interface Made {
+  readonly uid: string
+  readonly service: ObjectRef
+  readonly madeMs: number
+  /** Since when nobody is known to have the address, on the monotonic clock. */
+  readonly strayMs?: number | undefined
+}
 
 /** Carries out what was planned, and takes back what was made for a Service that has gone meanwhile. */
 export class IpAddressWriter {
   readonly #options: IpAddressWriterOptions
-  /** What was made here and not looked at since, by name. */
-  readonly #unverified = new Map<string, { readonly uid: string; readonly service: ObjectRef }>()
+  /** What was made here and is there still, by name. */
+  readonly #made = new Map<string, Made>()
+  /** Those of them that were not looked at since. */
+  readonly #unverified = new Set<string>()
 
   constructor(options: IpAddressWriterOptions) {
     this.#options = options
@@ -59,18 +78,58 @@ export class IpAddressWriter {
 
   /**
    * Reads the Services for which IPAddresses were made once more, and deletes what was made for one that has gone or given the address up:
-   * its server has released the address already, and will not do so again. Rejects with a KubeError; what is left then is done the next time.
+   * its server has released the address already, and will not do so again. That is done right after the making, and again for those of `names` that
+   * nobody is known to have any more: a server that turns a Service into one without an address releases it before it stores the Service.
+   * Returns the names to look at again in {@link releaseMs}. Rejects with a KubeError; what is left then is done the next time.
    */
-  async verify(signal: AbortSignal): Promise<void> {
-    const made = [...this.#unverified]
-    if (made.length === 0) return
-    const refs = made.map(([, { service }]) => service)
-    const live = await readServices(this.#options.api, refs, signal)
+  async verify(names: Iterable<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const due = new Set(this.#unverified)
+    const later = new Set<string>()
+    for (const name of names) {
+      const stray = this.#strayFor(name)
+      if (stray === undefined) continue
+      if (stray >= releaseMs) due.add(name)
+      else later.add(name)
+    }
+    const made = [...due].map((name) => [name, this.#made.get(name)] as const).filter(isMade)
+    if (made.length === 0) return later
+    const live = await readServices(
+      this.#options.api,
+      made.map(([, { service }]) => service),
+      signal,
+    )
     await inParallel(made, async ([name, { uid, service }]) => {
       const holder = live.get(keyOf(service))
       if (holder === undefined || !holdsAddress(holder, name)) await this.#takeBack(name, uid, signal)
       this.#unverified.delete(name)
     })
+    return later
+  }
+
+  /** The IPAddresses that were made here. */
+  get made(): Iterable<string> {
+    return this.#made.keys()
+  }
+
+  /** For how long nobody has had an address whose IPAddress was made here, in milliseconds; undefined for any other. */
+  #strayFor(name: string): number | undefined {
+    const { clock, current, holdersOf } = this.#options
+    const made = this.#made.get(name)
+    if (made === undefined || this.#unverified.has(name)) return undefined
+    const known = current(name)
+    // Somebody else may have taken it over by its labels.
+    if (known?.metadata?.uid !== made.uid || !isManagedByAllocator(known)) {
+      this.#made.delete(name)
+      return undefined
+    }
+    const nowMs = clock.monotonicMs()
+    if (holdersOf(name).length > 0 && nowMs - made.madeMs > storeMs) {
+      this.#made.delete(name)
+      return undefined
+    }
+    const strayMs = holdersOf(name).length > 0 ? undefined : (made.strayMs ?? nowMs)
+    if (strayMs !== made.strayMs) this.#made.set(name, { ...made, strayMs })
+    return strayMs === undefined ? undefined : nowMs - strayMs
   }
 
   async #execute(write: IpAddressWrite, signal: AbortSignal): Promise<'done' | 'moot'> {
@@ -102,7 +161,9 @@ export class IpAddressWriter {
     const made = await this.#options.api.create(ipAddresses, ipAddress, { signal })
     const service = serviceRefOf(made)
     const uid = made.metadata?.uid
-    if (service !== undefined && uid !== undefined) this.#unverified.set(name, { uid, service })
+    if (service === undefined || uid === undefined) return
+    this.#made.set(name, { uid, service, madeMs: this.#options.clock.monotonicMs() })
+    this.#unverified.add(name)
   }
 
   async #takeBack(name: string, uid: string, signal: AbortSignal): Promise<void> {
@@ -111,7 +172,12 @@ export class IpAddressWriter {
     } catch (error) {
       if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
     }
+    this.#made.delete(name)
   }
+}
+
+function isMade(entry: readonly [string, Made | undefined]): entry is readonly [string, Made] {
+  return entry[1] !== undefined
 }
 
 function isSame(known: IpAddress | undefined, planned: IpAddress): boolean {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { refusedWith } from '../../../src/apiserver/fault-rules.ts'
-import { ipAddresses, serviceCidrs } from '../../../src/kube/resources.ts'
+import { ipAddresses, type Service, serviceCidrs, services } from '../../../src/kube/resources.ts'
 import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
 import type { WritePermit } from '../../../src/repair/repair.ts'
 import { IpAddressWorld, ipOf } from './ip-address-world.ts'
@@ -58,9 +58,9 @@ test('a take-back that the server fails is done later, and takes nothing from wh
   })
   const master = world.master({ through })
   await world.advance(1_000)
-  master.line.faults.add({ fault: { type: 'status', status: 500 }, methods: ['DELETE'], times: 3 })
+  master.line.faults.add({ fault: { type: 'status', status: 500 }, methods: ['DELETE'], times: 8 })
   await world.deleteIp(ip)
-  await world.advance(20)
+  await world.advance(130)
   assert.equal((await world.ips()).length, 2, 'the IPAddress is there without its Service')
   await world.advance(3_000)
   await world.assertRight()
@@ -400,4 +400,58 @@ test('it ends at once, whatever it is doing, and leaves nothing behind', async (
   await world.advance(600_000)
   assert.equal(master.requests.length, length)
   assert.equal((await world.server.api.list(ipAddresses)).items.length < 40, true)
+})
+
+/** A server that turns a Service into one without an address as kube-apiserver does: it deletes the IPAddress, then stores the Service. */
+async function convertedAfter(pauseMs: number) {
+  const world = await IpAddressWorld.start(undefined, { serviceAllocators: 'none' })
+  const ip = '10.96.0.7'
+  await world.makeIp(ip, { name: 'web' })
+  const { metadata, spec } = await world.service('web', { clusterIP: ip, clusterIPs: [ip] })
+  const master = world.master()
+  await world.advance(1_000)
+  await world.deleteIp(ip)
+  await world.advance(pauseMs)
+  const { clusterIP: _ip, clusterIPs: _ips, ipFamilies: _families, ipFamilyPolicy: _policy, ...rest } = spec ?? {}
+  await world.server.api.update(services, {
+    metadata,
+    spec: { ...rest, type: 'ExternalName', externalName: 'a.example' },
+  } as Service)
+  return { world, master, ip }
+}
+
+test('the address of a Service that gives it up is not made anew while its server stores the Service', async () => {
+  const { world, master } = await convertedAfter(40)
+  await world.advance(10_000)
+  assert.deepEqual(master.writes, [])
+  assert.deepEqual(master.told, [])
+  await world.end()
+})
+
+test('one that was made anew because that took long is taken back as soon as the Service is stored', async () => {
+  const { world, master, ip } = await convertedAfter(3_000)
+  assert.deepEqual(master.writes, [`POST ${ip}`])
+  await world.advance(1_000)
+  assert.equal((await world.ips()).length, 1, 'the server may be releasing it itself')
+  await world.advance(1_500)
+  assert.deepEqual(await world.ips(), [])
+  assert.deepEqual(master.writes, [`POST ${ip}`, `DELETE ${ip}`])
+  await world.end()
+})
+
+test('what was made anew and is then released by the server and taken by another Service is not taken back', async () => {
+  const world = await IpAddressWorld.start()
+  const [ip] = await world.services(1)
+  assert.ok(ip)
+  const master = world.master()
+  await world.advance(1_000)
+  await world.deleteIp(ip)
+  await world.advance(1_000)
+  assert.deepEqual(master.writes, [`POST ${ip}`])
+  await world.deleteService('web-0')
+  await world.service('other', { clusterIP: ip })
+  await world.advance(10_000)
+  assert.deepEqual(master.writes, [`POST ${ip}`])
+  await world.assertRight()
+  await world.end()
 })

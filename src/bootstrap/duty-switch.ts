@@ -100,7 +100,9 @@ export class DutySwitch {
       case 'on-beside-server':
         logger.warn(
           { ...fields, hook: decision.hook },
-          'the server does this itself; it is done here too, as asked for',
+          this.#duty.onLeftToServer === undefined
+            ? 'the server does this itself; it is done here too, as asked for'
+            : 'the server does this itself; it is done here too, as asked for: a server that starts while something is missing may exit',
         )
         return
       case 'on':

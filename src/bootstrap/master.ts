@@ -10,15 +10,15 @@ import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { SystemNamespacesController } from '../namespaces/controller.ts'
-import { abortable } from '../runtime/signals.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
+import { firstPasses } from './first-passes.ts'
 import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import { composeRepairs } from './repair-parts.ts'
 import { availabilityByServer, type ServersAvailability } from './servers-availability.ts'
-import { repairedWithin, startedWithin } from './startup-deadline.ts'
+import { startedWithin } from './startup-deadline.ts'
 
 /** Everything that one master does, composed and not yet running. */
 export interface Master {
@@ -68,15 +68,9 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
       lifecycle.part(name, (signal) => value.run(signal))
       lifecycle.healthCheck(name, () => repair.fault(), ['readyz'])
     }
-    lifecycle.postStartHook('start-service-ip-repair-controllers', async (signal) => {
-      const settled = Promise.all(repairs.switches.map(({ value }) => value.settled())).then(() => {})
-      const reason = (): string => repairs.reason()
-      const away = (): boolean => !parts.availability.etcdAvailable
-      // What a dry run does not write is never right.
-      await (options.repairDegraded || options.dryRun
-        ? abortable(settled, signal)
-        : repairedWithin(settled, { ...parts, timeoutMs, reason, away, signal }))
-    })
+    lifecycle.postStartHook('start-service-ip-repair-controllers', (signal) =>
+      firstPasses(repairs, options, { ...parts, signal }),
+    )
   }
   // Last: the others must be there to hear its first answer, and it is the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
@@ -209,6 +203,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
       }),
     },
     clock,
+    logger,
     availability: ports.availability,
   }
 }

@@ -1,6 +1,7 @@
 import { type Informer, SharedInformers } from '../kube/informer.ts'
 import { type Service, services } from '../kube/resources.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
+import { BitmapUse } from '../repair/cluster-ip/bitmap-use.ts'
 import { clusterIpClaims } from '../repair/cluster-ip/cluster-ip-claims.ts'
 import { ClusterIpRepair } from '../repair/cluster-ip/cluster-ip-repair.ts'
 import { IpAddressRepair } from '../repair/cluster-ip/ip-address-repair.ts'
@@ -87,13 +88,10 @@ function clusterIpDuty(parts: Parts): RepairDuty {
   const { options, informers, registry } = parts
   const { context, permit } = contextOf('cluster-ip', parts)
   const ipAddresses = new IpAddressRepair({ ...context, informers })
-  const bitmaps = new RangeRepair({
-    ...context,
-    registry,
-    adoptRange: options.adoptRange,
-    claims: clusterIpClaims(options.serviceClusterIpRanges),
-  })
-  const repair = new ClusterIpRepair({ ...context, ipAddresses, bitmaps, registry })
+  const claims = clusterIpClaims(options.serviceClusterIpRanges)
+  const bitmaps = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
+  const use = new BitmapUse({ ...context, registry, claims })
+  const repair = new ClusterIpRepair({ ...context, ipAddresses, bitmaps, registry, use })
   return { name: 'cluster-ip-repair', repair, permit }
 }
 

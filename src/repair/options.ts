@@ -21,14 +21,14 @@ export const repairOptions = {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        'how often everything is looked through, changes aside; what has leaked is freed in the third such pass',
+        'how often everything is looked through, changes aside; what has leaked is freed in the third such pass, and not before two minutes',
       default: '3m',
     },
     repairStartupTimeout: {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        "how long the start may take from the server's first answer: the first pass of each repair, and what is refused at first (admission and RBAC that are not ready yet); then the program ends with 1",
+        "how long the start may take from the server's first answer: the first pass of each repair, and what is refused at first (admission and RBAC that are not ready yet); then the program ends with 1; a server or etcd that is away is waited for",
       default: '1m',
     },
     repairDegraded: {

@@ -25,6 +25,7 @@ const upstream = {
 /** The metrics of one repair. */
 export class RepairMetrics {
   readonly #kind: RepairKind
+  readonly #metrics: Metrics
   readonly #clock: Clock
   readonly #errors: Counter<'type'>
   readonly #failures: Counter<never>
@@ -42,6 +43,7 @@ export class RepairMetrics {
     const names = upstream[kind]
     const { items } = names
     this.#kind = kind
+    this.#metrics = metrics
     this.#clock = clock
     this.#errors = metrics.counter({
       name: names.errors,
@@ -89,6 +91,11 @@ export class RepairMetrics {
   /** A pass failed. */
   failed(): void {
     this.#failures.add({})
+  }
+
+  /** Has `tell` called before each scrape, to say by {@link usage} what would be dear to say at every change. */
+  onCollect(tell: () => void): void {
+    this.#metrics.onCollect(tell)
   }
 
   /** How full a range is; `range` as text. */

@@ -13,9 +13,11 @@ const absentForMs = 3_000
 export interface ClusterIpRepairOptions {
   /** The IPAddress objects of servers from 1.33 on. */
   readonly ipAddresses: Repair & { readonly served: 'unknown' | 'served' | 'absent' }
-  /** The bitmaps of servers up to 1.33. */
+  /** The bitmaps of servers up to 1.34. */
   readonly bitmaps: Repair
   readonly registry: RangeRegistry
+  /** Tells when a server is seen to use a bitmap that is there. */
+  readonly use: { proven(signal: AbortSignal): Promise<void> }
   readonly clock: Clock
   readonly logger: Logger
   readonly availability: AvailabilityReporter
@@ -24,8 +26,8 @@ export interface ClusterIpRepairOptions {
 }
 
 /**
- * The repair of ClusterIPs: of the IPAddress objects where the server serves them, of the bitmaps where there is one or the server
- * serves no IPAddresses. A server that writes both (up to 1.35) has both repaired, so that a bit that leaked is found, which upstream leaves.
+ * The repair of ClusterIPs: of the IPAddress objects where the server serves them; of the bitmaps where it serves none, or where it is seen to use
+ * them as well. Servers that write both (1.31 to 1.34) have both repaired, so that a bit that leaked is found, which upstream leaves.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
@@ -77,38 +79,57 @@ export class ClusterIpRepair implements Repair {
   }
 
   async #keepBitmaps(signal: AbortSignal): Promise<void> {
-    const { clock, logger, bitmaps, intervalMs } = this.#options
-    for (;;) {
-      const needed = await this.#bitmapsNeeded(signal)
-      if (needed === true) break
-      if (needed === false) this.#noBitmaps.resolve()
-      await sleep(clock, needed === undefined ? undecidedPeriodMs : intervalMs, signal)
-    }
+    const { logger, bitmaps } = this.#options
+    await this.#untilNeeded(signal)
     logger.info({}, 'the ClusterIPs of this server are in a bitmap, which is kept right')
     this.#bitmapsKept = true
     this.#keepsBitmaps.resolve()
     await bitmaps.run(signal)
   }
 
-  /** Undefined while it cannot be known. */
-  async #bitmapsNeeded(signal: AbortSignal): Promise<boolean | undefined> {
+  async #untilNeeded(signal: AbortSignal): Promise<void> {
+    const { clock, logger, intervalMs, use } = this.#options
+    const { controller: proving, unlink } = linkedController(signal)
+    let proof: Promise<'needed'> | undefined
+    try {
+      for (;;) {
+        const need = await this.#need(signal)
+        if (need === 'needed') return
+        if (need !== undefined) this.#noBitmaps.resolve()
+        if (need === 'if used' && proof === undefined) {
+          logger.info({}, 'there is a bitmap of ClusterIPs as well; it is kept right once a server is seen to use it')
+          proof = use.proven(proving.signal).then(() => 'needed' as const)
+          proof.catch(() => {})
+        }
+        const next = sleep(clock, need === undefined ? undecidedPeriodMs : intervalMs, proving.signal)
+        next.catch(() => {})
+        if ((await Promise.race([next, ...(proof === undefined ? [] : [proof])])) === 'needed') return
+      }
+    } finally {
+      proving.abort()
+      unlink()
+    }
+  }
+
+  /** Whether the bitmaps must be kept; undefined while it cannot be known. */
+  async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | undefined> {
     const { ipAddresses, registry, clock, availability } = this.#options
     const { served } = ipAddresses
     if (served === 'unknown') return undefined
-    if (served === 'served') this.#absentSinceMs = undefined
-    else this.#absentSinceMs ??= clock.monotonicMs()
-    if (registry.writable) {
-      try {
-        const stored = await registry.read('serviceips', signal)
-        availability.succeeded('cluster-ip-repair')
-        if (stored.type !== 'absent') return true
-      } catch (error) {
-        signal.throwIfAborted()
-        availability.failed('cluster-ip-repair', error)
-        return undefined
-      }
+    if (served === 'absent') {
+      this.#absentSinceMs ??= clock.monotonicMs()
+      return clock.monotonicMs() - this.#absentSinceMs >= absentForMs ? 'needed' : undefined
     }
-    if (this.#absentSinceMs === undefined) return false
-    return clock.monotonicMs() - this.#absentSinceMs >= absentForMs ? true : undefined
+    this.#absentSinceMs = undefined
+    if (!registry.writable) return 'unneeded'
+    try {
+      const stored = await registry.read('serviceips', signal)
+      availability.succeeded('cluster-ip-repair')
+      return stored.type === 'absent' ? 'unneeded' : 'if used'
+    } catch (error) {
+      signal.throwIfAborted()
+      availability.failed('cluster-ip-repair', error)
+      return undefined
+    }
   }
 }

@@ -47,7 +47,6 @@ export class IpAddressRepair implements Repair {
       ...options,
       ipAddresses: this.#ipAddresses,
       schedule: this.#schedule,
-      ranges: () => this.#ranges,
       tidy: () => {
         this.#ages.tidy()
         this.#ranges.tidy(this.#index.size)
@@ -115,12 +114,19 @@ export class IpAddressRepair implements Repair {
     ]
     try {
       await this.#whenReady(signal)
+      this.#options.reporter.metrics.onCollect(() => this.#tellUsage())
       this.#schedule.passWithin(0)
       for (;;) await this.#rounds.round(await this.#schedule.next(signal), signal)
     } finally {
       for (const end of subscriptions) end()
       this.#schedule.end()
     }
+  }
+
+  #tellUsage(): void {
+    const { metrics } = this.#options.reporter
+    const names = this.#ipAddresses.store.list().map(({ metadata }) => metadata?.name ?? '')
+    for (const { range, ...usage } of this.#ranges.usage(names)) metrics.usage(range, usage)
   }
 
   async #whenReady(signal: AbortSignal): Promise<void> {

@@ -4,7 +4,6 @@ import { WriteRetry } from '../../kube/write-retry.ts'
 import type { Finding } from '../finding.ts'
 import type { RepairContext } from '../repair.ts'
 import { catchUpMs, type Look, type LookScope, look, lookAgainLive } from './ip-address-look.ts'
-import type { ServiceIpRanges } from './ip-address-ranges.ts'
 import type { IpAddressSchedule, Work } from './ip-address-schedule.ts'
 import { doubtfulNames, type ServiceIpView } from './ip-address-view.ts'
 import { IpAddressWriter, releaseMs, type WriteOutcome } from './ip-address-writer.ts'
@@ -17,7 +16,6 @@ export interface IpAddressRoundsOptions extends RepairContext {
   readonly ipAddresses: Informer<IpAddress>
   /** The copies, as they are at each moment. */
   readonly view: Omit<ServiceIpView, 'repairing' | 'strayMs'>
-  readonly ranges: () => ServiceIpRanges
   readonly schedule: IpAddressSchedule
   /** Called after each full pass: what is kept for addresses that nobody has any more may go. */
   readonly tidy: () => void
@@ -149,11 +147,8 @@ export class IpAddressRounds {
 
   /** A full pass has looked at everything. */
   #finishLook(): void {
-    const { ipAddresses, reporter, ranges, tidy } = this.#options
     this.#passOpen = true
-    const names = ipAddresses.store.list().map(({ metadata }) => metadata?.name ?? '')
-    for (const { range, ...usage } of ranges().usage(names)) reporter.metrics.usage(range, usage)
-    tidy()
+    this.#options.tidy()
   }
 
   /** Has what could not be written come back. One wait for all: there is one server. */

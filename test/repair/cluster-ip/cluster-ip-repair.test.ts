@@ -5,7 +5,7 @@ import { MemoryRangeRegistry } from '../../../src/repair/registries/memory.ts'
 import { noneRegistry } from '../../../src/repair/registries/none.ts'
 import type { RangeRegistry } from '../../../src/repair/registries/range-registry.ts'
 import type { Repair } from '../../../src/repair/repair.ts'
-import { aborted } from '../../../src/runtime/signals.ts'
+import { abortable, aborted } from '../../../src/runtime/signals.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
 
@@ -46,10 +46,13 @@ function start(registry: RangeRegistry) {
   const ipAddresses = new ScriptedRepair()
   const bitmaps = new ScriptedRepair()
   const stop = new AbortController()
+  const used = Promise.withResolvers<void>()
+  const use = { proven: (signal: AbortSignal) => abortable(used.promise, signal) }
   const repair = new ClusterIpRepair({
     ipAddresses,
     bitmaps,
     registry,
+    use,
     clock: time.view(),
     logger: memoryLogger(),
     availability: { failed() {}, succeeded() {}, forget() {} },
@@ -66,6 +69,7 @@ function start(registry: RangeRegistry) {
     bitmaps,
     repair,
     settled: () => settled,
+    use: () => used.resolve(),
     async end() {
       stop.abort(new Error('the test is over'))
       await time.advance(1)
@@ -96,23 +100,23 @@ test('a server with IPAddresses and no bitmap has its IPAddresses repaired only'
   await end()
 })
 
-test('a server with both has both repaired, and settles when both have', async () => {
-  const { time, ipAddresses, bitmaps, settled, end } = start(await stored('serviceips'))
+test('a server with both has both repaired once it is seen to use the bitmap', async () => {
+  const { time, ipAddresses, bitmaps, settled, use, end } = start(await stored('serviceips'))
   ipAddresses.served = 'served'
-  await time.advance(1_000)
-  assert.equal(bitmaps.running, true)
   ipAddresses.settle()
-  await time.advance(1)
-  assert.equal(settled(), false)
-  bitmaps.settle()
-  await time.advance(1)
+  await time.advance(600_000)
+  assert.equal(bitmaps.running, false, 'an upgraded cluster has a bitmap that nobody uses')
   assert.equal(settled(), true)
+  use()
+  await time.advance(1)
+  assert.equal(bitmaps.running, true)
   await end()
 })
 
 test('a bitmap that appears later is found within an interval', async () => {
   const registry = new MemoryRangeRegistry()
-  const { time, ipAddresses, bitmaps, end } = start(registry)
+  const { time, ipAddresses, bitmaps, use, end } = start(registry)
+  use()
   ipAddresses.served = 'served'
   await time.advance(1_000)
   const { signal } = new AbortController()
@@ -160,8 +164,8 @@ test('what ails a repair that is not in use is not told', async () => {
 
 test('when one of the two fails, the other ends and the failure is told', async () => {
   const { time, ipAddresses, bitmaps, failure } = start(await stored('serviceips'))
-  ipAddresses.served = 'served'
-  await time.advance(1_000)
+  ipAddresses.served = 'absent'
+  await time.advance(5_000)
   bitmaps.fail(new Error('a mistake in the program'))
   await assert.rejects(failure, /a mistake in the program/)
   assert.equal(ipAddresses.running, false)

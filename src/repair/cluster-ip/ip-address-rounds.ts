@@ -102,10 +102,11 @@ export class IpAddressRounds {
   }
 
   #scopeOf({ full, all, names }: Work): LookScope {
-    const { services, ipAddresses, view } = this.#options
-    if (full)
-      return { names: this.#doubtful(services.store.list()), existing: ipAddresses.store.list(), deleting: true }
-    const looked = all ? this.#doubtful(services.store.list()) : names
+    const { services, ipAddresses, view, schedule } = this.#options
+    const looked = [...(all ? this.#doubtful(services.store.list()) : names)].filter(
+      (name) => !schedule.isReleased(name),
+    )
+    if (full) return { names: looked, existing: ipAddresses.store.list(), deleting: true }
     const existing = [...names].map((name) => view.ipAddressOf(name)).filter((one) => one !== undefined)
     return { names: looked, existing, deleting: false }
   }

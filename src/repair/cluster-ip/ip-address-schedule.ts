@@ -73,12 +73,17 @@ export class IpAddressSchedule {
     this.#released.fresh.add(name)
   }
 
+  /** Whether the look at an address must wait for its server; see {@link markReleased}. */
+  isReleased(name: string): boolean {
+    return this.#released !== undefined && (this.#released.fresh.has(name) || this.#released.waiting.has(name))
+  }
+
   #tickReleased(): void {
     const cancel = this.#clock.schedule(releaseMs, () => {
       this.#cancels.delete(cancel)
       const { fresh, waiting } = this.#released ?? { fresh: new Set<string>(), waiting: new Set<string>() }
-      this.mark(waiting)
       this.#released = fresh.size === 0 ? undefined : { fresh: new Set(), waiting: fresh }
+      this.mark(waiting)
       if (fresh.size > 0) this.#tickReleased()
     })
     this.#cancels.add(cancel)

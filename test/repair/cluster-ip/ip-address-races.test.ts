@@ -428,6 +428,22 @@ test('the address of a Service that gives it up is not made anew while its serve
   await world.end()
 })
 
+test('nor when the Service was stored a moment before, so that it would be looked at anyway', async () => {
+  const world = await IpAddressWorld.start(undefined, { serviceAllocators: 'none' })
+  const master = world.master()
+  await world.advance(1_000)
+  const ip = '10.96.0.7'
+  await world.makeIp(ip, { name: 'web' })
+  await world.service('web', { clusterIP: ip, clusterIPs: [ip] })
+  await world.advance(1)
+  await world.deleteIp(ip)
+  await world.advance(40)
+  await world.deleteService('web')
+  await world.advance(10_000)
+  assert.deepEqual(master.writes, [])
+  await world.end()
+})
+
 test('one that was made anew because that took long is taken back as soon as the Service is stored', async () => {
   const { world, master, ip } = await convertedAfter(3_000)
   assert.deepEqual(master.writes, [`POST ${ip}`])

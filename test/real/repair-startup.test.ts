@@ -39,7 +39,12 @@ test('a stored range that cannot be read leaves the program up, unready, and is 
 
   await etcd.deletePrefix(key)
   await whenReady(master, withinMs)
-  await createServices(server.api, 'b', 3, { type: 'NodePort' })
+  const attempt = { number: 0 }
+  await untilPasses(
+    'NodePorts to be given',
+    () => createServices(server.api, `b${attempt.number++}`, 3, { type: 'NodePort' }),
+    { withinMs },
+  )
   await whenAllocated(cluster, withinMs)
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
@@ -85,16 +90,21 @@ async function restricted(owner: Owner) {
   const content = JSON.parse(readFileSync(server.kubeconfig, 'utf8')) as { users: { user: { as?: string } }[] }
   for (const { user } of content.users) user.as = 'apiserver-bootstrap'
   writeFileSync(kubeconfig, JSON.stringify(content), { mode: 0o600 })
-  const start = (...flags: readonly string[]) =>
-    startMaster(owner, server, { address, kubeconfig, flags: [`--etcd-servers=${etcd.url}`, ...flags] })
+  const start = (of: string, ...flags: readonly string[]) =>
+    startMaster(owner, server, {
+      address: of,
+      host: of,
+      kubeconfig,
+      flags: [`--etcd-servers=${etcd.url}`, ...flags],
+    })
   return { cluster, grant, apply, start }
 }
 
 test('a start whose first pass is refused for too long ends with the reason; with --repair-degraded it goes on trying', async (t) => {
   const owner = openOwner(t)
   const { apply, start } = await restricted(owner)
-  const ending = await start(timeout)
-  const degraded = await start(timeout, '--repair-degraded', '--advertise-address=192.0.2.2')
+  const ending = await start(address, timeout)
+  const degraded = await start('192.0.2.2', timeout, '--repair-degraded')
   await untilPasses('the end', () => assert.ok(ending.process.exit !== undefined), { withinMs })
   assert.deepEqual(ending.process.exit, { code: 1, signal: null })
   const [line] = ending.logged(/unable to perform initial IP and Port allocation check/)
@@ -113,7 +123,7 @@ test('IPAddresses that may not be read at first, then not be written, are repair
   const owner = openOwner(t)
   const { cluster, grant, apply, start } = await restricted(owner)
   const { etcd, server } = cluster
-  const master = await start()
+  const master = await start(address)
   const whenUnready = (): Promise<void> =>
     untilPasses(
       'the program to be unready',

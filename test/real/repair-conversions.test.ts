@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Service } from '../../src/kube/resources.ts'
+import { allocationPaths, createServices, eventsFor, serviceNamed, whenAllocated } from '../peers/allocations.ts'
+import { startCluster } from '../peers/cluster.ts'
+import { openOwner } from '../peers/owner.ts'
+import { startMaster } from '../peers/program.ts'
+import { metricOf, whenReady } from '../peers/program-health.ts'
+import { storedRange, storeRange } from '../peers/stored-ranges.ts'
+
+const address = '192.0.2.1'
+const withinMs = 30_000
+/** Without an address and without a port. */
+const external = {
+  type: 'ExternalName',
+  externalName: 'elsewhere.example',
+  clusterIP: null,
+  clusterIPs: null,
+  ipFamilies: null,
+  ipFamilyPolicy: null,
+  ports: [{ port: 80, nodePort: null }],
+}
+
+test('a Service that is turned into one without address and port gets the same again whenever it asks', async (t) => {
+  const owner = openOwner(t)
+  const cluster = await startCluster(owner, { kind: 'bare' })
+  const { etcd, server } = cluster
+  const master = await startMaster(owner, server, { address, flags: [`--etcd-servers=${etcd.url}`] })
+  await whenReady(master, withinMs)
+  const rounds = { done: 0 }
+  const endMs = performance.now() + 15_000
+  const worker = async (number: number): Promise<void> => {
+    const clusterIP = `10.96.7.${number}`
+    const held = { type: 'NodePort', clusterIP, ports: [{ port: 80, nodePort: 30_700 + number }] }
+    const path = `${allocationPaths.services}/w-${number}`
+    while (performance.now() < endMs) {
+      await server.api.create<Service>(allocationPaths.services, serviceNamed(`w-${number}`, held))
+      await server.api.merge(path, { spec: external })
+      // A server that was refused what it has just given back would say so here.
+      await server.api.merge(path, { spec: { ...held, externalName: null, clusterIPs: [clusterIP] } })
+      if (rounds.done++ % 2 === 0) await server.api.merge(path, { spec: external })
+      await sleep(Math.random() * 20)
+      await server.api.delete(path)
+    }
+  }
+  await Promise.all([1, 2, 3, 4].map(worker))
+  t.diagnostic(`${rounds.done} rounds`)
+  assert.ok(rounds.done >= 50, `only ${rounds.done} rounds`)
+  await whenAllocated(cluster, withinMs)
+  assert.deepEqual(await master.stop(), { code: 0, signal: null })
+})
+
+test('the bitmap of ClusterIPs that an upgraded cluster still has, and no server uses, is left alone', async (t) => {
+  const owner = openOwner(t)
+  const { etcd, server } = await startCluster(owner, { kind: 'bare' })
+  // Of another range at that: it is long ago.
+  const old = { range: '10.0.0.0/24', taken: new Set([0, 9]) }
+  await storeRange(etcd, 'serviceips', old)
+  const flags = [`--etcd-servers=${etcd.url}`, '--repair-interval=2s']
+  const master = await startMaster(owner, server, { address, flags })
+  await whenReady(master, withinMs)
+  await createServices(server.api, 'a', 20)
+  await sleep(6_000)
+  await createServices(server.api, 'b', 20)
+  await sleep(3_000)
+  assert.equal((await storedRange(etcd, 'serviceips'))?.range, old.range)
+  assert.deepEqual((await storedRange(etcd, 'serviceips'))?.taken, old.taken)
+  for (const reason of ['ClusterIPNotAllocated', 'ClusterIPOutOfRange', 'ServiceRangeMismatch']) {
+    assert.deepEqual(await eventsFor(server.api, reason), [], reason)
+  }
+  assert.equal(await metricOf(master, 'kube_apiserver_clusterip_allocator_allocated_ips{cidr="10.96.0.0/12"}'), 41)
+  await whenReady(master, withinMs)
+})

@@ -1,6 +1,6 @@
 import { LookLoop } from '../kube/look-loop.ts'
 import { type Cancel, sleep } from '../runtime/clock.ts'
-import { linkedController } from '../runtime/signals.ts'
+import { together } from '../runtime/together.ts'
 import type { Finding } from './finding.ts'
 import type { RangeClaims } from './range-claims.ts'
 import { RangeHoldings } from './range-holdings.ts'
@@ -65,37 +65,39 @@ export class RangeRepair implements Repair {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { services, registry, availability, clock } = this.#options
-    const { controller, unlink } = linkedController(signal)
+    const { services } = this.#options
     const unsubscribe = services.subscribe((change) => {
       this.#holdings.apply(change)
       this.#loop.look('changed')
     })
-    const watchSource = `${this.#source} watch`
     const watched = Promise.withResolvers<void>()
-    const watching = registry.watch({
+    try {
+      await together(signal, [
+        (ending) => this.#watch(watched.resolve, ending),
+        async (ending) => {
+          await Promise.race([watched.promise, sleep(this.#options.clock, watchingMs, ending)])
+          await this.#loop.run(ending)
+        },
+      ])
+    } finally {
+      unsubscribe()
+      this.#cancelAgain?.()
+    }
+  }
+
+  /** Follows the registry; calls `onOpen` as soon as it is known how that fares. */
+  #watch(onOpen: () => void, signal: AbortSignal): Promise<void> {
+    const { registry, availability } = this.#options
+    const source = `${this.#source} watch`
+    return registry.watch({
       onChange: (change) => this.#heard(change),
-      report: (error) => {
-        if (error === undefined) availability.succeeded(watchSource)
-        else availability.failed(watchSource, error)
-        watched.resolve()
+      report(error) {
+        if (error === undefined) availability.succeeded(source)
+        else availability.failed(source, error)
+        onOpen()
       },
-      signal: controller.signal,
+      signal,
     })
-    const waited = Promise.race([watched.promise, sleep(clock, watchingMs, controller.signal)])
-    const looking = waited.then(() => this.#loop.run(controller.signal))
-    const parts = [watching, looking].map((part) =>
-      part.catch((error: unknown) => {
-        const ended = controller.signal.aborted && error === controller.signal.reason
-        controller.abort(error)
-        if (!ended) throw error
-      }),
-    )
-    const ends = await Promise.allSettled(parts)
-    unlink()
-    unsubscribe()
-    this.#cancelAgain?.()
-    for (const end of ends) if (end.status === 'rejected') throw end.reason
   }
 
   #heard(change: RangeChange | undefined): void {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
-import { createHook } from 'node:async_hooks'
 import { test } from 'node:test'
 import { runRepairCampaign } from './repair-processes.ts'
 import { runRepairScenario } from './repair-scenario.ts'
+import { foreignResources } from './tripwire.ts'
 
 const SEEDS = 200
 const UNDER_TRIPWIRE = 10
@@ -18,20 +18,3 @@ test(`in ${SEEDS} random interleavings no Service loses an address or port, and 
   assert.deepEqual(again, digests.slice(0, UNDER_TRIPWIRE))
   assert.deepEqual(foreign, [])
 })
-
-/** What `work` waits for besides promises and the simulator's own turns of the event loop. */
-async function foreignResources(work: () => Promise<void>): Promise<readonly string[]> {
-  const settling = ['PROMISE', 'Immediate', 'TickObject', 'Microtask']
-  const foreign = new Set<string>()
-  const tripwire = createHook({
-    init(_id, type) {
-      if (!settling.includes(type)) foreign.add(type)
-    },
-  }).enable()
-  try {
-    await work()
-  } finally {
-    tripwire.disable()
-  }
-  return [...foreign]
-}

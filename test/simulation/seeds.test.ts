@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { createHook } from 'node:async_hooks'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { describeFailure, runScenario } from './scenario.ts'
+import { foreignResources } from './tripwire.ts'
 
 const SEEDS = 200
 const UNDER_TRIPWIRE = 50
@@ -29,20 +29,3 @@ test(`${SEEDS} random schedules, on every lease store: what must hold does, the 
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
   assert.deepEqual((await other).stdout.trim().split('\n'), lines)
 })
-
-/** What `work` waits for besides promises and the simulator's own turns of the event loop. */
-async function foreignResources(work: () => Promise<void>): Promise<readonly string[]> {
-  const settling = ['PROMISE', 'Immediate', 'TickObject', 'Microtask']
-  const foreign = new Set<string>()
-  const tripwire = createHook({
-    init(_id, type) {
-      if (!settling.includes(type)) foreign.add(type)
-    },
-  }).enable()
-  try {
-    await work()
-  } finally {
-    tripwire.disable()
-  }
-  return [...foreign]
-}

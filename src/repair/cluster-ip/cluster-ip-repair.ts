@@ -1,6 +1,7 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { linkedController } from '../../runtime/signals.ts'
+import { together } from '../../runtime/together.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { RangeRegistry } from '../registries/range-registry.ts'
 import type { Repair } from '../repair.ts'
@@ -52,20 +53,9 @@ export class ClusterIpRepair implements Repair {
     return faults.filter((fault) => fault !== undefined).join('; ') || undefined
   }
 
-  async run(signal: AbortSignal): Promise<void> {
+  run(signal: AbortSignal): Promise<void> {
     const { ipAddresses } = this.#options
-    const { controller, unlink } = linkedController(signal)
-    // One that fails ends the other, and is what this rejects with.
-    const parts = [ipAddresses.run(controller.signal), this.#keepBitmaps(controller.signal)].map((part) =>
-      part.catch((error: unknown) => {
-        const ended = controller.signal.aborted && error === controller.signal.reason
-        controller.abort(error)
-        if (!ended) throw error
-      }),
-    )
-    const ends = await Promise.allSettled(parts)
-    unlink()
-    for (const end of ends) if (end.status === 'rejected') throw end.reason
+    return together(signal, [(ending) => ipAddresses.run(ending), (ending) => this.#keepBitmaps(ending)])
   }
 
   async #settle(): Promise<void> {

@@ -86,6 +86,11 @@ export class HttpProxy {
     this.#server.closeAllConnections()
   }
 
+  /** Closes the connections of watches only, so that no other request is disturbed. */
+  cutWatches(): void {
+    for (const response of this.#watches) response.destroy()
+  }
+
   async close(): Promise<void> {
     const closed = once(this.#server, 'close')
     this.#server.close()

@@ -112,7 +112,8 @@ describe('between the program and its server', () => {
     test(name, () =>
       survives(async () => {
         http.fail(matches, fault)
-        http.cut()
+        if (matches === isWatch) http.cutWatches()
+        else http.cut()
         await sleep(faultMs)
         http.heal()
       }),

@@ -1,4 +1,4 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
@@ -55,11 +55,13 @@ for (const name of chosen) {
 if (values.write) await writeReports(reports)
 process.exitCode = reports.every((report) => report.bounds.every(isMet)) ? 0 : 1
 
+/** Sections that were not measured now stay as they are. */
 async function writeReports(reports: readonly Report[]): Promise<void> {
   const intro = `# Bench\n\nWritten by \`npm run bench -- --write\`, on ${availableParallelism()} cores with Node ${process.versions.node}. The peers are Kubernetes 1.36.3 and etcd 3.6.8.\n\n`
   const file = resolve(root, 'docs/bench.md')
-  await mkdir(resolve(file, '..'), { recursive: true })
-  await writeFile(file, `${intro}${reports.map(markdown).join('\n')}`)
+  const [, ...known] = (await readFile(file, 'utf8')).split(/^(?=## )/m)
+  const sections = new Map([...known, ...reports.map(markdown)].map((text) => [text.split('\n', 1)[0], text.trim()]))
+  await writeFile(file, `${intro}${[...sections.values()].join('\n\n')}\n`)
 }
 
 function positive(text: string): number {

@@ -1,16 +1,7 @@
-import type { KubeObject } from '../../kube/json.ts'
-import type { Resource } from '../../kube/resources.ts'
+import { configMaps } from '../../kube/resources.ts'
 import type { Kind } from '../kind.ts'
 import { dnsSubdomainFault } from '../names.ts'
 import { boolean, kindSchema, map } from '../schema.ts'
-
-export const configMaps: Resource<KubeObject> = {
-  group: '',
-  version: 'v1',
-  plural: 'configmaps',
-  kind: 'ConfigMap',
-  namespaced: true,
-}
 
 export const configMapKind: Kind = {
   resource: configMaps,

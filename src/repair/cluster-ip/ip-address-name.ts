@@ -1,8 +1,7 @@
-import { addressOf, tryParseAddress } from '../../net/address.ts'
+import { addressFrom, readAddress } from '../range-address.ts'
 
 const canonicalIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/
 const canonicalGroup = /^(?:0|[1-9a-f][\da-f]{0,3})$/
-const dotted = /\d+(?:\.\d+){3}$/
 
 /**
  * The name of the IPAddress for a ClusterIP: the address as Go writes it. Undefined for what is no address.
@@ -12,10 +11,9 @@ const dotted = /\d+(?:\.\d+){3}$/
  */
 export function ipAddressNameOf(clusterIp: string): string | undefined {
   if (isCanonicalIPv4(clusterIp) || groupsOf(clusterIp) !== undefined) return clusterIp
-  if (clusterIp.includes('%')) return undefined
-  const plain = clusterIp.replace(dotted, withoutLeadingZeros)
-  if (!plain.includes(':')) return isCanonicalIPv4(plain) ? plain : undefined
-  return tryParseAddress(plain)?.text ?? mappedIPv4(plain)
+  const groups = new Uint16Array(8)
+  const family = readAddress(clusterIp, groups)
+  return family === undefined ? undefined : addressFrom(family, groups).text
 }
 
 /** Whether it is an IPv4 address in its one canonical form. */
@@ -72,19 +70,4 @@ function longestZeros(groups: readonly string[]): number {
     longest = Math.max(longest, run)
   }
   return longest
-}
-
-function withoutLeadingZeros(address: string): string {
-  return address
-    .split('.')
-    .map((part) => part.replace(/^0+(?=\d)/, ''))
-    .join('.')
-}
-
-/** The IPv4 address that is mapped into IPv6: `::ffff:192.0.2.1`, `0:0:0:0:0:ffff:c000:201`. */
-function mappedIPv4(text: string): string | undefined {
-  // Addresses of that kind are refused wherever they would be stored; beside its prefix the same address can be read.
-  const beside = text.replace(/ffff(?=:[^:]+(?::[^:]+)?$)/i, 'fffe')
-  const value = tryParseAddress(beside)?.value
-  return value !== undefined && value >> 32n === 0xfffen ? addressOf(4, value & 0xffff_ffffn).text : undefined
 }

@@ -1,7 +1,7 @@
-import type { KubeObject } from '../../kube/json.ts'
-import { apiVersionOf, type IpAddress, type Service, services } from '../../kube/resources.ts'
+import type { IpAddress, Service } from '../../kube/resources.ts'
 import { keyOfObject } from '../../kube/store.ts'
 import type { Finding } from '../finding.ts'
+import { regardingService } from '../range-claims.ts'
 import { ipAddressNameOf } from './ip-address-name.ts'
 import {
   familyOf,
@@ -79,9 +79,4 @@ export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
   // Upstream gives no event of this.
   const why = { ...finding('repair', 'ClusterIPNotAllocated', note), regarding: undefined }
   return { type: 'relabel', ipAddress: withAllocatorLabels(ipAddress), finding: why }
-}
-
-/** Items of lists do not say what they are. */
-function regardingService({ metadata }: Service): KubeObject {
-  return { apiVersion: apiVersionOf(services), kind: services.kind, ...(metadata === undefined ? {} : { metadata }) }
 }

@@ -42,6 +42,11 @@ export function parseControllers(items: readonly string[]): ControllerSelection 
   return { auto, on: [...on], off: [...off] }
 }
 
+/** Whether a duty is asked for, as long as no server does it itself. */
+export function isSelected({ auto, on, off }: ControllerSelection, name: ControllerName): boolean {
+  return on.includes(name) || (auto && !off.includes(name))
+}
+
 /** The inverse of {@link parseControllers}. */
 export function formatControllers({ auto, on, off }: ControllerSelection): string[] {
   return [...(auto ? ['auto'] : []), ...on, ...off.map((name) => `-${name}`)]

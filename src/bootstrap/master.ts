@@ -12,6 +12,7 @@ import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { SystemNamespacesController } from '../namespaces/controller.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
+import { isSelected } from './controller-selection.ts'
 import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
 import { firstPasses } from './first-passes.ts'
 import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
@@ -182,8 +183,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     },
   ]
   const repairs = composeRepairs(options, { ...ports, events: told }, monitor)
-  const { auto, on, off } = options.controllers
-  const kept = on.includes('kubernetes-service') || (auto && !off.includes('kubernetes-service'))
+  const kept = isSelected(options.controllers, 'kubernetes-service')
   active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
   const duty = kept
     ? composeKubernetesService(options, { ...as('kubernetes-service'), events: told }, monitor)

@@ -16,6 +16,7 @@ import type { Repair, RepairContext } from '../repair/repair.ts'
 import type { RepairKind } from '../repair/repair-metrics.ts'
 import { RepairReporter } from '../repair/repair-reporter.ts'
 import { keptOfService } from '../repair/service-claims.ts'
+import { isSelected } from './controller-selection.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { RepairPermit } from './repair-permit.ts'
@@ -45,8 +46,7 @@ export function composeRepairs(
   ports: PartPorts,
   monitor: ReadinessMonitor,
 ): Repairs | undefined {
-  const { auto, on, off } = options.controllers
-  const isOn = (name: RepairDuty['name']): boolean => on.includes(name) || (auto && !off.includes(name))
+  const isOn = (name: RepairDuty['name']): boolean => isSelected(options.controllers, name)
   if (!isOn('cluster-ip-repair') && !isOn('node-port-repair')) return undefined
   const informers = new SharedInformers(ports)
   const parts: Parts = {

@@ -19,8 +19,8 @@ export interface RangeMemoryOptions {
   readonly clock: Clock
 }
 
-/** So long after a number was cleared its server is given to store the Service that has given it up. */
-const releaseMs = 50
+/** So long after a number was cleared its server is given to store the Service that has given it up; on a laden one some 100 ms were seen. */
+const releaseMs = 250
 
 /** What is known of one stored range, from reads, own writes and the registry's watch. */
 export class RangeMemory {

@@ -15,9 +15,9 @@ const passDistanceMs = 5_000
 
 /**
  * An IPAddress that has just been deleted is looked at after so long, and at most twice as long: a server that turns a Service into one without an
- * address deletes the IPAddress before it stores the Service.
+ * address deletes the IPAddress before it stores the Service. On a laden server some 100 ms were seen between the two.
  */
-const releaseMs = 50
+const releaseMs = 150
 
 /** What to look at. */
 export interface Work {

@@ -17,6 +17,13 @@ export const eventReasons = {
   OtherReconcilerActive: { type: 'Warning', action: 'Reset' },
   KubernetesDefaultServiceCIDRError: { type: 'Warning', action: 'DefaultServiceCIDR' },
   KubernetesDefaultServiceCIDRInconsistent: { type: 'Warning', action: 'DefaultServiceCIDR' },
+  FailedToCreateEndpoint: { type: 'Warning', action: 'Sync' },
+  FailedToUpdateEndpoint: { type: 'Warning', action: 'Sync' },
+  FailedToUpdateEndpointSlices: { type: 'Warning', action: 'Sync' },
+  TopologyAwareHintsEnabled: { type: 'Normal', action: 'Sync' },
+  TopologyAwareHintsDisabled: { type: 'Warning', action: 'Sync' },
+  InvalidIPAddress: { type: 'Warning', action: 'Mirror' },
+  TooManyAddressesToMirror: { type: 'Warning', action: 'Mirror' },
 } as const satisfies Readonly<Record<string, EventKind>>
 
 export type EventReason = keyof typeof eventReasons

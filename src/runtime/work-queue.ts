@@ -125,6 +125,20 @@ export class WorkQueue<Key extends string = string> {
     this.addAfter(key, Math.max(ownMs, this.#retry.bucket.reserve()))
   }
 
+  /** Ends the delay of a key: what was to be added later is added now. Without effect where none waits. */
+  hasten(key: Key): void {
+    const delayed = this.#delayed.get(key)
+    if (delayed === undefined) return
+    delayed.cancel()
+    this.#delayed.delete(key)
+    this.add(key)
+  }
+
+  /** Ends the delays of all keys that were added with rate limit and not forgotten since. */
+  hastenFailed(): void {
+    for (const key of this.#failures.keys()) this.hasten(key)
+  }
+
   /** Lets the delays of a key begin anew: its work succeeded, or nobody will try again. It does not leave the queue. */
   forget(key: Key): void {
     this.#failures.delete(key)

@@ -54,7 +54,7 @@ test('a lost bit is set again at once, and only added to', async () => {
   await world.time.advance(1_000)
   master.requests()
   world.store([30_002, 30_050])
-  await world.time.advance(100)
+  await world.time.advance(300)
   assert.deepEqual(await world.taken(), [30_001, 30_002, 30_050])
   assert.deepEqual(master.requests(), [
     'GET /api/v1/namespaces/default/services/s1',
@@ -83,7 +83,7 @@ test('a bitmap that was zeroed under many Services is right again in one write',
   await world.time.advance(1_000)
   master.requests()
   world.store([])
-  await world.time.advance(100)
+  await world.time.advance(300)
   assert.deepEqual(await world.taken(), ports)
   assert.deepEqual(master.requests(), ['GET /api/v1/services', 'read servicenodeports', 'write servicenodeports'])
   assert.deepEqual(await master.metric('apiserver_bootstrap_repairs_total'), {
@@ -328,7 +328,7 @@ test('two families have a bitmap each', async () => {
     assert.deepEqual([...stored.data], [1 << 6])
   }
   world.registry.put('secondaryserviceips', { range: 'fd00::/120', data: new Uint8Array() })
-  await world.time.advance(100)
+  await world.time.advance(300)
   const mended = await world.registry.read('secondaryserviceips', signal)
   assert.ok(mended.type === 'range')
   assert.deepEqual([...mended.data], [1 << 6])

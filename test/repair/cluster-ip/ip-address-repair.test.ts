@@ -34,7 +34,7 @@ test('damage that takes 40 ms to tell is mended at once, not in parts', async ()
     await world.deleteIp(ip)
     await world.advance(0.5)
   }
-  await world.advance(200)
+  await world.advance(400)
   await world.assertRight()
   assert.equal(master.requests.filter((request) => request.startsWith('GET')).length, 2)
   await world.end()

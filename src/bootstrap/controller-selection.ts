@@ -1,13 +1,21 @@
 import { didYouMean } from '../documents/did-you-mean.ts'
 
-/** The duties that a master can have. */
-export const controllerNames = [
+/** The duties that every master has, unless they are turned off: `auto`. */
+const usualNames = [
   'kubernetes-service',
   'system-namespaces',
   'default-service-cidr',
   'cluster-ip-repair',
   'node-port-repair',
 ] as const
+
+/** Those of a kube-controller-manager, for clusters that have none: only where they are named. */
+export const workloadControllerNames = ['endpoints', 'endpointslice', 'endpointslice-mirroring'] as const
+
+/** The duties that a master can have. */
+export const controllerNames = [...usualNames, ...workloadControllerNames] as const
+
+export type WorkloadControllerName = (typeof workloadControllerNames)[number]
 
 export type ControllerName = (typeof controllerNames)[number]
 
@@ -44,7 +52,12 @@ export function parseControllers(items: readonly string[]): ControllerSelection 
 
 /** Whether a duty is asked for, as long as no server does it itself. */
 export function isSelected({ auto, on, off }: ControllerSelection, name: ControllerName): boolean {
-  return on.includes(name) || (auto && !off.includes(name))
+  return on.includes(name) || (auto && isUsual(name) && !off.includes(name))
+}
+
+/** Whether `auto` means it. */
+export function isUsual(name: ControllerName): boolean {
+  return usualNames.some((usual) => usual === name)
 }
 
 /** The inverse of {@link parseControllers}. */

@@ -1,5 +1,5 @@
 import type { ReadinessAnswer } from '../kube/readiness.ts'
-import type { ControllerName, ControllerSelection } from './controller-selection.ts'
+import { type ControllerName, type ControllerSelection, isSelected } from './controller-selection.ts'
 
 /**
  * The post-start hooks by which a server shows, in `/readyz?verbose`, that it has a duty itself.
@@ -28,9 +28,8 @@ export function decideDuty(
   selection: ControllerSelection,
   answer: ReadinessAnswer,
 ): DutyDecision {
-  if (selection.off.includes(name)) return { type: 'off' }
+  if (!isSelected(selection, name)) return { type: 'off' }
   const byName = selection.on.includes(name)
-  if (!byName && !selection.auto) return { type: 'off' }
   const hook = HOOKS[name]
   const served = hook !== undefined && answer.answered && answer.checks.some((check) => check.name === hook)
   if (!served) return { type: 'on' }

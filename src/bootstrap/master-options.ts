@@ -1,5 +1,6 @@
 import type { EtcdKv } from '../etcd/kv.ts'
 import type { Connection } from '../kube/kube-config-ports.ts'
+import type { LeaderElectionTiming } from '../kube/leader-election.ts'
 import type { OnShutdown } from '../kubernetes-service/duty.ts'
 import type { EtcdLeasesOptions } from '../kubernetes-service/leases/etcd.ts'
 import type { MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
@@ -48,9 +49,25 @@ export interface MasterOptions {
   /** Rewrite a stored range that is another than this master's. */
   readonly adoptRange: boolean
   readonly controllers: ControllerSelection
+  readonly workloads: WorkloadOptions
   readonly dryRun: boolean
   /** Names the machine in the holder record; the same for each life of the same master, another for each master behind one address. */
   readonly host: string
+}
+
+/** How the controllers of a kube-controller-manager behave, where they are asked for. */
+export interface WorkloadOptions {
+  readonly endpoints: SyncOptions
+  readonly endpointSlice: SyncOptions & { readonly maxEndpointsPerSlice: number }
+  readonly mirroring: SyncOptions & { readonly maxEndpointsPerSubset: number }
+  /** The Lease that the one process holds that works; undefined for a process that is alone. */
+  readonly leaderElection: (LeaderElectionTiming & { readonly namespace: string; readonly name: string }) | undefined
+}
+
+export interface SyncOptions {
+  /** How many Services are worked on at the same time. */
+  readonly workers: number
+  readonly batchPeriodMs: number
 }
 
 /** An etcd, and what keeps leases and ranges in it: apart, because only those who use etcd should have to load any. */

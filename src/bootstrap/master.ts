@@ -20,6 +20,7 @@ import type { MasterOptions, MasterPorts } from './master-options.ts'
 import { composeRepairs } from './repair-parts.ts'
 import { availabilityByServer, type ServersAvailability } from './servers-availability.ts'
 import { startedWithin } from './startup-deadline.ts'
+import { composeWorkloads } from './workload-parts.ts'
 
 /** Everything that one master does, composed and not yet running. */
 export interface Master {
@@ -46,7 +47,7 @@ const SERVICE_SOURCES = ['kubernetes-service', 'lease', 'leases', 'services', 'e
 /** The one place where parts become a master. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
   const parts = compose(options, ports)
-  const { lifecycle, monitor, events, duty, switches, repairs } = parts
+  const { lifecycle, monitor, events, duty, switches, repairs, workloads } = parts
   const { startupTimeoutMs: timeoutMs } = options
   let { onShutdown } = options
   lifecycle.part('event-recorder', (signal) => events.run(signal))
@@ -73,6 +74,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
       firstPasses(repairs, options, { ...parts, signal }),
     )
   }
+  if (workloads !== undefined) lifecycle.part('workload-controllers', (signal) => workloads.run(signal))
   // Last: the others must be there to hear its first answer, and it is the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
 
@@ -183,6 +185,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     },
   ]
   const repairs = composeRepairs(options, { ...ports, events: told }, monitor)
+  const workloads = composeWorkloads(options, { ...ports, events: told }, active)
   const kept = isSelected(options.controllers, 'kubernetes-service')
   active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
   const duty = kept
@@ -194,6 +197,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     events,
     duty,
     switches,
+    workloads,
     repairs: repairs && {
       ...repairs,
       switches: repairs.duties.map(({ name, repair, permit }) => {

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
-import type { OptionGroup, ValuesOf } from '../documents/option.ts'
-import { type ControllerSelection, formatControllers, parseControllers } from './controller-selection.ts'
+import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
+import type { KubernetesServiceValues } from '../kubernetes-service/options.ts'
+import { type ControllerSelection, formatControllers, isSelected, parseControllers } from './controller-selection.ts'
 
 const controllers = z.codec(z.array(z.string()), z.custom<ControllerSelection>(), {
   decode(items, context) {
@@ -22,7 +23,7 @@ export const masterOptions = {
       schema: controllers,
       metavar: 'LIST',
       description:
-        'duties: names on, -name off; auto: all of kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair and node-port-repair, but what the server does itself is left to it (of the repairs it is told what they find)',
+        'duties: names on, -name off; auto: all of kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair and node-port-repair, but what the server does itself is left to it (of the repairs it is told what they find); endpoints, endpointslice and endpointslice-mirroring, for clusters without a kube-controller-manager, by name only',
       default: ['auto'],
     },
     dryRun: {
@@ -34,3 +35,16 @@ export const masterOptions = {
 } as const satisfies OptionGroup
 
 export type MasterValues = ValuesOf<typeof masterOptions>
+
+export const masterRules: readonly Rule<MasterValues & KubernetesServiceValues>[] = [
+  {
+    on: 'advertiseAddress',
+    needs: ['advertiseAddress', 'endpointReconcilerType', 'controllers'],
+    breach: ({ advertiseAddress, endpointReconcilerType, controllers }) =>
+      advertiseAddress === undefined &&
+      endpointReconcilerType !== 'none' &&
+      isSelected(controllers, 'kubernetes-service')
+        ? 'is required, unless --endpoint-reconciler-type is none or --controllers leaves out kubernetes-service'
+        : undefined,
+  },
+]

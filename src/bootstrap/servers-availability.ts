@@ -4,6 +4,8 @@ import type { Availability, AvailabilityReporter } from '../kube/availability.ts
 /** Who hears how requests fare, and can say what is refused for good. */
 export type ServersAvailability = AvailabilityReporter &
   Pick<Availability, 'refusalOf'> & {
+    /** Of the API server. */
+    readonly subscribe: Availability['subscribe']
     /** False while etcd is lost. */
     readonly etcdAvailable: boolean
   }
@@ -26,6 +28,7 @@ export function availabilityByServer(api: Availability, etcd: Availability): Ser
     get etcdAvailable() {
       return etcd.available
     },
+    subscribe: (handler) => api.subscribe(handler),
     refusalOf: (...names) => api.refusalOf(...names) ?? etcd.refusalOf(...names),
   }
 }

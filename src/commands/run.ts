@@ -1,4 +1,5 @@
 import { hostname } from 'node:os'
+import { isSelected } from '../bootstrap/controller-selection.ts'
 import { createMaster } from '../bootstrap/master.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import { masterOptionsOf } from '../config/master-options.ts'
@@ -24,7 +25,8 @@ export async function execute(flags: Flags): Promise<number> {
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings
-  const server = await openApiServer(resolved, surroundings, { gated: true })
+  const gated = isSelected(configuration.controllers, 'kubernetes-service')
+  const server = await openApiServer(resolved, surroundings, { gated })
   const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   try {

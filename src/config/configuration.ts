@@ -1,7 +1,10 @@
 import * as z from 'zod/mini'
-import { masterOptions } from '../bootstrap/options.ts'
+import { masterOptions, masterRules } from '../bootstrap/options.ts'
 import type { Option, OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
+import { endpointsOptions } from '../endpoints/options.ts'
+import { endpointSliceOptions } from '../endpointslice/options.ts'
 import { etcdOptions, etcdRules } from '../etcd/options.ts'
+import { leaderElectionOptions, leaderElectionRules } from '../kube/leader-election-options.ts'
 import { connectionOptions, connectionRules, observedConnectionRules } from '../kube/options.ts'
 import { kubernetesServiceOptions, kubernetesServiceRules, leaseStoreRules } from '../kubernetes-service/options.ts'
 import { lifecycleOptions } from '../lifecycle/options.ts'
@@ -16,6 +19,9 @@ export const optionGroups = {
   kubernetesService: kubernetesServiceOptions,
   serviceCidr: serviceCidrOptions,
   repair: repairOptions,
+  endpoints: endpointsOptions,
+  endpointSlice: endpointSliceOptions,
+  leaderElection: leaderElectionOptions,
   master: masterOptions,
   lifecycle: lifecycleOptions,
   logging: loggingOptions,
@@ -55,6 +61,8 @@ export const rules: readonly Rule<Configuration>[] = [
   ...etcdRules,
   ...kubernetesServiceRules,
   ...repairRules,
+  ...leaderElectionRules,
+  ...masterRules,
 ]
 
 /** The same for commands that look at the masters of a cluster and are none. */

@@ -1,4 +1,4 @@
-import type { MasterOptions } from '../bootstrap/master-options.ts'
+import type { MasterOptions, WorkloadOptions } from '../bootstrap/master-options.ts'
 import type { Address } from '../net/address.ts'
 import type { Configuration } from './configuration.ts'
 
@@ -26,8 +26,37 @@ export function masterOptionsOf(configuration: Configuration, host: string): Mas
     repairDegraded: configuration.repairDegraded,
     adoptRange: configuration.adoptRange,
     controllers: configuration.controllers,
+    workloads: workloadOptionsOf(configuration),
     dryRun: configuration.dryRun,
     host,
+  }
+}
+
+function workloadOptionsOf(configuration: Configuration): WorkloadOptions {
+  return {
+    endpoints: {
+      workers: configuration.concurrentEndpointSyncs,
+      batchPeriodMs: configuration.endpointUpdatesBatchPeriod,
+    },
+    endpointSlice: {
+      workers: configuration.concurrentServiceEndpointSyncs,
+      batchPeriodMs: configuration.endpointsliceUpdatesBatchPeriod,
+      maxEndpointsPerSlice: configuration.maxEndpointsPerSlice,
+    },
+    mirroring: {
+      workers: configuration.mirroringConcurrentServiceEndpointSyncs,
+      batchPeriodMs: configuration.mirroringEndpointsliceUpdatesBatchPeriod,
+      maxEndpointsPerSubset: configuration.mirroringMaxEndpointsPerSubset,
+    },
+    leaderElection: configuration.leaderElect
+      ? {
+          namespace: configuration.leaderElectResourceNamespace,
+          name: configuration.leaderElectResourceName,
+          leaseDurationMs: configuration.leaderElectLeaseDuration,
+          renewDeadlineMs: configuration.leaderElectRenewDeadline,
+          retryPeriodMs: configuration.leaderElectRetryPeriod,
+        }
+      : undefined,
   }
 }
 

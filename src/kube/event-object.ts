@@ -18,6 +18,8 @@ export interface EventToRecord {
   readonly action: string
   /** For people. What exceeds 1,024 bytes is cut off. */
   readonly note: string
+  /** Who says so, where that is not who records. */
+  readonly reportingController?: string | undefined
 }
 
 /** Takes events, at once and without fail; what becomes of them is not its caller's business. */
@@ -27,6 +29,11 @@ export interface EventSink {
 
 /** For those who have nothing to tell, such as a dry run. */
 export const noEvents: EventSink = { record() {} }
+
+/** Records as another: controllers that others know by a name of their own. */
+export function recordingAs(reportingController: string, events: EventSink): EventSink {
+  return { record: (event) => events.record({ ...event, reportingController }) }
+}
 
 /** Who reports. */
 export interface Reporter {
@@ -55,7 +62,7 @@ export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock,
       namespace: event.regarding.namespace || 'default',
     },
     eventTime: formatMicroTime(wallMs),
-    reportingController: reporter.reportingController,
+    reportingController: event.reportingController ?? reporter.reportingController,
     reportingInstance: reporter.reportingInstance.slice(0, maxInstance),
     action: event.action,
     reason: event.reason,
@@ -76,7 +83,8 @@ export function referenceTo(object: KubeObject): ObjectReference {
 /** Equal for what is the same event again. */
 export function seriesKey(event: EventToRecord): string {
   const related = event.related === undefined ? [] : identity(event.related)
-  return JSON.stringify([identity(event.regarding), related, event.type, event.reason, event.action, event.note])
+  const { type, reason, action, note, reportingController } = event
+  return JSON.stringify([identity(event.regarding), related, type, reason, action, note, reportingController])
 }
 
 /** Equal for events that share one allowance: those of a type about one object. */

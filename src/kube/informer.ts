@@ -54,21 +54,20 @@ export class Informer<T extends KubeObject> {
   #running = false
 
   constructor(options: InformerOptions<T>) {
-    const { transform = (object: T): T => object } = options
     this.#name = describeSelection(options.resource, options.query)
     this.#reflector = new Reflector<T>({
       ...options,
       availability: options.availability ?? new Availability(options),
       sink: {
         replaced: (objects) => {
-          const changes = this.store.replace(objects.map(transform))
+          const changes = this.store.replace(objects)
           this.#state = 'synced'
           this.#tell(changes)
           this.#synced.resolve()
           this.#settled.resolve()
         },
-        changed: ({ type, object }) => {
-          const change = this.store.apply({ type, object: transform(object) })
+        changed: (event) => {
+          const change = this.store.apply(event)
           if (change !== undefined) this.#tell([change])
         },
         absent: () => {

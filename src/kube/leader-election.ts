@@ -4,7 +4,7 @@ import { linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge, Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi } from './api.ts'
-import type { Availability } from './availability.ts'
+import type { AvailabilityReporter } from './availability.ts'
 import { isKubeError, KubeError } from './errors.ts'
 import { LeaseLock } from './lease-lock.ts'
 
@@ -31,7 +31,7 @@ export interface LeaderElectorOptions extends Partial<LeaderElectionTiming> {
   readonly random: Random
   readonly logger: Logger
   readonly metrics?: Metrics | undefined
-  readonly availability?: Availability | undefined
+  readonly availability?: AvailabilityReporter | undefined
   /** The Lease: its namespace must exist. */
   readonly namespace: string
   readonly name: string

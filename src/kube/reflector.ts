@@ -31,6 +31,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly api: KubeApi
   readonly resource: Resource<T>
   readonly query?: Selection | undefined
+  /** Cuts an object down as it arrives: a list of many is never held whole. Name, namespace, uid and resourceVersion must stay. */
+  readonly transform?: ((object: T) => T) | undefined
   readonly sink: ReflectorSink<T>
   readonly clock: Clock
   readonly random: Random
@@ -65,6 +67,7 @@ const longestRetryAfterMs = 10_000
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
+  readonly #transform: (object: T) => T
   readonly #source: string
   readonly #logger: Logger
   readonly #short: Backoff
@@ -77,6 +80,7 @@ export class Reflector<T extends KubeObject> {
 
   constructor(options: ReflectorOptions<T>) {
     this.#options = options
+    this.#transform = options.transform ?? ((object) => object)
     this.#source = describeSelection(options.resource, options.query)
     this.#logger = options.logger.child({ resource: this.#source })
     this.#short = exponentialBackoff(shortWaits, options.random)
@@ -123,7 +127,7 @@ export class Reflector<T extends KubeObject> {
     this.#lists?.add({ resource: resource.plural })
     const page = await api.list(resource, { ...query, limit, continue: token, signal }).catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, told: false }
-    const all = items.concat(page.items.map((item) => withKind(resource, item)))
+    const all = items.concat(page.items.map((item) => this.#transform(withKind(resource, item))))
     const next = page.metadata.continue
     if (next !== undefined && next !== '') {
       this.#state = { phase: 'paging', items: all, continue: next, limit }
@@ -197,7 +201,7 @@ export class Reflector<T extends KubeObject> {
     }
     if (this.#state.phase === 'streaming') {
       const { objects } = this.#state
-      if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), object)
+      if (type === 'ADDED' || type === 'MODIFIED') objects.set(keyOfObject(object), this.#transform(object))
       else if (type === 'DELETED') objects.delete(keyOfObject(object))
       else if (object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true') {
         this.#listed(resourceVersion, [...objects.values()])
@@ -207,7 +211,7 @@ export class Reflector<T extends KubeObject> {
       const before = this.#state.phase === 'watching' ? this.#state.resourceVersion : undefined
       const shared = type !== 'BOOKMARK' && before === resourceVersion
       this.#state = { phase: 'watching', resourceVersion, silences: 0, shared }
-      if (type !== 'BOOKMARK') sink.changed({ type, object })
+      if (type !== 'BOOKMARK') sink.changed({ type, object: this.#transform(object) })
     }
   }
 

@@ -30,7 +30,8 @@ export const kubernetesServiceOptions = {
         ),
       ),
       metavar: 'IP',
-      description: "address at which clients reach this master's API server; required unless the reconciler is none",
+      description:
+        "address at which clients reach this master's API server; required unless the reconciler is none or kubernetes-service is off",
       conditionalDefault: {
         says: '192.0.2.1 with --embedded',
         value: (given) => (given('embedded') ? ['192.0.2.1'] : undefined),
@@ -137,14 +138,6 @@ export const leaseStoreRules: readonly Rule<KubernetesServiceValues & EtcdValues
 export const kubernetesServiceRules: readonly Rule<
   KubernetesServiceValues & ServiceCidrValues & EtcdValues & { readonly embedded: boolean }
 >[] = [
-  {
-    on: 'advertiseAddress',
-    needs: ['advertiseAddress', 'endpointReconcilerType'],
-    breach: ({ advertiseAddress, endpointReconcilerType }) =>
-      advertiseAddress === undefined && endpointReconcilerType !== 'none'
-        ? 'is required, unless --endpoint-reconciler-type is none'
-        : undefined,
-  },
   {
     on: 'advertiseAddress',
     needs: ['advertiseAddress', 'serviceClusterIpRange'],

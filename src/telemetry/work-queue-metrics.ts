@@ -5,6 +5,12 @@ import type { Metrics } from './metrics.ts'
 /** 10 ns to 10 s, as upstream. */
 const buckets = Array.from({ length: 10 }, (_, power) => Number(`1e${power - 8}`))
 
+/** Measures one queue at a time. */
+export interface WorkQueueMetrics extends WorkQueueObserver {
+  /** Another queue takes the place of the one before: what was waiting or under way there is forgotten. */
+  restart(): void
+}
+
 /**
  * Measures a work queue under upstream's names, `workqueue_*` with the label `name`
  * (k8s.io/component-base/metrics/prometheus/workqueue). Pass it to the queue as its observer.
@@ -13,7 +19,7 @@ export function workQueueMetrics(options: {
   readonly metrics: Metrics
   readonly name: string
   readonly clock: Clock
-}): WorkQueueObserver {
+}): WorkQueueMetrics {
   const { metrics, clock } = options
   const labels = { name: options.name }
   const named = (name: string, help: string) => ({ name: `workqueue_${name}`, help, labels: ['name'] as const })
@@ -51,6 +57,11 @@ export function workQueueMetrics(options: {
   })
 
   return {
+    restart() {
+      waiting = 0
+      addedAt.clear()
+      startedAt.clear()
+    },
     added(key) {
       adds.add(labels)
       waiting++

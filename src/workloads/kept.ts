@@ -1,26 +1,176 @@
 import type { EndpointSlice, Endpoints, Node, Pod, Service } from '../kube/resources.ts'
+import { readyCondition } from './pod-rules.ts'
+import { SharedValues, sharedLabels, sharedString } from './shared-values.ts'
 
-/** What is kept of a Pod: all that Endpoints and EndpointSlices are made of, and no more. */
+type PodStatus = NonNullable<Pod['status']>
+type Conditions = NonNullable<PodStatus['conditions']>
+type Containers = NonNullable<NonNullable<Pod['spec']>['containers']>
+
+/**
+ * What is kept of a Pod: all that Endpoints and EndpointSlices are made of, and no more. It holds on to nothing else of the Pod.
+ *
+ * - `metadata`: name, namespace, uid, resourceVersion, labels, deletionTimestamp;
+ * - `spec`: nodeName, hostname, subdomain; of the containers those with a named port, of the initContainers such sidecars, with those ports;
+ * - `status`: phase, podIP, podIPs, and the condition Ready with its status and lastTransitionTime.
+ *
+ * Each of these is there in every kept Pod, if only as undefined: all have one shape in memory. Equal labels, ports, conditions and
+ * node names are one and the same in all Pods.
+ */
 export function keptOfPod(pod: Pod): Pod {
-  return pod
+  const { metadata, spec, status } = pod
+  const podIP = status?.podIP
+  return {
+    metadata: {
+      name: metadata?.name,
+      namespace: sharedString(metadata?.namespace),
+      uid: metadata?.uid,
+      resourceVersion: metadata?.resourceVersion,
+      labels: sharedLabels(metadata?.labels),
+      deletionTimestamp: metadata?.deletionTimestamp,
+    },
+    spec: {
+      nodeName: sharedString(spec?.nodeName),
+      hostname: spec?.hostname,
+      subdomain: sharedString(spec?.subdomain),
+      containers: containersWithNamedPorts(spec?.containers, false),
+      initContainers: containersWithNamedPorts(spec?.initContainers, true),
+    },
+    status: {
+      phase: sharedString(status?.phase),
+      podIP,
+      podIPs: status?.podIPs?.map(({ ip }) => ({ ip: ip === podIP ? podIP : ip })),
+      conditions: readyConditions(pod),
+    },
+  } as Pod
 }
+
+const noContainers: Containers = []
+const containerLists = new SharedValues<Containers>(1024)
+
+function containersWithNamedPorts(containers: Containers | undefined, sidecars: boolean): Containers {
+  let key = ''
+  for (const { restartPolicy, ports } of containers ?? []) {
+    if (sidecars && restartPolicy !== 'Always') continue
+    for (const { name, protocol, containerPort } of ports ?? []) {
+      if (name) key += `${name},${protocol ?? ''},${containerPort},`
+    }
+  }
+  if (key === '') return noContainers
+  const kept = (): Containers => [
+    {
+      name: '',
+      ...(sidecars ? { restartPolicy: 'Always' } : {}),
+      ports: (containers ?? [])
+        .filter(({ restartPolicy }) => !sidecars || restartPolicy === 'Always')
+        .flatMap(({ ports }) => ports ?? [])
+        .filter(({ name }) => name)
+        .map(({ name, protocol, containerPort }) => ({ name, protocol, containerPort })) as NonNullable<
+        Containers[number]['ports']
+      >,
+    },
+  ]
+  return containerLists.get(sidecars ? `sidecar ${key}` : key, kept)
+}
+
+const noConditions: Conditions = []
+const conditionLists = new SharedValues<Conditions>(1024)
+
+function readyConditions(pod: Pod): Conditions {
+  const ready = readyCondition(pod)
+  if (ready === undefined) return noConditions
+  const { status, lastTransitionTime } = ready
+  return conditionLists.get(`${status} ${lastTransitionTime}`, () => [
+    { type: 'Ready', status, lastTransitionTime } as Conditions[number],
+  ])
+}
+
+const nodeLabels = [
+  'topology.kubernetes.io/zone',
+  'node-role.kubernetes.io/control-plane',
+  'node-role.kubernetes.io/master',
+] as const
 
 /** What is kept of a Node: its zone, its roles, whether it is ready, its CPU. */
 export function keptOfNode(node: Node): Node {
-  return node
+  const { metadata, status } = node
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+  const cpu = status?.allocatable?.cpu
+  return {
+    metadata: {
+      ...picked(metadata ?? {}, ['name', 'uid', 'resourceVersion']),
+      ...(metadata?.labels ? { labels: sharedLabels(picked(metadata.labels, nodeLabels)) } : {}),
+    },
+    status: {
+      ...(ready === undefined ? {} : { conditions: [picked(ready, ['type', 'status'])] }),
+      ...(cpu === undefined ? {} : { allocatable: { cpu } }),
+    },
+  } as Node
 }
 
-/** What is kept of a Service. */
+const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
+
+/**
+ * What is kept of a Service: no finalizers, owners or status, no annotations but those of topology hints, and of the spec what
+ * these controllers read.
+ */
 export function keptOfService(service: Service): Service {
-  return service
+  const { metadata, spec } = service
+  const annotations = picked(metadata?.annotations ?? {}, hintAnnotations)
+  return {
+    metadata: {
+      ...picked(metadata ?? {}, [
+        'name',
+        'namespace',
+        'uid',
+        'resourceVersion',
+        'labels',
+        'creationTimestamp',
+        'deletionTimestamp',
+      ]),
+      ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
+    },
+    spec: {
+      ...picked(spec ?? {}, [
+        'type',
+        'selector',
+        'clusterIP',
+        'clusterIPs',
+        'ipFamilies',
+        'ipFamilyPolicy',
+        'publishNotReadyAddresses',
+        'trafficDistribution',
+      ]),
+      ...(spec?.ports
+        ? { ports: spec.ports.map((port) => picked(port, ['name', 'protocol', 'port', 'targetPort', 'appProtocol'])) }
+        : {}),
+    },
+  } as Service
 }
 
 /** All of it but who wrote which field: a server keeps that of an update that has none. */
 export function keptOfEndpoints(endpoints: Endpoints): Endpoints {
-  return endpoints
+  return withoutManagedFields(endpoints)
 }
 
 /** As {@link keptOfEndpoints}. */
 export function keptOfEndpointSlice(slice: EndpointSlice): EndpointSlice {
-  return slice
+  return withoutManagedFields(slice)
+}
+
+function withoutManagedFields<T extends Endpoints | EndpointSlice>(object: T): T {
+  const { metadata } = object
+  if (metadata === undefined || !('managedFields' in metadata)) return object
+  const kept: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(metadata)) if (name !== 'managedFields') kept[name] = value
+  return { ...object, metadata: kept }
+}
+
+/** These properties, of those that there are. */
+function picked<T extends object, Key extends keyof T>(object: T, keys: readonly Key[]): Pick<T, Key> {
+  const kept: Partial<Pick<T, Key>> = {}
+  for (const key of keys) {
+    const value = object[key]
+    if (value !== undefined && value !== null) kept[key] = value
+  }
+  return kept as Pick<T, Key>
 }

@@ -1,30 +1,170 @@
-import type { Informer } from '../kube/informer.ts'
+import type { Change, Informer } from '../kube/informer.ts'
 import type { Pod, Service } from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
+import { isEndpointChange } from './pod-rules.ts'
+import { type Labels, matches, SelectorIndex, sameLabels } from './selector-index.ts'
 
 export interface ServiceMembersOptions {
   readonly services: Informer<Service>
   readonly pods: Informer<Pod>
 }
 
+/** A Pod in its present state. */
+class Member {
+  pod: Pod
+
+  constructor(pod: Pod) {
+    this.pod = pod
+  }
+
+  get labels(): Labels | undefined {
+    return this.pod.metadata?.labels
+  }
+}
+
+/** A Service and the Pods that it selects. */
+interface Group {
+  readonly key: string
+  readonly selector: Labels
+  readonly members: Set<Member>
+}
+
+/** What there is in one namespace: no selector reaches further. */
+interface Namespace {
+  /** By name. */
+  readonly members: Map<string, Member>
+  readonly index: SelectorIndex<Group, Member>
+}
+
 /**
  * Which Pods which Services select, exact after every change of either. It must subscribe before any controller does: then what a handler or a
  * sync asks is answered from the same state as the informers' stores.
+ *
+ * A Service without a selector and one of type ExternalName select nothing; one with an empty selector, which no API server lets through, selects
+ * all Pods of its namespace.
  */
 export class ServiceMembers {
-  constructor(_options: ServiceMembersOptions) {
-    throw new Error('not yet')
+  readonly #namespaces = new Map<string, Namespace>()
+  readonly #groups = new Map<string, Group>()
+  readonly #handlers = new Set<(key: string) => void>()
+
+  constructor(options: ServiceMembersOptions) {
+    options.services.subscribe((change) => this.#serviceChanged(change))
+    options.pods.subscribe((change) => this.#podChanged(change))
   }
 
-  /** The Pods that a Service of the store selects, in the order in which they came; none for one without a selector. */
-  podsOf(_service: Service): readonly Pod[] {
-    throw new Error('not yet')
+  /** The Pods that a Service of the store selects, in the order in which it came to select them; none for one without a selector. */
+  podsOf(service: Service): readonly Pod[] {
+    const group = this.#groups.get(keyOfObject(service))
+    const pods: Pod[] = []
+    if (group !== undefined) for (const { pod } of group.members) pods.push(pod)
+    return pods
   }
 
   /**
    * Calls `handler` with the key (`namespace/name`) of each Service whose endpoints a change of a Pod may change: upstream's `GetPodUpdateProjectionKey`
    * and `GetServicesToUpdate` say which. Changes of Services themselves are not told. Returns what ends that.
    */
-  subscribe(_handler: (key: string) => void): () => void {
-    throw new Error('not yet')
+  subscribe(handler: (key: string) => void): () => void {
+    const own = (key: string): void => handler(key)
+    this.#handlers.add(own)
+    return () => {
+      this.#handlers.delete(own)
+    }
   }
+
+  #serviceChanged(change: Change<Service>): void {
+    const service = change.type === 'deleted' ? change.old : change.object
+    const key = keyOfObject(service)
+    const selector = change.type === 'deleted' ? undefined : selectorOf(service)
+    const old = this.#groups.get(key)
+    if (old !== undefined && selector !== undefined && sameLabels(old.selector, selector)) return
+    const namespace = service.metadata?.namespace ?? ''
+    const { index } = this.#namespace(namespace)
+    // The new selector comes before the old one goes: a label key that both are found by need not be indexed anew.
+    if (selector !== undefined) {
+      const group: Group = { key, selector, members: new Set() }
+      this.#groups.set(key, group)
+      index.addSelector(group)
+      for (const member of index.matching(group)) group.members.add(member)
+    } else {
+      this.#groups.delete(key)
+    }
+    if (old !== undefined) index.deleteSelector(old)
+    this.#dropIfEmpty(namespace)
+  }
+
+  #podChanged(change: Change<Pod>): void {
+    const pod = change.type === 'deleted' ? change.old : change.object
+    const { namespace = '', name = '' } = pod.metadata ?? {}
+    const { members, index } = this.#namespace(namespace)
+    const known = members.get(name)
+    if (known === undefined) {
+      if (change.type !== 'deleted') this.#podAdded(pod, name, members, index)
+    } else if (change.type === 'deleted') {
+      const groups = index.selecting(known.labels)
+      members.delete(name)
+      index.delete(known)
+      for (const group of groups) group.members.delete(known)
+      this.#tell(groups)
+    } else {
+      this.#podUpdated(known, pod, index)
+    }
+    this.#dropIfEmpty(namespace)
+  }
+
+  #podAdded(pod: Pod, name: string, members: Map<string, Member>, index: SelectorIndex<Group, Member>): void {
+    const member = new Member(pod)
+    members.set(name, member)
+    index.add(member)
+    const groups = index.selecting(member.labels)
+    for (const group of groups) group.members.add(member)
+    this.#tell(groups)
+  }
+
+  #podUpdated(member: Member, pod: Pod, index: SelectorIndex<Group, Member>): void {
+    const old = member.pod
+    const changed = isEndpointChange(old, pod)
+    if (sameLabels(member.labels, pod.metadata?.labels)) {
+      member.pod = pod
+      if (changed) this.#tell(index.selecting(member.labels))
+      return
+    }
+    const before = index.selecting(member.labels)
+    const hadLabels = !sameLabels(member.labels, undefined)
+    index.delete(member)
+    member.pod = pod
+    index.add(member)
+    const after = index.selecting(member.labels)
+    const left = before.filter(({ selector }) => !matches(selector, member.labels))
+    for (const group of left) group.members.delete(member)
+    const joined = after.filter(({ members }) => !members.has(member))
+    for (const group of joined) group.members.add(member)
+    // Upstream takes a Pod that had no labels for one whose labels did not change, and tells all Services that select it now.
+    this.#tell([...left, ...(changed || !hadLabels ? after : joined)])
+  }
+
+  #namespace(name: string): Namespace {
+    let namespace = this.#namespaces.get(name)
+    if (namespace === undefined) {
+      const members = new Map<string, Member>()
+      namespace = { members, index: new SelectorIndex(() => members.values()) }
+      this.#namespaces.set(name, namespace)
+    }
+    return namespace
+  }
+
+  #dropIfEmpty(name: string): void {
+    const namespace = this.#namespaces.get(name)
+    if (namespace?.members.size === 0 && namespace.index.size === 0) this.#namespaces.delete(name)
+  }
+
+  #tell(groups: readonly Group[]): void {
+    for (const handler of [...this.#handlers]) for (const { key } of groups) handler(key)
+  }
+}
+
+function selectorOf(service: Service): Labels | undefined {
+  if (service.spec?.type === 'ExternalName') return undefined
+  return service.spec?.selector ?? undefined
 }

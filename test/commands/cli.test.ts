@@ -75,7 +75,7 @@ suite('the command line', { concurrency: 2 }, () => {
       `${file}:4:11: leaseTtl: must be at least 2s, not "1s"`,
       '--on-shutdown: must be one of withdraw, always, keep, not "stay"',
       '--kubeconfig: one of --kubeconfig, --in-cluster and --embedded is required; there is no default API server',
-      '--advertise-address: is required, unless --endpoint-reconciler-type is none',
+      '--advertise-address: is required, unless --endpoint-reconciler-type is none or --controllers leaves out kubernetes-service',
     ])
   })
 

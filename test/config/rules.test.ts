@@ -84,7 +84,12 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ apiserverCount: '3', endpointReconcilerType: 'master-count' }],
 
   // Advertised addresses.
-  [{ advertiseAddress: none }, '--advertise-address: is required, unless --endpoint-reconciler-type is none'],
+  [
+    { advertiseAddress: none },
+    '--advertise-address: is required, unless --endpoint-reconciler-type is none or --controllers leaves out kubernetes-service',
+  ],
+  [{ advertiseAddress: none, controllers: 'endpoints,endpointslice' }],
+  [{ advertiseAddress: none, controllers: 'auto,-kubernetes-service,endpointslice-mirroring' }],
   [{ advertiseAddress: none, endpointReconcilerType: 'none' }],
   [{ advertiseAddress: '' }, '--advertise-address: needs at least one address'],
   [
@@ -211,15 +216,33 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   ],
 
   // Duties.
+  [{ controllers: 'auto,endpoints,endpointslice,endpointslice-mirroring' }],
+  [{ maxEndpointsPerSlice: '1000' }],
+  [{ maxEndpointsPerSlice: '0' }, '--max-endpoints-per-slice: must be a whole number from 1 to 1000, not 0'],
+  [{ concurrentEndpointSyncs: '0' }, '--concurrent-endpoint-syncs: must be a whole number from 1 to 1000, not 0'],
+  [{ leaderElect: 'false' }],
+  [{ leaderElectLeaseDuration: '1500ms' }, '--leader-elect-lease-duration: must be whole seconds, not "1500ms"'],
+  [
+    { leaderElectRenewDeadline: '15s' },
+    '--leader-elect-lease-duration: does not fit the other two durations: the lease duration must be longer than the renew deadline',
+  ],
+  [
+    { leaderElectRetryPeriod: '9s' },
+    '--leader-elect-lease-duration: does not fit the other two durations: the renew deadline must be longer than 1.2 times the retry period',
+  ],
+  [
+    { leaderElectResourceName: 'Lease_1' },
+    '--leader-elect-resource-name: must be a name as Kubernetes takes it: lower case, digits, - and ., not "Lease_1"',
+  ],
   [{ controllers: 'auto,-kubernetes-service' }],
   [{ controllers: 'kubernetes-service' }],
   [
     { controllers: 'auto,-system-namespace' },
-    '--controllers: there is no controller "system-namespace" (did you mean system-namespaces?); known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair',
+    '--controllers: there is no controller "system-namespace" (did you mean system-namespaces?); known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring',
   ],
   [
     { controllers: 'auto,,' },
-    '--controllers: there is no controller ""; known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair',
+    '--controllers: there is no controller ""; known are auto, kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair, node-port-repair, endpoints, endpointslice, endpointslice-mirroring',
   ],
   [{ controllers: '' }, '--controllers: turns nothing on: without auto, only what is named is on'],
   [{ controllers: '-kubernetes-service' }, '--controllers: turns nothing on: without auto, only what is named is on'],

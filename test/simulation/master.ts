@@ -203,5 +203,11 @@ const defaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
   shutdownDelayMs: 0,
   // The repairs have a simulation of their own.
   controllers: { auto: true, on: [], off: ['cluster-ip-repair', 'node-port-repair'] },
+  workloads: {
+    endpoints: { workers: 5, batchPeriodMs: 0 },
+    endpointSlice: { workers: 5, batchPeriodMs: 0, maxEndpointsPerSlice: 100 },
+    mirroring: { workers: 5, batchPeriodMs: 0, maxEndpointsPerSubset: 1000 },
+    leaderElection: undefined,
+  },
   dryRun: false,
 }

@@ -1,4 +1,4 @@
-import { addressFrom, readAddress } from '../range-address.ts'
+import { readAddress, textFrom } from '../../net/stored-address.ts'
 
 const canonicalIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/
 const canonicalGroup = /^(?:0|[1-9a-f][\da-f]{0,3})$/
@@ -13,7 +13,7 @@ export function ipAddressNameOf(clusterIp: string): string | undefined {
   if (isCanonicalIPv4(clusterIp) || groupsOf(clusterIp) !== undefined) return clusterIp
   const groups = new Uint16Array(8)
   const family = readAddress(clusterIp, groups)
-  return family === undefined ? undefined : addressFrom(family, groups).text
+  return family === undefined ? undefined : textFrom(family, groups, clusterIp)
 }
 
 /** Whether it is an IPv4 address in its one canonical form. */

@@ -1,4 +1,4 @@
-import { type Address, addressOf } from '../net/address.ts'
+import { type Address, addressOf } from './address.ts'
 
 /** A text as the eight 16-bit groups of an IPv6 address; an IPv4 address is in the last two, after `::ffff`. */
 export type AddressGroups = Uint16Array
@@ -28,6 +28,63 @@ export function ipv4Value(groups: AddressGroups): number {
 export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
   const value = groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n)
   return addressOf(family, family === 4 ? value & 0xffff_ffffn : value)
+}
+
+/** What was read from `text`, as Go writes it: `text` itself, where it is that. */
+export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): string {
+  const [start, length] = family === 6 ? longestZeros(groups) : [0, 0]
+  if (isCanonical(text, family, start, length)) return text
+  if (family === 4) {
+    const [high, low] = [groups[6] as number, groups[7] as number]
+    return `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`
+  }
+  const hexadecimal = Array.from(groups, (group) => group.toString(16))
+  if (length === 0) return hexadecimal.join(':')
+  return `${hexadecimal.slice(0, start).join(':')}::${hexadecimal.slice(start + length).join(':')}`
+}
+
+/** Where the first of the longest runs of two or more groups of zero begins, and how many there are; no length if there is none. */
+function longestZeros(groups: AddressGroups): readonly [start: number, length: number] {
+  let start = 0
+  let length = 1
+  for (let i = 0; i < 8; i++) {
+    let end = i
+    while (end < 8 && groups[end] === 0) end++
+    if (end - i > length) {
+      start = i
+      length = end - i
+    }
+  }
+  return length === 1 ? [0, 0] : [start, length]
+}
+
+/** Whether the text of an address is the canonical one, in which `::` stands for so many groups of zero from there on. */
+function isCanonical(text: string, family: 4 | 6, start: number, length: number): boolean {
+  let parts = 0
+  let gap = -1
+  for (let at = 0; at < text.length; ) {
+    const code = text.charCodeAt(at)
+    if (code === colon) {
+      if (family === 4) return false
+      if (text.charCodeAt(at + 1) === colon) gap = parts
+      at++
+      continue
+    }
+    if (code === dot) {
+      if (family === 6) return false
+      at++
+      continue
+    }
+    const first = at
+    for (; digitAt(text, at) < 16; at++) {
+      const digit = text.charCodeAt(at)
+      if (digit >= 65 && digit <= 70) return false
+    }
+    if (code === 48 && at - first > 1) return false
+    parts++
+  }
+  if (family === 4) return true
+  return length === 0 ? gap < 0 : gap === start && parts === 8 - length
 }
 
 /** Reads what is left of a text as IPv4 into two groups; false if it is none. */

@@ -1,0 +1,130 @@
+import { EndpointsController } from '../endpoints/controller.ts'
+import { EndpointSliceController } from '../endpointslice/controller.ts'
+import { EndpointSliceMetrics } from '../endpointslice/slice-metrics.ts'
+import { recordingAs } from '../kube/event-object.ts'
+import { SharedInformers } from '../kube/informer.ts'
+import { LeaderElector } from '../kube/leader-election.ts'
+import { type Endpoints, pods, services } from '../kube/resources.ts'
+import { randomUuid } from '../runtime/random.ts'
+import { together } from '../runtime/together.ts'
+import type { Gauge } from '../telemetry/metrics.ts'
+import { workQueueMetrics } from '../telemetry/work-queue-metrics.ts'
+import { keptOfPod, keptOfService } from '../workloads/kept.ts'
+import { ServiceMembers } from '../workloads/service-members.ts'
+import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
+import { isSelected, type WorkloadControllerName, workloadControllerNames } from './controller-selection.ts'
+import type { PartPorts } from './kubernetes-service-parts.ts'
+import type { MasterOptions, SyncOptions } from './master-options.ts'
+
+/** What the controllers of one term have in common. */
+type Term = Pick<WorkloadContext, 'informers' | 'members'>
+
+/** One controller: made anew for each term of leadership, measured over all of them. */
+interface Maker {
+  readonly name: WorkloadControllerName
+  make(term: Term): WorkloadController
+}
+
+/** The controllers of Endpoints and EndpointSlices that are asked for, composed. */
+export interface Workloads {
+  /** Works, while this process leads, until the signal is aborted. */
+  run(signal: AbortSignal): Promise<void>
+}
+
+/** Composes the controllers of Endpoints and EndpointSlices that are asked for; undefined when none is. */
+export function composeWorkloads(
+  options: MasterOptions,
+  ports: PartPorts,
+  active: Gauge<'duty'>,
+): Workloads | undefined {
+  const names = workloadControllerNames.filter((name) => isSelected(options.controllers, name))
+  const tell = (value: 0 | 1): void => {
+    for (const name of names) active.set({ duty: name }, value)
+  }
+  for (const name of workloadControllerNames) active.set({ duty: name }, 0)
+  if (names.length === 0) return undefined
+  const makers = names.map((name) => makerOf(name, options, ports))
+  const { leaderElection } = options.workloads
+  const lead = async (signal: AbortSignal): Promise<void> => {
+    tell(1)
+    await runTerm(makers, ports, signal).finally(() => tell(0))
+  }
+  // A dry run writes no Lease, and may look on while another works.
+  if (leaderElection === undefined || options.dryRun) return { run: lead }
+  const identity = `${options.host}_${randomUuid(ports.random)}`
+  const elector = new LeaderElector({ ...ports, ...leaderElection, identity })
+  return { run: (signal) => elector.run(signal, lead) }
+}
+
+/** One term of leadership: nothing that was known in an earlier one is relied on. */
+async function runTerm(makers: readonly Maker[], ports: PartPorts, signal: AbortSignal): Promise<void> {
+  const informers = new SharedInformers(ports)
+  // Before the controllers: it must have heard of a change when they do.
+  const members = new ServiceMembers({
+    services: informers.get(services, { transform: keptOfService }),
+    pods: informers.get(pods, { transform: keptOfPod }),
+  })
+  const controllers = makers.map((maker) => maker.make({ informers, members }))
+  const unsubscribe = ports.availability.subscribe((available) => {
+    if (available) for (const controller of controllers) controller.hasten()
+  })
+  try {
+    await together(signal, [
+      (signal) => informers.run(signal),
+      ...controllers.map((controller) => (signal: AbortSignal) => controller.run(signal)),
+    ])
+  } finally {
+    unsubscribe()
+  }
+}
+
+function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: PartPorts): Maker {
+  const { workloads } = options
+  const isLeftOut = leftOut(options)
+  switch (name) {
+    case 'endpoints': {
+      const context = contextOf('endpoint', 'endpoint-controller', name, workloads.endpoints, ports)
+      return { name, make: (term) => new EndpointsController({ ...context(), ...term, isLeftOut }) }
+    }
+    case 'endpointslice': {
+      const { maxEndpointsPerSlice } = workloads.endpointSlice
+      const context = contextOf('endpoint_slice', 'endpoint-slice-controller', name, workloads.endpointSlice, ports)
+      const metrics = new EndpointSliceMetrics({ metrics: ports.metrics, maxEndpointsPerSlice })
+      return {
+        name,
+        make: (term) => new EndpointSliceController({ ...context(), ...term, metrics, maxEndpointsPerSlice }),
+      }
+    }
+    case 'endpointslice-mirroring':
+      throw new Error('not yet')
+  }
+}
+
+/** What does not change from term to term; the queue's measuring begins anew. */
+function contextOf(
+  queue: string,
+  reporter: string,
+  controller: WorkloadControllerName,
+  sync: SyncOptions,
+  ports: PartPorts,
+): () => Omit<WorkloadContext, keyof Term> {
+  const { metrics, clock } = ports
+  const observer = workQueueMetrics({ metrics, clock, name: queue })
+  const logger = ports.logger.child({ controller })
+  const events = recordingAs(reporter, ports.events)
+  return () => {
+    observer.restart()
+    return { ...ports, ...sync, logger, events, observer }
+  }
+}
+
+/**
+ * Endpoints that others keep: those of the Service `kubernetes`, which belong to the masters. Upstream's controller deletes them when that Service is
+ * deleted, and the masters put them back; without that nobody is listed for a moment.
+ */
+function leftOut(options: MasterOptions): (key: string, current: Endpoints | undefined) => boolean {
+  const keptHere = isSelected(options.controllers, 'kubernetes-service')
+  return (key, current) =>
+    key === 'default/kubernetes' &&
+    (keptHere || current?.metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true')
+}

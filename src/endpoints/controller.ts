@@ -1,0 +1,127 @@
+import type { ObjectRef } from '../kube/api.ts'
+import type { Informer } from '../kube/informer.ts'
+import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
+import { keptOfEndpoints, keptOfService } from '../workloads/kept.ts'
+import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
+import { TriggerTimes } from '../workloads/trigger-times.ts'
+import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
+import { hasEndpoints, planEndpoints } from './endpoints-plan.ts'
+import { EndpointsTracker } from './endpoints-tracker.ts'
+import { EndpointsWriter } from './endpoints-writer.ts'
+import { WritePacing, type WritePacingOptions } from './write-pacing.ts'
+
+/** Of an object that is a lock of a leader election, and so may have no Service. */
+const leaderElection = 'control-plane.alpha.kubernetes.io/leader'
+
+export interface EndpointsControllerOptions extends WorkloadContext, WritePacingOptions {
+  /** Whether Endpoints, by `namespace/name`, are somebody else's: they are neither written nor deleted here. @default none are */
+  readonly isLeftOut?: ((key: string, current: Endpoints | undefined) => boolean) | undefined
+}
+
+/**
+ * Keeps the Endpoints of Services with a selector, as kube-controller-manager's endpoints-controller does (pkg/controller/endpoint), and deletes those of
+ * Services that are gone.
+ *
+ * It works from the copies that its informers keep, and never reads live: an update is guarded by the resourceVersion, a deletion by the uid, and a Service
+ * whose Endpoints this process has just written waits until the copy has heard of it.
+ */
+export class EndpointsController implements WorkloadController {
+  readonly #options: EndpointsControllerOptions
+  readonly #services: Informer<Service>
+  readonly #endpoints: Informer<Endpoints>
+  readonly #queue: ServiceQueue
+  readonly #triggerTimes = new TriggerTimes()
+  readonly #tracker = new EndpointsTracker()
+  readonly #pacing: WritePacing
+  readonly #writer: EndpointsWriter
+  readonly #subscriptions: readonly (() => void)[]
+
+  constructor(options: EndpointsControllerOptions) {
+    const { informers, members, batchPeriodMs } = options
+    this.#options = options
+    this.#services = informers.get(services, { transform: keptOfService })
+    this.#endpoints = informers.get(endpoints, { transform: keptOfEndpoints })
+    this.#queue = new ServiceQueue(options)
+    this.#pacing = new WritePacing(options)
+    this.#writer = new EndpointsWriter({ ...options, tracker: this.#tracker, copy: this.#endpoints.store })
+    this.#subscriptions = [
+      this.#services.subscribe((change) =>
+        this.#queue.add(keyOfObject(change.type === 'deleted' ? change.old : change.object)),
+      ),
+      members.subscribe((key) => this.#queue.add(key, batchPeriodMs)),
+      this.#endpoints.subscribe((change) => {
+        const key = keyOfObject(change.type === 'deleted' ? change.old : change.object)
+        this.#tracker.heard(key)
+        this.#queue.caughtUp(key)
+        if (change.type === 'deleted') this.#queue.add(key)
+      }),
+    ]
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.informers.whenSynced(signal)
+      this.#addLeftovers()
+      await this.#queue.run(signal, (key, signal) => this.#sync(key, signal))
+    } catch (error) {
+      if (!signal.aborted) throw error
+    } finally {
+      for (const unsubscribe of this.#subscriptions) unsubscribe()
+    }
+  }
+
+  hasten(): void {
+    this.#queue.hasten()
+  }
+
+  /** Endpoints of Services that were deleted while nobody looked. All others have been asked for with their Services. */
+  #addLeftovers(): void {
+    for (const { metadata } of this.#endpoints.store.list()) {
+      const ref = { namespace: metadata?.namespace, name: metadata?.name ?? '' }
+      if (this.#services.store.get(ref) !== undefined) continue
+      if (metadata?.annotations?.[leaderElection] === undefined) this.#queue.add(keyOfObject({ metadata }))
+    }
+  }
+
+  async #sync(key: string, signal: AbortSignal): Promise<void> {
+    const { members, clock, isLeftOut } = this.#options
+    const ref = refOf(key)
+    const current = this.#endpoints.store.get(ref)
+    if (isLeftOut?.(key, current) === true) return
+    const service = this.#services.store.get(ref)
+    if (service === undefined) {
+      await this.#deleteLeftover(key, current, signal)
+      return
+    }
+    if (!hasEndpoints(service)) return
+    const nowMs = clock.monotonicMs()
+    const delayMs = this.#pacing.delayMs(key, nowMs)
+    if (delayMs > 0) {
+      this.#queue.add(key, delayMs)
+      return
+    }
+    if (this.#tracker.isStale(key, current, nowMs)) throw new StaleCacheError(`the copy of Endpoints ${key} is old`)
+    const pods = members.podsOf(service)
+    // Also for a sync that writes nothing: what has been seen is not the reason for a later write.
+    const triggerTime = this.#triggerTimes.compute(service, pods)
+    const action = planEndpoints({ service, pods, current, triggerTime })
+    if (action.type === 'none') return
+    this.#pacing.written(key, nowMs, action.endpoints)
+    await this.#writer.write(action, current, signal)
+  }
+
+  async #deleteLeftover(key: string, current: Endpoints | undefined, signal: AbortSignal): Promise<void> {
+    this.#triggerTimes.delete(key)
+    this.#pacing.delete(key)
+    if (this.#tracker.isDeleted(key, current)) return
+    const action = planEndpoints({ service: undefined, pods: [], current: current ?? this.#tracker.unheard(key) })
+    if (action.type === 'none') this.#tracker.delete(key)
+    else await this.#writer.write(action, current, signal)
+  }
+}
+
+function refOf(key: string): ObjectRef {
+  const slash = key.indexOf('/')
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}

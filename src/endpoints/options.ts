@@ -1,0 +1,24 @@
+import { duration } from '../documents/duration-option.ts'
+import { type OptionGroup, type ValuesOf, wholeNumber } from '../documents/option.ts'
+
+/** The controller of Endpoints; names and defaults are kube-controller-manager's. */
+export const endpointsOptions = {
+  title: 'The controller endpoints',
+  options: {
+    concurrentEndpointSyncs: {
+      schema: wholeNumber(1, 1000),
+      metavar: 'N',
+      description: 'how many Services are worked on at the same time',
+      default: 5,
+    },
+    endpointUpdatesBatchPeriod: {
+      schema: duration({ minMs: 0 }),
+      metavar: 'DURATION',
+      description:
+        'how long after a Pod has changed its Services are looked at, so that more changes may come together',
+      default: '0s',
+    },
+  },
+} as const satisfies OptionGroup
+
+export type EndpointsValues = ValuesOf<typeof endpointsOptions>

@@ -1,0 +1,219 @@
+import { KubeError } from '../kube/errors.ts'
+import { referenceTo } from '../kube/event-object.ts'
+import { eventOf } from '../kube/event-reasons.ts'
+import type { Change, Informer } from '../kube/informer.ts'
+import {
+  type EndpointSlice,
+  endpointSlices,
+  type Node,
+  nodes,
+  pods,
+  type Service,
+  services,
+} from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
+import { together } from '../runtime/together.ts'
+import { keptOfEndpointSlice, keptOfNode, keptOfPod, keptOfService } from '../workloads/kept.ts'
+import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
+import { TriggerTimes } from '../workloads/trigger-times.ts'
+import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
+import { AwaitedNodes } from './awaited-nodes.ts'
+import { asksForTopology, trafficDistributionOf } from './hints-plan.ts'
+import { NodeWatch } from './node-watch.ts'
+import { ServiceSlices } from './service-slices.ts'
+import { SliceChanges } from './slice-changes.ts'
+import type { EndpointSliceMetrics } from './slice-metrics.ts'
+import { SliceTracker } from './slice-tracker.ts'
+import { SliceWriteError, SliceWriter } from './slice-writer.ts'
+import { type AddressTypePlan, managedByController, planSlices } from './slices-plan.ts'
+import { SyncFailure } from './sync-failure.ts'
+import { TopologyCache } from './topology/topology-cache.ts'
+
+export interface EndpointSliceControllerOptions extends WorkloadContext {
+  readonly maxEndpointsPerSlice: number
+  /** Those of the process; reset when the controller is made. */
+  readonly metrics: EndpointSliceMetrics
+}
+
+/** As upstream: syncs of a Service whose EndpointSlices cannot be written are tried again after these times. */
+const retry = { firstMs: 1_000, maxMs: 1_000_000, qps: 10, burst: 100 }
+/** So long, at least, a change of a slice by somebody else is waited with, so that more may come together. */
+const minSliceDelayMs = 1_000
+
+/**
+ * Keeps the EndpointSlices of each Service that has a selector equal to its Pods, for one term of leadership. Never two syncs of a Service at a time.
+ * Upstream: pkg/controller/endpointslice.
+ */
+export class EndpointSliceController implements WorkloadController {
+  readonly #options: EndpointSliceControllerOptions
+  readonly #services: Informer<Service>
+  readonly #nodes: Informer<Node>
+  readonly #slices: ServiceSlices
+  readonly #queue: ServiceQueue
+  readonly #writer: SliceWriter
+  readonly #changes: SliceChanges
+  readonly #nodeWatch: NodeWatch
+  readonly #tracker = new SliceTracker()
+  readonly #triggerTimes = new TriggerTimes()
+  readonly #topology = new TopologyCache()
+  readonly #awaited = new AwaitedNodes()
+  /** Services whose last sync found that the copy of their slices is old. */
+  readonly #stale = new Set<string>()
+
+  constructor(options: EndpointSliceControllerOptions) {
+    this.#options = options
+    const { api, informers, members, metrics, batchPeriodMs } = options
+    metrics.reset()
+    this.#services = informers.get(services, { transform: keptOfService })
+    this.#nodes = informers.get(nodes, { transform: keptOfNode })
+    informers.get(pods, { transform: keptOfPod })
+    const slices = informers.get(endpointSlices, { transform: keptOfEndpointSlice })
+    this.#slices = new ServiceSlices({ informer: slices, managedBy: managedByController })
+    this.#queue = new ServiceQueue({ ...options, retry })
+    this.#writer = new SliceWriter({ api, tracker: this.#tracker, written: (operation) => metrics.changed(operation) })
+    this.#changes = new SliceChanges({
+      tracker: this.#tracker,
+      manages: (slice) => this.#slices.manages(slice),
+      queue: (key) => this.#queue.add(key, Math.max(minSliceDelayMs, batchPeriodMs)),
+    })
+    this.#nodeWatch = new NodeWatch({
+      nodes: this.#nodes,
+      slices: this.#slices,
+      topology: this.#topology,
+      awaited: this.#awaited,
+      queue: (key) => this.#queue.add(key),
+    })
+    this.#services.subscribe((change) =>
+      this.#queue.add(keyOfObject(change.type === 'deleted' ? change.old : change.object)),
+    )
+    members.subscribe((key) => this.#queue.add(key, batchPeriodMs))
+    slices.subscribe((change) => this.#sliceChanged(change))
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#options.informers.whenSynced(signal)
+    this.#nodeWatch.check()
+    await together(signal, [
+      (signal) => this.#nodeWatch.run(signal),
+      (signal) => this.#queue.run(signal, (key, signal) => this.#sync(key, signal)),
+    ])
+  }
+
+  hasten(): void {
+    this.#queue.hasten()
+  }
+
+  #sliceChanged(change: Change<EndpointSlice>): void {
+    for (const key of this.#changes.take(change)) {
+      if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slicesOf(key))) continue
+      this.#stale.delete(key)
+      this.#queue.caughtUp(key)
+    }
+  }
+
+  async #sync(key: string, signal: AbortSignal): Promise<void> {
+    const { metrics } = this.#options
+    this.#stale.delete(key)
+    this.#changes.begin(key)
+    try {
+      await this.#syncService(key, signal)
+      metrics.synced('success')
+    } catch (error) {
+      if (signal.aborted) throw error
+      const stale = error instanceof StaleCacheError
+      if (stale) this.#stale.add(key)
+      metrics.synced(stale ? 'stale' : 'error')
+      // What the server refused is told of as what it is.
+      throw error instanceof SyncFailure && error.cause instanceof KubeError ? error.cause : error
+    } finally {
+      this.#changes.end(key)
+    }
+  }
+
+  async #syncService(key: string, signal: AbortSignal): Promise<void> {
+    const { events, members, metrics, maxEndpointsPerSlice } = this.#options
+    const [namespace = '', name = ''] = key.split('/')
+    const service = this.#services.store.get({ namespace, name })
+    if (service === undefined) {
+      this.#forget(key)
+      return
+    }
+    if (!hasSelector(service)) return
+    const slices = this.#slicesOf(key)
+    if (this.#tracker.isStale(key, slices)) throw new StaleCacheError(`the copy of the EndpointSlices of ${key} is old`)
+    const selected = members.podsOf(service)
+    const plan = planSlices({
+      service,
+      pods: selected,
+      nodeOf: (name) => this.#nodes.store.get({ name }),
+      slices,
+      maxEndpointsPerSlice,
+      triggerTime: this.#triggerTimes.compute(service, selected),
+      topology: this.#topology,
+    })
+    metrics.planned(key, plan.addressTypes, trafficDistributionOf(service))
+    const leftOut = plan.addressTypes.flatMap(({ leftOut }) => leftOut)
+    this.#awaited.set(key, new Set(leftOut.map(({ node }) => node)))
+    const errors = leftOut.map(
+      ({ pod, node }) => new Error(`skipping Pod ${pod} for Service ${key}: Node ${node} Not Found`),
+    )
+    for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, signal)))
+    for (const slice of plan.unsupported) {
+      errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))
+    }
+    if (errors.length === 0) return
+    const failure = new SyncFailure(errors)
+    const note = `Error updating Endpoint Slices for Service ${key}: ${failure.message}`
+    events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))
+    throw failure
+  }
+
+  async #execute(service: Service, plan: AddressTypePlan, signal: AbortSignal): Promise<readonly Error[]> {
+    const { events, metrics } = this.#options
+    const failures = await failuresOf(
+      this.#writer.execute(service, plan.actions, signal).then((complete) => {
+        if (!complete) return
+        const topology = asksForTopology(service) ? 'Auto' : 'Disabled'
+        metrics.finished(plan.changed, topology, trafficDistributionOf(service))
+      }),
+    )
+    for (const { reason, note } of plan.events) {
+      events.record(eventOf(reason, { regarding: referenceTo(named(service)), note }))
+    }
+    return failures
+  }
+
+  /** Those that are being deleted do not count: their deletion may take its time. */
+  #slicesOf(key: string): readonly EndpointSlice[] {
+    return this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)
+  }
+
+  #forget(key: string): void {
+    this.#triggerTimes.delete(key)
+    this.#options.metrics.deleteService(key)
+    this.#tracker.deleteService(key)
+    this.#awaited.set(key, new Set())
+  }
+}
+
+/** Services without one, and those that are only another name, get no slices from this controller, and keep what they have. */
+function hasSelector(service: Service): boolean {
+  const { type, selector } = service.spec ?? {}
+  return type !== 'ExternalName' && selector !== undefined && selector !== null
+}
+
+/** The failed write as a list; whatever else fails is thrown. */
+async function failuresOf(writes: Promise<unknown>): Promise<readonly Error[]> {
+  try {
+    await writes
+    return []
+  } catch (error) {
+    if (error instanceof SliceWriteError) return [error]
+    throw error
+  }
+}
+
+/** What a list answers does not say what it is. */
+function named(service: Service): Service {
+  return { ...service, apiVersion: 'v1', kind: services.kind }
+}

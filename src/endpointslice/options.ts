@@ -1,0 +1,49 @@
+import { duration } from '../documents/duration-option.ts'
+import { type OptionGroup, type ValuesOf, wholeNumber } from '../documents/option.ts'
+
+/** The controllers of EndpointSlices; names and defaults are kube-controller-manager's. */
+export const endpointSliceOptions = {
+  title: 'The controllers endpointslice and endpointslice-mirroring',
+  options: {
+    concurrentServiceEndpointSyncs: {
+      schema: wholeNumber(1, 1000),
+      metavar: 'N',
+      description: 'how many Services are worked on at the same time',
+      default: 5,
+    },
+    maxEndpointsPerSlice: {
+      schema: wholeNumber(1, 1000),
+      metavar: 'N',
+      description: 'how many endpoints are put into one EndpointSlice',
+      default: 100,
+    },
+    endpointsliceUpdatesBatchPeriod: {
+      schema: duration({ minMs: 0 }),
+      metavar: 'DURATION',
+      description:
+        'how long after a Pod has changed its Services are looked at, so that more changes may come together',
+      default: '0s',
+    },
+    mirroringConcurrentServiceEndpointSyncs: {
+      schema: wholeNumber(1, 1000),
+      metavar: 'N',
+      description: 'mirroring: how many Services are worked on at the same time',
+      default: 5,
+    },
+    mirroringMaxEndpointsPerSubset: {
+      schema: wholeNumber(1, 1000),
+      metavar: 'N',
+      description: 'mirroring: how many addresses of a subset of Endpoints are mirrored, in one EndpointSlice',
+      default: 1000,
+    },
+    mirroringEndpointsliceUpdatesBatchPeriod: {
+      schema: duration({ minMs: 0 }),
+      metavar: 'DURATION',
+      description:
+        'mirroring: how long after Endpoints have changed they are mirrored, so that more changes may come together',
+      default: '0s',
+    },
+  },
+} as const satisfies OptionGroup
+
+export type EndpointSliceValues = ValuesOf<typeof endpointSliceOptions>

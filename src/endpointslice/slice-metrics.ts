@@ -1,0 +1,175 @@
+import type { Counter, Gauge, Histogram, Metrics } from '../telemetry/metrics.ts'
+import type { AddressTypePlan, Packing } from './slices-plan.ts'
+
+export interface EndpointSliceMetricsOptions {
+  readonly metrics: Metrics
+  readonly maxEndpointsPerSlice: number
+}
+
+/** What a Service adds to the totals. */
+interface Totals {
+  readonly endpoints: number
+  readonly slices: number
+  readonly desiredSlices: number
+}
+
+const prefix = 'endpoint_slice_controller'
+/** 2 to 32,768. */
+const countBuckets = Array.from({ length: 15 }, (_, power) => 2 ** (power + 1))
+/** Prometheus' own, which upstream leaves as they are. */
+const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+
+/**
+ * The metrics of the endpointslice controller, under upstream's names. One for a process: the totals are of the present term of leadership, see `reset`. Unlike
+ * upstream a Service of two families counts with the slices of both.
+ */
+export class EndpointSliceMetrics {
+  readonly #max: number
+  readonly #added: Histogram<never>
+  readonly #removed: Histogram<never>
+  readonly #changes: Counter<'operation'>
+  readonly #changedPerSync: Histogram<'topology' | 'traffic_distribution'>
+  readonly #syncs: Counter<'result'>
+  readonly #distributed: Gauge<'traffic_distribution'>
+  readonly #services = new Map<string, Totals>()
+  readonly #distributionOf = new Map<string, string>()
+  readonly #servicesByDistribution = new Map<string, number>()
+  #endpoints = 0
+  #slices = 0
+  #desiredSlices = 0
+
+  constructor({ metrics, maxEndpointsPerSlice }: EndpointSliceMetricsOptions) {
+    this.#max = maxEndpointsPerSlice
+    this.#added = metrics.histogram({
+      name: `${prefix}_endpoints_added_per_sync`,
+      help: 'Endpoints that a sync of a Service found missing, by address type of the Service.',
+      buckets: countBuckets,
+    })
+    this.#removed = metrics.histogram({
+      name: `${prefix}_endpoints_removed_per_sync`,
+      help: 'Endpoints that a sync of a Service found to be too many, by address type of the Service.',
+      buckets: countBuckets,
+    })
+    this.#changes = metrics.counter({
+      name: `${prefix}_changes`,
+      help: 'Writes of EndpointSlices that succeeded.',
+      labels: ['operation'],
+    })
+    this.#changedPerSync = metrics.histogram({
+      name: `${prefix}_endpointslices_changed_per_sync`,
+      help: 'EndpointSlices that a sync of a Service wrote, by address type of the Service.',
+      labels: ['topology', 'traffic_distribution'],
+      buckets: defaultBuckets,
+    })
+    this.#syncs = metrics.counter({
+      name: `${prefix}_syncs`,
+      help: 'Syncs of Services by their result; stale: the copy had not caught up with what was written before.',
+      labels: ['result'],
+    })
+    this.#distributed = metrics.gauge({
+      name: `${prefix}_services_count_by_traffic_distribution`,
+      help: 'Services whose hints follow their trafficDistribution.',
+      labels: ['traffic_distribution'],
+    })
+    const total = (name: string, help: string): Gauge<never> => metrics.gauge({ name: `${prefix}_${name}`, help })
+    const endpoints = total('endpoints_desired', 'Endpoints that the Services shall have.')
+    const slices = total('num_endpoint_slices', 'EndpointSlices that the Services have.')
+    const desired = total(
+      'desired_endpoint_slices',
+      'EndpointSlices that the Services would have were all well filled.',
+    )
+    metrics.onCollect(() => {
+      endpoints.set({}, this.#endpoints)
+      slices.set({}, this.#slices)
+      desired.set({}, this.#desiredSlices)
+      for (const [distribution, count] of this.#servicesByDistribution) {
+        this.#distributed.set({ traffic_distribution: distribution }, count)
+      }
+    })
+  }
+
+  /** Forgets all Services: a term of leadership begins. */
+  reset(): void {
+    for (const key of [...this.#services.keys()]) this.deleteService(key)
+    for (const key of [...this.#distributionOf.keys()]) this.deleteService(key)
+  }
+
+  /** A Service has been synced, or an attempt failed. */
+  synced(result: 'success' | 'stale' | 'error'): void {
+    this.#syncs.add({ result })
+  }
+
+  /** What is to be done for a Service has been decided. `trafficDistribution` is undefined where its hints do not follow one. */
+  planned(key: string, plans: readonly AddressTypePlan[], trafficDistribution: string | undefined): void {
+    for (const { added, removed } of plans) {
+      this.#added.observe({}, added)
+      this.#removed.observe({}, removed)
+    }
+    this.#set(key, sum(plans.map(({ packings }) => this.#totalsOf(packings))))
+    this.#distribute(key, trafficDistribution)
+  }
+
+  /** A slice has been written. */
+  changed(operation: 'create' | 'update' | 'delete'): void {
+    this.#changes.add({ operation })
+  }
+
+  /** All that was to be done for an address type of a Service has been done. */
+  finished(slices: number, topology: 'Auto' | 'Disabled', trafficDistribution: string | undefined): void {
+    this.#changedPerSync.observe({ topology, traffic_distribution: trafficDistribution ?? '' }, slices)
+  }
+
+  /** Forgets a Service that is gone. */
+  deleteService(key: string): void {
+    this.#set(key, undefined)
+    this.#distribute(key, undefined)
+  }
+
+  #totalsOf(packings: readonly Packing[]): Totals {
+    const desired = packings.map(({ endpoints }) => Math.ceil(endpoints / this.#max))
+    return {
+      endpoints: packings.reduce((all, { endpoints }) => all + endpoints, 0),
+      slices: packings.reduce((all, { slices }) => all + slices, 0),
+      // There always is one, if only a placeholder.
+      desiredSlices: Math.max(
+        1,
+        desired.reduce((all, slices) => all + slices, 0),
+      ),
+    }
+  }
+
+  #set(key: string, totals: Totals | undefined): void {
+    const former = this.#services.get(key)
+    this.#endpoints += (totals?.endpoints ?? 0) - (former?.endpoints ?? 0)
+    this.#slices += (totals?.slices ?? 0) - (former?.slices ?? 0)
+    this.#desiredSlices += (totals?.desiredSlices ?? 0) - (former?.desiredSlices ?? 0)
+    if (totals === undefined) this.#services.delete(key)
+    else this.#services.set(key, totals)
+  }
+
+  #distribute(key: string, distribution: string | undefined): void {
+    const former = this.#distributionOf.get(key)
+    if (former === distribution) return
+    const count = (value: string, by: number): void => {
+      this.#servicesByDistribution.set(value, (this.#servicesByDistribution.get(value) ?? 0) + by)
+    }
+    if (former !== undefined) count(former, -1)
+    if (distribution === undefined) this.#distributionOf.delete(key)
+    else {
+      count(distribution, 1)
+      this.#distributionOf.set(key, distribution)
+    }
+  }
+}
+
+function sum(all: readonly Totals[]): Totals {
+  const zero: Totals = { endpoints: 0, slices: 0, desiredSlices: 0 }
+  return all.reduce(
+    (a, b) => ({
+      endpoints: a.endpoints + b.endpoints,
+      slices: a.slices + b.slices,
+      desiredSlices: a.desiredSlices + b.desiredSlices,
+    }),
+    zero,
+  )
+}

@@ -1,0 +1,105 @@
+import { isNewer } from '../kube/resource-version.ts'
+import type { EndpointSlice } from '../kube/resources.ts'
+import { serviceKeyOf } from './slice-labels.ts'
+
+const deletionExpected = -1
+
+/** What the server answered to a write. */
+interface Written {
+  readonly generation: number
+  readonly metadata: { readonly resourceVersion: string | undefined }
+}
+
+/**
+ * What this process last wrote of the slices of each Service, by the generation that the server gave it: so it is known whether a copy is older
+ * than that, and whether a change of a slice was somebody else's. Upstream: `EndpointSliceTracker`, which goes by generations alone: writes that change
+ * only labels are no reason for it to wait for the copy.
+ */
+export class SliceTracker {
+  /** By the key of the Service that a slice names, then by the uid of the slice. */
+  readonly #generations = new Map<string, Map<string, Written>>()
+
+  /** Whether a generation of the slice is known, or its deletion expected. */
+  has(slice: EndpointSlice): boolean {
+    return this.#of(slice)?.has(uidOf(slice)) ?? false
+  }
+
+  /** The generation that is known; undefined where there is none, -1 where the slice is to be deleted. */
+  generation(slice: EndpointSlice): number | undefined {
+    return this.#of(slice)?.get(uidOf(slice))?.generation
+  }
+
+  /** Whether a slice is not of this process's making as it is: nothing is known of it, or its generation is a later one. */
+  shouldSync(slice: EndpointSlice): boolean {
+    const known = this.generation(slice)
+    return known === undefined || generationOf(slice) > known
+  }
+
+  /**
+   * Whether `slices`, all that the copy has of a Service, is older than what this process wrote: an older generation, one that was deleted, or one that is
+   * missing.
+   */
+  isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
+    const known = this.#generations.get(serviceKey)
+    if (known === undefined) return false
+    let awaited = 0
+    for (const { generation } of known.values()) if (generation !== deletionExpected) awaited++
+    for (const slice of slices) {
+      const written = known.get(uidOf(slice))
+      if (written === undefined) continue
+      const { generation } = written
+      if (generation === deletionExpected || generation > generationOf(slice) || isNewer(written, slice)) return true
+      awaited--
+    }
+    return awaited > 0
+  }
+
+  /** Takes in a slice as the server answered it. */
+  update(slice: EndpointSlice): void {
+    this.#set(slice, generationOf(slice))
+  }
+
+  /** The slice has been deleted by this process; the copy still may have it. */
+  expectDeletion(slice: EndpointSlice): void {
+    this.#set(slice, deletionExpected)
+  }
+
+  /** The copy has lost the slice. Returns false when that was not expected. */
+  handleDeletion(slice: EndpointSlice): boolean {
+    const known = this.#of(slice)
+    const generation = known?.get(uidOf(slice))?.generation
+    known?.delete(uidOf(slice))
+    return generation === undefined || generation === deletionExpected
+  }
+
+  /** Forgets the slices of a Service that is gone. */
+  deleteService(serviceKey: string): void {
+    this.#generations.delete(serviceKey)
+  }
+
+  #of(slice: EndpointSlice): Map<string, Written> | undefined {
+    return this.#generations.get(trackedUnder(slice))
+  }
+
+  #set(slice: EndpointSlice, generation: number): void {
+    const key = trackedUnder(slice)
+    let known = this.#generations.get(key)
+    if (known === undefined) {
+      known = new Map()
+      this.#generations.set(key, known)
+    }
+    known.set(uidOf(slice), { generation, metadata: { resourceVersion: slice.metadata?.resourceVersion } })
+  }
+}
+
+function trackedUnder(slice: EndpointSlice): string {
+  return serviceKeyOf(slice) ?? `${slice.metadata?.namespace ?? ''}/`
+}
+
+function uidOf(slice: EndpointSlice): string {
+  return slice.metadata?.uid ?? ''
+}
+
+function generationOf(slice: EndpointSlice): number {
+  return slice.metadata?.generation ?? 0
+}

@@ -1,0 +1,69 @@
+import * as z from 'zod/mini'
+import { duration } from '../documents/duration-option.ts'
+import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
+import { leaderElectionProblem } from './leader-election.ts'
+
+const name = z
+  .string()
+  .check(
+    z.regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, 'must be a name as Kubernetes takes it: lower case, digits, - and .'),
+  )
+
+/** Names and defaults are those of every Kubernetes component. */
+export const leaderElectionOptions = {
+  title: 'Leader election of the controllers endpoints, endpointslice and endpointslice-mirroring',
+  options: {
+    leaderElect: {
+      schema: z.boolean(),
+      description: 'work only while this process holds the Lease; false: always, for one that is alone',
+      default: true,
+    },
+    leaderElectLeaseDuration: {
+      schema: duration({ minMs: 1000, wholeSeconds: true }),
+      metavar: 'DURATION',
+      description: 'others take the Lease when they have seen no renewal for so long',
+      default: '15s',
+    },
+    leaderElectRenewDeadline: {
+      schema: duration({ minMs: 1 }),
+      metavar: 'DURATION',
+      description: 'a leader that could not renew for so long stops its work',
+      default: '10s',
+    },
+    leaderElectRetryPeriod: {
+      schema: duration({ minMs: 1 }),
+      metavar: 'DURATION',
+      description: 'between two tries to get or renew the Lease',
+      default: '2s',
+    },
+    leaderElectResourceName: {
+      schema: name,
+      metavar: 'NAME',
+      description: 'name of the Lease; processes with different controllers need different ones',
+      default: 'apiserver-bootstrap',
+    },
+    leaderElectResourceNamespace: {
+      schema: name,
+      metavar: 'NAMESPACE',
+      description: 'namespace of the Lease',
+      default: 'kube-system',
+    },
+  },
+} as const satisfies OptionGroup
+
+export type LeaderElectionValues = ValuesOf<typeof leaderElectionOptions>
+
+export const leaderElectionRules: readonly Rule<LeaderElectionValues>[] = [
+  {
+    on: 'leaderElectLeaseDuration',
+    needs: ['leaderElectLeaseDuration', 'leaderElectRenewDeadline', 'leaderElectRetryPeriod'],
+    breach(values) {
+      const problem = leaderElectionProblem({
+        leaseDurationMs: values.leaderElectLeaseDuration,
+        renewDeadlineMs: values.leaderElectRenewDeadline,
+        retryPeriodMs: values.leaderElectRetryPeriod,
+      })
+      return problem === undefined ? undefined : `does not fit the other two durations: ${problem}`
+    },
+  },
+]

@@ -1,0 +1,164 @@
+export type Labels = Readonly<Record<string, string>>
+
+/** What bears or asks for one label: a key with one value. */
+interface Bucket<Selecting, Labelled> {
+  readonly selecting: Set<Selecting>
+  readonly labelled: Set<Labelled>
+}
+
+interface KeyIndex<Selecting, Labelled> {
+  /** How many selectors are found by this key: without any it is not worth an index. */
+  selectors: number
+  readonly buckets: Map<string, Bucket<Selecting, Labelled>>
+}
+
+/**
+ * Finds the selectors that match given labels, and what has labels that match a given selector, without trying each.
+ *
+ * A selector is filed under one of its labels, the one with the fewest others. What has labels is filed under those of its labels whose key some
+ * selector is filed under: keys in which nobody is interested cost nothing.
+ */
+export class SelectorIndex<
+  Selecting extends { readonly selector: Labels },
+  Labelled extends { readonly labels: Labels | undefined },
+> {
+  readonly #keys = new Map<string, KeyIndex<Selecting, Labelled>>()
+  /** The label that a selector is filed under; none for one that matches everything. */
+  readonly #filed = new Map<Selecting, string | undefined>()
+  readonly #matchAll = new Set<Selecting>()
+  readonly #labelled: () => Iterable<Labelled>
+
+  /** @param labelled - all that is filed and has labels, whenever it is asked. */
+  constructor(labelled: () => Iterable<Labelled>) {
+    this.#labelled = labelled
+  }
+
+  /** How many selectors there are. */
+  get size(): number {
+    return this.#filed.size
+  }
+
+  /** Files a selector. It must not change while it is here. */
+  addSelector(selecting: Selecting): void {
+    const key = this.#keyFor(selecting.selector)
+    this.#filed.set(selecting, key)
+    if (key === undefined) {
+      this.#matchAll.add(selecting)
+      return
+    }
+    const index = this.#keys.get(key) ?? this.#newKey(key)
+    index.selectors++
+    bucketOf(index, selecting.selector[key] as string).selecting.add(selecting)
+  }
+
+  deleteSelector(selecting: Selecting): void {
+    if (!this.#filed.has(selecting)) return
+    const key = this.#filed.get(selecting)
+    this.#filed.delete(selecting)
+    this.#matchAll.delete(selecting)
+    const index = key === undefined ? undefined : this.#keys.get(key)
+    if (key === undefined || index === undefined) return
+    index.selectors--
+    if (index.selectors === 0) {
+      this.#keys.delete(key)
+      return
+    }
+    const value = selecting.selector[key] as string
+    index.buckets.get(value)?.selecting.delete(selecting)
+    dropIfEmpty(index, value)
+  }
+
+  /** Files what has labels. They must not change while it is here. */
+  add(labelled: Labelled): void {
+    const { labels } = labelled
+    for (const key in labels) {
+      const index = this.#keys.get(key)
+      if (index !== undefined) bucketOf(index, labels[key] as string).labelled.add(labelled)
+    }
+  }
+
+  delete(labelled: Labelled): void {
+    const { labels } = labelled
+    for (const key in labels) {
+      const index = this.#keys.get(key)
+      if (index === undefined) continue
+      const value = labels[key] as string
+      index.buckets.get(value)?.labelled.delete(labelled)
+      dropIfEmpty(index, value)
+    }
+  }
+
+  /** The selectors that match these labels. */
+  selecting(labels: Labels | undefined): readonly Selecting[] {
+    const found = [...this.#matchAll]
+    for (const key in labels) {
+      const bucket = this.#keys.get(key)?.buckets.get(labels[key] as string)
+      if (bucket === undefined) continue
+      for (const each of bucket.selecting) if (matches(each.selector, labels)) found.push(each)
+    }
+    return found
+  }
+
+  /** What matches a selector that is here. */
+  matching(selecting: Selecting): readonly Labelled[] {
+    const key = this.#filed.get(selecting)
+    if (key === undefined) return this.#filed.has(selecting) ? [...this.#labelled()] : []
+    const bucket = this.#keys.get(key)?.buckets.get(selecting.selector[key] as string)
+    return [...(bucket?.labelled ?? [])].filter(({ labels }) => matches(selecting.selector, labels))
+  }
+
+  /** The key of the label that the fewest other selectors are filed under. */
+  #keyFor(selector: Labels): string | undefined {
+    let best: string | undefined
+    let fewest = Number.POSITIVE_INFINITY
+    for (const key in selector) {
+      const others = this.#keys.get(key)?.buckets.get(selector[key] as string)?.selecting.size ?? 0
+      if (others >= fewest) continue
+      best = key
+      fewest = others
+    }
+    return best
+  }
+
+  #newKey(key: string): KeyIndex<Selecting, Labelled> {
+    const index: KeyIndex<Selecting, Labelled> = { selectors: 0, buckets: new Map() }
+    this.#keys.set(key, index)
+    for (const each of this.#labelled()) {
+      const value = each.labels?.[key]
+      if (value !== undefined) bucketOf(index, value).labelled.add(each)
+    }
+    return index
+  }
+}
+
+/** Whether a selector of equalities matches labels; an empty one matches all. */
+export function matches(selector: Labels, labels: Labels | undefined): boolean {
+  for (const key in selector) if (labels?.[key] !== selector[key]) return false
+  return true
+}
+
+/** Whether labels are the same, in whatever order; absent ones are the same as none. */
+export function sameLabels(a: Labels | undefined, b: Labels | undefined): boolean {
+  if (a === b) return true
+  let more = 0
+  for (const key in a) {
+    if (b?.[key] !== a[key]) return false
+    more++
+  }
+  for (const _ in b) more--
+  return more === 0
+}
+
+function bucketOf<S, L>(index: KeyIndex<S, L>, value: string): Bucket<S, L> {
+  let bucket = index.buckets.get(value)
+  if (bucket === undefined) {
+    bucket = { selecting: new Set(), labelled: new Set() }
+    index.buckets.set(value, bucket)
+  }
+  return bucket
+}
+
+function dropIfEmpty<S, L>(index: KeyIndex<S, L>, value: string): void {
+  const bucket = index.buckets.get(value)
+  if (bucket?.selecting.size === 0 && bucket.labelled.size === 0) index.buckets.delete(value)
+}

@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { faultyTransport } from '../../src/apiserver/faults.ts'
+import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createMaster } from '../../src/bootstrap/master.ts'
+import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
+import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
+import {
+  type EndpointSlice,
+  endpointSlices,
+  endpoints,
+  leases,
+  namespaces,
+  nodes,
+  type Pod,
+  pods,
+  services,
+} from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+const all = 'endpoints,endpointslice'
+
+async function setUp() {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'workloads')
+  const server = createApiServer({ clock, random })
+  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+  for (const name of ['default', 'kube-system']) await api.create(namespaces, { metadata: { name } })
+  await api.create(nodes, { metadata: { name: 'node-1' } })
+  await api.create(services, {
+    metadata: { namespace: 'default', name: 'web' },
+    spec: { clusterIP: 'None', selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }] },
+  })
+
+  const start = (name: string, settings: Partial<MasterSettings> = {}) => {
+    const random = seededRandom(1, name)
+    const transport = faultyTransport(inProcessTransport(server), { clock, random })
+    const logger = memoryLogger()
+    const metrics = prometheusMetrics()
+    const api = restKubeApi({ transport, clock, random })
+    const ports: MasterPorts = { api, readiness: inProcessReadiness(server), clock, random, logger, metrics }
+    const options = defineMaster({ advertiseAddress: '192.0.2.1', controllers: all, ...settings }, name)
+    const stop = new AbortController()
+    const ended = createMaster(options, ports).run(stop.signal)
+    const end = async (): Promise<void> => {
+      stop.abort()
+      await time.advance(30_000)
+      await ended
+    }
+    return { transport, logger, metrics, end }
+  }
+
+  const pod = async (name: string, ip: string): Promise<void> => {
+    const made = await api.create(pods, {
+      metadata: { namespace: 'default', name, labels: { app: 'web' } },
+      spec: { nodeName: 'node-1', containers: [{ name: 'c', image: 'i' }] },
+    })
+    const status: Pod['status'] = {
+      phase: 'Running',
+      podIP: ip,
+      podIPs: [{ ip }],
+      conditions: [{ type: 'Ready', status: 'True' }],
+    }
+    await api.patch(
+      pods,
+      { namespace: 'default', name: made.metadata?.name ?? '' },
+      { type: 'merge', body: { status } },
+      { subresource: 'status' },
+    )
+  }
+  /** What Endpoints and slices say, which should be the same. */
+  const listed = async () => {
+    const of = async (): Promise<readonly string[]> => {
+      const { items } = await api.list(endpoints, { namespace: 'default' })
+      return items.flatMap(({ subsets = [] }) => subsets.flatMap(({ addresses = [] }) => addresses.map(({ ip }) => ip)))
+    }
+    const slices: readonly EndpointSlice[] = (await api.list(endpointSlices, { namespace: 'default' })).items
+    const ofSlices = slices.flatMap((slice) => slice.endpoints ?? []).flatMap(({ addresses }) => addresses)
+    return { endpoints: [...(await of())].sort(), slices: ofSlices.sort() }
+  }
+  return { time, server, api, start, pod, listed }
+}
+
+test('Pods that a Service selects come to be in its Endpoints and EndpointSlices', async () => {
+  const { time, start, pod, listed } = await setUp()
+  const one = start('one')
+  await pod('a', '10.0.0.1')
+  await time.advance(5_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
+  await pod('b', '10.0.0.2')
+  await time.advance(100)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1', '10.0.0.2'], slices: ['10.0.0.1', '10.0.0.2'] })
+  await one.end()
+})
+
+test('one of two processes works, and when it ends the other goes on', async () => {
+  const { time, api, start, pod, listed } = await setUp()
+  const [one, two] = [start('one'), start('two')]
+  await time.advance(5_000)
+  const { spec } = await api.get(leases, { namespace: 'kube-system', name: 'apiserver-bootstrap' })
+  const [leader, other] = spec?.holderIdentity?.startsWith('one_') ? [one, two] : [two, one]
+  assert.match(await leader.metrics.expose(), /duty_active\{duty="endpoints"\} 1/)
+  assert.match(await other.metrics.expose(), /duty_active\{duty="endpoints"\} 0/)
+  assert.match(await other.metrics.expose(), /leader_election_master_status\{name="apiserver-bootstrap"\} 0/)
+  await leader.end()
+  await pod('a', '10.0.0.1')
+  await time.advance(5_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
+  await other.end()
+})
+
+test('a leader that is cut off stops before another begins, and works again in a later term', async () => {
+  const { time, api, start, pod, listed } = await setUp()
+  const one = start('one')
+  await time.advance(5_000)
+  const two = start('two')
+  one.transport.faults.partition()
+  await pod('a', '10.0.0.1')
+  await time.advance(60_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
+  assert.ok(one.logger.lines.some(({ message }) => message === 'lost leadership'))
+  one.transport.faults.heal()
+  await time.advance(60_000)
+  two.transport.faults.partition()
+  await api.patch(
+    pods,
+    { namespace: 'default', name: 'a' },
+    { type: 'merge', body: { status: { phase: 'Succeeded' } } },
+    { subresource: 'status' },
+  )
+  await pod('b', '10.0.0.2')
+  await time.advance(60_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.2'], slices: ['10.0.0.2'] })
+  two.transport.faults.heal()
+  await one.end()
+  await two.end()
+})
+
+test('after an outage a Service that failed is not kept waiting', async () => {
+  const { time, start, pod, listed } = await setUp()
+  const one = start('one', { leaderElect: 'false' })
+  await time.advance(5_000)
+  one.transport.faults.add({ fault: { type: 'status', status: 500 }, methods: ['PUT', 'POST'] })
+  await pod('a', '10.0.0.1')
+  await time.advance(300_000)
+  one.transport.faults.clear()
+  one.transport.faults.partition()
+  one.transport.faults.resetStreams()
+  await time.advance(30_000)
+  one.transport.faults.heal()
+  await time.advance(3_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
+  await one.end()
+})
+
+test('default/kubernetes is the masters’ own, also when its Service is deleted', async () => {
+  const { time, api, start } = await setUp()
+  const one = start('one', { controllers: `auto,-system-namespaces,${all}`, leaderElect: 'false' })
+  await time.advance(5_000)
+  const ref = { namespace: 'default', name: 'kubernetes' }
+  const before = await api.get(endpoints, ref)
+  await api.delete(services, ref)
+  await time.advance(10_000)
+  const after = await api.get(endpoints, ref)
+  assert.equal(after.metadata?.uid, before.metadata?.uid)
+  await one.end()
+
+  // Nor in a process that does not keep it, of a fleet that does.
+  const two = start('two', { leaderElect: 'false' })
+  await api.delete(services, ref)
+  await time.advance(10_000)
+  assert.equal((await api.get(endpoints, ref)).metadata?.uid, before.metadata?.uid)
+  await two.end()
+})
+
+test('a dry run of them writes nothing, no Lease either, and says what it would write', async () => {
+  const { time, server, start, pod } = await setUp()
+  await pod('a', '10.0.0.1')
+  const before = server.revision
+  const one = start('one', { dryRun: 'true' })
+  await time.advance(60_000)
+  assert.equal(server.revision, before)
+  const planned = one.logger.lines
+    .filter(({ message }) => message === 'dry run: would write')
+    .map(({ fields }) => `${fields.verb} ${fields.kind} ${fields.object}`)
+  assert.deepEqual(planned.sort(), ['create EndpointSlice default/web-', 'create Endpoints default/web'])
+  await one.end()
+})

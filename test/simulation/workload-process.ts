@@ -1,0 +1,132 @@
+import { type Faults, faultyTransport } from '../../src/apiserver/faults.ts'
+import { availabilityByServer } from '../../src/bootstrap/servers-availability.ts'
+import { composeWorkloads } from '../../src/bootstrap/workload-parts.ts'
+import { Availability } from '../../src/kube/availability.ts'
+import type { EventSink } from '../../src/kube/event-object.ts'
+import { defaultLeaderElectionTiming } from '../../src/kube/leader-election.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { Transport } from '../../src/kube/transport.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { SimulatedServer, simulatedLink } from './link.ts'
+import { type ProcessClock, processClock } from './process-clock.ts'
+import { WatchLag } from './repair-lag.ts'
+import type { WorkloadComposition } from './workload-composition.ts'
+
+export const lease = { namespace: 'kube-system', name: 'workloads' }
+
+export interface WorkloadProcessOptions {
+  readonly name: string
+  readonly seed: number
+  readonly time: VirtualClock
+  readonly composition: WorkloadComposition
+  /** The server as a life of this process reaches it, by its name. */
+  readonly storeOf: (writer: string) => Transport
+}
+
+interface WorkloadLife {
+  readonly clock: ProcessClock
+  readonly stop: AbortController
+  readonly faults: Faults
+}
+
+/** One process that runs the controllers of Endpoints and EndpointSlices: the code that ships, on a link that fails. */
+export class WorkloadProcess {
+  readonly name: string
+  readonly server = new SimulatedServer()
+  readonly lag: WatchLag
+  readonly logger = memoryLogger()
+  life: WorkloadLife | undefined
+  /** What ended a life that should have gone on. */
+  failure: unknown
+  #lives = 0
+  readonly #options: WorkloadProcessOptions
+
+  constructor(options: WorkloadProcessOptions) {
+    this.#options = options
+    this.name = options.name
+    this.lag = new WatchLag(options.time.view())
+  }
+
+  start(): void {
+    const { time, seed, composition, storeOf } = this.#options
+    const writer = `${this.name}.${++this.#lives}`
+    const clock = processClock(time)
+    const random = seededRandom(seed, writer)
+    const { spikes, workers, batchPeriodMs, maxEndpointsPerSlice } = composition
+    const inner = this.lag.transport(storeOf(writer))
+    const link = simulatedLink(inner, { server: this.server, clock, random, spikes })
+    const transport = faultyTransport(link, { clock, random: seededRandom(seed, `${writer} faults`) })
+    const logger = this.logger.child({ writer })
+    const sync = { workers, batchPeriodMs }
+    const own = new Availability({ clock, logger })
+    const ports = {
+      api: restKubeApi({ transport, clock, random, logger }),
+      readiness: { probe: () => Promise.reject(new Error('nobody asks')) },
+      clock,
+      random,
+      logger,
+      metrics: prometheusMetrics(),
+      availability: availabilityByServer(own, own),
+      events: noted(logger),
+    }
+    const active = ports.metrics.gauge({ name: 'duty_active', help: 'As in a master.', labels: ['duty'] })
+    const workloads = composeWorkloads(
+      {
+        controllers: { auto: false, on: ['endpoints', 'endpointslice', 'endpointslice-mirroring'], off: [] },
+        workloads: {
+          endpoints: sync,
+          endpointSlice: { ...sync, maxEndpointsPerSlice },
+          mirroring: { ...sync, maxEndpointsPerSubset: 1_000 },
+          leaderElection: { ...defaultLeaderElectionTiming, ...lease },
+        },
+        dryRun: false,
+        host: this.name,
+      } as unknown as Parameters<typeof composeWorkloads>[0],
+      ports,
+      active,
+    )
+    const stop = new AbortController()
+    this.life = { clock, stop, faults: transport.faults }
+    workloads?.run(stop.signal).then(
+      () => this.#ended(stop, new Error('it ended of its own accord')),
+      (error: unknown) => this.#ended(stop, error),
+    )
+  }
+
+  /** SIGKILL: what it had under way is never heard of again. */
+  kill(): void {
+    this.life?.clock.freeze()
+    this.server.breakStreams()
+    this.life = undefined
+  }
+
+  /** SIGTERM. */
+  terminate(): void {
+    this.life?.stop.abort(new Error('SIGTERM'))
+    this.life = undefined
+  }
+
+  /** Undoes whatever is wrong with it; streams that have fallen silent stay so. */
+  heal(): void {
+    if (!this.server.serving || this.server.cut || this.server.hanging) this.server.heal()
+    this.server.start()
+    this.server.hanging = false
+    this.server.storeless = false
+    this.lag.end()
+    this.life?.faults.clear()
+    this.life?.faults.heal()
+    if (this.life?.clock.frozen === true) this.life.clock.thaw()
+    if (this.life === undefined) this.start()
+  }
+
+  #ended(stop: AbortController, error: unknown): void {
+    if (!stop.signal.aborted) this.failure ??= error
+  }
+}
+
+function noted(logger: ReturnType<ReturnType<typeof memoryLogger>['child']>): EventSink {
+  return { record: ({ reason, note }) => logger.debug({ reason }, note) }
+}

@@ -1,0 +1,125 @@
+import { createHash } from 'node:crypto'
+import { sleep } from '../../src/runtime/clock.ts'
+import { randomInteger, seededRandom } from '../../src/runtime/random.ts'
+import { judge } from '../endpoints-model/judge.ts'
+import { describeWorkloadComposition, workloadCompositionOf } from './workload-composition.ts'
+import { disturbWorkloads } from './workload-faults.ts'
+import { WorkloadWorld } from './workload-world.ts'
+
+/** How a random schedule went. */
+export interface WorkloadOutcome {
+  /** The cluster, and all that was done and written, in order. */
+  readonly transcript: readonly string[]
+  readonly violations: readonly string[]
+  /** How often what happened. */
+  readonly coverage: ReadonlyMap<string, number>
+  /** How long after the last trouble all was right, in milliseconds. */
+  readonly settledMs: number
+  /** A digest of everything that was written and logged. */
+  readonly digest: string
+}
+
+/** Longer than a silent watch is trusted, and than the slowest way to lead. */
+const settleWithinMs = 200_000
+const quietMs = 60_000
+/** The longest wait of a Service that could not be synced. */
+const longestRetryMs = 1_000_000
+
+/** Users, a vandal and faults against the controllers, for some minutes; the same for the same seed. */
+export async function runWorkloadScenario(seed: number): Promise<WorkloadOutcome> {
+  const composition = workloadCompositionOf(seed)
+  const { activeMs, troubles } = composition
+  const world = new WorkloadWorld(seed, composition)
+  const { time, clock, processes, churn, transcript } = world
+  transcript.push(describeWorkloadComposition(composition))
+  await world.prepare(composition)
+  for (const process of processes) process.start()
+  const note = (text: string): void => world.note(text)
+  let done = false
+  const ended = Promise.all([
+    use(world, activeMs, seed),
+    ...Array.from({ length: troubles }, (_, index) =>
+      disturbWorkloads(world, { clock, random: seededRandom(seed, `faults ${index}`), note }, activeMs),
+    ),
+  ]).finally(() => {
+    done = true
+  })
+  ended.catch(() => {})
+  while (!done) {
+    await time.advance(1_000)
+    if (time.nowMs > 20 * activeMs) throw new Error(`seed ${seed} does not end`)
+  }
+  await ended
+  for (const process of processes) process.heal()
+  note('heal all')
+  const violations: string[] = []
+  if (composition.changesNodes) {
+    await time.advance(settleWithinMs)
+    await churn.touchServices()
+  }
+  const healedMs = time.nowMs
+  const settledMs = await settle(world, composition.maxEndpointsPerSlice, violations)
+  // Whatever is still written then would be written for ever.
+  const restedMs = time.nowMs
+  await time.advance(quietMs)
+  if (world.writtenAtMs > restedMs) violations.push('something is still written at the end')
+  for (const fault of await faultsOf(world, composition.maxEndpointsPerSlice)) violations.push(`later: ${fault}`)
+  for (const { name, failure } of processes) {
+    if (failure !== undefined) violations.push(`${name} failed: ${(failure as Error).stack ?? failure}`)
+  }
+  for (const process of processes) process.terminate()
+  await time.advance(1_000)
+  const logged = processes.flatMap(({ logger }) => logger.lines)
+  for (const { level, message } of logged) {
+    // That is so while a server refuses everything, or where Pods are on a Node that is gone.
+    if (level === 'error' && message !== 'a Service cannot be synced; trying on') violations.push(`logged: ${message}`)
+  }
+  count(world, 'leading', logged.filter(({ message }) => message === 'leading').length)
+  count(world, 'conflicts', transcript.filter((line) => line.endsWith(' 409')).length)
+  const lines = [...transcript, ...logged.map(({ level, message }) => `${level} ${message}`)]
+  const digest = createHash('sha256').update(lines.join('\n')).digest('hex')
+  return { transcript, violations, coverage: world.coverage, settledMs: settledMs - healedMs, digest }
+}
+
+/** Users at work, now and then many things at once. */
+async function use({ churn, clock }: WorkloadWorld, ms: number, seed: number): Promise<void> {
+  const random = seededRandom(seed, 'pace')
+  const endMs = clock.monotonicMs() + ms
+  while (clock.monotonicMs() < endMs) {
+    await sleep(clock, random.next() * (random.next() < 0.1 ? 6_000 : 700))
+    const burst = random.next() < 0.1 ? randomInteger(random, 12) : 1
+    for (let index = 0; index < burst; index++) await churn.step()
+  }
+}
+
+/** Lets time pass until all is right; when, in milliseconds. */
+async function settle(world: WorkloadWorld, maxEndpointsPerSlice: number, violations: string[]): Promise<number> {
+  const { time, churn } = world
+  const startMs = time.nowMs
+  for (;;) {
+    await time.advance(2_000)
+    await churn.collectGarbage()
+    const faults = await faultsOf(world, maxEndpointsPerSlice)
+    if (faults.length === 0) return time.nowMs
+    if (time.nowMs < startMs + settleWithinMs) continue
+    await time.advance(longestRetryMs)
+    await churn.collectGarbage()
+    const still = new Set(await faultsOf(world, maxEndpointsPerSlice))
+    violations.push(...faults.map((fault) => `${still.has(fault) ? 'never mended' : 'mended late'}: ${fault}`))
+    return time.nowMs
+  }
+}
+
+async function faultsOf({ churn }: WorkloadWorld, maxEndpointsPerSlice: number): Promise<readonly string[]> {
+  return judge(await churn.state(), { maxEndpointsPerSlice })
+}
+
+function count({ coverage }: WorkloadWorld, what: string, by: number): void {
+  coverage.set(what, (coverage.get(what) ?? 0) + by)
+}
+
+/** Everything that is needed to see it again. */
+export function describeWorkloadFailure(seed: number, { violations, transcript }: WorkloadOutcome): string {
+  const again = `seed ${seed} (node test/simulation/workload-replay.ts ${seed}):`
+  return [again, ...violations, ...transcript.slice(0, 1)].join('\n  ')
+}

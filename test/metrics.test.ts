@@ -3,10 +3,10 @@ import { globSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { createApiServer } from '../src/apiserver/api-server.ts'
 import { inProcessReadiness, inProcessTransport } from '../src/apiserver/in-process.ts'
+import { workloadControllerNames } from '../src/bootstrap/controller-selection.ts'
 import { createMaster } from '../src/bootstrap/master.ts'
 import { defineMaster } from '../src/config/define-master.ts'
 import { MemoryEtcd } from '../src/etcd/memory-etcd.ts'
-import { LeaderElector } from '../src/kube/leader-election.ts'
 import { restKubeApi } from '../src/kube/rest-api.ts'
 import { EtcdLeases } from '../src/kubernetes-service/leases/etcd.ts'
 import { EtcdRangeRegistry } from '../src/repair/registries/etcd.ts'
@@ -17,7 +17,6 @@ import { silentLogger } from '../src/telemetry/logger.ts'
 import type { MetricOptions, Metrics } from '../src/telemetry/metrics.ts'
 import { observeProcess } from '../src/telemetry/process-metrics.ts'
 import { prometheusMetrics } from '../src/telemetry/prometheus-metrics.ts'
-import { workQueueMetrics } from '../src/telemetry/work-queue-metrics.ts'
 
 /** Metrics that note what they are asked for, as a row of the table in docs/metrics.md. */
 function noting(rows: Set<string>): Metrics {
@@ -53,7 +52,9 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
   const server = createApiServer({ clock, random })
   const api = restKubeApi({ transport: inProcessTransport(server), clock, random, metrics })
   const etcd = new MemoryEtcd({ clock }).client()
-  const options = defineMaster({ advertiseAddress: '192.0.2.1', etcdServers: 'http://127.0.0.1:2379' }, 'host')
+  const settings = { advertiseAddress: '192.0.2.1', etcdServers: 'http://127.0.0.1:2379' }
+  const controllers = ['auto', ...workloadControllerNames].join()
+  const options = defineMaster({ ...settings, controllers }, 'host')
   const stop = new AbortController()
   const master = createMaster(options, {
     api,
@@ -69,8 +70,6 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
   // What else a program registers, and parts that are not in use by every master.
   observeProcess(metrics, clock)
   await answerHealth({ endpoint: 'readyz', checks: [ping], metrics })
-  workQueueMetrics({ metrics, name: 'test', clock })
-  new LeaderElector({ api, clock, random, logger, metrics, namespace: 'default', name: 'test', identity: 'test' })
   stop.abort(new Error('the test is over'))
   await time.advance(30_000)
   await ended

@@ -1,5 +1,7 @@
 import { EndpointsController } from '../endpoints/controller.ts'
 import { EndpointSliceController } from '../endpointslice/controller.ts'
+import { EndpointSliceMirroringController } from '../endpointslice/mirroring/controller.ts'
+import { MirroringMetrics } from '../endpointslice/mirroring/mirroring-metrics.ts'
 import { EndpointSliceMetrics } from '../endpointslice/slice-metrics.ts'
 import { recordingAs } from '../kube/event-object.ts'
 import { SharedInformers } from '../kube/informer.ts'
@@ -95,8 +97,17 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
         make: (term) => new EndpointSliceController({ ...context(), ...term, metrics, maxEndpointsPerSlice }),
       }
     }
-    case 'endpointslice-mirroring':
-      throw new Error('not yet')
+    case 'endpointslice-mirroring': {
+      const { maxEndpointsPerSubset } = workloads.mirroring
+      const reporter = 'endpoint-slice-mirroring-controller'
+      const context = contextOf('endpoint_slice_mirroring', reporter, name, workloads.mirroring, ports)
+      const metrics = new MirroringMetrics(ports.metrics)
+      return {
+        name,
+        make: (term) =>
+          new EndpointSliceMirroringController({ ...context(), ...term, metrics, maxEndpointsPerSubset, isLeftOut }),
+      }
+    }
   }
 }
 

@@ -7,7 +7,7 @@ type Offers = Map<EndpointAddress, boolean>
 /**
  * Brings subsets into the one form that means the same: each port with each of its addresses, then the ports that have the same addresses in the same
  * state together, all in order (upstream's `RepackSubsets`). An address is known by its IP and the uid of its Pod; one that is both ready and not
- * ready for a port is not ready. Idempotent, but for a port with an `appProtocol` that is listed twice.
+ * ready for a port is not ready. Idempotent where no port is 0, which servers refuse, and none has an `appProtocol`.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {
   const only = subsets?.length === 1 ? subsets[0] : undefined

@@ -3,8 +3,7 @@ import type { EndpointAddress, EndpointPort, EndpointSubset, List } from './subs
 
 /** The order in which addresses are listed: by the text of the IP, then by the uid of the Pod (upstream's `LessEndpointAddress`). */
 export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress): number {
-  if (a.ip !== b.ip) return a.ip < b.ip ? -1 : 1
-  return compareTexts(a.targetRef?.uid ?? '', b.targetRef?.uid ?? '')
+  return compareTexts(a.ip, b.ip) || compareTexts(a.targetRef?.uid ?? '', b.targetRef?.uid ?? '')
 }
 
 /**

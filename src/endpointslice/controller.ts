@@ -26,7 +26,7 @@ import type { EndpointSliceMetrics } from './slice-metrics.ts'
 import { SliceTracker } from './slice-tracker.ts'
 import { SliceWriteError, SliceWriter } from './slice-writer.ts'
 import { type AddressTypePlan, managedByController, planSlices } from './slices-plan.ts'
-import { SyncFailure } from './sync-failure.ts'
+import { leftOutError, SyncFailure } from './sync-failure.ts'
 import { TopologyCache } from './topology/topology-cache.ts'
 
 export interface EndpointSliceControllerOptions extends WorkloadContext {
@@ -154,9 +154,7 @@ export class EndpointSliceController implements WorkloadController {
     metrics.planned(key, plan.addressTypes, trafficDistributionOf(service))
     const leftOut = plan.addressTypes.flatMap(({ leftOut }) => leftOut)
     this.#awaited.set(key, new Set(leftOut.map(({ node }) => node)))
-    const errors = leftOut.map(
-      ({ pod, node }) => new Error(`skipping Pod ${pod} for Service ${key}: Node ${node} Not Found`),
-    )
+    const errors = leftOut.map((pod) => leftOutError(key, pod))
     for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, signal)))
     for (const slice of plan.unsupported) {
       errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))

@@ -67,6 +67,9 @@ export class SliceChanges {
         return manages(change.object) && tracker.shouldSync(change.object) ? keysOf(change.object) : []
       case 'updated': {
         const { old, object } = change
+        const taken = manages(old) && (!manages(object) || serviceKeyOf(old) !== serviceKeyOf(object))
+        // Upstream goes on waiting for such a slice to come back into its copy, and never syncs the Service again.
+        if (taken) tracker.handleDeletion(old)
         // The generation does not grow when labels change.
         if (serviceKeyOf(old) !== serviceKeyOf(object)) return [...keysOf(object), ...keysOf(old)]
         const disturbed = manages(old) !== manages(object) || (manages(object) && tracker.shouldSync(object))

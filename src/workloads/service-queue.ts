@@ -27,6 +27,8 @@ export class ServiceQueue {
   readonly #options: ServiceQueueOptions
   readonly #queue: WorkQueue
   readonly #stale = new Set<string>()
+  /** Of the Services under sync, whether the copy has changed meanwhile. */
+  readonly #changed = new Map<string, boolean>()
 
   constructor(options: ServiceQueueOptions) {
     this.#options = options
@@ -39,9 +41,10 @@ export class ServiceQueue {
     else this.#queue.add(key)
   }
 
-  /** The copy of an object of the Service has changed: a sync that found it stale is due. */
+  /** The copy of an object of the Service has changed: a sync that found it stale is due, and so is one under way that is about to find it so. */
   caughtUp(key: string): void {
     if (this.#stale.delete(key)) this.#queue.hasten(key)
+    else if (this.#changed.has(key)) this.#changed.set(key, true)
   }
 
   /** Makes all due that wait because they failed. */
@@ -57,11 +60,17 @@ export class ServiceQueue {
       signal,
       reconcile: async (key, signal) => {
         this.#stale.delete(key)
+        this.#changed.set(key, false)
         await sync(key, signal)
+        this.#changed.delete(key)
       },
       failed: (key, error) => {
+        const changed = this.#changed.get(key) === true
+        this.#changed.delete(key)
         if (error instanceof StaleCacheError) {
           this.#stale.add(key)
+          // Once the retry waits that the queue is about to add.
+          if (changed) void Promise.resolve().then(() => this.caughtUp(key))
           return
         }
         const retries = this.#queue.numRequeues(key)

@@ -23,7 +23,7 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
-const all = 'endpoints,endpointslice'
+const all = 'endpoints,endpointslice,endpointslice-mirroring'
 
 async function setUp() {
   const time = new VirtualClock()

@@ -101,8 +101,8 @@ export function planMirror(observed: {
     tally.removed += changes.removed
     remove.push(...present.filter((slice) => slice !== base))
     if (kept !== undefined) unchanged.push(kept)
-    else if (base === undefined) create.push(newMirror(endpoints, desired, wanted, undefined))
-    else update.push(newMirror(endpoints, desired, wanted, base))
+    else if (base === undefined) create.push(newMirror(endpoints, desired, undefined))
+    else update.push(newMirror(endpoints, desired, base))
   }
   for (const others of existing.values()) remove.push(...others)
 
@@ -122,10 +122,10 @@ export function planMirror(observed: {
   }
 }
 
-function newMirror(
+/** A slice for the Endpoints: in place of another, or to be created with a name that is left to the server. */
+export function newMirror(
   endpoints: Endpoints,
   group: MirroredGroup,
-  { labels, annotations }: { readonly labels: Labels; readonly annotations: Labels },
   replaced: EndpointSlice | undefined,
 ): EndpointSlice {
   const { name = '', namespace, uid = '' } = endpoints.metadata ?? {}
@@ -139,8 +139,8 @@ function newMirror(
     metadata: {
       ...identity,
       namespace,
-      labels,
-      annotations,
+      labels: labelsOf(endpoints),
+      annotations: annotationsOf(endpoints),
       ownerReferences: [{ apiVersion: 'v1', kind: 'Endpoints', name, uid, controller: true, blockOwnerDeletion: true }],
     },
     addressType: group.addressType,

@@ -1,0 +1,191 @@
+import { isKubeError } from '../../kube/errors.ts'
+import { referenceTo } from '../../kube/event-object.ts'
+import { eventOf } from '../../kube/event-reasons.ts'
+import type { Change, Informer } from '../../kube/informer.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpointSlices,
+  endpoints as endpointsResource,
+  type Service,
+  services,
+} from '../../kube/resources.ts'
+import { keyOfObject } from '../../kube/store.ts'
+import { keptOfEndpointSlice, keptOfEndpoints, keptOfService } from '../../workloads/kept.ts'
+import { ServiceQueue, StaleCacheError } from '../../workloads/service-queue.ts'
+import type { WorkloadContext, WorkloadController } from '../../workloads/workload-context.ts'
+import { ServiceSlices } from '../service-slices.ts'
+import type { SliceAction } from '../slice-actions.ts'
+import { SliceChanges } from '../slice-changes.ts'
+import { SliceTracker } from '../slice-tracker.ts'
+import { SliceWriteError, SliceWriter } from '../slice-writer.ts'
+import { hasSelector, type MirrorComplaint, mayBeMirrored, mirroringManager, planMirror } from './mirror-plan.ts'
+import type { MirroringMetrics } from './mirroring-metrics.ts'
+
+/** `batchPeriodMs` counts for changes of slices only, as upstream: changes of Endpoints are mirrored at once. */
+export interface EndpointSliceMirroringOptions extends WorkloadContext {
+  readonly maxEndpointsPerSubset: number
+  /** Those of the process; reset when the controller is made. */
+  readonly metrics: MirroringMetrics
+  /** Whether the Service with this key (`namespace/name`) is somebody else's: neither its Endpoints nor its slices are looked at. @default none is */
+  readonly isLeftOut?: ((serviceKey: string, endpoints: Endpoints | undefined) => boolean) | undefined
+}
+
+/** As upstream: Endpoints that cannot be mirrored are tried again after these times. */
+const retry = { firstMs: 1_000, maxMs: 100_000, qps: 10, burst: 100 }
+
+/**
+ * Mirrors the Endpoints of Services without a selector to EndpointSlices, for one term of leadership. Never two syncs of a Service at a time.
+ * Upstream: pkg/controller/endpointslicemirroring.
+ */
+export class EndpointSliceMirroringController implements WorkloadController {
+  readonly #options: EndpointSliceMirroringOptions
+  readonly #services: Informer<Service>
+  readonly #endpoints: Informer<Endpoints>
+  readonly #slices: ServiceSlices
+  readonly #queue: ServiceQueue
+  readonly #writer: SliceWriter
+  readonly #changes: SliceChanges
+  readonly #tracker = new SliceTracker()
+  /** Services whose last sync found that the copy of their slices is old. */
+  readonly #stale = new Set<string>()
+
+  constructor(options: EndpointSliceMirroringOptions) {
+    this.#options = options
+    const { api, informers, metrics, batchPeriodMs } = options
+    metrics.reset()
+    this.#services = informers.get(services, { transform: keptOfService })
+    this.#endpoints = informers.get(endpointsResource, { transform: keptOfEndpoints })
+    const slices = informers.get(endpointSlices, { transform: keptOfEndpointSlice })
+    this.#slices = new ServiceSlices({ informer: slices, managedBy: mirroringManager })
+    this.#queue = new ServiceQueue({ ...options, retry })
+    this.#writer = new SliceWriter({ api, tracker: this.#tracker, written: (operation) => metrics.written(operation) })
+    this.#changes = new SliceChanges({
+      tracker: this.#tracker,
+      manages: (slice) => this.#slices.manages(slice),
+      queue: (key) => this.#add(key, batchPeriodMs),
+    })
+    this.#services.subscribe((change) => this.#serviceChanged(change))
+    this.#endpoints.subscribe((change) => this.#endpointsChanged(change))
+    slices.subscribe((change) => this.#sliceChanged(change))
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    await this.#options.informers.whenSynced(signal)
+    await this.#queue.run(signal, (key, signal) => this.#sync(key, signal))
+  }
+
+  hasten(): void {
+    this.#queue.hasten()
+  }
+
+  #add(key: string, delayMs = 0): void {
+    if (!this.#options.isLeftOut?.(key, this.#endpoints.store.get(refOf(key)))) this.#queue.add(key, delayMs)
+  }
+
+  #serviceChanged(change: Change<Service>): void {
+    if (isOfInterest(change)) this.#add(keyOfObject(change.type === 'deleted' ? change.old : change.object))
+  }
+
+  #endpointsChanged(change: Change<Endpoints>): void {
+    const before = change.type === 'added' ? undefined : change.old
+    const after = change.type === 'deleted' ? undefined : change.object
+    if (!mayBeMirrored(before) && !mayBeMirrored(after)) return
+    const key = keyOfObject(after ?? before ?? {})
+    // Most Endpoints are made for a selector: there is nothing to mirror, and nothing that was mirrored.
+    const service = this.#services.store.get(refOf(key))
+    const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
+    if (!idle || this.#options.metrics.knows(key)) this.#add(key)
+  }
+
+  #sliceChanged(change: Change<EndpointSlice>): void {
+    for (const key of this.#changes.take(change)) {
+      if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slices.of(key))) continue
+      this.#stale.delete(key)
+      this.#queue.caughtUp(key)
+    }
+  }
+
+  async #sync(key: string, signal: AbortSignal): Promise<void> {
+    const { clock, metrics } = this.#options
+    const startMs = clock.monotonicMs()
+    this.#stale.delete(key)
+    this.#changes.begin(key)
+    try {
+      await this.#mirror(key, signal)
+    } catch (error) {
+      if (error instanceof StaleCacheError) this.#stale.add(key)
+      throw error
+    } finally {
+      this.#changes.end(key)
+      metrics.synced((clock.monotonicMs() - startMs) / 1_000)
+    }
+  }
+
+  async #mirror(key: string, signal: AbortSignal): Promise<void> {
+    const { metrics, maxEndpointsPerSubset } = this.#options
+    const ref = refOf(key)
+    const endpoints = this.#endpoints.store.get(ref)
+    const slices = this.#slices.of(key)
+    const plan = planMirror({ endpoints, service: this.#services.store.get(ref), slices, maxEndpointsPerSubset })
+    if (plan.type === 'withdrawn') {
+      this.#tracker.deleteService(key)
+      metrics.forget(key)
+      await this.#deleteAll(key, plan.actions, signal)
+      return
+    }
+    if (this.#tracker.isStale(key, slices)) throw new StaleCacheError(`the copy of the EndpointSlices of ${key} is old`)
+    this.#complain(endpoints, plan.complaints)
+    metrics.planned(key, plan.tally, maxEndpointsPerSubset)
+    for (const slice of plan.unchanged) if (!this.#tracker.has(slice)) this.#tracker.update(slice)
+    await this.#write(key, plan.actions, signal)
+  }
+
+  #complain(endpoints: Endpoints | undefined, complaints: readonly MirrorComplaint[]): void {
+    // What a list answers does not say what it is.
+    const regarding = referenceTo({ ...endpoints, apiVersion: 'v1', kind: endpointsResource.kind })
+    for (const { reason, note } of complaints) this.#options.events.record(eventOf(reason, { regarding, note }))
+  }
+
+  /** Deletes what it can; fails with the first that could not be deleted. */
+  async #deleteAll(key: string, actions: readonly SliceAction[], signal: AbortSignal): Promise<void> {
+    const failures: unknown[] = []
+    for (const action of actions) {
+      try {
+        await this.#write(key, [action], signal)
+      } catch (error) {
+        if (signal.aborted) throw error
+        failures.push(error)
+      }
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  async #write(key: string, actions: readonly SliceAction[], signal: AbortSignal): Promise<void> {
+    try {
+      await this.#writer.execute({ metadata: refOf(key) }, actions, signal)
+    } catch (error) {
+      if (!(error instanceof SliceWriteError)) throw error
+      // The slice is another by now, or gone, and the copy will say so.
+      if (isKubeError(error.cause, 'Conflict', 'NotFound')) throw new StaleCacheError(error.message, { cause: error })
+      throw error.cause
+    }
+  }
+}
+
+/** Whether a Service begins or ceases to be one whose Endpoints are mirrored. */
+function isOfInterest(change: Change<Service>): boolean {
+  switch (change.type) {
+    case 'added':
+      return !hasSelector(change.object)
+    case 'updated':
+      return hasSelector(change.old) !== hasSelector(change.object)
+    case 'deleted':
+      return !hasSelector(change.old)
+  }
+}
+
+function refOf(key: string): { readonly namespace: string; readonly name: string } {
+  const slash = key.indexOf('/')
+  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}

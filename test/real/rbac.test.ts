@@ -2,27 +2,43 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { kubectlFor } from '../peers/kubectl.ts'
 import { whenRight } from '../peers/kubernetes-service.ts'
-import { openOwner } from '../peers/owner.ts'
-import { runFlags, runToEnd, startMaster } from '../peers/program.ts'
+import { type Owner, openOwner } from '../peers/owner.ts'
+import { type Program, runFlags, runToEnd, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
-const rbac = fileURLToPath(new URL('../../config/kustomize/rbac', import.meta.url))
+interface List<T> {
+  readonly items: readonly T[]
+}
 
-test('the roles in config/kustomize/rbac are enough to bootstrap an empty server, to mend it and to withdraw', async (t) => {
-  const owner = openOwner(t)
+const manifests = (name: string): string => fileURLToPath(new URL(`../../config/kustomize/${name}`, import.meta.url))
+
+/** A server on which a user may do what the manifests of this name grant, and a kubeconfig of that user. */
+async function startRestricted(owner: Owner, name: string) {
   const { server } = await startCluster(owner, { kind: 'bare', authorization: 'RBAC' })
   const kubectl = kubectlFor(owner, server.kubeconfig)
-  const applied = await kubectl('apply', '-k', rbac)
+  const applied = await kubectl('apply', '-k', manifests(name))
   assert.equal(applied.code, 0, applied.stderr)
-
   const kubeconfig = `${server.kubeconfig}-impersonated`
   const content = JSON.parse(readFileSync(server.kubeconfig, 'utf8')) as { users: { user: { as?: string } }[] }
   for (const { user } of content.users) user.as = 'apiserver-bootstrap'
   writeFileSync(kubeconfig, JSON.stringify(content), { mode: 0o600 })
+  return { server, kubectl, kubeconfig }
+}
 
+function assertNothingForbidden(master: Program): void {
+  assert.deepEqual(
+    master.logged(/forbidden|Forbidden/).map((line) => JSON.stringify(line)),
+    [],
+  )
+}
+
+test('the roles in config/kustomize/rbac are enough to bootstrap an empty server, to mend it and to withdraw', async (t) => {
+  const owner = openOwner(t)
+  const { server, kubectl, kubeconfig } = await startRestricted(owner, 'rbac')
   const right = { addresses: ['192.0.2.1'], port: server.port }
   const master = await startMaster(owner, server, { address: '192.0.2.1', kubeconfig, flags: ['--on-shutdown=always'] })
   await whenRight(server.api, right, 30_000)
@@ -41,8 +57,39 @@ test('the roles in config/kustomize/rbac are enough to bootstrap an empty server
   const withdrawal = await runToEnd(owner, ['withdraw', ...rest.filter((flag) => !flag.startsWith('--health'))])
   assert.equal(withdrawal.code, 0, withdrawal.output)
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
-  assert.deepEqual(
-    master.logged(/forbidden|Forbidden/).map((line) => JSON.stringify(line)),
-    [],
-  )
+  assertNothingForbidden(master)
+})
+
+test('those in config/kustomize/rbac-endpoints are enough for the controllers of Endpoints and EndpointSlices', async (t) => {
+  const owner = openOwner(t)
+  const { server, kubeconfig } = await startRestricted(owner, 'rbac-endpoints')
+  const flags = ['--controllers=auto,endpoints,endpointslice,endpointslice-mirroring']
+  const master = await startMaster(owner, server, { address: '192.0.2.1', kubeconfig, flags })
+  await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 30_000)
+
+  const core = '/api/v1/namespaces/default'
+  const named = (name: string) => ({ metadata: { namespace: 'default', name } })
+  const spec = { clusterIP: 'None', ports: [{ port: 80 }] }
+  await server.api.create(`${core}/services`, { ...named('web'), spec: { ...spec, selector: { app: 'web' } } })
+  await server.api.create(`${core}/services`, { ...named('hand'), spec })
+  const subsets = [{ addresses: [{ ip: '192.0.2.7' }], ports: [{ port: 80 }] }]
+  await server.api.create(`${core}/endpoints`, { ...named('hand'), subsets })
+  const found = async (): Promise<readonly string[]> => {
+    const { items: all } = await server.api.get<List<Endpoints>>(`${core}/endpoints`)
+    const slices = await server.api.get<List<EndpointSlice>>(
+      '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices',
+    )
+    return [
+      ...all.map(({ metadata }) => `Endpoints of ${metadata?.name}`),
+      ...slices.items.map(({ metadata }) => `slice of ${metadata?.labels?.['kubernetes.io/service-name']}`),
+    ].filter((name) => !name.endsWith(' kubernetes'))
+  }
+  const whenFound = (names: readonly string[]): Promise<void> =>
+    untilPasses(names.join(), async () => assert.deepEqual((await found()).toSorted(), names), { withinMs: 30_000 })
+
+  await whenFound(['Endpoints of hand', 'Endpoints of web', 'slice of hand', 'slice of web'])
+  await server.api.delete(`${core}/services/hand`)
+  await whenFound(['Endpoints of web', 'slice of web'])
+  assert.deepEqual(await master.stop(), { code: 0, signal: null })
+  assertNothingForbidden(master)
 })

@@ -5,12 +5,14 @@ import { SharedValues, sharedLabels, sharedString } from './shared-values.ts'
 type PodStatus = NonNullable<Pod['status']>
 type Conditions = NonNullable<PodStatus['conditions']>
 type Containers = NonNullable<NonNullable<Pod['spec']>['containers']>
+type ContainerPort = NonNullable<Containers[number]['ports']>[number]
 
 /**
  * What is kept of a Pod: all that Endpoints and EndpointSlices are made of, and no more. It holds on to nothing else of the Pod.
  *
  * - `metadata`: name, namespace, uid, resourceVersion, labels, deletionTimestamp;
- * - `spec`: nodeName, hostname, subdomain; of the containers those with a named port, of the initContainers such sidecars, with those ports;
+ * - `spec`: nodeName, hostname, subdomain; the named ports of all containers, as of one, and those of all sidecars (initContainers that are always
+ *   restarted), as of one;
  * - `status`: phase, podIP, podIPs, and the condition Ready with its status and lastTransitionTime.
  *
  * Each of these is there in every kept Pod, if only as undefined: all have one shape in memory. Equal labels, ports, conditions and
@@ -48,28 +50,19 @@ const noContainers: Containers = []
 const containerLists = new SharedValues<Containers>(1024)
 
 function containersWithNamedPorts(containers: Containers | undefined, sidecars: boolean): Containers {
-  let key = ''
+  const named: ContainerPort[] = []
+  let key = sidecars ? 'sidecars ' : ''
   for (const { restartPolicy, ports } of containers ?? []) {
     if (sidecars && restartPolicy !== 'Always') continue
     for (const { name, protocol, containerPort } of ports ?? []) {
-      if (name) key += `${name},${protocol ?? ''},${containerPort},`
+      if (!name) continue
+      named.push({ name, protocol, containerPort } as ContainerPort)
+      key += `${name},${protocol},${containerPort},`
     }
   }
-  if (key === '') return noContainers
-  const kept = (): Containers => [
-    {
-      name: '',
-      ...(sidecars ? { restartPolicy: 'Always' } : {}),
-      ports: (containers ?? [])
-        .filter(({ restartPolicy }) => !sidecars || restartPolicy === 'Always')
-        .flatMap(({ ports }) => ports ?? [])
-        .filter(({ name }) => name)
-        .map(({ name, protocol, containerPort }) => ({ name, protocol, containerPort })) as NonNullable<
-        Containers[number]['ports']
-      >,
-    },
-  ]
-  return containerLists.get(sidecars ? `sidecar ${key}` : key, kept)
+  if (named.length === 0) return noContainers
+  const container = { name: '', ...(sidecars ? { restartPolicy: 'Always' } : {}), ports: named }
+  return containerLists.get(key, () => [container])
 }
 
 const noConditions: Conditions = []

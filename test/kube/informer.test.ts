@@ -7,7 +7,7 @@ import { endpoints, type Service, services } from '../../src/kube/resources.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
-import { added, bookmark, ScriptedApi, service } from './scripted-api.ts'
+import { added, bookmark, listOf, ScriptedApi, service } from './scripted-api.ts'
 
 /** A server that holds the Services a and b and accepts every watch; the test decides what is told from then on. */
 function setUp(t: TestContext) {
@@ -124,6 +124,30 @@ test('a transform cuts objects down before they are kept or told', async (t) => 
   assert.ok(informer.store.list().every((object) => object.spec === undefined))
   controller.abort()
   await run
+})
+
+test('a list is cut down while it arrives, streamed or in pages: it is never held whole', async (t) => {
+  for (const streamed of [true, false]) {
+    const { api, time, context, controller } = setUp(t)
+    const cut: (string | undefined)[] = []
+    const transform = (object: Service): Service => {
+      cut.push(object.metadata?.name)
+      return object
+    }
+    api.onWatch = (watch) => {
+      if (streamed) watch.open().send(added(service('a', '1')), added(service('b', '2')))
+      else watch.end(new KubeError('Invalid', 'sendInitialEvents is forbidden'))
+    }
+    api.answer = ({ of }) => {
+      if ('continue' in of && of.continue !== undefined) return new Promise(() => {})
+      return listOf('5', [service('a', '1'), service('b', '2')], 'more')
+    }
+    const informer = new Informer({ ...context, resource: services, transform })
+    informer.run(controller.signal).catch(() => {})
+    await time.advance(1000)
+    assert.deepEqual([cut, informer.hasSynced], [['a', 'b'], false])
+    controller.abort()
+  }
 })
 
 test('a resource that is not served is known to be absent, and is followed once it is there', async (t) => {

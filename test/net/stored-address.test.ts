@@ -2,14 +2,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { addressOf, tryParseAddress } from '../../src/net/address.ts'
-import { addressFrom, readAddress } from '../../src/repair/range-address.ts'
+import { addressFrom, readAddress, textFrom } from '../../src/net/stored-address.ts'
 
 /** As canonical text; undefined for what is no address. */
 function read(text: string): string | undefined {
   // What is left from the address before must not matter.
   const groups = new Uint16Array(8).fill(0xabcd)
   const family = readAddress(text, groups)
-  return family === undefined ? undefined : addressFrom(family, groups).text
+  if (family === undefined) return undefined
+  const canonical = textFrom(family, groups, text)
+  assert.equal(addressFrom(family, groups).text, canonical)
+  return canonical
 }
 
 const ipv4 = fc.bigInt({ min: 0n, max: (1n << 32n) - 1n }).map((value) => addressOf(4, value))
@@ -66,6 +69,10 @@ const sloppy: Readonly<Record<string, string | undefined>> = {
   '::FFFF:010.0.0.1': '10.0.0.1',
   '::10.0.0.1': '::a00:1',
   'FD00::00001': 'fd00::1',
+  'FD00::1': 'fd00::1',
+  '1::0:2': '1::2',
+  '1:0:0:2:3::4': '1::2:3:0:0:4',
+  '1:0:0:2:3:0:0:0': '1:0:0:2:3::',
   '1:2:3:4:5:6:7::': '1:2:3:4:5:6:7:0',
   '1:2:3:4:5:6:7:8::': undefined,
   '::1:2:3:4:5:6:7:8': undefined,

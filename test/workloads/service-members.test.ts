@@ -1,0 +1,124 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { Pod, Service } from '../../src/kube/resources.ts'
+import { followPodsAndServices } from './followed.ts'
+
+type Labels = Readonly<Record<string, string>>
+
+const pod = (name: string, labels?: Labels, more: { readonly status?: object; readonly spec?: object } = {}): Pod =>
+  ({ metadata: { namespace: 'ns', name, ...(labels && { labels }) }, ...more }) as Pod
+const service = (name: string, selector?: Labels, type = 'ClusterIP'): Service => ({
+  metadata: { namespace: 'ns', name },
+  spec: { type, ...(selector && { selector }) },
+})
+const ready = (status: 'True' | 'False') => ({ status: { conditions: [{ type: 'Ready', status }] } })
+
+async function setUp(t: TestContext) {
+  const world = await followPodsAndServices(t)
+  const told: string[] = []
+  world.members.subscribe((key) => told.push(key))
+  return {
+    ...world,
+    /** What was told since this was asked last. */
+    told: (): readonly string[] => told.splice(0).sort(),
+    membersOf: (name: string): readonly (string | undefined)[] =>
+      world.members.podsOf(service(name)).map(({ metadata }) => metadata?.name),
+  }
+}
+
+test('a Service has the Pods of its namespace that bear all labels of its selector, whichever came first', async (t) => {
+  const { pods, services, membersOf } = await setUp(t)
+  await pods.put(pod('a', { app: 'web', tier: 'front' }))
+  await services.put(service('web', { app: 'web', tier: 'front' }))
+  await pods.put(pod('b', { app: 'web', tier: 'front', more: 'yes' }))
+  await pods.put(pod('c', { app: 'web' }))
+  await pods.put({ metadata: { namespace: 'other', name: 'd', labels: { app: 'web', tier: 'front' } } })
+  assert.deepEqual(membersOf('web'), ['a', 'b'])
+})
+
+test('a Service without a selector has no Pods, nor has one of type ExternalName; an empty selector has all', async (t) => {
+  const { pods, services, membersOf, told } = await setUp(t)
+  await services.put(service('none'))
+  await services.put(service('external', { app: 'web' }, 'ExternalName'))
+  await services.put(service('all', {}))
+  await pods.put(pod('a', { app: 'web' }))
+  await pods.put(pod('b'))
+  assert.deepEqual(['none', 'external', 'all', 'unknown'].map(membersOf), [[], [], ['a', 'b'], []])
+  assert.deepEqual(told(), ['ns/all', 'ns/all'])
+})
+
+test('a selector that changes, comes or goes is followed, and of that nothing is told', async (t) => {
+  const { pods, services, membersOf, told } = await setUp(t)
+  await pods.put(pod('a', { app: 'a' }))
+  await pods.put(pod('b', { app: 'b' }))
+  const seen: unknown[] = []
+  for (const selector of [{ app: 'a' }, { app: 'b' }, undefined, { app: 'b' }, {}]) {
+    await services.put(service('web', selector))
+    seen.push(membersOf('web'))
+  }
+  await services.put(service('web', { app: 'a' }, 'ExternalName'))
+  seen.push(membersOf('web'))
+  await services.put(service('web', { app: 'a' }))
+  await services.delete('ns/web')
+  seen.push(membersOf('web'))
+  assert.deepEqual(seen, [['a'], ['b'], [], ['b'], ['a', 'b'], [], []])
+  assert.deepEqual(told(), [])
+})
+
+test('a Pod that comes or goes is told to the Services that select it', async (t) => {
+  const { pods, services, told, membersOf } = await setUp(t)
+  await services.put(service('a', { app: 'a' }))
+  await services.put(service('also-a', { app: 'a' }))
+  await services.put(service('b', { app: 'b' }))
+  await pods.put(pod('one', { app: 'a' }))
+  assert.deepEqual(told(), ['ns/a', 'ns/also-a'])
+  await pods.delete('ns/one')
+  assert.deepEqual(told(), ['ns/a', 'ns/also-a'])
+  assert.deepEqual(membersOf('a'), [])
+})
+
+test('of a change that no endpoint shows nothing is told, but the Service has the Pod as it is now', async (t) => {
+  const { pods, services, members, told } = await setUp(t)
+  await services.put(service('web', { app: 'web' }))
+  await pods.put(pod('a', { app: 'web' }))
+  told()
+  await pods.put(pod('a', { app: 'web' }, { spec: { nodeName: 'node-1' }, status: { phase: 'Running' } }))
+  assert.deepEqual(told(), [])
+  assert.equal(members.podsOf(service('web'))[0]?.spec?.nodeName, 'node-1')
+})
+
+test('labels that change are told to the Services that the Pod leaves or joins; with its endpoint, also to those that keep it', async (t) => {
+  const { pods, services, told } = await setUp(t)
+  for (const app of ['old', 'new']) await services.put(service(app, { app }))
+  await services.put(service('both', { tier: 'front' }))
+  await pods.put(pod('a', { app: 'old', tier: 'front' }))
+  told()
+  await pods.put(pod('a', { app: 'new', tier: 'front' }))
+  assert.deepEqual(told(), ['ns/new', 'ns/old'])
+  await pods.put(pod('a', { app: 'old', tier: 'front' }, ready('True')))
+  assert.deepEqual(told(), ['ns/both', 'ns/new', 'ns/old'])
+})
+
+test('a Pod that is being deleted is told of at each change: it may have ended', async (t) => {
+  const { pods, services, told } = await setUp(t)
+  await services.put(service('web', { app: 'web' }))
+  const leaving = (phase: string): Pod => ({
+    metadata: { namespace: 'ns', name: 'a', labels: { app: 'web' }, deletionTimestamp: '2026-01-01T00:00:00Z' },
+    status: { phase },
+  })
+  await pods.put(pod('a', { app: 'web' }))
+  for (const phase of ['Running', 'Failed', 'Failed']) await pods.put(leaving(phase))
+  assert.deepEqual(told(), ['ns/web', 'ns/web', 'ns/web', 'ns/web'])
+})
+
+test('who has left is told nothing more', async (t) => {
+  const { pods, services, members, told } = await setUp(t)
+  await services.put(service('web', { app: 'web' }))
+  const heard: string[] = []
+  const leave = members.subscribe((key) => heard.push(key))
+  await pods.put(pod('a', { app: 'web' }))
+  leave()
+  await pods.put(pod('b', { app: 'web' }))
+  assert.deepEqual(heard, ['ns/web'])
+  assert.deepEqual(told(), ['ns/web', 'ns/web'])
+})

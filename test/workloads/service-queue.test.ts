@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
+import { sleep } from '../../src/runtime/clock.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import type { RetryRate } from '../../src/runtime/work-queue.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { ServiceQueue, StaleCacheError } from '../../src/workloads/service-queue.ts'
+
+type Sync = (key: string, signal: AbortSignal) => Promise<void>
+
+/** A queue that runs; `syncs` has the time and key of each sync that was begun. */
+function setUp(t: TestContext, sync: Sync, options: { readonly workers?: number; readonly retry?: RetryRate } = {}) {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const logger = memoryLogger()
+  const queue = new ServiceQueue({ clock, logger, workers: options.workers ?? 3, retry: options.retry })
+  const controller = new AbortController()
+  const syncs: string[] = []
+  const running = queue.run(controller.signal, (key, signal) => {
+    syncs.push(`${time.nowMs} ${key}`)
+    return sync(key, signal)
+  })
+  t.after(async () => {
+    controller.abort()
+    await running
+  })
+  return { time, clock, queue, controller, running, syncs, lines: logger.lines }
+}
+
+const slow: RetryRate = { firstMs: 1000 }
+
+test('a Service is never synced twice at once, however often it is asked for', async (t) => {
+  let under = 0
+  let most = 0
+  const { time, clock, queue, syncs } = setUp(t, async (_, signal) => {
+    most = Math.max(most, ++under)
+    await sleep(clock, 10, signal)
+    under--
+  })
+  for (let ms = 0; ms < 10; ms++) {
+    queue.add('ns/web')
+    await time.advance(1)
+  }
+  await time.advance(100)
+  assert.equal(most, 1)
+  assert.deepEqual(syncs, ['0 ns/web', '10 ns/web'])
+})
+
+test('as many Services are synced at once as there are workers', async (t) => {
+  const { time, clock, queue, syncs } = setUp(t, (_, signal) => sleep(clock, 10, signal), { workers: 2 })
+  for (const key of ['ns/a', 'ns/b', 'ns/c']) queue.add(key)
+  await time.advance(50)
+  assert.deepEqual(syncs, ['0 ns/a', '0 ns/b', '10 ns/c'])
+})
+
+test('a sync that was asked for later comes later, once', async (t) => {
+  const { time, queue, syncs } = setUp(t, async () => {})
+  queue.add('ns/web', 500)
+  queue.add('ns/web', 700)
+  await time.advance(2000)
+  assert.deepEqual(syncs, ['500 ns/web'])
+})
+
+test('a Service that fails is tried again, at the given rate, until it succeeds, and begins anew then', async (t) => {
+  let failures = 3
+  const { time, queue, syncs } = setUp(
+    t,
+    async () => {
+      if (failures-- > 0) throw new Error('refused')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/web')
+  await time.advance(10_000)
+  assert.deepEqual(syncs, ['0 ns/web', '1000 ns/web', '3000 ns/web', '7000 ns/web'])
+  failures = 1
+  queue.add('ns/web')
+  await time.advance(10_000)
+  assert.deepEqual(syncs.slice(4), ['10000 ns/web', '11000 ns/web'])
+})
+
+test('a Service is never given up', async (t) => {
+  const { time, queue, syncs, lines } = setUp(t, () => Promise.reject(new Error('refused')), { retry: { maxMs: 1000 } })
+  queue.add('ns/web')
+  await time.advance(60_000)
+  assert.ok(syncs.length > 60, `${syncs.length}`)
+  const told = lines.filter(({ level }) => level !== 'debug').map(({ level, fields }) => `${level} ${fields.retries}`)
+  assert.deepEqual(told, ['warn 0', 'error 15'])
+})
+
+test('a sync that found the copy stale is due as soon as the copy has caught up', async (t) => {
+  let stale = true
+  const { time, queue, syncs, lines } = setUp(
+    t,
+    async () => {
+      if (stale) throw new StaleCacheError('not caught up')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/web')
+  await time.advance(20)
+  queue.caughtUp('ns/other')
+  await time.advance(20)
+  stale = false
+  queue.caughtUp('ns/web')
+  await time.advance(5000)
+  assert.deepEqual(syncs, ['0 ns/web', '40 ns/web'])
+  assert.deepEqual(lines, [])
+})
+
+test('a copy that is still stale when it has changed is tried again by the rate, or at the next change', async (t) => {
+  let stale = true
+  const { time, queue, syncs } = setUp(
+    t,
+    async () => {
+      if (stale) throw new StaleCacheError('not caught up')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/web')
+  await time.advance(10)
+  queue.caughtUp('ns/web')
+  await time.advance(10)
+  stale = false
+  queue.caughtUp('ns/web')
+  await time.advance(10_000)
+  assert.deepEqual(syncs, ['0 ns/web', '10 ns/web', '20 ns/web'])
+})
+
+test('a copy that catches up while a sync that has read it is under way is not waited for', async (t) => {
+  let stale = true
+  const { time, queue, syncs } = setUp(
+    t,
+    async (key) => {
+      if (!stale) return
+      stale = false
+      queue.caughtUp(key)
+      throw new StaleCacheError('not caught up')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/web')
+  await time.advance(10_000)
+  assert.deepEqual(syncs, ['0 ns/web', '0 ns/web'])
+})
+
+test('a change of the copy hastens nothing that failed for another reason, and nothing that did not fail', async (t) => {
+  let failing = true
+  const { time, queue, syncs } = setUp(
+    t,
+    async (key) => {
+      queue.caughtUp(key)
+      if (failing) throw new Error('refused')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/web')
+  await time.advance(10)
+  queue.caughtUp('ns/web')
+  failing = false
+  await time.advance(10_000)
+  assert.deepEqual(syncs, ['0 ns/web', '1000 ns/web'])
+  queue.add('ns/web', 500)
+  queue.caughtUp('ns/web')
+  await time.advance(10_000)
+  assert.deepEqual(syncs.slice(2), ['10510 ns/web'])
+})
+
+test('once a Service has been synced its copy is no longer waited for', async (t) => {
+  let stale = true
+  const { time, queue, syncs } = setUp(
+    t,
+    async () => {
+      if (stale) throw new StaleCacheError('not caught up')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/web')
+  await time.advance(10)
+  stale = false
+  await time.advance(2000)
+  queue.add('ns/web', 500)
+  queue.caughtUp('ns/web')
+  await time.advance(2000)
+  assert.deepEqual(syncs, ['0 ns/web', '1000 ns/web', '2510 ns/web'])
+})
+
+test('all that failed can be hastened, and what only waits is not', async (t) => {
+  let failing = true
+  const { time, queue, syncs } = setUp(
+    t,
+    async () => {
+      if (failing) throw new KubeError('Unreachable', 'connection refused')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/a')
+  queue.add('ns/b')
+  await time.advance(4000)
+  failing = false
+  queue.add('ns/c', 1000)
+  syncs.length = 0
+  queue.hasten()
+  await time.advance(10_000)
+  assert.deepEqual(syncs, ['4000 ns/a', '4000 ns/b', '5000 ns/c'])
+})
+
+test('the first failure of a Service is a warning, unless the server could not be reached or another wrote first', async (t) => {
+  const errors: Readonly<Record<string, Error>> = {
+    'ns/a': new Error('strange'),
+    'ns/b': new KubeError('Unreachable', 'connection refused'),
+    'ns/c': new KubeError('Conflict', 'the object has been modified'),
+  }
+  const { time, queue, lines } = setUp(t, (key) => Promise.reject(errors[key]), { workers: 1, retry: slow })
+  for (const key of Object.keys(errors)) queue.add(key)
+  await time.advance(1500)
+  const told = lines.map(({ level, fields }) => `${level} ${fields.service} ${fields.retries}`)
+  assert.deepEqual(told, [
+    'warn ns/a 0',
+    'debug ns/b 0',
+    'debug ns/c 0',
+    'debug ns/a 1',
+    'debug ns/b 1',
+    'debug ns/c 1',
+  ])
+  assert.equal(lines[0]?.fields.error, errors['ns/a'])
+})
+
+test('it ends when the signal is aborted, after the sync under way', async (t) => {
+  const { time, clock, queue, controller, running, syncs } = setUp(
+    t,
+    () => sleep(clock, 100, new AbortController().signal),
+    {
+      workers: 1,
+    },
+  )
+  queue.add('ns/a')
+  queue.add('ns/b')
+  await time.advance(10)
+  controller.abort()
+  let ended = false
+  const end = running.then(() => {
+    ended = true
+  })
+  await time.advance(10)
+  assert.equal(ended, false)
+  await time.advance(100)
+  await end
+  assert.deepEqual(syncs, ['0 ns/a'])
+})

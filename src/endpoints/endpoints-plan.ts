@@ -1,4 +1,10 @@
-import type { Endpoints, Pod, Service } from '../kube/resources.ts'
+import {
+  apiVersionOf,
+  type Endpoints,
+  endpoints as endpointsResource,
+  type Pod,
+  type Service,
+} from '../kube/resources.ts'
 import { lastChangeTriggerTime } from '../workloads/trigger-times.ts'
 import { labelsAreRight, wantedLabels } from './endpoints-labels.ts'
 import { repackSubsets } from './repack.ts'
@@ -83,6 +89,9 @@ function endpointsWith(
 ): Endpoints {
   const { subsets: _subsets, metadata: { annotations: _annotations, ...metadata } = {}, ...rest } = base
   return {
+    // Items of a list do not say what they are, and not every server knows it from the path.
+    apiVersion: apiVersionOf(endpointsResource),
+    kind: endpointsResource.kind,
     ...rest,
     metadata: { ...metadata, labels, ...(annotations === undefined ? {} : { annotations }) },
     ...(subsets.length === 0 ? {} : { subsets }),

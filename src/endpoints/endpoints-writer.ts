@@ -2,7 +2,7 @@ import type { KubeApi } from '../kube/api.ts'
 import { isKubeError, type KubeError } from '../kube/errors.ts'
 import { type EventSink, referenceTo } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
-import { apiVersionOf, type Endpoints, endpoints } from '../kube/resources.ts'
+import { type Endpoints, endpoints } from '../kube/resources.ts'
 import { keyOfObject, type Store } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { StaleCacheError } from '../workloads/service-queue.ts'
@@ -58,9 +58,8 @@ export class EndpointsWriter {
   }
 
   async #create(key: string, wanted: Endpoints, signal: AbortSignal): Promise<void> {
-    const { api, clock, copy, tracker } = this.#options
+    const { api, clock, tracker } = this.#options
     const made = await api.create(endpoints, wanted, { signal })
-    if (copy.get({ namespace: made.metadata?.namespace, name: made.metadata?.name ?? '' }) !== undefined) return
     tracker.created(key, made, clock.monotonicMs())
   }
 
@@ -87,7 +86,7 @@ export class EndpointsWriter {
   #tell(verb: 'create' | 'update', key: string, wanted: Endpoints, error: KubeError): void {
     if (error.code === 'Unreachable') return
     const why = error.status?.message ?? error.message
-    const regarding = referenceTo({ ...wanted, apiVersion: apiVersionOf(endpoints), kind: endpoints.kind })
+    const regarding = referenceTo(wanted)
     const event =
       verb === 'create'
         ? eventOf('FailedToCreateEndpoint', { regarding, note: `Failed to create endpoint for service ${key}: ${why}` })

@@ -1,11 +1,12 @@
 import type { Pod, Service } from '../kube/resources.ts'
 import { findPort, hasHostname, isEndpoint, isPodReady, type ServicePort } from '../workloads/pod-rules.ts'
+import { listedOrder } from './listed-order.ts'
 import { addressOfFamily, familyOf, familyOfPod } from './pod-address.ts'
 import { subsetOf } from './repack.ts'
 import type { EndpointAddress, EndpointPort, EndpointSubset } from './subset-equality.ts'
 import { compareEndpointAddresses, portsInOrder, subsetsInOrder } from './subset-order.ts'
 
-/** The Pods in which the ports of the Service have the same numbers. */
+/** The Pods in which the ports of the Service have the same numbers: their addresses, in order. */
 interface PodClass {
   /** For each port of the Service; undefined where these Pods have no such port. */
   readonly numbers: readonly (number | undefined)[]
@@ -24,10 +25,10 @@ export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly 
   if (ports === undefined || ports.length === 0) {
     if (clusterIP !== 'None') return []
     const [everything] = classesOf(service, pods, [])
-    return everything === undefined ? [] : [sorted([everything], [])]
+    return everything === undefined ? [] : [merged([everything], [])]
   }
   const classes = classesOf(service, pods, ports)
-  return subsetsInOrder(groupsOf(classes, ports).map((group) => sorted(group.classes, group.ports)))
+  return subsetsInOrder(groupsOf(classes, ports).map((group) => merged(group.classes, group.ports)))
 }
 
 /** The port of Endpoints for a port of a Service whose number is known (upstream's `endpointPortFromServicePort`). */
@@ -42,30 +43,44 @@ export function endpointPort({ name, protocol, appProtocol }: ServicePort, port:
 
 function classesOf(service: Service, pods: readonly Pod[], ports: readonly ServicePort[]): readonly PodClass[] {
   const tolerant = service.spec?.publishNotReadyAddresses === true
-  const family = familyOf(service)
+  const addresses = addressesOf(service, pods, tolerant)
   const classes = new Map<string, PodClass>()
   // A number is the same in each Pod, which then need not be asked.
   const differ = ports.some(({ targetPort }) => typeof (targetPort as unknown) === 'string')
   let only: PodClass | undefined
-  for (const pod of pods) {
-    if (!isEndpoint(pod, tolerant)) continue
-    const address = addressOfFamily(pod, family ?? familyOfPod(pod), hasHostname(pod, service))
+  for (const place of listedOrder(service, addresses)) {
+    const address = addresses[place]
     if (address === undefined) continue
-    let own = differ ? undefined : only
-    if (own === undefined) {
-      const numbers = ports.map((port) => findPort(pod, port))
-      const key = numbers.join()
-      own = classes.get(key)
-      if (own === undefined) {
-        own = { numbers, ready: [], notReady: [] }
-        classes.set(key, own)
-      }
-      only = own
-    }
-    if (tolerant || isPodReady(pod)) own.ready.push(address)
-    else own.notReady.push(address)
+    const pod = pods[place] as Pod
+    if (only === undefined || differ) only = classOf(pod, ports, classes)
+    if (tolerant || isPodReady(pod)) only.ready.push(address)
+    else only.notReady.push(address)
   }
   return [...classes.values()]
+}
+
+/** The addresses of the Pods, undefined for those that are no endpoints. */
+function addressesOf(
+  service: Service,
+  pods: readonly Pod[],
+  tolerant: boolean,
+): readonly (EndpointAddress | undefined)[] {
+  const family = familyOf(service)
+  return pods.map((pod) =>
+    isEndpoint(pod, tolerant) ? addressOfFamily(pod, family ?? familyOfPod(pod), hasHostname(pod, service)) : undefined,
+  )
+}
+
+/** The class of a Pod, among those that there are or a new one. */
+function classOf(pod: Pod, ports: readonly ServicePort[], classes: Map<string, PodClass>): PodClass {
+  const numbers = ports.map((port) => findPort(pod, port))
+  const key = numbers.join()
+  let own = classes.get(key)
+  if (own === undefined) {
+    own = { numbers, ready: [], notReady: [] }
+    classes.set(key, own)
+  }
+  return own
 }
 
 /** Ports that the same classes offer. */
@@ -105,8 +120,12 @@ function classesByNumber(classes: readonly PodClass[], port: number): ReadonlyMa
   return byNumber
 }
 
-function sorted(classes: readonly PodClass[], ports: readonly EndpointPort[]): EndpointSubset {
+/** The subset of classes, each of which has its addresses in order. */
+function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): EndpointSubset {
+  const [first] = classes
   const listed = (of: 'ready' | 'notReady'): readonly EndpointAddress[] =>
-    classes.flatMap((one) => one[of]).sort(compareEndpointAddresses)
+    first !== undefined && classes.length === 1
+      ? first[of]
+      : classes.flatMap((one) => one[of]).sort(compareEndpointAddresses)
   return subsetOf(listed('ready'), listed('notReady'), portsInOrder(ports))
 }

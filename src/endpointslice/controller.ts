@@ -25,7 +25,8 @@ import { SliceChanges } from './slice-changes.ts'
 import type { EndpointSliceMetrics } from './slice-metrics.ts'
 import { SliceTracker } from './slice-tracker.ts'
 import { SliceWriteError, SliceWriter } from './slice-writer.ts'
-import { type AddressTypePlan, managedByController, planSlices } from './slices-plan.ts'
+import { SlicesMemory } from './slices-memory.ts'
+import { type AddressTypePlan, managedByController, planSlices, type SlicesQuestion } from './slices-plan.ts'
 import { leftOutError, SyncFailure } from './sync-failure.ts'
 import { TopologyCache } from './topology/topology-cache.ts'
 
@@ -39,6 +40,8 @@ export interface EndpointSliceControllerOptions extends WorkloadContext {
 const retry = { firstMs: 1_000, maxMs: 1_000_000, qps: 10, burst: 100 }
 /** So long, at least, a change of a slice by somebody else is waited with, so that more may come together. */
 const minSliceDelayMs = 1_000
+/** With fewer Pods a plan takes less time than is worth the memory. */
+const memorablePods = 250
 
 /**
  * Keeps the EndpointSlices of each Service that has a selector equal to its Pods, for one term of leadership. Never two syncs of a Service at a time.
@@ -57,6 +60,8 @@ export class EndpointSliceController implements WorkloadController {
   readonly #triggerTimes = new TriggerTimes()
   readonly #topology = new TopologyCache()
   readonly #awaited = new AwaitedNodes()
+  /** Of Services that have many Pods. */
+  readonly #memories = new Map<string, SlicesMemory>()
   /** Services whose last sync found that the copy of their slices is old. */
   readonly #stale = new Set<string>()
 
@@ -138,7 +143,11 @@ export class EndpointSliceController implements WorkloadController {
       this.#forget(key)
       return
     }
-    if (!hasSelector(service)) return
+    if (!hasSelector(service)) {
+      this.#memories.delete(key)
+      this.#awaited.set(key, new Set())
+      return
+    }
     const slices = this.#slicesOf(key)
     if (this.#tracker.isStale(key, slices)) throw new StaleCacheError(`the copy of the EndpointSlices of ${key} is old`)
     const selected = members.podsOf(service)
@@ -150,6 +159,7 @@ export class EndpointSliceController implements WorkloadController {
       maxEndpointsPerSlice,
       triggerTime: this.#triggerTimes.compute(service, selected),
       topology: this.#topology,
+      memory: this.#memoryOf(key, selected.length),
     })
     metrics.planned(key, plan.addressTypes, trafficDistributionOf(service))
     const leftOut = plan.addressTypes.flatMap(({ leftOut }) => leftOut)
@@ -186,11 +196,26 @@ export class EndpointSliceController implements WorkloadController {
     return this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
 
+  #memoryOf(key: string, pods: number): SlicesQuestion['memory'] {
+    if (pods < memorablePods) {
+      this.#memories.delete(key)
+      return undefined
+    }
+    let memory = this.#memories.get(key)
+    if (memory === undefined) {
+      memory = new SlicesMemory()
+      this.#memories.set(key, memory)
+    }
+    return { memory, nodesVersion: this.#nodeWatch.version }
+  }
+
   #forget(key: string): void {
+    this.#memories.delete(key)
     this.#triggerTimes.delete(key)
     this.#options.metrics.deleteService(key)
     this.#tracker.deleteService(key)
     this.#awaited.set(key, new Set())
+    for (const addressType of ['IPv4', 'IPv6'] as const) this.#topology.removeHints(key, addressType)
   }
 }
 

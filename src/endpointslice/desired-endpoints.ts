@@ -1,15 +1,20 @@
 import type { Node, Pod, Service } from '../kube/resources.ts'
-import { findPort, isEndpoint } from '../workloads/pod-rules.ts'
+import { isEndpoint } from '../workloads/pod-rules.ts'
 import { type Endpoint, endpointOf } from './pod-endpoint.ts'
+import { portsOfPods } from './service-ports.ts'
 import type { AddressType } from './slice-info.ts'
-import { type EndpointPort, inHashOrder, portsKey } from './slice-ports.ts'
+import { type EndpointPort, portsKey } from './slice-ports.ts'
 
-type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[number]
+export interface DesiredEndpointsOptions {
+  readonly service: Service
+  readonly nodeOf: (name: string) => Node | undefined
+  readonly addressType: AddressType
+}
 
 /** The endpoints that have the same ports, by the names of their Pods. There may be none: Pods without an address of the family count for their ports. */
 export interface DesiredGroup {
   readonly ports: readonly EndpointPort[]
-  readonly endpoints: Map<string, Endpoint>
+  readonly endpoints: ReadonlyMap<string, Endpoint>
 }
 
 /** A Pod that is left out because its Node is not known. */
@@ -19,82 +24,66 @@ export interface LeftOutPod {
   readonly node: string
 }
 
-export interface DesiredEndpoints {
-  /** By {@link portsKey}. */
-  readonly groups: ReadonlyMap<string, DesiredGroup>
-  readonly leftOut: readonly LeftOutPod[]
+interface Group extends DesiredGroup {
+  readonly endpoints: Map<string, Endpoint>
+  pods: number
 }
 
-/** The endpoints of an address type that a Service shall have, by their ports. */
-export function desiredEndpoints(options: {
-  readonly service: Service
-  readonly pods: readonly Pod[]
-  readonly nodeOf: (name: string) => Node | undefined
-  readonly addressType: AddressType
-}): DesiredEndpoints {
-  const { service, pods, nodeOf, addressType } = options
-  const publishNotReady = service.spec?.publishNotReadyAddresses === true
-  const portsOf = portsOfPods(service)
-  const groups = new Map<string, DesiredGroup>()
-  const leftOut: LeftOutPod[] = []
-  let last: DesiredGroup | undefined
-  for (const pod of pods) {
-    if (!isEndpoint(pod, true)) continue
-    const ports = portsOf(pod)
-    const group = last?.ports === ports ? last : groupOf(groups, ports)
-    last = group
+/** The endpoints of an address type that a Service shall have, by their ports: those of the Pods that were added. */
+export class DesiredEndpoints {
+  readonly leftOut: LeftOutPod[] = []
+  readonly #options: DesiredEndpointsOptions
+  readonly #portsOf: (pod: Pod) => readonly EndpointPort[]
+  readonly #groups = new Map<string, Group>()
+  /** That of the Pod before: most often also that of the next. */
+  #last: Group | undefined
+
+  constructor(options: DesiredEndpointsOptions) {
+    this.#options = options
+    this.#portsOf = portsOfPods(options.service)
+  }
+
+  /** By the key of the ports. */
+  get groups(): ReadonlyMap<string, DesiredGroup> {
+    return this.#groups
+  }
+
+  add(pod: Pod): void {
+    if (!isEndpoint(pod, true)) return
+    const { service, nodeOf, addressType } = this.#options
+    const group = this.#groupOf(this.#portsOf(pod))
+    group.pods++
     const name = pod.metadata?.name ?? ''
     const nodeName = pod.spec?.nodeName ?? ''
     const node = nodeOf(nodeName)
-    if (node === undefined && !publishNotReady) {
-      leftOut.push({ pod: name, node: nodeName })
-      continue
+    if (node === undefined && service.spec?.publishNotReadyAddresses !== true) {
+      this.leftOut.push({ pod: name, node: nodeName })
+      return
     }
     const endpoint = endpointOf(pod, node, service, addressType)
     if (endpoint.addresses.length > 0) group.endpoints.set(name, endpoint)
   }
-  return { groups, leftOut }
-}
 
-function groupOf(groups: Map<string, DesiredGroup>, ports: readonly EndpointPort[]): DesiredGroup {
-  const key = portsKey(ports)
-  let group = groups.get(key)
-  if (group === undefined) {
-    group = { ports, endpoints: new Map() }
-    groups.set(key, group)
+  /** Takes a Pod away that was added and not left out. */
+  remove(pod: Pod): void {
+    if (!isEndpoint(pod, true)) return
+    const ports = this.#portsOf(pod)
+    const group = this.#groupOf(ports)
+    group.endpoints.delete(pod.metadata?.name ?? '')
+    if (--group.pods > 0) return
+    this.#groups.delete(portsKey(ports))
+    this.#last = undefined
   }
-  return group
-}
 
-/** The ports of a Service as its endpoints have them. Pods for which they are the same get the same list. */
-export function portsOfPods(service: Service): (pod: Pod) => readonly EndpointPort[] {
-  const ports = service.spec?.ports ?? []
-  if (ports.every(({ targetPort }) => typeof targetPort !== 'string')) {
-    let common: readonly EndpointPort[] | undefined
-    return (pod) => {
-      common ??= numbered(ports.map((port) => [port, findPort(pod, port)]))
-      return common
+  #groupOf(ports: readonly EndpointPort[]): Group {
+    if (this.#last?.ports === ports) return this.#last
+    const key = portsKey(ports)
+    let group = this.#groups.get(key)
+    if (group === undefined) {
+      group = { ports, endpoints: new Map(), pods: 0 }
+      this.#groups.set(key, group)
     }
+    this.#last = group
+    return group
   }
-  const known = new Map<string, readonly EndpointPort[]>()
-  return (pod) => {
-    const numbers = ports.map((port) => findPort(pod, port))
-    const key = numbers.join()
-    let found = known.get(key)
-    if (found === undefined) {
-      found = numbered(ports.map((port, index) => [port, numbers[index]]))
-      known.set(key, found)
-    }
-    return found
-  }
-}
-
-/** A port of which a Pod has no number is left out. */
-function numbered(
-  ports: readonly (readonly [port: ServicePort, number: number | undefined])[],
-): readonly EndpointPort[] {
-  const found = ports.flatMap(([{ name = '', protocol = 'TCP', appProtocol }, port]): EndpointPort[] =>
-    port === undefined ? [] : [{ name, port, protocol, ...(appProtocol === undefined ? {} : { appProtocol }) }],
-  )
-  return inHashOrder(found)
 }

@@ -25,10 +25,16 @@ export class NodeWatch {
   readonly #trigger = new Trigger<'changed'>()
   /** The names of Nodes whose zone has changed since. */
   #rezoned = new Set<string>()
+  #version = 0
 
   constructor(options: NodeWatchOptions) {
     this.#options = options
     options.nodes.subscribe((change) => this.#changed(change))
+  }
+
+  /** Another number whenever a Node has come, gone or moved to another zone. */
+  get version(): number {
+    return this.#version
   }
 
   /** Looks at what has changed whenever something has, until the signal is aborted. */
@@ -61,17 +67,21 @@ export class NodeWatch {
       case 'added': {
         const name = nameOf(change.object)
         this.#rezoned.add(name)
+        this.#version++
         for (const key of awaited.waitingFor(name)) queue(key)
         break
       }
       case 'updated': {
         const { old, object } = change
         const rezoned = zoneOf(old) !== zoneOf(object)
-        if (rezoned) this.#rezoned.add(nameOf(object))
-        else if (isReady(old) === isReady(object)) return
+        if (rezoned) {
+          this.#rezoned.add(nameOf(object))
+          this.#version++
+        } else if (isReady(old) === isReady(object)) return
         break
       }
       case 'deleted':
+        this.#version++
     }
     this.#trigger.fire('changed')
   }

@@ -4,6 +4,7 @@ import type { AddressType } from './slice-info.ts'
 
 export type Endpoint = NonNullable<EndpointSlice['endpoints']>[number]
 
+type EndpointConditions = NonNullable<Endpoint['conditions']>
 type ObjectReference = NonNullable<Endpoint['targetRef']>
 
 const zoneLabel = 'topology.kubernetes.io/zone'
@@ -60,10 +61,20 @@ function makeEndpoint(pod: Pod, { addressType, publishNotReady, hostname, zone }
   const terminating = isTerminating(pod)
   return {
     addresses: [...podAddresses(pod, addressType)].sort(),
-    conditions: { ready: publishNotReady || (serving && !terminating), serving, terminating },
+    conditions: conditionsOf(publishNotReady || (serving && !terminating), serving, terminating),
     ...(hostname && ownHostname !== undefined ? { hostname: ownHostname } : {}),
     targetRef: { kind: 'Pod', namespace, name, uid } as ObjectReference,
     ...(nodeName ? { nodeName } : {}),
     ...(zone === undefined ? {} : { zone }),
   }
+}
+
+const yesOrNo = [false, true] as const
+/** All that there are: every endpoint shares one of them. */
+const conditions: readonly EndpointConditions[] = yesOrNo.flatMap((ready) =>
+  yesOrNo.flatMap((serving) => yesOrNo.map((terminating) => ({ ready, serving, terminating }))),
+)
+
+function conditionsOf(ready: boolean, serving: boolean, terminating: boolean): EndpointConditions {
+  return conditions[Number(ready) * 4 + Number(serving) * 2 + Number(terminating)] as EndpointConditions
 }

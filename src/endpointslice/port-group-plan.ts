@@ -1,6 +1,7 @@
 import type { EndpointSlice } from '../kube/resources.ts'
 import { isSameEndpoint, isUnchanged } from './endpoint-identity.ts'
 import type { Endpoint } from './pod-endpoint.ts'
+import type { SettledSlices } from './settled-slices.ts'
 import { type Labels, labelsDiffer } from './slice-labels.ts'
 
 /** The slices of a Service that have the same ports, and the endpoints that shall have these ports. */
@@ -11,6 +12,8 @@ export interface PortGroup {
   readonly maxEndpointsPerSlice: number
   /** What the slices shall bear. */
   readonly labels: Labels
+  /** Which of the slices need no look. All it says is taken for true. */
+  readonly settled?: SettledSlices | undefined
   /** Makes a new slice of the group. */
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
 }
@@ -41,24 +44,33 @@ interface Draft {
  * 3. what is still missing fills new slices; a rest goes into that one of the other slices that it fills best, or into a new one.
  */
 export function planPortGroup(group: PortGroup): PortGroupPlan {
-  const { existing, maxEndpointsPerSlice: max, labels } = group
-  const missing = new Map(group.desired)
+  const { existing, desired, maxEndpointsPerSlice: max, labels, settled } = group
+  const placed = new Set<string>()
   const drafts: Draft[] = []
   const unchanged: EndpointSlice[] = []
   const remove: EndpointSlice[] = []
+  const found: (readonly [slice: EndpointSlice, pods: readonly string[]])[] = []
   let removed = 0
 
+  settled?.retain(existing)
   for (const slice of existing) {
+    if (settled?.has(slice)) {
+      unchanged.push(slice)
+      continue
+    }
     const present = slice.endpoints ?? []
     const kept: Endpoint[] = []
+    const pods: string[] = []
     let changed = false
     for (const endpoint of present) {
       const name = endpoint.targetRef?.name ?? ''
-      const wanted = missing.get(name)
+      const wanted = desired.get(name)
       if (wanted === undefined || !isSameEndpoint(wanted, endpoint)) continue
-      kept.push(wanted)
       // The same endpoint further on, or in another slice, is one too many.
-      missing.delete(name)
+      if (placed.has(name) || settled?.holds(name)) continue
+      placed.add(name)
+      kept.push(wanted)
+      pods.push(name)
       changed ||= !isUnchanged(wanted, endpoint)
     }
     removed += present.length - kept.length
@@ -66,11 +78,18 @@ export function planPortGroup(group: PortGroup): PortGroupPlan {
       if (kept.length === 0) remove.push(slice)
       else drafts.push({ slice, endpoints: kept, labels })
     } else if (labelsDiffer(slice, labels)) drafts.push({ slice, endpoints: [...present], labels })
-    else unchanged.push(slice)
+    else {
+      unchanged.push(slice)
+      found.push([slice, pods])
+    }
   }
 
-  const added = missing.size
-  const rest = [...missing.values()]
+  const added = desired.size - placed.size - (settled?.endpoints ?? 0)
+  const rest: Endpoint[] = []
+  if (added > 0) {
+    for (const [name, endpoint] of desired) if (!placed.has(name) && !settled?.holds(name)) rest.push(endpoint)
+  }
+  if (settled !== undefined) for (const [slice, pods] of found) settled.settle(slice, pods)
   const take = (count: number): Endpoint[] => rest.splice(Math.max(0, rest.length - count), count)
 
   if (rest.length > 0) {

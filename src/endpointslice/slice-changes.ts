@@ -70,7 +70,6 @@ export class SliceChanges {
         const taken = manages(old) && (!manages(object) || serviceKeyOf(old) !== serviceKeyOf(object))
         // Upstream goes on waiting for such a slice to come back into its copy, and never syncs the Service again.
         if (taken) tracker.handleDeletion(old)
-        // The generation does not grow when labels change.
         if (serviceKeyOf(old) !== serviceKeyOf(object)) return [...keysOf(object), ...keysOf(old)]
         const disturbed = manages(old) !== manages(object) || (manages(object) && tracker.shouldSync(object))
         return disturbed ? keysOf(object) : []

@@ -1,23 +1,15 @@
-import { isNewer } from '../kube/resource-version.ts'
 import type { EndpointSlice } from '../kube/resources.ts'
 import { serviceKeyOf } from './slice-labels.ts'
 
 const deletionExpected = -1
 
-/** What the server answered to a write. */
-interface Written {
-  readonly generation: number
-  readonly metadata: { readonly resourceVersion: string | undefined }
-}
-
 /**
  * What this process last wrote of the slices of each Service, by the generation that the server gave it: so it is known whether a copy is older
- * than that, and whether a change of a slice was somebody else's. Upstream: `EndpointSliceTracker`, which goes by generations alone: writes that change
- * only labels are no reason for it to wait for the copy.
+ * than that, and whether a change of a slice was somebody else's. Upstream: `EndpointSliceTracker`.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
-  readonly #generations = new Map<string, Map<string, Written>>()
+  readonly #generations = new Map<string, Map<string, number>>()
 
   /** Whether a generation of the slice is known, or its deletion expected. */
   has(slice: EndpointSlice): boolean {
@@ -26,7 +18,7 @@ export class SliceTracker {
 
   /** The generation that is known; undefined where there is none, -1 where the slice is to be deleted. */
   generation(slice: EndpointSlice): number | undefined {
-    return this.#of(slice)?.get(uidOf(slice))?.generation
+    return this.#of(slice)?.get(uidOf(slice))
   }
 
   /** Whether a slice is not of this process's making as it is: nothing is known of it, or its generation is a later one. */
@@ -43,12 +35,11 @@ export class SliceTracker {
     const known = this.#generations.get(serviceKey)
     if (known === undefined) return false
     let awaited = 0
-    for (const { generation } of known.values()) if (generation !== deletionExpected) awaited++
+    for (const generation of known.values()) if (generation !== deletionExpected) awaited++
     for (const slice of slices) {
-      const written = known.get(uidOf(slice))
-      if (written === undefined) continue
-      const { generation } = written
-      if (generation === deletionExpected || generation > generationOf(slice) || isNewer(written, slice)) return true
+      const generation = known.get(uidOf(slice))
+      if (generation === undefined) continue
+      if (generation === deletionExpected || generation > generationOf(slice)) return true
       awaited--
     }
     return awaited > 0
@@ -67,8 +58,9 @@ export class SliceTracker {
   /** The copy has lost the slice. Returns false when that was not expected. */
   handleDeletion(slice: EndpointSlice): boolean {
     const known = this.#of(slice)
-    const generation = known?.get(uidOf(slice))?.generation
+    const generation = known?.get(uidOf(slice))
     known?.delete(uidOf(slice))
+    if (known?.size === 0) this.#generations.delete(trackedUnder(slice))
     return generation === undefined || generation === deletionExpected
   }
 
@@ -77,7 +69,7 @@ export class SliceTracker {
     this.#generations.delete(serviceKey)
   }
 
-  #of(slice: EndpointSlice): Map<string, Written> | undefined {
+  #of(slice: EndpointSlice): Map<string, number> | undefined {
     return this.#generations.get(trackedUnder(slice))
   }
 
@@ -88,7 +80,7 @@ export class SliceTracker {
       known = new Map()
       this.#generations.set(key, known)
     }
-    known.set(uidOf(slice), { generation, metadata: { resourceVersion: slice.metadata?.resourceVersion } })
+    known.set(uidOf(slice), generation)
   }
 }
 

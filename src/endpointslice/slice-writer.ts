@@ -11,6 +11,9 @@ export interface SliceWriterOptions {
   readonly written: (operation: SliceAction['type']) => void
 }
 
+/** So many slices of a Service are written at the same time. Upstream writes one after the other. */
+const concurrentWrites = 4
+
 /** A write of a slice that failed, in upstream's words; the cause is the server's refusal. */
 export class SliceWriteError extends Error {
   override name = 'SliceWriteError'
@@ -25,19 +28,14 @@ export class SliceWriter {
   }
 
   /**
-   * Does the actions one after the other. Resolves with false, leaving out the rest, when the namespace is being deleted.
-   * @throws SliceWriteError at the first that fails; the reason of `signal` when that is aborted.
+   * Does the actions: creations, then updates, then deletions, a few of them at a time. Resolves with false, leaving out the rest, when the namespace is
+   * being deleted.
+   * @throws SliceWriteError for the first that fails, when those under way have ended; the rest is left out. The reason of `signal` when that is aborted.
    */
   async execute(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
-    for (const action of actions) {
-      try {
-        await this.#write(action, signal)
-      } catch (error) {
-        if (signal.aborted) throw error
-        if (action.type === 'create' && isNamespaceTerminating(error)) return false
-        throw failed(action, service, error)
-      }
-      this.#options.written(action.type)
+    for (const type of ['create', 'update', 'delete'] as const) {
+      const ofType = actions.filter((action) => action.type === type)
+      if (!(await this.#executeAll(service, ofType, signal))) return false
     }
     return true
   }
@@ -54,6 +52,29 @@ export class SliceWriter {
       )
     }
     this.#options.written('delete')
+  }
+
+  async #executeAll(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
+    const waiting = actions.values()
+    const failures: { readonly action: SliceAction; readonly error: unknown }[] = []
+    const work = async (): Promise<void> => {
+      // Each takes the next one from the same iterator.
+      for (const action of waiting) {
+        if (failures.length > 0) return
+        try {
+          await this.#write(action, signal)
+          this.#options.written(action.type)
+        } catch (error) {
+          failures.push({ action, error })
+        }
+      }
+    }
+    await Promise.all(Array.from({ length: Math.min(concurrentWrites, actions.length) }, work))
+    const [first] = failures
+    if (first === undefined) return true
+    if (signal.aborted) throw first.error
+    if (first.action.type === 'create' && isNamespaceTerminating(first.error)) return false
+    throw failed(first.action, service, first.error)
   }
 
   async #write(action: SliceAction, signal: AbortSignal): Promise<void> {

@@ -1,4 +1,3 @@
-import { isKubeError } from '../../kube/errors.ts'
 import { referenceTo } from '../../kube/event-object.ts'
 import { eventOf } from '../../kube/event-reasons.ts'
 import type { Change, Informer } from '../../kube/informer.ts'
@@ -165,10 +164,8 @@ export class EndpointSliceMirroringController implements WorkloadController {
     try {
       await this.#writer.execute({ metadata: refOf(key) }, actions, signal)
     } catch (error) {
-      if (!(error instanceof SliceWriteError)) throw error
-      // The slice is another by now, or gone, and the copy will say so.
-      if (isKubeError(error.cause, 'Conflict', 'NotFound')) throw new StaleCacheError(error.message, { cause: error })
-      throw error.cause
+      // What the server refused is told of as what it is.
+      throw error instanceof SliceWriteError ? error.cause : error
     }
   }
 }

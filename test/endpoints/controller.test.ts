@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { endpoints, namespaces, services } from '../../src/kube/resources.ts'
+import { Cluster } from './cluster.ts'
+
+test('Endpoints follow the Service and its Pods from beginning to end', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), ['POST other/foo 201'])
+  assert.deepEqual(await cluster.listed('foo'), [])
+
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pod('b', { ip: '192.0.2.2', ready: false })
+  await cluster.pod('elsewhere', { ip: '192.0.2.9', namespace: 'default' })
+  await cluster.pod('other', { ip: '192.0.2.8', labels: { app: 'db' } })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 !192.0.2.2 :8080'])
+
+  await cluster.podStatus('b', { ip: '192.0.2.2' })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
+
+  await cluster.deletePod('a')
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.2 :8080'])
+
+  cluster.written()
+  await cluster.deleteService('foo')
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), ['DELETE other/foo 200'])
+  assert.equal(await cluster.endpoints('foo'), undefined)
+  await stop()
+})
+
+test('the object is exactly the one that upstream writes', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.pod('a', { ip: '192.0.2.1', spec: { hostname: 'a-0', subdomain: 'foo' } })
+  await cluster.service('foo', {}, { labels: { tier: 'front' } })
+  await cluster.pass()
+  const found = await cluster.endpoints('foo')
+  const pod = await cluster.api.get({ ...endpoints, plural: 'pods', kind: 'Pod' }, { namespace: 'other', name: 'a' })
+  assert.deepEqual(found?.metadata?.labels, {
+    tier: 'front',
+    'endpoints.kubernetes.io/managed-by': 'endpoint-controller',
+  })
+  assert.deepEqual(Object.keys(found?.metadata?.annotations ?? {}), [
+    'endpoints.kubernetes.io/last-change-trigger-time',
+  ])
+  const targetRef = { kind: 'Pod', namespace: 'other', name: 'a', uid: pod.metadata?.uid }
+  assert.deepEqual(found?.subsets, [
+    {
+      addresses: [{ ip: '192.0.2.1', hostname: 'a-0', nodeName: 'node-a', targetRef }],
+      ports: [{ port: 8080, protocol: 'TCP' }],
+    },
+  ])
+  await stop()
+})
+
+test('Endpoints that somebody deletes are made again', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass()
+  cluster.written()
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'foo' })
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), ['POST other/foo 201'])
+  await stop()
+})
+
+test('Endpoints that somebody changes are put right with the next change of a Pod', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass()
+  const found = await cluster.endpoints('foo')
+  await cluster.api.update(endpoints, { ...found, metadata: { ...found?.metadata, labels: { x: 'y' } }, subsets: [] })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('foo'), [])
+  await cluster.pod('b', { ip: '192.0.2.2' })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
+  assert.deepEqual((await cluster.endpoints('foo'))?.metadata?.labels, {
+    'endpoints.kubernetes.io/managed-by': 'endpoint-controller',
+  })
+  await stop()
+})
+
+test('a new term deletes the Endpoints of Services that went meanwhile, but no lock of a leader election', async () => {
+  const cluster = await Cluster.started()
+  const metadata = { namespace: 'other' }
+  const annotations = { 'control-plane.alpha.kubernetes.io/leader': '{}' }
+  await cluster.api.create(endpoints, { metadata: { ...metadata, name: 'leftover' } })
+  await cluster.api.create(endpoints, { metadata: { ...metadata, name: 'lock', annotations } })
+  await cluster.api.create(endpoints, { metadata: { ...metadata, name: 'by-hand' } })
+  await cluster.api.create(services, { metadata: { ...metadata, name: 'by-hand' }, spec: { ports: [{ port: 80 }] } })
+  const stop = await cluster.lead()
+  assert.deepEqual(cluster.written(), ['DELETE other/leftover 200'])
+  await stop()
+})
+
+test('what is left out is neither written nor deleted', async () => {
+  const cluster = await Cluster.started()
+  await cluster.api.create(endpoints, { metadata: { namespace: 'other', name: 'leftover' } })
+  await cluster.service('foo')
+  const asked: string[] = []
+  const stop = await cluster.lead({
+    isLeftOut: (key, current) => {
+      asked.push(`${key} ${current?.metadata?.name}`)
+      return true
+    },
+  })
+  assert.deepEqual(cluster.written(), [])
+  assert.deepEqual(asked.sort(), ['other/foo undefined', 'other/leftover leftover'])
+  await stop()
+})
+
+test('a Service of type ExternalName and one without a selector keep the Endpoints that they have', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass()
+  cluster.written()
+  const service = await cluster.api.get(services, { namespace: 'other', name: 'foo' })
+  const { selector: _, ...spec } = service.spec ?? {}
+  await cluster.api.update(services, { ...service, spec })
+  await cluster.pod('b', { ip: '192.0.2.2' })
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), [])
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  await stop()
+})
+
+test('nothing is asked of the server while nothing changes', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass()
+  cluster.written()
+  await cluster.pass(3_600_000)
+  assert.deepEqual(cluster.written(), [])
+  await stop()
+  const again = await cluster.lead()
+  assert.deepEqual(cluster.written(), [])
+  await again()
+})
+
+test('in a namespace that is being deleted Endpoints are not made, and nobody is told', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo', {}, { finalizers: ['example.com/hold'] })
+  await cluster.pass()
+  await cluster.api.delete(namespaces, { name: 'other' })
+  await cluster.pass()
+  const requests = cluster.written()
+  await cluster.pass(60_000)
+  assert.ok(requests.includes('POST other/foo 403'), requests.join())
+  assert.deepEqual(cluster.written(), [], 'it is not tried again')
+  assert.deepEqual(cluster.events, [])
+  await stop()
+})
+
+test('a refused write is told as an event of the Endpoints, and tried again', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  cluster.fault({ fault: { type: 'status', status: 403 }, methods: ['POST'], times: 2 })
+  await cluster.service('foo')
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), ['POST other/foo 403', 'POST other/foo 403', 'POST other/foo 201'])
+  cluster.fault({ fault: { type: 'status', status: 422 }, methods: ['PUT'], times: 1 })
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), ['PUT other/foo 422', 'PUT other/foo 200'])
+  const { uid } = (await cluster.endpoints('foo'))?.metadata ?? {}
+  const [first, second, third] = cluster.events
+  assert.deepEqual(first, {
+    type: 'Warning',
+    reason: 'FailedToCreateEndpoint',
+    action: 'Sync',
+    regarding: { apiVersion: 'v1', kind: 'Endpoints', namespace: 'other', name: 'foo' },
+    note: 'Failed to create endpoint for service other/foo: the fault that was asked for: 403',
+  })
+  assert.deepEqual(second, first)
+  assert.equal(third?.reason, 'FailedToUpdateEndpoint')
+  assert.equal(third?.note, 'Failed to update endpoint other/foo: the fault that was asked for: 422')
+  assert.equal(third?.regarding.uid, uid)
+  await stop()
+})
+
+test('while the server cannot be reached nobody is told, and what waits is done as soon as it is back', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  const heal = cluster.fault({ fault: { type: 'refuse' }, methods: ['POST'] })
+  await cluster.service('foo')
+  await cluster.pass(3_600_000)
+  cluster.written()
+  heal()
+  cluster.controller?.hasten()
+  await cluster.pass(0)
+  assert.deepEqual(cluster.written(), ['POST other/foo 201'])
+  assert.deepEqual(cluster.events, [])
+  await stop()
+})
+
+test('a write says which change it is for, and nothing that was before the Service counts', async () => {
+  const cluster = await Cluster.started()
+  const triggerTime = async (): Promise<string | undefined> =>
+    (await cluster.endpoints('foo'))?.metadata?.annotations?.['endpoints.kubernetes.io/last-change-trigger-time']
+  const stop = await cluster.lead()
+  await cluster.pod('a', { ip: '192.0.2.1', since: '2026-01-01T00:00:00Z' })
+  const first = await cluster.service('foo')
+  await cluster.pass()
+  assert.equal(await triggerTime(), first.metadata?.creationTimestamp)
+  await cluster.podStatus('a', { ip: '192.0.2.1', ready: false, since: '2026-01-01T00:00:04Z' })
+  await cluster.pass()
+  assert.equal(await triggerTime(), '2026-01-01T00:00:04Z')
+
+  await cluster.deleteService('foo')
+  await cluster.pass()
+  await cluster.podStatus('a', { ip: '192.0.2.1', since: '2026-01-01T00:00:05Z' })
+  await cluster.pass(60_000)
+  const second = await cluster.service('foo')
+  await cluster.pass()
+  assert.equal(await triggerTime(), second.metadata?.creationTimestamp)
+  await stop()
+})
+
+test('a deletion is meant for the object that was seen, not for one that took its place', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  const { metadata } = await cluster.api.create(endpoints, { metadata: { namespace: 'other', name: 'foo' } })
+  await cluster.service('foo', { selector: undefined })
+  await cluster.pass()
+  await cluster.deleteService('foo')
+  await cluster.pass()
+  const [request] = cluster.requests
+  assert.equal(request?.method, 'DELETE')
+  const { preconditions } = (request?.body ?? {}) as { readonly preconditions?: { readonly uid?: string } }
+  assert.equal(preconditions?.uid, metadata?.uid)
+  await stop()
+})

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { endpoints } from '../../src/kube/resources.ts'
+import { Cluster } from './cluster.ts'
+
+/** What the controller hears of Endpoints comes half a second late. */
+async function hardOfHearing(): Promise<Cluster> {
+  const cluster = await Cluster.started()
+  cluster.fault({ fault: { type: 'delay', ms: 500 }, stream: true, pathPrefix: '/api/v1/endpoints' })
+  return cluster
+}
+
+test('Endpoints that were just created are not created again before the copy has them', async () => {
+  const cluster = await hardOfHearing()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass(50)
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pod('b', { ip: '192.0.2.2' })
+  await cluster.pass(200)
+  assert.deepEqual(cluster.written(), ['POST other/foo 201'])
+  await cluster.pass(300)
+  assert.deepEqual(cluster.written(), ['PUT other/foo 200'], 'the moment that the copy has caught up')
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
+  assert.deepEqual(cluster.events, [])
+  await stop()
+})
+
+test('Endpoints that were just replaced are not replaced before the copy has them', async () => {
+  const cluster = await hardOfHearing()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  const stop = await cluster.lead({}, 2_000)
+  cluster.written()
+  await cluster.podStatus('a', { ip: '192.0.2.1', ready: false })
+  await cluster.pass(50)
+  await cluster.podStatus('a', { ip: '192.0.2.1', ready: true })
+  await cluster.pass(400)
+  assert.deepEqual(cluster.written(), ['PUT other/foo 200'])
+  await cluster.pass(100)
+  assert.deepEqual(cluster.written(), ['PUT other/foo 200'], 'the moment that the copy has caught up')
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  await stop()
+})
+
+test('the Endpoints of a Service that went and came again are made anew, with one request each', async () => {
+  const cluster = await hardOfHearing()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  const stop = await cluster.lead({}, 2_000)
+  cluster.written()
+  await cluster.deleteService('foo')
+  await cluster.pass(10)
+  await cluster.service('foo')
+  await cluster.pod('b', { ip: '192.0.2.2' })
+  await cluster.pass(3_000)
+  assert.deepEqual(cluster.written(), ['DELETE other/foo 200', 'POST other/foo 201'])
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
+  await stop()
+})
+
+test('the Endpoints of a Service that goes before the copy has them are deleted', async () => {
+  const cluster = await hardOfHearing()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass(50)
+  await cluster.deleteService('foo')
+  await cluster.pass(3_000)
+  assert.deepEqual(cluster.written(), ['POST other/foo 201', 'DELETE other/foo 200'])
+  assert.equal(await cluster.endpoints('foo'), undefined)
+  await stop()
+})
+
+test('Endpoints that are deleted soon after they were created are made again at once', async () => {
+  const cluster = await hardOfHearing()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass(600)
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'foo' })
+  await cluster.pass(500)
+  assert.deepEqual(cluster.written(), ['POST other/foo 201', 'POST other/foo 201'])
+  await stop()
+})
+
+test('Endpoints are deleted once, however often their Service comes and goes before the copy knows', async () => {
+  const cluster = await hardOfHearing()
+  await cluster.service('foo')
+  const stop = await cluster.lead({}, 2_000)
+  cluster.written()
+  for (let round = 0; round < 3; round++) {
+    await cluster.deleteService('foo')
+    await cluster.pass(10)
+    await cluster.service('foo')
+    await cluster.pass(10)
+  }
+  await cluster.deleteService('foo')
+  await cluster.pass(3_000)
+  assert.deepEqual(cluster.written(), ['DELETE other/foo 200'])
+  await stop()
+})
+
+test('Endpoints that somebody else deleted first are as good as deleted', async () => {
+  const cluster = await hardOfHearing()
+  await cluster.service('foo')
+  const stop = await cluster.lead({}, 2_000)
+  cluster.written()
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'foo' })
+  await cluster.deleteService('foo')
+  await cluster.pass(5_000)
+  assert.deepEqual(cluster.written(), ['DELETE other/foo 404'])
+  await stop()
+})
+
+test('who writes Endpoints in between is overruled as soon as the copy has what they wrote', async () => {
+  const cluster = await hardOfHearing()
+  await cluster.service('foo')
+  const stop = await cluster.lead({}, 2_000)
+  cluster.written()
+  const found = await cluster.endpoints('foo')
+  await cluster.api.update(endpoints, { ...found, subsets: [{ addresses: [{ ip: '198.51.100.1' }] }] })
+  await cluster.pass(50)
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass(449)
+  const refused = cluster.written()
+  assert.ok(refused.length > 0 && refused.every((line) => line === 'PUT other/foo 409'), refused.join())
+  assert.equal(cluster.events[0]?.reason, 'FailedToUpdateEndpoint')
+  await cluster.pass(1)
+  assert.deepEqual(cluster.written(), ['PUT other/foo 200'])
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  await stop()
+})
+
+test('Endpoints that were created and deleted again unheard are made anew', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  cluster.fault({ fault: { type: 'status', status: 500 }, pathPrefix: '/api/v1/endpoints', methods: ['GET'] })
+  cluster.faults.resetStreams()
+  await cluster.service('foo')
+  await cluster.pass()
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'foo' })
+  await cluster.pass()
+  cluster.faults.clear()
+  await cluster.pass(60_000)
+  assert.deepEqual(cluster.written(), ['POST other/foo 201', 'POST other/foo 201'])
+  await stop()
+})
+
+test('what was written although the answer was lost is found out', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass()
+  cluster.fault({ fault: { type: 'garbage' }, methods: ['PUT'], times: 1 })
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pod('b', { ip: '192.0.2.2' })
+  await cluster.pass(5_000)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
+  await stop()
+})

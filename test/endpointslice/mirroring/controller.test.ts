@@ -1,0 +1,291 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { endpointSlices, endpoints, namespaces, services } from '../../../src/kube/resources.ts'
+import { MirroredCluster, subsetOf } from './mirrored-cluster.ts'
+
+const slicesPath = '/apis/discovery.k8s.io/v1'
+
+test('Endpoints of a Service without a selector are mirrored from beginning to end', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead()
+  await cluster.endpoints('db', subsetOf('192.0.2.1', '2001:db8::1'))
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), [], 'there is no Service yet')
+  await cluster.service('db')
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), ['POST 201', 'POST 201'])
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1', '2001:db8::1'])
+
+  await cluster.updateEndpoints('db', subsetOf('!192.0.2.1', '192.0.2.2'))
+  await cluster.pass()
+  assert.deepEqual(cluster.written(), ['PUT 200', 'DELETE 200'])
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.2 !192.0.2.1'])
+
+  await cluster.updateEndpoints('db', subsetOf('!192.0.2.1', '192.0.2.2'), { labels: { tier: 'back' } })
+  await cluster.pass()
+  assert.equal((await cluster.slices('db'))[0]?.metadata?.labels?.tier, 'back')
+
+  cluster.written()
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'db' })
+  await cluster.pass(5_000)
+  assert.deepEqual(cluster.written(), ['DELETE 200'])
+  assert.deepEqual(await cluster.listed('db'), [])
+  assert.deepEqual(cluster.events, [])
+  await stop()
+})
+
+test('a Service that gets a selector loses what was mirrored, and has it back without one', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  await cluster.updateService('db', { selector: { app: 'db' } })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), [])
+  assert.equal(await cluster.metric('num_endpoint_slices'), 0)
+  await cluster.updateService('db', { selector: undefined })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  await cluster.api.delete(services, { namespace: 'other', name: 'db' })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), [])
+  await stop()
+})
+
+test('the label that says so, and taking it away again, ends and begins mirroring', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead()
+  await cluster.service('db')
+  const skip = { 'endpointslice.kubernetes.io/skip-mirror': 'true' }
+  await cluster.endpoints('db', subsetOf('192.0.2.1'), { labels: skip })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), [])
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.1'), { labels: {} })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.1'), { labels: skip })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), [])
+  await stop()
+})
+
+test('what somebody does to a mirrored slice is undone; slices of others are left alone', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  const labels = { 'kubernetes.io/service-name': 'db', 'endpointslice.kubernetes.io/managed-by': 'me' }
+  const own = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.9'] }], ports: [] }
+  await cluster.api.create(endpointSlices, { metadata: { namespace: 'other', name: 'own', labels }, ...own })
+  await cluster.pass()
+  const mirrored = async () => {
+    const slice = (await cluster.slices('db')).find(({ metadata }) => metadata?.name !== 'own')
+    assert.ok(slice)
+    return slice
+  }
+  const good = await mirrored()
+  cluster.written()
+
+  await cluster.api.update(endpointSlices, { ...good, endpoints: [] })
+  await cluster.pass()
+  assert.deepEqual((await mirrored()).endpoints, good.endpoints)
+  assert.deepEqual(cluster.written(), ['PUT 200'])
+
+  await cluster.api.delete(endpointSlices, { namespace: 'other', name: good.metadata?.name ?? '' })
+  await cluster.pass()
+  assert.deepEqual((await mirrored()).endpoints, good.endpoints)
+  assert.deepEqual(cluster.written(), ['POST 201'])
+
+  const given = await mirrored()
+  const elsewhere = { ...given.metadata?.labels, 'kubernetes.io/service-name': 'web' }
+  await cluster.api.update(endpointSlices, { ...given, metadata: { ...given.metadata, labels: elsewhere } as never })
+  await cluster.pass()
+  assert.deepEqual((await mirrored()).endpoints, good.endpoints)
+  assert.deepEqual(await cluster.listed('web'), [])
+  assert.deepEqual(cluster.written().toSorted(), ['DELETE 200', 'POST 201'])
+
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'db' })
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), ['!192.0.2.9'])
+  await stop()
+})
+
+test('slices that are left from before are found, and in a steady state nothing is written', async () => {
+  const cluster = await MirroredCluster.started()
+  const first = await cluster.lead()
+  for (const name of ['db', 'gone', 'lost']) {
+    await cluster.service(name)
+    await cluster.endpoints(name, subsetOf('192.0.2.1'))
+  }
+  await cluster.pass()
+  await first.stop()
+  for (const name of ['gone', 'lost']) {
+    await cluster.api.delete(endpoints, { namespace: 'other', name })
+    await cluster.api.delete(services, { namespace: 'other', name })
+  }
+  const [lost] = await cluster.slices('lost')
+  await cluster.api.delete(endpointSlices, { namespace: 'other', name: lost?.metadata?.name ?? '' })
+  cluster.written()
+  const second = await cluster.lead()
+  await cluster.pass(600_000)
+  assert.deepEqual(cluster.written(), ['DELETE 200'])
+  assert.deepEqual(await cluster.listed('gone'), [])
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  assert.equal(await cluster.metric('num_endpoint_slices'), 1)
+  await second.stop()
+})
+
+test('a change that the server does not count as one is not looked at, as upstream', async () => {
+  const cluster = await MirroredCluster.started()
+  const first = await cluster.lead()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass()
+  await first.stop()
+  const { stop } = await cluster.lead()
+  const [slice] = await cluster.slices('db')
+  assert.ok(slice)
+  cluster.written()
+  const annotated = { ...slice, metadata: { ...slice.metadata, annotations: { own: '1' } } as never }
+  assert.equal((await cluster.api.update(endpointSlices, annotated)).metadata?.generation, slice.metadata?.generation)
+  await cluster.pass(5_000)
+  assert.deepEqual(cluster.written(), [])
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.1'), { labels: { tier: 'back' } })
+  await cluster.pass()
+  assert.deepEqual((await cluster.slices('db'))[0]?.metadata?.annotations ?? {}, {})
+  await stop()
+})
+
+test('while the copy of the slices is old nothing is made twice, and what waits is done as soon as it is not', async () => {
+  const cluster = await MirroredCluster.started()
+  cluster.faults.add({ fault: { type: 'delay', ms: 300 }, pathPrefix: slicesPath, stream: true })
+  const { stop } = await cluster.lead()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass(50)
+  assert.deepEqual(cluster.written(), ['POST 201'])
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.2'))
+  await cluster.pass(100)
+  assert.deepEqual(cluster.written(), [])
+  await cluster.pass(300)
+  assert.deepEqual(cluster.written(), ['PUT 200'], 'long before the second that a failed sync waits')
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.2'])
+  await stop()
+})
+
+test('a write that fails is tried again after a second, then two; and at once when the server has come back', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop, controller } = await cluster.lead()
+  await cluster.service('db')
+  const mend = cluster.faults.add({ fault: { type: 'status', status: 500 }, pathPrefix: slicesPath, methods: ['POST'] })
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass(900)
+  assert.deepEqual(cluster.written(), ['POST 500'])
+  await cluster.pass(200)
+  assert.deepEqual(cluster.written(), ['POST 500'])
+  await cluster.pass(1_500)
+  assert.deepEqual(cluster.written(), [])
+  mend()
+  controller.hasten()
+  await cluster.pass(0)
+  assert.deepEqual(cluster.written(), ['POST 201'])
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  await stop()
+})
+
+test('a slice that was changed or deleted under its update is put right when the copy shows it', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass()
+  const [slice] = await cluster.slices('db')
+  assert.ok(slice)
+  cluster.written()
+  await Promise.all([
+    cluster.api.update(endpointSlices, { ...slice, endpoints: [] }),
+    cluster.updateEndpoints('db', subsetOf('192.0.2.2')),
+  ])
+  await cluster.pass(2_000)
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.2'])
+  await Promise.all([
+    cluster.api.delete(endpointSlices, { namespace: 'other', name: slice.metadata?.name ?? '' }),
+    cluster.updateEndpoints('db', subsetOf('192.0.2.3')),
+  ])
+  await cluster.pass(2_000)
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.3'])
+  await stop()
+})
+
+test('nothing is made in a namespace that is being deleted, and that is not tried again', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead()
+  await cluster.service('db')
+  const keep = cluster.faults.add({ fault: { type: 'status', status: 500 }, pathPrefix: slicesPath, methods: ['POST'] })
+  await cluster.endpoints('db', subsetOf('192.0.2.1'), { finalizers: ['example.com/keep'] })
+  await cluster.api.delete(namespaces, { name: 'other' })
+  await cluster.pass(100)
+  keep()
+  cluster.written()
+  await cluster.pass(30_000)
+  const written = cluster.written()
+  assert.ok(written.length <= 1 && written.every((write) => write === 'POST 403'), written.join())
+  await stop()
+})
+
+test('Services that are left out are not looked at, nor are their slices', async () => {
+  const cluster = await MirroredCluster.started()
+  const first = await cluster.lead()
+  await cluster.service('db')
+  await cluster.endpoints('db', subsetOf('192.0.2.1'))
+  await cluster.pass()
+  await first.stop()
+  const second = await cluster.lead({ isLeftOut: (key) => key === 'other/db' })
+  cluster.written()
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.2'))
+  await cluster.api.delete(endpoints, { namespace: 'other', name: 'db' })
+  await cluster.pass(5_000)
+  assert.deepEqual(cluster.written(), [])
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  await second.stop()
+})
+
+test('Endpoints of Services with a selector cost no look', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead()
+  await cluster.service('web', { selector: { app: 'web' } })
+  await cluster.endpoints('web', subsetOf('192.0.2.1'))
+  for (let host = 2; host < 20; host++) await cluster.updateEndpoints('web', subsetOf(`192.0.2.${host}`))
+  await cluster.pass()
+  assert.equal(await cluster.metric('endpoints_sync_duration_count'), 0)
+  assert.deepEqual(cluster.written(), [])
+  await stop()
+})
+
+test('what cannot be mirrored is told of the Endpoints, and counted', async () => {
+  const cluster = await MirroredCluster.started()
+  const { stop } = await cluster.lead({ maxEndpointsPerSubset: 2 })
+  await cluster.service('db')
+  const { metadata } = await cluster.endpoints('db', subsetOf('192.0.2.1', '192.0.2.2', '!192.0.2.3'))
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1 192.0.2.2'])
+  const { uid, resourceVersion } = metadata ?? {}
+  assert.deepEqual(cluster.events, [
+    {
+      reason: 'TooManyAddressesToMirror',
+      type: 'Warning',
+      action: 'Mirror',
+      regarding: { apiVersion: 'v1', kind: 'Endpoints', namespace: 'other', name: 'db', uid, resourceVersion },
+      note: 'A max of 2 addresses can be mirrored to EndpointSlices per Endpoints subset. 1 addresses were skipped',
+    },
+  ])
+  assert.equal(await cluster.metric('endpoints_desired'), 2)
+  assert.equal(await cluster.metric('desired_endpoint_slices'), 1)
+  assert.equal(await cluster.metric('num_endpoint_slices'), 1)
+  assert.equal(await cluster.metric('changes{operation="create"}'), 1)
+  assert.equal(await cluster.metric('addresses_skipped_per_sync_sum'), 1)
+  assert.equal(await cluster.metric('endpoints_added_per_sync_sum'), 2)
+  await stop()
+})

@@ -1,0 +1,24 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { removeHintsFromSlices } from '../../src/endpointslice/topology/endpoint-hints.ts'
+import { reconcileTrafficDistribution } from '../../src/endpointslice/topology/traffic-distribution.ts'
+import { trafficDistribution } from './topology-tables.ts'
+
+// Upstream asks one function for every value of trafficDistribution; here whoever finds one that is not known, or none, takes the hints away.
+
+for (const { name, given, expect } of trafficDistribution.tables.reconcileHints) {
+  test(`ReconcileHints: ${name}`, () => {
+    const { toCreate, toUpdate, unchanged } = given
+    const value = given.trafficDistribution
+    const known = value === 'PreferClose' || value === 'PreferSameZone' || value === 'PreferSameNode'
+    const before = structuredClone(unchanged)
+    const hinted = known
+      ? reconcileTrafficDistribution(value, toCreate, toUpdate, unchanged)
+      : removeHintsFromSlices({ serviceKey: 'ns/svc', addressType: 'IPv4', toCreate, toUpdate, unchanged })
+    assert.deepEqual(hinted.create, expect.create)
+    assert.deepEqual(hinted.update, expect.update)
+    const changed = hinted.update.length - toUpdate.length
+    assert.equal(unchanged.length - changed, expect.unchanged.length)
+    assert.deepEqual(unchanged, before, 'slices of the copy are never changed')
+  })
+}

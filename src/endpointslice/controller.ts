@@ -1,4 +1,4 @@
-import { KubeError } from '../kube/errors.ts'
+import { isKubeError, KubeError } from '../kube/errors.ts'
 import { referenceTo } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
 import type { Change, Informer } from '../kube/informer.ts'
@@ -170,10 +170,13 @@ export class EndpointSliceController implements WorkloadController {
       errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))
     }
     if (errors.length === 0) return
-    const failure = new SyncFailure(errors)
-    const note = `Error updating Endpoint Slices for Service ${key}: ${failure.message}`
-    events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))
-    throw failure
+    // Nobody can be told while the server cannot be reached.
+    const told = errors.filter(({ cause }) => !isKubeError(cause, 'Unreachable'))
+    if (told.length > 0) {
+      const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(told).message}`
+      events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))
+    }
+    throw new SyncFailure(errors)
   }
 
   async #execute(service: Service, plan: AddressTypePlan, signal: AbortSignal): Promise<readonly Error[]> {

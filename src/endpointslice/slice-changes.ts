@@ -45,6 +45,7 @@ export class SliceChanges {
       const key = slice === undefined ? undefined : serviceKeyOf(slice)
       if (key !== undefined) keys.add(key)
     }
+    if (change.type !== 'deleted') this.#options.tracker.saw(change.object)
     this.#judgeWhenIdle(change, keys)
     return keys
   }

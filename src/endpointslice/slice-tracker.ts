@@ -1,15 +1,31 @@
+import { isNewer } from '../kube/resource-version.ts'
 import type { EndpointSlice } from '../kube/resources.ts'
 import { serviceKeyOf } from './slice-labels.ts'
 
 const deletionExpected = -1
 
+/** A resourceVersion as an object has it. */
+interface Versioned {
+  readonly metadata: { readonly resourceVersion?: string | undefined }
+}
+
+/** What the server answered to a write. */
+interface Written extends Versioned {
+  readonly generation: number
+}
+
 /**
  * What this process last wrote of the slices of each Service, by the generation that the server gave it: so it is known whether a copy is older
  * than that, and whether a change of a slice was somebody else's. Upstream: `EndpointSliceTracker`.
+ *
+ * Beyond upstream a slice that is missing is no longer waited for when the copy has come to later changes than its last write: it was deleted while the
+ * watch was broken, and nobody will tell.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
-  readonly #generations = new Map<string, Map<string, number>>()
+  readonly #generations = new Map<string, Map<string, Written>>()
+  /** The latest state of any slice that the copy has come to. */
+  #newest: Versioned | undefined
 
   /** Whether a generation of the slice is known, or its deletion expected. */
   has(slice: EndpointSlice): boolean {
@@ -18,7 +34,7 @@ export class SliceTracker {
 
   /** The generation that is known; undefined where there is none, -1 where the slice is to be deleted. */
   generation(slice: EndpointSlice): number | undefined {
-    return this.#of(slice)?.get(uidOf(slice))
+    return this.#of(slice)?.get(uidOf(slice))?.generation
   }
 
   /** Whether a slice is not of this process's making as it is: nothing is known of it, or its generation is a later one. */
@@ -35,14 +51,20 @@ export class SliceTracker {
     const known = this.#generations.get(serviceKey)
     if (known === undefined) return false
     let awaited = 0
-    for (const generation of known.values()) if (generation !== deletionExpected) awaited++
+    for (const written of known.values()) if (this.#isAwaited(written)) awaited++
     for (const slice of slices) {
-      const generation = known.get(uidOf(slice))
-      if (generation === undefined) continue
-      if (generation === deletionExpected || generation > generationOf(slice)) return true
-      awaited--
+      const written = known.get(uidOf(slice))
+      if (written === undefined) continue
+      if (written.generation === deletionExpected || written.generation > generationOf(slice)) return true
+      if (this.#isAwaited(written)) awaited--
     }
     return awaited > 0
+  }
+
+  /** The copy has come to this state of a slice. */
+  saw(slice: EndpointSlice): void {
+    if (this.#newest !== undefined && !isNewer(slice, this.#newest)) return
+    this.#newest = { metadata: { resourceVersion: slice.metadata?.resourceVersion } }
   }
 
   /** Takes in a slice as the server answered it. */
@@ -58,7 +80,7 @@ export class SliceTracker {
   /** The copy has lost the slice. Returns false when that was not expected. */
   handleDeletion(slice: EndpointSlice): boolean {
     const known = this.#of(slice)
-    const generation = known?.get(uidOf(slice))
+    const generation = known?.get(uidOf(slice))?.generation
     known?.delete(uidOf(slice))
     if (known?.size === 0) this.#generations.delete(trackedUnder(slice))
     return generation === undefined || generation === deletionExpected
@@ -69,7 +91,11 @@ export class SliceTracker {
     this.#generations.delete(serviceKey)
   }
 
-  #of(slice: EndpointSlice): Map<string, number> | undefined {
+  #isAwaited(written: Written): boolean {
+    return written.generation !== deletionExpected && !isNewer(this.#newest, written)
+  }
+
+  #of(slice: EndpointSlice): Map<string, Written> | undefined {
     return this.#generations.get(trackedUnder(slice))
   }
 
@@ -80,7 +106,7 @@ export class SliceTracker {
       known = new Map()
       this.#generations.set(key, known)
     }
-    known.set(uidOf(slice), generation)
+    known.set(uidOf(slice), { generation, metadata: { resourceVersion: slice.metadata?.resourceVersion } })
   }
 }
 

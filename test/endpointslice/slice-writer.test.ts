@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { SliceAction } from '../../src/endpointslice/slice-actions.ts'
+import { SliceTracker } from '../../src/endpointslice/slice-tracker.ts'
+import { SliceWriteError, SliceWriter } from '../../src/endpointslice/slice-writer.ts'
+import { type EndpointSlice, endpointSlices, type Service } from '../../src/kube/resources.ts'
+import { Embedded } from '../apiserver/embedded.ts'
+
+const service: Service = { metadata: { name: 'web', namespace: 'default' } }
+
+function sliceOf(name: string): EndpointSlice {
+  const labels = { 'kubernetes.io/service-name': 'web' }
+  const metadata = { name, namespace: 'default', labels }
+  return { apiVersion: 'discovery.k8s.io/v1', kind: 'EndpointSlice', metadata, addressType: 'IPv4', endpoints: [] }
+}
+
+async function started() {
+  const embedded = await Embedded.started()
+  const tracker = new SliceTracker()
+  const written: string[] = []
+  const writer = new SliceWriter({ api: embedded.api, tracker, written: (operation) => written.push(operation) })
+  const execute = async (actions: readonly SliceAction[]): Promise<boolean> => {
+    const [done] = await Promise.all([
+      writer.execute(service, actions, new AbortController().signal),
+      embedded.time.advance(1_000),
+    ])
+    return done
+  }
+  return { embedded, tracker, written, execute }
+}
+
+test('creations come first, deletions last, and the tracker knows all of them', async () => {
+  const { embedded, tracker, written, execute } = await started()
+  const old = await embedded.api.create(endpointSlices, sliceOf('old'))
+  const gone = await embedded.api.create(endpointSlices, sliceOf('gone'))
+  const created = Array.from({ length: 6 }, (_, index) => sliceOf(`new-${index}`))
+  const done = await execute([
+    { type: 'delete', slice: gone },
+    { type: 'update', slice: { ...old, ports: [{ name: '', port: 80, protocol: 'TCP' }] } },
+    ...created.map((slice) => ({ type: 'create', slice }) as const),
+  ])
+  assert.equal(done, true)
+  assert.deepEqual(written, [...created.map(() => 'create'), 'update', 'delete'])
+  assert.equal(tracker.generation(old), 2)
+  assert.equal(tracker.generation(gone), -1)
+})
+
+test('the first failure ends what has not begun, in upstream’s words', async () => {
+  const { embedded, written, execute } = await started()
+  await embedded.api.create(endpointSlices, sliceOf('taken'))
+  const names = ['taken', 'a', 'b', 'c', 'd', 'e']
+  const failing = execute([
+    ...names.map((name) => ({ type: 'create', slice: sliceOf(name) }) as const),
+    { type: 'delete', slice: sliceOf('taken') },
+  ])
+  await assert.rejects(failing, (error) => {
+    assert.ok(error instanceof SliceWriteError)
+    assert.match(error.message, /^failed to create EndpointSlice for Service default\/web: .*"taken" already exists$/)
+    return true
+  })
+  assert.ok(written.length <= 4 && !written.includes('delete'), String(written))
+})
+
+test('a slice that is gone already has been deleted', async () => {
+  const { written, execute } = await started()
+  assert.equal(await execute([{ type: 'delete', slice: sliceOf('gone') }]), true)
+  assert.deepEqual(written, ['delete'])
+})

@@ -14,9 +14,19 @@ import { workQueueMetrics } from '../telemetry/work-queue-metrics.ts'
 import { keptOfPod, keptOfService } from '../workloads/kept.ts'
 import { ServiceMembers } from '../workloads/service-members.ts'
 import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
+import type { WritePause } from '../workloads/write-pacing.ts'
 import { isSelected, type WorkloadControllerName, workloadControllerNames } from './controller-selection.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
+
+/**
+ * Endpoints of 1,000 addresses, some 200 KB that go to each watcher, are written once a second at most; those of 50 Pods change twenty times a second
+ * before anything waits.
+ */
+const endpointsPause: WritePause = (addresses) => addresses
+
+/** In the long run a Service has twelve of its slices written in a second. That is felt by those alone that have many slices and change all over. */
+const slicesPause: WritePause = (slices) => (slices * 1_000) / 12
 
 /** What the controllers of one term have in common. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
@@ -86,7 +96,10 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
   switch (name) {
     case 'endpoints': {
       const context = contextOf('endpoint', 'endpoint-controller', name, workloads.endpoints, ports)
-      return { name, make: (term) => new EndpointsController({ ...context(), ...term, isLeftOut }) }
+      return {
+        name,
+        make: (term) => new EndpointsController({ ...context(), ...term, isLeftOut, writePause: endpointsPause }),
+      }
     }
     case 'endpointslice': {
       const { maxEndpointsPerSlice } = workloads.endpointSlice
@@ -94,7 +107,14 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
       const metrics = new EndpointSliceMetrics({ metrics: ports.metrics, maxEndpointsPerSlice })
       return {
         name,
-        make: (term) => new EndpointSliceController({ ...context(), ...term, metrics, maxEndpointsPerSlice }),
+        make: (term) =>
+          new EndpointSliceController({
+            ...context(),
+            ...term,
+            metrics,
+            maxEndpointsPerSlice,
+            writePause: slicesPause,
+          }),
       }
     }
     case 'endpointslice-mirroring': {

@@ -6,15 +6,18 @@ import { keptOfEndpoints, keptOfService } from '../workloads/kept.ts'
 import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
 import { TriggerTimes } from '../workloads/trigger-times.ts'
 import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
+import { WritePacing, type WritePause } from '../workloads/write-pacing.ts'
 import { hasEndpoints, planEndpoints } from './endpoints-plan.ts'
 import { EndpointsTracker } from './endpoints-tracker.ts'
 import { EndpointsWriter } from './endpoints-writer.ts'
-import { WritePacing, type WritePacingOptions } from './write-pacing.ts'
+import { countAddresses } from './truncation.ts'
 
 /** Of an object that is a lock of a leader election, and so may have no Service. */
 const leaderElection = 'control-plane.alpha.kubernetes.io/leader'
 
-export interface EndpointsControllerOptions extends WorkloadContext, WritePacingOptions {
+export interface EndpointsControllerOptions extends WorkloadContext {
+  /** For a number of addresses. @default none */
+  readonly writePause?: WritePause | undefined
   /** Whether Endpoints, by `namespace/name`, are somebody else's: they are neither written nor deleted here. @default none are */
   readonly isLeftOut?: ((key: string, current: Endpoints | undefined) => boolean) | undefined
 }
@@ -43,7 +46,7 @@ export class EndpointsController implements WorkloadController {
     this.#services = informers.get(services, { transform: keptOfService })
     this.#endpoints = informers.get(endpoints, { transform: keptOfEndpoints })
     this.#queue = new ServiceQueue(options)
-    this.#pacing = new WritePacing(options)
+    this.#pacing = new WritePacing(options.writePause ?? (() => 0))
     this.#writer = new EndpointsWriter({ ...options, tracker: this.#tracker, copy: this.#endpoints.store })
     this.#subscriptions = [
       this.#services.subscribe((change) =>
@@ -107,7 +110,7 @@ export class EndpointsController implements WorkloadController {
     const triggerTime = this.#triggerTimes.compute(service, pods)
     const action = planEndpoints({ service, pods, current, triggerTime })
     if (action.type === 'none') return
-    this.#pacing.written(key, nowMs, action.endpoints)
+    this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
     await this.#writer.write(action, current, signal)
   }
 

@@ -87,11 +87,13 @@ export class EndpointsWriter {
     if (error.code === 'Unreachable') return
     const why = error.status?.message ?? error.message
     const regarding = referenceTo(wanted)
-    const event =
-      verb === 'create'
-        ? eventOf('FailedToCreateEndpoint', { regarding, note: `Failed to create endpoint for service ${key}: ${why}` })
-        : eventOf('FailedToUpdateEndpoint', { regarding, note: `Failed to update endpoint ${key}: ${why}` })
-    this.#options.events.record(event)
+    const { events } = this.#options
+    if (verb === 'create') {
+      const note = `Failed to create endpoint for service ${key}: ${why}`
+      events.record(eventOf('FailedToCreateEndpoint', { regarding, note }))
+    } else {
+      events.record(eventOf('FailedToUpdateEndpoint', { regarding, note: `Failed to update endpoint ${key}: ${why}` }))
+    }
   }
 }
 

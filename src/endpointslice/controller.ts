@@ -17,6 +17,7 @@ import { keptOfEndpointSlice, keptOfNode, keptOfPod, keptOfService } from '../wo
 import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
 import { TriggerTimes } from '../workloads/trigger-times.ts'
 import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
+import { WritePacing, type WritePause } from '../workloads/write-pacing.ts'
 import { AwaitedNodes } from './awaited-nodes.ts'
 import { asksForTopology, trafficDistributionOf } from './hints-plan.ts'
 import { NodeWatch } from './node-watch.ts'
@@ -34,6 +35,8 @@ export interface EndpointSliceControllerOptions extends WorkloadContext {
   readonly maxEndpointsPerSlice: number
   /** Those of the process; reset when the controller is made. */
   readonly metrics: EndpointSliceMetrics
+  /** For a number of slices. @default none */
+  readonly writePause?: WritePause | undefined
 }
 
 /** As upstream: syncs of a Service whose EndpointSlices cannot be written are tried again after these times. */
@@ -57,6 +60,7 @@ export class EndpointSliceController implements WorkloadController {
   readonly #changes: SliceChanges
   readonly #nodeWatch: NodeWatch
   readonly #tracker = new SliceTracker()
+  readonly #pacing: WritePacing
   readonly #triggerTimes = new TriggerTimes()
   readonly #topology = new TopologyCache()
   readonly #awaited = new AwaitedNodes()
@@ -69,6 +73,7 @@ export class EndpointSliceController implements WorkloadController {
     this.#options = options
     const { api, informers, members, metrics, batchPeriodMs } = options
     metrics.reset()
+    this.#pacing = new WritePacing(options.writePause ?? (() => 0))
     this.#services = informers.get(services, { transform: keptOfService })
     this.#nodes = informers.get(nodes, { transform: keptOfNode })
     informers.get(pods, { transform: keptOfPod })
@@ -136,7 +141,7 @@ export class EndpointSliceController implements WorkloadController {
   }
 
   async #syncService(key: string, signal: AbortSignal): Promise<void> {
-    const { events, members, metrics, maxEndpointsPerSlice } = this.#options
+    const { clock, events, members, metrics, maxEndpointsPerSlice } = this.#options
     const [namespace = '', name = ''] = key.split('/')
     const service = this.#services.store.get({ namespace, name })
     if (service === undefined) {
@@ -146,6 +151,12 @@ export class EndpointSliceController implements WorkloadController {
     if (!hasSelector(service)) {
       this.#memories.delete(key)
       this.#awaited.set(key, new Set())
+      return
+    }
+    const nowMs = clock.monotonicMs()
+    const delayMs = this.#pacing.delayMs(key, nowMs)
+    if (delayMs > 0) {
+      this.#queue.add(key, delayMs)
       return
     }
     const slices = this.#slicesOf(key)
@@ -161,6 +172,8 @@ export class EndpointSliceController implements WorkloadController {
       topology: this.#topology,
       memory: this.#memoryOf(key, selected.length),
     })
+    const writes = plan.addressTypes.reduce((sum, { actions }) => sum + actions.length, plan.unsupported.length)
+    this.#pacing.written(key, nowMs, writes)
     metrics.planned(key, plan.addressTypes, trafficDistributionOf(service))
     const leftOut = plan.addressTypes.flatMap(({ leftOut }) => leftOut)
     this.#awaited.set(key, new Set(leftOut.map(({ node }) => node)))
@@ -214,6 +227,7 @@ export class EndpointSliceController implements WorkloadController {
 
   #forget(key: string): void {
     this.#memories.delete(key)
+    this.#pacing.delete(key)
     this.#triggerTimes.delete(key)
     this.#options.metrics.deleteService(key)
     this.#tracker.deleteService(key)

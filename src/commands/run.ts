@@ -11,6 +11,7 @@ import { observeProcess } from '../telemetry/process-metrics.ts'
 import { openApiServer } from './api-server.ts'
 import { EmbeddedScreen } from './embedded-screen.ts'
 import { openEtcd } from './etcd-store.ts'
+import { keepHeapSmall } from './small-heap.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 import { openSurroundings } from './surroundings.ts'
 
@@ -19,6 +20,7 @@ import { openSurroundings } from './surroundings.ts'
  * Throws, before anything is contacted, an InvalidInputError with what is wrong with the configuration.
  */
 export async function execute(flags: Flags): Promise<number> {
+  keepHeapSmall()
   const resolved = await loadConfiguration(flags)
   const { configuration } = resolved
   const stop = stopSignals()

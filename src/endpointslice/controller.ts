@@ -59,7 +59,7 @@ export class EndpointSliceController implements WorkloadController {
   readonly #writer: SliceWriter
   readonly #changes: SliceChanges
   readonly #nodeWatch: NodeWatch
-  readonly #tracker = new SliceTracker()
+  readonly #tracker: SliceTracker
   readonly #pacing: WritePacing
   readonly #triggerTimes = new TriggerTimes()
   readonly #topology = new TopologyCache()
@@ -73,6 +73,7 @@ export class EndpointSliceController implements WorkloadController {
     this.#options = options
     const { api, informers, members, metrics, batchPeriodMs } = options
     metrics.reset()
+    this.#tracker = new SliceTracker(() => options.clock.monotonicMs())
     this.#pacing = new WritePacing(options.writePause ?? (() => 0))
     this.#services = informers.get(services, { transform: keptOfService })
     this.#nodes = informers.get(nodes, { transform: keptOfNode })

@@ -4,6 +4,9 @@ import { serviceKeyOf } from './slice-labels.ts'
 
 const deletionExpected = -1
 
+/** Longer than a silent watch is trusted: what the copy has not heard of by then it never will. */
+const unheardMs = 100_000
+
 /** A resourceVersion as an object has it. */
 interface Versioned {
   readonly metadata: { readonly resourceVersion?: string | undefined }
@@ -12,20 +15,27 @@ interface Versioned {
 /** What the server answered to a write. */
 interface Written extends Versioned {
   readonly generation: number
+  readonly atMs: number
 }
 
 /**
  * What this process last wrote of the slices of each Service, by the generation that the server gave it: so it is known whether a copy is older
  * than that, and whether a change of a slice was somebody else's. Upstream: `EndpointSliceTracker`.
  *
- * Beyond upstream a slice that is missing is no longer waited for when the copy has come to later changes than its last write: it was deleted while the
- * watch was broken, and nobody will tell.
+ * Beyond upstream a slice that is missing is no longer waited for when the copy has come to later changes than its last write, or after a while: it was
+ * deleted while the watch was broken, and nobody will tell.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
   readonly #generations = new Map<string, Map<string, Written>>()
   /** The latest state of any slice that the copy has come to. */
   #newest: Versioned | undefined
+  readonly #nowMs: () => number
+
+  /** `nowMs` tells the time of a monotonic clock. @default one that stands still */
+  constructor(nowMs = () => 0) {
+    this.#nowMs = nowMs
+  }
 
   /** Whether a generation of the slice is known, or its deletion expected. */
   has(slice: EndpointSlice): boolean {
@@ -92,7 +102,8 @@ export class SliceTracker {
   }
 
   #isAwaited(written: Written): boolean {
-    return written.generation !== deletionExpected && !isNewer(this.#newest, written)
+    if (written.generation === deletionExpected || isNewer(this.#newest, written)) return false
+    return this.#nowMs() - written.atMs < unheardMs
   }
 
   #of(slice: EndpointSlice): Map<string, Written> | undefined {
@@ -106,7 +117,8 @@ export class SliceTracker {
       known = new Map()
       this.#generations.set(key, known)
     }
-    known.set(uidOf(slice), { generation, metadata: { resourceVersion: slice.metadata?.resourceVersion } })
+    const { resourceVersion } = slice.metadata ?? {}
+    known.set(uidOf(slice), { generation, atMs: this.#nowMs(), metadata: { resourceVersion } })
   }
 }
 

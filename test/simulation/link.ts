@@ -71,9 +71,23 @@ export function simulatedLink(
       }
       const { controller, unlink } = linkedController(signal)
       const forget = server.addStream(controller)
-      const response = await inner.send(request, controller.signal)
-      await pass(request, signal)
-      if (!('stream' in response)) return response
+      // Whoever gives up before the first event never begins to read.
+      controller.signal.addEventListener('abort', forget, { once: true })
+      const opened = async (): Promise<ApiResponse> => {
+        const response = await inner.send(request, controller.signal)
+        await pass(request, signal)
+        return response
+      }
+      const response = await opened().catch((error: unknown) => {
+        controller.abort()
+        unlink()
+        throw error
+      })
+      if (!('stream' in response)) {
+        forget()
+        unlink()
+        return response
+      }
       return { ...response, stream: relay(response.stream) }
 
       async function* relay(events: AsyncIterable<unknown>): AsyncGenerator<unknown> {

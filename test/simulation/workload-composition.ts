@@ -5,6 +5,8 @@ import { oneOf } from '../endpoints-model/churn-objects.ts'
 export interface WorkloadComposition {
   /** Of which one leads. */
   readonly processes: number
+  /** Whether a process works only while it leads; one that is alone need not. */
+  readonly elects: boolean
   readonly services: number
   readonly pods: number
   readonly nodes: number
@@ -12,6 +14,7 @@ export interface WorkloadComposition {
   readonly maxEndpointsPerSlice: number
   readonly workers: number
   readonly batchPeriodMs: number
+  /** How long users work at most without a rest. */
   readonly activeMs: number
   /** How many faults there may be at a time. */
   readonly troubles: number
@@ -24,16 +27,20 @@ export interface WorkloadComposition {
 export function workloadCompositionOf(seed: number): WorkloadComposition {
   const random = seededRandom(seed, 'composition')
   const chance = (probability: number): boolean => random.next() < probability
+  // Enough for what is done differently for large Services.
+  const isCrowded = chance(0.06)
+  const processes = 1 + randomInteger(random, 2)
   return {
-    processes: 1 + randomInteger(random, 2),
+    processes,
+    elects: processes > 1 || chance(0.6),
     services: 2 + randomInteger(random, 5),
-    pods: 4 + randomInteger(random, 16),
+    pods: isCrowded ? 540 : 4 + randomInteger(random, 16),
     nodes: 2 + randomInteger(random, 4),
     isDualStack: chance(0.3),
-    maxEndpointsPerSlice: oneOf(random, [1, 2, 3, 5, 100]),
+    maxEndpointsPerSlice: isCrowded ? oneOf(random, [20, 100]) : oneOf(random, [1, 2, 3, 5, 100]),
     workers: 1 + randomInteger(random, 4),
     batchPeriodMs: oneOf(random, [0, 0, 0, 500, 3_000]),
-    activeMs: oneOf(random, [20_000, 40_000, 90_000]),
+    activeMs: oneOf(random, [3_000, 10_000, 30_000]),
     troubles: oneOf(random, [0, 1, 1, 2, 2, 3]),
     hasVandal: chance(0.4),
     changesNodes: chance(0.25),
@@ -47,6 +54,7 @@ export function describeWorkloadComposition(composition: WorkloadComposition): s
   const size = `${services} Services, ${pods} Pods, ${nodes} Nodes${composition.isDualStack ? ', dual-stack' : ''}`
   const options = `${maxEndpointsPerSlice} a slice, ${workers} workers, batches of ${batchPeriodMs} ms`
   const extras = [
+    !composition.elects && 'no election',
     composition.hasVandal && 'a vandal',
     composition.changesNodes && 'changing Nodes',
     composition.spikes && 'spikes',

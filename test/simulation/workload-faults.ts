@@ -10,6 +10,8 @@ export interface WorkloadFaultTools {
   readonly clock: Clock
   readonly random: Random
   readonly note: (text: string) => void
+  /** Whether processes end and begin again. @default true */
+  readonly endsLives?: boolean
 }
 
 /** Does something to a process, or to all; returns how to undo it. */
@@ -17,12 +19,13 @@ type WorkloadFault = (process: WorkloadProcess, world: WorkloadWorld, random: Ra
 
 /** Goes on doing things to processes, and undoing them, for so long. */
 export async function disturbWorkloads(world: WorkloadWorld, tools: WorkloadFaultTools, ms: number): Promise<void> {
-  const { clock, random, note } = tools
+  const { clock, random, note, endsLives = true } = tools
+  const choice = faults.filter(([name]) => endsLives || !lifeEnding.includes(name))
   const endMs = clock.monotonicMs() + ms
   while (clock.monotonicMs() < endMs) {
     await sleep(clock, random.next() * 8_000)
     const process = oneOf(random, world.processes)
-    const [name, fault] = oneOf(random, faults)
+    const [name, fault] = oneOf(random, choice)
     const undo = fault(process, world, random)
     world.coverage.set(name, (world.coverage.get(name) ?? 0) + 1)
     note(`${process.name}: ${name}`)
@@ -51,7 +54,7 @@ function rule(of: (random: Random) => FaultRule, reset = false): WorkloadFault {
 
 const writes = ['POST', 'PUT', 'DELETE'] as const
 const someOrAll = (random: Random): number => oneOf(random, [0.2, 0.5, 1])
-const plurals = ['services', 'pods', 'nodes', 'endpoints', 'endpointslices'] as const
+const plurals = ['services', 'pods', 'nodes', 'endpoints', 'endpoints', 'endpointslices', 'endpointslices'] as const
 
 const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
   ['500s', rule((random) => ({ fault: { type: 'status', status: 500 }, probability: someOrAll(random) }), true)],
@@ -135,6 +138,8 @@ const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
       return () => {}
     },
   ],
+  ['late news of its own writes', own],
+  ['late news of its own writes', own],
   [
     'no way through',
     ({ life }) => {
@@ -179,6 +184,14 @@ const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
     },
   ],
 ]
+
+/** What it wrote comes back late, all else at once. */
+function own(process: WorkloadProcess, _world: WorkloadWorld, random: Random): () => void {
+  for (const plural of ['endpoints', 'endpointslices']) process.lag.hold(plural, random.next() * 15_000)
+  return () => process.lag.end()
+}
+
+const lifeEnding = ['killed', 'terminated', 'frozen', 'its Lease deleted']
 
 /** Ends a life; another begins later. */
 function ended(end: (process: WorkloadProcess) => void): WorkloadFault {

@@ -80,7 +80,7 @@ export class WorkloadProcess {
           endpoints: sync,
           endpointSlice: { ...sync, maxEndpointsPerSlice },
           mirroring: { ...sync, maxEndpointsPerSubset: 1_000 },
-          leaderElection: { ...defaultLeaderElectionTiming, ...lease },
+          leaderElection: composition.elects ? { ...defaultLeaderElectionTiming, ...lease } : undefined,
         },
         dryRun: false,
         host: this.name,

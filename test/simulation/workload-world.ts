@@ -7,7 +7,8 @@ import type { Transport } from '../../src/kube/transport.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { type ClockView, VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { Churn, type UserApi } from '../endpoints-model/churn.ts'
+import { Churn } from '../endpoints-model/churn.ts'
+import type { UserApi } from '../endpoints-model/churn-requests.ts'
 import type { WorkloadComposition } from './workload-composition.ts'
 import { lease, WorkloadProcess } from './workload-process.ts'
 
@@ -28,9 +29,14 @@ export class WorkloadWorld {
   /** When Endpoints or slices were last written by a controller. */
   writtenAtMs = 0
 
-  constructor(seed: number, composition: WorkloadComposition) {
+  constructor(
+    seed: number,
+    composition: WorkloadComposition,
+    /** `historyLimit`: how many changes of a kind the server keeps. */
+    { historyLimit = 1_000, reusesNames = true } = {},
+  ) {
     const { time, clock } = this
-    this.server = createApiServer({ clock, random: seededRandom(seed, 'store') })
+    this.server = createApiServer({ clock, random: seededRandom(seed, 'store'), historyLimit })
     const store = inProcessTransport(this.server)
     this.api = restKubeApi({ transport: store, clock, random: seededRandom(seed, 'user') })
     this.churn = new Churn({
@@ -38,6 +44,7 @@ export class WorkloadWorld {
       api: userOf(this.server),
       random: seededRandom(seed, 'churn'),
       namespace: 'shop',
+      reusesNames,
       now: () => formatTime(clock.wallMs()),
       note: (text) => this.note(text),
     })

@@ -249,3 +249,52 @@ test('it ends when the signal is aborted, after the sync under way', async (t) =
   await end
   assert.deepEqual(syncs, ['0 ns/a'])
 })
+
+test('when one Service is refused no longer the others are tried at once, and not again for a while', async (t) => {
+  let refused = true
+  const refusal = new KubeError('ServerError', 'a webhook fails')
+  const { time, queue, syncs } = setUp(
+    t,
+    async (key) => {
+      if (refused || key === 'ns/bad') throw refusal
+    },
+    { retry: slow },
+  )
+  queue.add('ns/bad')
+  queue.add('ns/early')
+  await time.advance(40_000)
+  queue.add('ns/late')
+  await time.advance(20_500)
+  refused = false
+  syncs.length = 0
+  await time.advance(3_000)
+  // The early one is due again 63 s after its first try, the late one 31 s after its own.
+  assert.deepEqual(syncs, ['63000 ns/bad', '63000 ns/early', '63000 ns/bad', '63000 ns/late'])
+  refused = true
+  queue.add('ns/late')
+  await time.advance(500)
+  refused = false
+  syncs.length = 0
+  await time.advance(8_000)
+  assert.deepEqual(syncs, ['64500 ns/late'])
+})
+
+test('Services that wait for their copies do not use up the retries of those that fail', async (t) => {
+  const { time, queue, syncs } = setUp(t, async (key) => {
+    if (key === 'ns/bad') throw new KubeError('ServerError', 'refused')
+    throw new StaleCacheError('old')
+  })
+  for (let i = 0; i < 300; i++) {
+    queue.add('ns/stale')
+    await time.advance(1)
+    queue.caughtUp('ns/stale')
+    await time.advance(1)
+  }
+  syncs.length = 0
+  queue.add('ns/bad')
+  await time.advance(6)
+  assert.deepEqual(
+    syncs.filter((sync) => sync.endsWith('ns/bad')),
+    ['600 ns/bad', '605 ns/bad'],
+  )
+})

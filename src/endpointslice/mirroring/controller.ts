@@ -45,7 +45,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
   readonly #queue: ServiceQueue
   readonly #writer: SliceWriter
   readonly #changes: SliceChanges
-  readonly #tracker = new SliceTracker()
+  readonly #tracker: SliceTracker
   /** Services whose last sync found that the copy of their slices is old. */
   readonly #stale = new Set<string>()
 
@@ -53,6 +53,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     this.#options = options
     const { api, informers, metrics, batchPeriodMs } = options
     metrics.reset()
+    this.#tracker = new SliceTracker(() => options.clock.monotonicMs())
     this.#services = informers.get(services, { transform: keptOfService })
     this.#endpoints = informers.get(endpointsResource, { transform: keptOfEndpoints })
     const slices = informers.get(endpointSlices, { transform: keptOfEndpointSlice })

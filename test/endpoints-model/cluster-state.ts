@@ -1,0 +1,41 @@
+import type { KubeObject } from '../../src/kube/json.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpointSlices,
+  endpoints,
+  type Node,
+  nodes,
+  type Pod,
+  pathOf,
+  pods,
+  type Resource,
+  type Service,
+  services,
+} from '../../src/kube/resources.ts'
+
+/** Everything of a cluster that has to do with the endpoints of its Services. */
+export interface ClusterState {
+  readonly services: readonly Service[]
+  readonly pods: readonly Pod[]
+  readonly nodes: readonly Node[]
+  readonly endpoints: readonly Endpoints[]
+  readonly slices: readonly EndpointSlice[]
+}
+
+/** Reads it with plain lists; `get` answers with the body of what is at a path. Nothing may change meanwhile. */
+export async function readClusterState(get: (path: string) => Promise<unknown>): Promise<ClusterState> {
+  const list = async <T extends KubeObject>(resource: Resource<T>): Promise<readonly T[]> =>
+    ((await get(pathOf(resource))) as { items: readonly T[] }).items
+  return {
+    services: await list(services),
+    pods: await list(pods),
+    nodes: await list(nodes),
+    endpoints: await list(endpoints),
+    slices: await list(endpointSlices),
+  }
+}
+
+export function keyOf(object: KubeObject): string {
+  return `${object.metadata?.namespace}/${object.metadata?.name}`
+}

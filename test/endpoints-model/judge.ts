@@ -1,0 +1,56 @@
+import type { ClusterState } from './cluster-state.ts'
+import { keyOf } from './cluster-state.ts'
+import { expectedEndpoints } from './expected-endpoints.ts'
+import { hasEndpoints } from './expected-members.ts'
+import { endpointsFaults } from './judge-endpoints.ts'
+import { mirroredKeyOf, mirrorFaults } from './judge-mirrors.ts'
+import { managedBySlices, sliceFaults } from './judge-slices.ts'
+
+export interface JudgeOptions {
+  /** What is kept; all when left out. */
+  readonly kinds?: readonly ('Endpoints' | 'EndpointSlices' | 'mirrors')[]
+  /** @default 100 */
+  readonly maxEndpointsPerSlice?: number
+}
+
+/**
+ * What is wrong with the Endpoints and EndpointSlices of a cluster at rest, in a line each: every desired endpoint is there exactly once, and
+ * nothing else; no slice is too large; labels and owners are right; what has no Service has no endpoints. Slices of Services that are gone
+ * are the garbage collector's, and must have been removed before.
+ */
+export function judge(state: ClusterState, options: JudgeOptions = {}): readonly string[] {
+  const { kinds = ['Endpoints', 'EndpointSlices', 'mirrors'], maxEndpointsPerSlice = 100 } = options
+  const faults: string[] = []
+  const services = new Map(state.services.map((service) => [keyOf(service), service]))
+  for (const [key, service] of services) {
+    if (!hasEndpoints(service)) continue
+    const expected = expectedEndpoints(service, state)
+    const found = [
+      ...(kinds.includes('Endpoints') ? endpointsFaults(service, expected, state) : []),
+      ...(kinds.includes('EndpointSlices') ? sliceFaults(service, expected, state, maxEndpointsPerSlice) : []),
+    ]
+    faults.push(...found.map((fault) => `${key}: ${fault}`))
+  }
+  if (kinds.includes('Endpoints')) {
+    for (const object of state.endpoints) {
+      // What somebody else made for a Service that nobody heard of is his.
+      const isOurs = object.metadata?.labels?.['endpoints.kubernetes.io/managed-by'] === 'endpoint-controller'
+      if (isOurs && !services.has(keyOf(object))) faults.push(`${keyOf(object)}: Endpoints without a Service`)
+    }
+  }
+  if (kinds.includes('EndpointSlices')) {
+    for (const slice of state.slices) {
+      const { namespace, labels = {} } = slice.metadata ?? {}
+      if (labels['endpointslice.kubernetes.io/managed-by'] !== managedBySlices) continue
+      const key = `${namespace}/${labels['kubernetes.io/service-name']}`
+      if (!services.has(key)) faults.push(`${key}: slice ${slice.metadata?.name} without a Service`)
+    }
+  }
+  if (kinds.includes('mirrors')) {
+    const mirrored = state.slices.map(mirroredKeyOf).filter((key) => key !== undefined)
+    for (const key of new Set([...services.keys(), ...mirrored])) {
+      faults.push(...mirrorFaults(key, services.get(key), state).map((fault) => `${key}: ${fault}`))
+    }
+  }
+  return faults
+}

@@ -1,0 +1,22 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+
+const ROUNDS = 300
+/** By then everything is as warm as it gets. */
+const warm = 150
+const measured = 50
+const mayGrowBytes = 300_000
+
+test(`${ROUNDS} rounds of churn and faults leave nothing in the controllers`, async (t) => {
+  const args = ['--expose-gc', 'test/simulation/workload-memory.ts', `${ROUNDS}`]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  const used = JSON.parse(stdout) as readonly number[]
+  // What is there at a moment differs with what there is in the cluster.
+  const averageOf = (of: readonly number[]): number => of.reduce((sum, bytes) => sum + bytes, 0) / of.length
+  const early = averageOf(used.slice(warm, warm + measured))
+  const late = averageOf(used.slice(-measured))
+  t.diagnostic(`${Math.round(early / 1024)} KiB early, ${Math.round(late / 1024)} KiB late`)
+  assert.ok(late < early + mayGrowBytes, `${late} bytes, ${early} before`)
+})

@@ -1,0 +1,146 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Cluster, startCluster } from '../peers/cluster.ts'
+import { residentMib } from '../peers/footprint.ts'
+import type { Fault } from '../peers/http-proxy.ts'
+import { openOwner } from '../peers/owner.ts'
+import type { Program } from '../peers/program.ts'
+import { EndpointsWorld, startControllers, startWay, type Way } from './endpoints-world.ts'
+
+const seed = Date.now() % 1_000_000
+const faultMs = 4_000
+const shortOutageMs = 10_000
+const outageMs = 30_000
+const settledWithinMs = 60_000
+/** Much more than the garbage of a while, much less than what is kept of every change would be. */
+const mayGrowMib = 60
+
+describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
+  const owner = openOwner({ after })
+  let cluster: Cluster
+  let way: Way
+  let program: Program
+  let world: EndpointsWorld
+  let warmMib: number
+
+  before(async () => {
+    cluster = await startCluster(owner, { kind: 'bare' })
+    way = await startWay(owner, cluster.server)
+    world = await EndpointsWorld.start(cluster.server.api, seed)
+    program = await startControllers(owner, way)
+  })
+
+  const sometimes = (): boolean => Math.random() < 0.5
+  const isWatch = (path: string): boolean => path.includes('watch=')
+  const failing =
+    (matches: (path: string) => boolean, fault: Fault) =>
+    async (ms: number): Promise<void> => {
+      way.http.fail(matches, fault)
+      way.http.cutWatches()
+      await sleep(ms)
+      way.http.heal()
+    }
+  const troubles: Readonly<Record<string, (ms: number) => Promise<void>>> = {
+    'half of all requests are answered with 500': failing(sometimes, { answer: 'status', status: 500 }),
+    'everything is answered with 500': failing(() => true, { answer: 'status', status: 500 }),
+    'half of all requests are answered with 429 and Retry-After': failing(sometimes, {
+      answer: 'status',
+      status: 429,
+      retryAfterSeconds: 1,
+    }),
+    'watches are answered with 410': failing(isWatch, { answer: 'status', status: 410 }),
+    'half of all lists and watches are answered with 410': failing(
+      (path) => sometimes() && (isWatch(path) || path.includes('limit=')),
+      { answer: 'status', status: 410 },
+    ),
+    'half of all answers are torn, of writes that happened too': failing((path) => sometimes() && !isWatch(path), {
+      answer: 'torn',
+    }),
+    'watches are cut again and again': async (ms) => {
+      for (let index = 0; index < 20; index++) {
+        way.http.cutWatches()
+        await sleep(ms / 20)
+      }
+    },
+    'all connections are cut again and again': async (ms) => {
+      for (let index = 0; index < 20; index++) {
+        way.tcp.cut()
+        await sleep(ms / 20)
+      }
+    },
+    'all answers are late': async (ms) => {
+      way.tcp.delay(700)
+      await sleep(ms)
+      way.tcp.delay(0)
+    },
+    'everything is swallowed': async (ms) => {
+      way.tcp.blackHole(true)
+      await sleep(ms)
+      way.tcp.blackHole(false)
+      way.tcp.cut()
+    },
+  }
+
+  for (const [name, trouble] of Object.entries(troubles)) {
+    test(`${name}: afterwards all endpoints are as they must be`, async (t) => {
+      const { done } = world.churn
+      world.go()
+      await trouble(faultMs)
+      const tookMs = await world.settled(settledWithinMs)
+      program.assertRunning()
+      t.diagnostic(`${world.churn.done - done} changes meanwhile; right after ${Math.round(tookMs)} ms`)
+      assert.ok(world.churn.done > done)
+    })
+  }
+
+  test('it is as large as it gets', () => {
+    warmMib = residentMib(program.process.pid)
+  })
+
+  test('the server is out of reach for thirty seconds: afterwards all endpoints are as they must be', async (t) => {
+    const { done } = world.churn
+    world.go()
+    await sleep(1_000)
+    await way.tcp.refuse()
+    await sleep(outageMs)
+    await way.tcp.accept()
+    const tookMs = await world.settled(settledWithinMs)
+    t.diagnostic(`${world.churn.done - done} changes meanwhile; right after ${Math.round(tookMs)} ms`)
+    program.assertRunning()
+  })
+
+  test('the server and its etcd are killed, and back after ten seconds: all endpoints are as they must be', async (t) => {
+    const { etcd, server } = cluster
+    world.go()
+    await sleep(1_000)
+    await Promise.all([server.kill(), etcd.kill()])
+    await sleep(shortOutageMs)
+    await etcd.start()
+    await server.start()
+    await sleep(1_000)
+    const tookMs = await world.settled(settledWithinMs)
+    t.diagnostic(`right after ${Math.round(tookMs)} ms`)
+    program.assertRunning()
+  })
+
+  test('the server hangs for ten seconds: afterwards all endpoints are as they must be', async (t) => {
+    const { server } = cluster
+    world.go()
+    await sleep(1_000)
+    server.pause()
+    await sleep(shortOutageMs)
+    server.resume()
+    await sleep(1_000)
+    const tookMs = await world.settled(settledWithinMs)
+    t.diagnostic(`right after ${Math.round(tookMs)} ms`)
+    program.assertRunning()
+  })
+
+  test('after the outages it is not larger than before', (t) => {
+    const nowMib = residentMib(program.process.pid)
+    t.diagnostic(`${warmMib.toFixed(0)} MiB before, ${nowMib.toFixed(0)} MiB after; ${world.churn.done} changes`)
+    assert.ok(nowMib < warmMib + mayGrowMib, `${nowMib} MiB, ${warmMib} before`)
+    assert.equal(program.logged(/"level":"error"/).filter(({ message }) => !/trying on/.test(message)).length, 0)
+  })
+})

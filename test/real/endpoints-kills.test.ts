@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { startCluster } from '../peers/cluster.ts'
+import { openOwner } from '../peers/owner.ts'
+import type { Program } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
+import { EndpointsWorld, lease, startControllers } from './endpoints-world.ts'
+
+const kills = 50
+const killsBetweenRests = 5
+const settledWithinMs = 30_000
+
+test(`after each of ${kills} kills at random moments of churn no endpoint is missing, twice there or left over`, async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, { kind: 'bare' })
+  const seed = Date.now() % 1_000_000
+  t.diagnostic(`seed ${seed}`)
+  const world = await EndpointsWorld.start(server.api, seed)
+  world.watch(owner)
+  const tooks: number[] = []
+  let program = await startControllers(owner, server)
+  for (let kill = 1; kill <= kills; kill++) {
+    world.go()
+    // In the middle of its start, or between two writes.
+    if (kill % 3 === 0) await sleep(200 + world.any(1_000))
+    else await world.written(1 + world.any(15), 3_000)
+    program.assertRunning()
+    await program.kill()
+    await sleep(world.any(100))
+    program = await startControllers(owner, server)
+    if (kill % killsBetweenRests === 0) tooks.push(await world.settled(settledWithinMs))
+  }
+  program.assertRunning()
+  t.diagnostic(`${world.churn.done} changes; right after ${tooks.map(Math.round).join(', ')} ms, a start included`)
+  assert.ok(world.churn.done > kills * 10, `${world.churn.done} changes`)
+})
+
+const short = [
+  '--leader-elect-lease-duration=3s',
+  '--leader-elect-renew-deadline=2s',
+  '--leader-elect-retry-period=300ms',
+]
+
+test('whoever loses leadership and however, no endpoint is missing, twice there or left over', async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, { kind: 'bare' })
+  const seed = Date.now() % 1_000_000
+  t.diagnostic(`seed ${seed}`)
+  const world = await EndpointsWorld.start(server.api, seed)
+  const programs = [await startControllers(owner, server, short), await startControllers(owner, server, short)]
+  const leading = (): Promise<Program> =>
+    untilPasses(
+      'a leader',
+      async () => {
+        const holder = await world.leader()
+        const leader = programs.find((program) => program.logged(/"leading"/).length > 0 && holdsAs(program, holder))
+        assert.ok(leader, `${holder} is none of them`)
+        return leader
+      },
+      { withinMs: 30_000 },
+    )
+  const losses: Readonly<Record<string, () => Promise<void>>> = {
+    'the leader is stopped, and goes on when another leads': async () => {
+      const leader = await leading()
+      leader.process.signal('SIGSTOP')
+      await sleep(4_500)
+      leader.process.signal('SIGCONT')
+    },
+    'the leader is killed': async () => {
+      const leader = await leading()
+      await leader.kill()
+      programs[programs.indexOf(leader)] = await startControllers(owner, server, short)
+    },
+    'the Lease is deleted': async () => {
+      await leading()
+      await server.api.delete(lease)
+    },
+    'the leader is told to stop': async () => {
+      const leader = await leading()
+      await leader.stop()
+      programs[programs.indexOf(leader)] = await startControllers(owner, server, short)
+    },
+  }
+  for (const round of [1, 2, 3]) {
+    for (const [loss, lose] of Object.entries(losses)) {
+      world.go()
+      await sleep(300 + world.any(1_000))
+      await lose()
+      await sleep(world.any(500))
+      const tookMs = await world.settled(settledWithinMs).catch((error: Error) => {
+        throw new Error(`${loss} (round ${round}): ${error.message}`)
+      })
+      t.diagnostic(`${loss}: right after ${Math.round(tookMs)} ms`)
+    }
+  }
+  for (const program of programs) program.assertRunning()
+})
+
+/** Whether a process leads as `holder`, which it says in its log. */
+function holdsAs(program: Program, holder: string): boolean {
+  return holder !== '' && program.log.some(({ identity }) => identity === holder)
+}

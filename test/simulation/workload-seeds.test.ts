@@ -1,0 +1,20 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { foreignResources } from './tripwire.ts'
+import { runWorkloadCampaign } from './workload-processes.ts'
+import { runWorkloadScenario } from './workload-scenario.ts'
+
+const SEEDS = 120
+const UNDER_TRIPWIRE = 10
+
+test(`after ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices are what the model of the cluster says`, async () => {
+  const { failures, digests } = await runWorkloadCampaign(SEEDS)
+  assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
+  const again: string[] = []
+  const foreign = await foreignResources(async () => {
+    for (let seed = 1; seed <= UNDER_TRIPWIRE; seed++) again.push((await runWorkloadScenario(seed)).digest)
+  })
+  // Another process came to the same.
+  assert.deepEqual(again, digests.slice(0, UNDER_TRIPWIRE))
+  assert.deepEqual(foreign, [])
+})

@@ -9,6 +9,7 @@ import { measureRepairDamage } from '../test/bench/repair-damage.ts'
 import { measureRepairMass } from '../test/bench/repair-mass.ts'
 import { isMet, markdown, type Report } from '../test/bench/report.ts'
 import { measureStartup, requireBuild } from '../test/bench/startup.ts'
+import { measureWorkloadGrowth, measureWorkloads } from '../test/bench/workloads.ts'
 import { root } from './command.ts'
 import { ensurePeers } from './peers.ts'
 
@@ -32,6 +33,8 @@ const benches: Readonly<Record<string, () => Promise<Report>>> = {
   'repair-core': () => measureRepairCore({ rounds: rounds(5) }),
   'repair-mass': () => measureRepairMass({ minutes: positive(values.minutes) }),
   'repair-damage': () => measureRepairDamage({ rounds: rounds(10) }),
+  endpoints: () => measureWorkloads({ rounds: rounds(3) }),
+  'endpoints-growth': () => measureWorkloadGrowth({ rounds: rounds(3) }),
 }
 
 const sections = Object.keys(benches)

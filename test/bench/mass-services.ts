@@ -10,6 +10,7 @@ import type { Etcd } from '../peers/etcd.ts'
 import { openOwner } from '../peers/owner.ts'
 import { storeAtOnce, storedValues } from '../peers/stored-values.ts'
 import { untilPasses } from '../peers/until.ts'
+import { stamped } from './stamped.ts'
 
 /** How many Services to store, and how many of them, the first ones, have a NodePort. */
 export interface MassOptions {
@@ -158,20 +159,14 @@ function keysOf({ name, address }: Pick<MassService, 'name' | 'address'>): Recor
   return { service: `${servicePrefix}${name}`, ipAddress: `${ipAddressPrefix}${address}` }
 }
 
-/** The same bytes with other marks: a protobuf value stays one as long as no length changes. */
 function remarked(value: Buffer, from: Marks, to: Marks): Buffer {
-  const copy = Buffer.from(value)
-  const pairs: readonly (readonly [Buffer, Buffer])[] = [
-    ...(['name', 'address', 'uid', 'ipAddressUid'] as const).map(
-      (mark) => [Buffer.from(from[mark]), Buffer.from(to[mark])] as const,
-    ),
-    ...(from.nodePort === undefined ? [] : [[portField(from.nodePort), portField(to.nodePort ?? 0)] as const]),
-  ]
-  for (const [old, fresh] of pairs) {
-    if (old.length !== fresh.length) throw new Error(`${fresh} is not as long as ${old}`)
-    for (let at = copy.indexOf(old); at >= 0; at = copy.indexOf(old, at + old.length)) fresh.copy(copy, at)
-  }
-  return copy
+  return stamped(
+    value,
+    new Map<string | Buffer, string | Buffer>([
+      ...(['name', 'address', 'uid', 'ipAddressUid'] as const).map((mark) => [from[mark], to[mark]] as const),
+      ...(from.nodePort === undefined ? [] : [[portField(from.nodePort), portField(to.nodePort ?? 0)] as const]),
+    ]),
+  )
 }
 
 /** `nodePort`, field 5 of a ServicePort, as protobuf has it. */

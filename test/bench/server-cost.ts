@@ -18,16 +18,50 @@ export function cpuMs(pid: number): number {
   return (Number(fields[11]) + Number(fields[12])) * clockTickMs
 }
 
+/** What all processors together have done since the machine's start. */
+export interface MachineTicks {
+  readonly all: number
+  readonly idle: number
+}
+
+/** Linux only. */
+export function machineTicks(): MachineTicks {
+  const [line = ''] = readFileSync('/proc/stat', 'utf8').split('\n')
+  // The last two fields, of guests, are in the first two as well.
+  const ticks = line.trim().split(/\s+/).slice(1, 9).map(Number)
+  const [, , , idle = 0, waiting = 0] = ticks
+  return { all: ticks.reduce((sum, each) => sum + each, 0), idle: idle + waiting }
+}
+
+/** The part of all processors' time that was in use. */
+export function busyBetween(before: MachineTicks, after: MachineTicks): number {
+  return 1 - (after.idle - before.idle) / (after.all - before.all)
+}
+
 /** What an API server counted of requests for these resources since its start, its own included. */
 export async function requestsFor(api: ApiClient, resources: readonly string[]): Promise<RequestCounts> {
   const counts = { list: 0, watch: 0, other: 0 }
+  for (const [resource, { list, watch, other }] of await requestsByResource(api)) {
+    if (!resources.includes(resource)) continue
+    counts.list += list
+    counts.watch += watch
+    counts.other += other
+  }
+  return counts
+}
+
+/** As {@link requestsFor}, for each resource that was asked for. */
+export async function requestsByResource(api: ApiClient): Promise<ReadonlyMap<string, RequestCounts>> {
+  const found = new Map<string, { list: number; watch: number; other: number }>()
   for (const { name, labels, value } of samplesIn(await api.get<string>('/metrics'))) {
-    if (!resources.includes(labels.resource ?? '')) continue
+    const { resource = '' } = labels
+    const counts = found.get(resource) ?? { list: 0, watch: 0, other: 0 }
+    found.set(resource, counts)
     // What lasts is in the total only when it has ended.
     if (name === 'apiserver_request_total') counts[kindOf(labels.verb)] += value
     else if (name === 'apiserver_longrunning_requests') counts.watch += value
   }
-  return counts
+  return found
 }
 
 /** All calls that an etcd has taken since its start. */

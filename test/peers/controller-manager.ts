@@ -11,11 +11,12 @@ export const endpointControllers = [
   'endpointslice-mirroring-controller',
 ] as const
 
-/** Starts kube-controller-manager with these controllers alone; resolves when the caches of each are filled. */
+/** Starts kube-controller-manager with these controllers alone and more `flags`; resolves when the caches of each are filled. */
 export function startControllerManager(
   owner: Owner,
   server: Apiserver,
   controllers: readonly string[] = endpointControllers,
+  flags: readonly string[] = [],
 ): Promise<RunningProcess> {
   const directory = temporaryDirectory(owner, 'controller-manager')
   return startOnFreePorts(async () => {
@@ -31,6 +32,7 @@ export function startControllerManager(
         `--cert-dir=${directory}`,
         '--kube-api-qps=1000',
         '--kube-api-burst=2000',
+        ...flags,
       ],
     })
     const started = (): number => running.lines.filter((line) => line.includes('Caches are synced')).length

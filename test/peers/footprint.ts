@@ -27,7 +27,16 @@ export function footprintOf(pid: number, ports: readonly number[]): Footprint {
 
 /** Resident memory in MiB, as /proc has it. Linux only. */
 export function residentMib(pid: number): number {
-  const kib = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
+  return statusMib(pid, 'VmRSS')
+}
+
+/** The most that was ever resident, in MiB. Linux only. */
+export function peakResidentMib(pid: number): number {
+  return statusMib(pid, 'VmHWM')
+}
+
+function statusMib(pid: number, field: string): number {
+  const kib = new RegExp(`^${field}:\\s+(\\d+) kB$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1]
   return Number(kib) / 1024
 }
 

@@ -40,15 +40,17 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
   const commander = await import('commander')
   const { commands, commandSummaries } = await import('./commands/declarations.ts')
   let chosen: (() => Promise<number>) | undefined
-  const program = setUp(new commander.Command('apiserver-bootstrap'))
+  const program = setUp(new commander.Command('apiserver-bootstrap'), commander)
     .description("What kube-apiserver's bootstrap controller does, for any Kubernetes-style API server.")
     .usage('COMMAND [flags]')
     .version(await versionText(), '--version', 'print the versions of this program and of Node')
   for (const declaration of commands) {
     const [name, subname] = declaration.path
     const known = program.commands.find((command) => command.name() === name)
-    const command = known ?? setUp(program.command(name)).description(commandSummaries[name] ?? declaration.summary)
-    const leaf = subname === undefined ? command : setUp(command.command(subname)).description(declaration.summary)
+    const command =
+      known ?? setUp(program.command(name), commander).description(commandSummaries[name] ?? declaration.summary)
+    const leaf =
+      subname === undefined ? command : setUp(command.command(subname), commander).description(declaration.summary)
     const { argument } = declaration
     if (argument !== undefined) leaf.argument(`<${argument.name}>`, argument.description)
     await addFlags(leaf.usage(argument === undefined ? '[flags]' : `${argument.name} [flags]`), declaration)
@@ -67,7 +69,7 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
 }
 
 /** What is the same for the program and for every command in it. */
-function setUp(command: Command): Command {
+function setUp(command: Command, { Help }: typeof import('commander')): Command {
   return (
     command
       .exitOverride()
@@ -77,6 +79,12 @@ function setUp(command: Command): Command {
       .configureHelp({
         optionTerm: (option) => option.flags.replace(/ <(.*)>$/, ' $1').replace(/ \[BOOL\]$/, ''),
         subcommandTerm: (subcommand) => subcommand.name(),
+        // Few terms are longer; they stand on a line of their own, so that what the others mean has room beside them.
+        padWidth: (about, help) => Math.min(Help.prototype.padWidth.call(help, about, help), 35),
+        formatItem(term, width, description, help) {
+          const item = (of: string): string => Help.prototype.formatItem.call(help, of, width, description, help)
+          return help.displayWidth(term) <= width ? item(term) : `  ${term}\n${item('')}`
+        },
         minWidthToWrap: 30,
       })
       .helpOption('-h, --help', 'show this help')

@@ -4,8 +4,11 @@ import { test } from 'node:test'
 
 const page = readFileSync('docs/errors.md', 'utf8')
 const sources = globSync('src/**/*.ts', { exclude: ['src/protobuf/gen/**'] }).map((file) => readFileSync(file, 'utf8'))
-/** Errors that never leave the in-process API server or the command line. */
+/** Errors that never leave the in-process API server, the command line or a controller. */
 const internal = new Set([
+  'SliceWriteError',
+  'StaleCacheError',
+  'SyncFailure',
   'DecodeError',
   'Compacted',
   'Refusal',

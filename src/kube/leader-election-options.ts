@@ -11,7 +11,7 @@ const name = z
 
 /** Names and defaults are those of every Kubernetes component. */
 export const leaderElectionOptions = {
-  title: 'Leader election of the controllers endpoints, endpointslice and endpointslice-mirroring',
+  title: 'Leader election of the controllers of Endpoints and EndpointSlices',
   options: {
     leaderElect: {
       schema: z.boolean(),

@@ -1,0 +1,159 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { openOwner } from '../peers/owner.ts'
+import type { ClusterState } from './workloads/cluster-state.ts'
+import { differencesBetween } from './workloads/compare.ts'
+import { expectSame } from './workloads/differential.ts'
+import { historyOf } from './workloads/history.ts'
+import { shrink } from './workloads/shrink.ts'
+import { Side } from './workloads/side.ts'
+
+const steps = 300
+
+// What both make of 200 seeds, and kube-controller-manager of itself, is in test/long/endpoints-differential.test.ts.
+describe('kube-controller-manager and this program make the same Endpoints and EndpointSlices of a history', {
+  concurrency: 1,
+}, () => {
+  const owner = openOwner({ after })
+  let sides: readonly [Side, Side]
+  let maxEndpointsPerSlice = 100
+  before(async () => {
+    sides = await Promise.all([
+      Side.start(owner, 'kube-controller-manager', { maxEndpointsPerSlice }),
+      Side.start(owner, 'apiserver-bootstrap', { maxEndpointsPerSlice }),
+    ])
+  })
+
+  for (const seed of [1, 2, 3]) {
+    test(`seed ${seed}`, () => expectSame(sides, seed, { steps, maxEndpointsPerSlice, shrinkMs: 120_000 }))
+  }
+
+  describe('with slices of three endpoints at most', () => {
+    before(async () => {
+      maxEndpointsPerSlice = 3
+      await Promise.all(sides.map((side) => side.startControllers({ maxEndpointsPerSlice })))
+    })
+
+    for (const seed of [4, 5]) {
+      test(`seed ${seed}`, () => expectSame(sides, seed, { steps, maxEndpointsPerSlice, shrinkMs: 120_000 }))
+    }
+  })
+})
+
+describe('the comparison of two clusters', () => {
+  test('finds nothing where only names, uids, versions and times differ', () => {
+    const other = JSON.parse(
+      JSON.stringify(state)
+        .replaceAll('uid-', 'another-')
+        .replaceAll('shop-abcde', 'shop-fghij')
+        .replaceAll('2026', '2027'),
+    )
+    assert.deepEqual(differencesBetween(state, other), [])
+  })
+
+  for (const [what, [from, to]] of Object.entries<readonly [string, string]>({
+    'an address': ['"ip":"10.0.0.1"', '"ip":"10.0.0.2"'],
+    'an address that is not ready': ['"addresses":[{"ip"', '"notReadyAddresses":[{"ip"'],
+    'the address of an endpoint': ['"10.0.0.1"],"conditions"', '"10.0.0.2"],"conditions"'],
+    'a condition': ['"serving":true', '"serving":false'],
+    'a condition that is absent': ['"terminating":false', '"x":false'],
+    'the port of an Endpoints': ['"port":8080}]}]', '"port":8081}]}]'],
+    'the port of a slice': ['"port":8080}],"endpoints"', '"port":8081}],"endpoints"'],
+    'a label': ['"team":"a","endpointslice', '"team":"b","endpointslice'],
+    'an annotation': ['"note":"x"', '"note":"y"'],
+    'a Node': ['"nodeName":"node-1","zone"', '"nodeName":"node-2","zone"'],
+    'an empty Node instead of none': ['"nodeName":"node-1","targetRef"', '"nodeName":"","targetRef"'],
+    'a zone': ['"zone":"zone-a"', '"zone":"zone-b"'],
+    'a hint': ['"forZones":[{"name":"zone-a"}]', '"forZones":[{"name":"zone-b"}]'],
+    'no hint': ['"hints":{"forZones":[{"name":"zone-a"}]},', ''],
+    'a reference to a Pod that is gone': ['"uid":"uid-pod"}}],"ports"', '"uid":"uid-old"}}],"ports"'],
+    'an owner that does not block its deletion': ['"blockOwnerDeletion":true', '"blockOwnerDeletion":false'],
+    'no slice': ['"slices":[{', '"slices":[],"x":[{'],
+    'no Endpoints': ['"endpoints":[{"metadata"', '"endpoints":[],"x":[{"metadata"'],
+  })) {
+    test(`finds ${what}`, () => {
+      const before = JSON.stringify(state)
+      assert.equal(before.split(from).length, 2, 'the text is there once')
+      const found = differencesBetween(state, JSON.parse(before.replace(from, to)))
+      assert.ok(found.length > 0)
+    })
+  }
+})
+
+test('the smallest history is found that still fails', async () => {
+  const fails = async (items: readonly number[]): Promise<boolean> => items.includes(7) && items.includes(23)
+  const items = Array.from({ length: 60 }, (_, index) => index)
+  const options = { deadline: Number.POSITIVE_INFINITY, now: () => 0 }
+  assert.deepEqual(await shrink(items, fails, options), [7, 23])
+})
+
+test('the same seed makes the same history, and another another', () => {
+  assert.deepEqual(historyOf(1, { steps }), historyOf(1, { steps }))
+  assert.notDeepEqual(historyOf(1, { steps }), historyOf(2, { steps }))
+})
+
+/** A Service with one endpoint. */
+const state = {
+  services: [
+    { metadata: { name: 'shop', namespace: 'a', uid: 'uid-service' }, spec: { trafficDistribution: 'PreferClose' } },
+  ],
+  pods: [{ metadata: { name: 'p', namespace: 'a', uid: 'uid-pod' } }],
+  endpoints: [
+    {
+      metadata: {
+        name: 'shop',
+        namespace: 'a',
+        uid: 'uid-endpoints',
+        labels: { team: 'a' },
+        annotations: { 'endpoints.kubernetes.io/last-change-trigger-time': '2026-01-01T00:00:00Z', note: 'x' },
+      },
+      subsets: [
+        {
+          addresses: [
+            {
+              ip: '10.0.0.1',
+              nodeName: 'node-1',
+              targetRef: { kind: 'Pod', namespace: 'a', name: 'p', uid: 'uid-pod' },
+            },
+          ],
+          ports: [{ name: 'http', port: 8080 }],
+        },
+      ],
+    },
+  ],
+  slices: [
+    {
+      metadata: {
+        name: 'shop-abcde',
+        namespace: 'a',
+        uid: 'uid-slice',
+        labels: {
+          team: 'a',
+          'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io',
+          'kubernetes.io/service-name': 'shop',
+        },
+        ownerReferences: [
+          {
+            apiVersion: 'v1',
+            kind: 'Service',
+            name: 'shop',
+            uid: 'uid-service',
+            controller: true,
+            blockOwnerDeletion: true,
+          },
+        ],
+      },
+      addressType: 'IPv4',
+      ports: [{ name: 'http', port: 8080 }],
+      endpoints: [
+        {
+          addresses: ['10.0.0.1'],
+          conditions: { ready: true, serving: true, terminating: false },
+          hints: { forZones: [{ name: 'zone-a' }] },
+          nodeName: 'node-1',
+          zone: 'zone-a',
+        },
+      ],
+    },
+  ],
+} as unknown as ClusterState

@@ -1,0 +1,206 @@
+import type { EndpointSlice, Endpoints, Service } from '../../../src/kube/resources.ts'
+import type { ClusterState } from './cluster-state.ts'
+import { sliceManagers } from './steps.ts'
+
+/** What two sides made of one history and is not the same. */
+export interface Difference {
+  /** Such as `Endpoints a/s1`. */
+  readonly what: string
+  readonly left: string
+  readonly right: string
+}
+
+type SliceEndpoint = NonNullable<EndpointSlice['endpoints']>[number]
+type Subset = NonNullable<Endpoints['subsets']>[number]
+type Address = NonNullable<Subset['addresses']>[number]
+type Reference = Address['targetRef']
+
+const triggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
+const serviceName = 'kubernetes.io/service-name'
+const managedBy = 'endpointslice.kubernetes.io/managed-by'
+const headless = 'service.kubernetes.io/headless'
+
+/**
+ * Compares all Endpoints and EndpointSlices of two clusters. Pure. Each allowance has its reason: it is something in which
+ * kube-controller-manager does not agree with itself.
+ */
+export function differencesBetween(left: ClusterState, right: ClusterState): readonly Difference[] {
+  const lefts = contentOf(left)
+  const rights = contentOf(right)
+  const names = [...new Set([...lefts.keys(), ...rights.keys()])].sort()
+  return names.flatMap((what) => {
+    const [one = 'nothing', other = 'nothing'] = [lefts.get(what), rights.get(what)]
+    return one === other ? [] : [{ what, left: one, right: other }]
+  })
+}
+
+/** One text for each Endpoints and for each group of slices; equal texts mean the same. */
+function contentOf(state: ClusterState): ReadonlyMap<string, string> {
+  const uids = new Map<string, string>()
+  const know = (kind: string, objects: ClusterState[keyof ClusterState]): void => {
+    for (const { metadata } of objects)
+      uids.set(metadata?.uid ?? '', `${kind} ${metadata?.namespace}/${metadata?.name}`)
+  }
+  know('Service', state.services)
+  know('Pod', state.pods)
+  know('Endpoints', state.endpoints)
+  const content = new Map<string, string>()
+  for (const endpoints of state.endpoints) content.set(`Endpoints ${nameOf(endpoints)}`, endpointsText(endpoints, uids))
+
+  const groups = new Map<string, EndpointSlice[]>()
+  const kept = new Set(state.services.filter(hasSlices).map(nameOf))
+  const services = new Set(state.services.map(nameOf))
+  const filled = new Set(
+    state.slices.filter((slice) => isFilled(slice) && !isGarbage(slice, { uids, services })).map(familyOf),
+  )
+  for (const slice of state.slices) {
+    const isOfKept = kept.has(`${slice.metadata?.namespace}/${slice.metadata?.labels?.[serviceName]}`)
+    if (isGarbage(slice, { uids, services }) && !(isOfKept && isPlaceholder(slice))) continue
+    if (isPlaceholder(slice) && filled.has(familyOf(slice))) continue
+    const key = groupOf(slice, uids)
+    groups.set(key, [...(groups.get(key) ?? []), slice])
+  }
+  const auto = new Set(state.services.filter(hasAutomaticHints).map(nameOf))
+  for (const [key, slices] of groups) {
+    const service = `${slices[0]?.metadata?.namespace}/${slices[0]?.metadata?.labels?.[serviceName]}`
+    content.set(key, sliceGroupText(slices, uids, auto.has(service)))
+  }
+  return content
+}
+
+/**
+ * Slices of a Service or Endpoints that are gone are the garbage collector's: their controllers leave them as they are at some moment, and
+ * which moment that is is a race. One whose owner was taken off is left as well, if its Service went before anybody looked.
+ */
+function isGarbage(
+  { metadata }: EndpointSlice,
+  { uids, services }: { readonly uids: ReadonlyMap<string, string>; readonly services: ReadonlySet<string> },
+): boolean {
+  const owners = (metadata?.ownerReferences ?? []) as readonly { readonly uid: string }[]
+  if (owners.length > 0) return owners.every(({ uid }) => !uids.has(uid))
+  const isMade = metadata?.generateName !== undefined
+  return isMade && !services.has(`${metadata?.namespace}/${metadata?.labels?.[serviceName]}`)
+}
+
+/**
+ * Says that a Service has no endpoints. Upstream does not look whose such a slice is, nor whether it has the headless label, whose value is
+ * empty: one of an earlier Service of the name stays, if it was one already when that went, and one whose owner was taken off.
+ */
+function isPlaceholder({ metadata, ports, endpoints }: EndpointSlice): boolean {
+  const isTheirs = metadata?.labels?.[managedBy] === sliceManagers.selected
+  return isTheirs && !ports?.length && !endpoints?.length
+}
+
+/**
+ * Beside slices with endpoints a placeholder means nothing. Upstream leaves one where a Pod without ports, and without an address of the
+ * family, is among the Pods: whether it was made first is a matter of which changes came together.
+ */
+function isFilled({ metadata, endpoints }: EndpointSlice): boolean {
+  return metadata?.labels?.[managedBy] === sliceManagers.selected && (endpoints?.length ?? 0) > 0
+}
+
+function familyOf({ metadata, addressType }: EndpointSlice): string {
+  return `${metadata?.namespace}/${metadata?.labels?.[serviceName]} ${addressType}`
+}
+
+/** Whether a controller makes slices for a Service. */
+function hasSlices({ spec }: Service): boolean {
+  return spec?.selector !== undefined && spec.type !== 'ExternalName'
+}
+
+/**
+ * What slices must have in common to be of one group. Left out: the name, uid, versions and times, which are new in each cluster;
+ * generateName, which a slice keeps, or loses when it was made by hand and is taken over, while another one is made anew, and which of the
+ * two is a matter of moments.
+ */
+function groupOf(slice: EndpointSlice, uids: ReadonlyMap<string, string>): string {
+  const { metadata, addressType, ports } = slice
+  const { [headless]: _, ...labels } = metadata?.labels ?? {}
+  const owners = ((metadata?.ownerReferences ?? []) as readonly { readonly uid: string }[]).map((owner) => ({
+    ...owner,
+    uid: uids.get(owner.uid) ?? 'unknown',
+  }))
+  return `slices of ${metadata?.namespace}/${metadata?.labels?.[serviceName]} ${text({
+    addressType,
+    ports,
+    annotations: withoutTriggerTime(metadata?.annotations),
+    finalizers: metadata?.finalizers,
+    ...(isPlaceholder(slice) ? { labels } : { labels: metadata?.labels, owners }),
+  })}`
+}
+
+/**
+ * The endpoints of a group together: upstream spreads them over slices in the order of Go's maps, and how many slices there are depends on
+ * which changes came together into one look. A slice that holds nothing beside one that does is left from before, and stays until it is
+ * needed.
+ */
+function sliceGroupText(slices: readonly EndpointSlice[], uids: ReadonlyMap<string, string>, auto: boolean): string {
+  const endpoints = slices.flatMap((slice) => slice.endpoints ?? [])
+  return `${auto ? hintsText(endpoints) : ''}${lines(endpoints.map((endpoint) => endpointText(endpoint, uids, auto)))}`
+}
+
+function endpointText(endpoint: SliceEndpoint, uids: ReadonlyMap<string, string>, auto: boolean): string {
+  const { hints, targetRef, ...rest } = endpoint
+  return text({ ...rest, ...(!auto && { hints }), targetRef: referenceOf(targetRef, uids) })
+}
+
+/**
+ * Hints by the annotation are given to all ready endpoints or to none. Which endpoint is hinted to another zone, and to which of those that
+ * need as many, comes from the order of Go's maps; and hints that are good enough stay as they were given before the last changes.
+ */
+function hintsText(endpoints: readonly SliceEndpoint[]): string {
+  const ready = endpoints.filter(({ conditions }) => conditions?.ready === true)
+  const hinted = ready.filter(({ hints }) => (hints?.forZones?.length ?? 0) > 0)
+  const stray = endpoints.filter((endpoint) => !ready.includes(endpoint) && endpoint.hints !== undefined)
+  const share = hinted.length === 0 ? 'none' : hinted.length === ready.length ? 'all' : 'some'
+  return `hints for ${share} of the ready${stray.length === 0 ? '' : `, and for ${stray.length} that are not`}\n`
+}
+
+/** Subsets are sorted by a hash over uids, which are new in each cluster; addresses of one IP by uid. */
+function endpointsText({ metadata, subsets }: Endpoints, uids: ReadonlyMap<string, string>): string {
+  const addressesOf = (addresses: readonly Address[] | undefined): readonly string[] | undefined =>
+    addresses?.map((address) => text({ ...address, targetRef: referenceOf(address.targetRef, uids) })).sort()
+  const all = (subsets ?? []).map(({ addresses, notReadyAddresses, ports, ...rest }) =>
+    text({ ...rest, ports, ready: addressesOf(addresses), notReady: addressesOf(notReadyAddresses) }),
+  )
+  const { labels, annotations, ownerReferences, finalizers } = metadata ?? {}
+  const kept = { labels, annotations: withoutTriggerTime(annotations), ownerReferences, finalizers }
+  return `${text(kept)}\n${lines(all)}`
+}
+
+/** A uid is good when it is that of the object which the reference names. */
+function referenceOf(reference: Reference, uids: ReadonlyMap<string, string>): unknown {
+  if (reference?.uid === undefined) return reference
+  const { kind, namespace, name } = reference
+  const found = uids.get(reference.uid)
+  const isRight = found === `${kind} ${namespace}/${name}`
+  return { ...reference, uid: isRight ? 'its own' : (found ?? 'unknown') }
+}
+
+function hasAutomaticHints({ metadata }: Service): boolean {
+  const { annotations = {} } = metadata ?? {}
+  const names = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode']
+  return names.some((name) => /^[Aa]uto$/.test(annotations[name] ?? ''))
+}
+
+/** None and no annotations are the same. */
+function withoutTriggerTime(annotations: Readonly<Record<string, string>> = {}): unknown {
+  const { [triggerTime]: _, ...rest } = annotations
+  return Object.keys(rest).length === 0 ? undefined : rest
+}
+
+function nameOf({ metadata }: Service | Endpoints): string {
+  return `${metadata?.namespace}/${metadata?.name}`
+}
+
+function lines(texts: readonly string[]): string {
+  return [...texts].sort().join('\n')
+}
+
+/** JSON with sorted keys. */
+function text(value: unknown): string {
+  return JSON.stringify(value, (_, found: unknown) => {
+    if (typeof found !== 'object' || found === null || Array.isArray(found)) return found
+    return Object.fromEntries(Object.entries(found).sort(([a], [b]) => (a < b ? -1 : 1)))
+  })
+}

@@ -1,0 +1,74 @@
+import type { Difference } from './compare.ts'
+import { historyOf } from './history.ts'
+import { compareSides, describeDifferences } from './run.ts'
+import { shrink } from './shrink.ts'
+import type { Livable } from './side.ts'
+import { describeStep, type Step } from './steps.ts'
+
+/** A difference that is there for so long after all is quiet counts while a history is made smaller. */
+const shrinkingPatienceMs = 3000
+
+/**
+ * Fails unless both sides make the same of the history of a seed, with the differences, the smallest history that still makes some, as far
+ * as it is found within `shrinkMs`, and the command that lives that one again.
+ */
+export async function expectSame(
+  sides: readonly [Livable, Livable],
+  seed: number,
+  { steps: count, shrinkMs, maxEndpointsPerSlice }: { steps: number; shrinkMs: number; maxEndpointsPerSlice: number },
+): Promise<void> {
+  const steps = historyOf(seed, { steps: count })
+  const { differences } = await compareSides(sides, steps)
+  if (differences.length === 0) return
+  const kept = await smallest(sides, steps, differences, shrinkMs)
+  const command = `node test/real/workloads/replay.ts --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${kept.join(',')}`
+  throw new Error(
+    [
+      `seed ${seed}: ${differences.length} differences`,
+      describeDifferences(differences),
+      `The smallest history that makes some, ${kept.length} of ${steps.length} steps:`,
+      ...kept.map((index) => `${index}: ${describeStep(steps[index] as Step)}`),
+      `To live it again: ${command}`,
+      `The end of the log of ${sides[1].controllers}:`,
+      sides[1].tail(),
+    ].join('\n'),
+  )
+}
+
+/** The indices of the steps that are left. */
+async function smallest(
+  sides: readonly [Livable, Livable],
+  steps: readonly Step[],
+  differences: readonly Difference[],
+  shrinkMs: number,
+): Promise<readonly number[]> {
+  const now = (): number => performance.now()
+  const deadline = now() + shrinkMs
+  const differ = async (indices: readonly number[]): Promise<boolean> => {
+    const some = indices.map((index) => steps[index] as Step)
+    try {
+      const outcome = await compareSides(sides, some, { patienceMs: shrinkingPatienceMs })
+      return outcome.differences.length > 0
+    } catch {
+      // The sides took different steps, or did not come to rest: that is another failure than the one in hand.
+      return false
+    }
+  }
+  const all = [...steps.keys()]
+  const concerned = all.filter((index) => concerns(steps[index] as Step, differences[0] as Difference))
+  const begin = (await differ(concerned)) ? concerned : all
+  return shrink(begin, differ, { deadline, now })
+}
+
+/** Whether a step can have to do with the Service whose Endpoints or slices differ. */
+function concerns(step: Step, { what }: Difference): boolean {
+  const [, letter, name] = /([ab])\/([\w.-]+)/.exec(what) ?? []
+  if (step.type === 'pause' || step.type === 'quiet') return true
+  if (step.namespace === undefined) return true
+  if ('ab'[step.namespace] !== letter) return false
+  if (step.type === 'spoil') return step.service === name
+  if (step.plural === 'services' || step.plural === 'endpoints') {
+    return (step.type === 'create' ? step.object.metadata?.name : step.name) === name
+  }
+  return true
+}

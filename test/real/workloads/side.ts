@@ -1,0 +1,242 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { EndpointSlice, Endpoints } from '../../../src/kube/resources.ts'
+import type { SeenEvent } from '../../peers/api-client.ts'
+import type { Apiserver } from '../../peers/apiserver.ts'
+import { startCluster } from '../../peers/cluster.ts'
+import { startControllerManager } from '../../peers/controller-manager.ts'
+import { type Owner, openOwner } from '../../peers/owner.ts'
+import type { RunningProcess } from '../../peers/process.ts'
+import { startMaster } from '../../peers/program.ts'
+import { untilPasses } from '../../peers/until.ts'
+import { type ClusterState, canary, pathTo, readClusterState } from './cluster-state.ts'
+import { spoil } from './spoil.ts'
+import type { Plural, Step } from './steps.ts'
+
+/** Whose controllers work on a side. */
+export type Controllers = 'kube-controller-manager' | 'apiserver-bootstrap'
+
+/** Nothing is written for so long when the controllers have come to an end: a look at a changed slice is a second away, or two when it fails. */
+const quietMs = 2600
+const quietWithinMs = 60_000
+
+/** An API server with the controllers that are compared, on which one history after another is lived. */
+export class Side {
+  readonly controllers: Controllers
+  readonly server: Apiserver
+  readonly #owner: Owner
+  #running: Owner | undefined
+  #process: RunningProcess | undefined
+  #changedAt = 0
+  #lives = 0
+  #songs = 0
+  #watchFailure: unknown
+
+  private constructor(owner: Owner, server: Apiserver, controllers: Controllers) {
+    this.#owner = owner
+    this.server = server
+    this.controllers = controllers
+  }
+
+  static async start(owner: Owner, controllers: Controllers, options: ControllerOptions): Promise<Side> {
+    const range = '10.96.0.0/16,fd00:10:96::/112'
+    const { server } = await startCluster(owner, { kind: 'stock', flags: [`--service-cluster-ip-range=${range}`] })
+    const side = new Side(owner, server, controllers)
+    const stop = new AbortController()
+    owner.after(() => stop.abort())
+    for (const path of ['/api/v1/endpoints', '/apis/discovery.k8s.io/v1/endpointslices']) {
+      const changed = ({ object }: SeenEvent<Endpoints | EndpointSlice>): void => {
+        const { namespace, name = '' } = object.metadata ?? {}
+        if (namespace !== 'default' && !name.startsWith(canary)) side.#changedAt = performance.now()
+      }
+      // A watch that ends in the middle would make everything look quiet.
+      side.server.api.watch(path, changed, stop.signal).catch((error: unknown) => {
+        side.#watchFailure = error
+      })
+    }
+    await side.startControllers(options)
+    return side
+  }
+
+  /** Starts the controllers, or ends them and starts them with other options. */
+  async startControllers({ maxEndpointsPerSlice }: ControllerOptions): Promise<void> {
+    await this.#running?.close()
+    const owner = openOwner()
+    this.#running = owner
+    this.#owner.after(() => owner.close())
+    const flags = [`--max-endpoints-per-slice=${maxEndpointsPerSlice}`]
+    if (this.controllers === 'kube-controller-manager') {
+      this.#process = await startControllerManager(owner, this.server, undefined, flags)
+      return
+    }
+    const program = await startMaster(owner, this.server, {
+      address: '192.0.2.1',
+      flags: [
+        '--controllers=endpoints,endpointslice,endpointslice-mirroring',
+        '--endpoint-reconciler-type=none',
+        '--leader-elect=false',
+        ...flags,
+      ],
+    })
+    this.#process = program.process
+  }
+
+  /** Lives a history in namespaces of its own; resolves when all is quiet with what each step was answered. */
+  async live(steps: readonly Step[]): Promise<Life> {
+    const { api } = this.server
+    const life = ++this.#lives
+    const namespaces = ['a', 'b'].map((name) => `life-${life}-${name}`)
+    for (const name of namespaces) await api.create('/api/v1/namespaces', { metadata: { name } })
+    const service = { metadata: { name: canary }, spec: { clusterIP: 'None', selector: { canary } } }
+    await api.create(pathTo('services', namespaces[0]), service)
+    await this.#whenCanarySings(namespaces[0] as string)
+    const answers: string[] = []
+    for (const step of steps) answers.push(await this.#apply(step, namespaces))
+    await this.#whenQuiet(namespaces[0] as string)
+    return {
+      answers,
+      state: () => readClusterState(api, namespaces),
+      end: () => this.#clear(namespaces),
+    }
+  }
+
+  /** The end of what the controllers wrote to their log. */
+  tail(): string {
+    return this.#process?.tail(40) ?? ''
+  }
+
+  /** Resolves when the controllers have nothing more to do in the namespaces of a life. */
+  async #whenQuiet(namespace: string): Promise<void> {
+    const from = performance.now()
+    this.#changedAt = Math.max(this.#changedAt, from)
+    for (;;) {
+      this.#assertRunning()
+      const leftMs = this.#changedAt + quietMs - performance.now()
+      if (performance.now() - from > quietWithinMs) {
+        throw new Error(`${this.controllers} does not come to rest\n${this.tail()}`)
+      }
+      if (leftMs > 0) {
+        await sleep(leftMs)
+        continue
+      }
+      // Quiet may also be who gets no processor: the controllers must have answered to something that came last.
+      const changedAt = this.#changedAt
+      await this.#whenCanarySings(namespace)
+      if (this.#changedAt === changedAt) return
+    }
+  }
+
+  /** Changes a Service that nobody else knows, and waits until its Endpoints and its slice show it. */
+  async #whenCanarySings(namespace: string): Promise<void> {
+    const { api } = this.server
+    const song = String(++this.#songs)
+    const labels = { song }
+    await api.merge(pathTo('services', namespace, canary), { metadata: { labels } })
+    const selector = `labelSelector=song%3D${song}`
+    await untilPasses(
+      `${this.controllers} to have seen a label`,
+      async () => {
+        this.#assertRunning()
+        for (const plural of ['endpoints', 'endpointslices'] as const) {
+          const { items } = await api.get<{ items: unknown[] }>(`${pathTo(plural, namespace)}?${selector}`)
+          if (items.length !== 1) throw new Error(`${items.length} ${plural}\n${this.tail()}`)
+        }
+      },
+      { withinMs: quietWithinMs },
+    )
+  }
+
+  #assertRunning(): void {
+    if (this.#watchFailure !== undefined) throw new Error('a watch ended', { cause: this.#watchFailure })
+    if (this.#process?.exit !== undefined) throw new Error(`${this.controllers} ended\n${this.tail()}`)
+  }
+
+  async #apply(step: Step, namespaces: readonly string[]): Promise<string> {
+    const { api } = this.server
+    switch (step.type) {
+      case 'pause':
+        await sleep(step.ms)
+        return ''
+      case 'quiet':
+        await this.#whenQuiet(namespaces[0] as string)
+        return ''
+      case 'spoil':
+        await spoil(api, namespaces[step.namespace] as string, step)
+        return ''
+      case 'create':
+        return said(await api.send('POST', this.#path(withName(step), namespaces), { body: step.object }))
+      case 'patch': {
+        const path = this.#path(step, namespaces)
+        const answer = await api.send('PATCH', path, {
+          body: step.patch,
+          contentType: 'application/merge-patch+json',
+        })
+        return step.mayMiss ? '' : said(answer)
+      }
+      case 'delete': {
+        const body = step.graceSeconds === undefined ? {} : { body: { gracePeriodSeconds: step.graceSeconds } }
+        const answer = await api.send('DELETE', this.#path(step, namespaces), body)
+        return step.mayMiss ? '' : said(answer)
+      }
+    }
+  }
+
+  #path(
+    step: { plural: Plural; namespace?: number | undefined; name?: string; subresource?: string },
+    namespaces: readonly string[],
+  ): string {
+    const namespace = step.namespace === undefined ? undefined : namespaces[step.namespace]
+    return pathTo(step.plural, namespace, step.name, step.subresource)
+  }
+
+  /** Removes what a history has left; the namespaces are not used again. */
+  async #clear(namespaces: readonly string[]): Promise<void> {
+    const { api } = this.server
+    for (const namespace of namespaces) {
+      const services = await api.get<{ readonly items: readonly { readonly metadata: { readonly name: string } }[] }>(
+        pathTo('services', namespace),
+      )
+      for (const { metadata } of services.items) await api.send('DELETE', pathTo('services', namespace, metadata.name))
+      const pods = await api.get<{
+        readonly items: readonly { readonly metadata: { readonly name: string; readonly finalizers?: unknown } }[]
+      }>(pathTo('pods', namespace))
+      for (const { metadata } of pods.items) {
+        if (metadata.finalizers === undefined) continue
+        const path = pathTo('pods', namespace, metadata.name)
+        await api.merge(path, { metadata: { finalizers: null } })
+      }
+      await api.send('DELETE', pathTo('pods', namespace), { body: { gracePeriodSeconds: 0 } })
+      await api.send('DELETE', pathTo('endpoints', namespace))
+      await api.send('DELETE', pathTo('endpointslices', namespace))
+    }
+    await api.send('DELETE', pathTo('nodes', undefined))
+  }
+}
+
+/** What a history can be lived on. */
+export type Livable = Pick<Side, 'controllers' | 'live' | 'tail'>
+
+export interface ControllerOptions {
+  readonly maxEndpointsPerSlice: number
+}
+
+/** A history that has been lived on a side. */
+export interface Life {
+  /** Of each step: empty, or the status of the answer. */
+  readonly answers: readonly string[]
+  /** What is there now. */
+  state(): Promise<ClusterState>
+  /** Removes it all. */
+  end(): Promise<void>
+}
+
+/** A subresource is made under the name of its object. */
+function withName(step: Extract<Step, { readonly type: 'create' }>): typeof step & { readonly name?: string } {
+  const name = step.object.metadata?.name
+  return step.subresource === undefined || name === undefined ? step : { ...step, name }
+}
+
+function said({ status, body }: { readonly status: number; readonly body: unknown }): string {
+  if (status < 300) return String(status)
+  const { reason, message } = body as { readonly reason?: string; readonly message?: string }
+  return `${status} ${reason} ${message}`
+}

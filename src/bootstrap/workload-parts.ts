@@ -20,13 +20,13 @@ import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
 
 /**
- * Endpoints of 1,000 addresses, some 200 KB that go to each watcher, are written once a second at most; those of 50 Pods change twenty times a second
- * before anything waits.
+ * Endpoints go whole to each who watches them, whatever has changed: those of a Service with fifty Pods or more are written once a second at most, those of
+ * one with five each tenth of a second.
  */
-const endpointsPause: WritePause = (addresses) => addresses
+const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
-/** In the long run a Service has twelve of its slices written in a second. That is felt by those alone that have many slices and change all over. */
-const slicesPause: WritePause = (slices) => (slices * 1_000) / 12
+/** In the long run a Service has fifty of its slices written in a second. That is felt by those alone that have many slices and change all over. */
+const slicesPause: WritePause = (slices) => 20 * slices
 
 /** What the controllers of one term have in common. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>

@@ -26,7 +26,7 @@ import type { MasterOptions, SyncOptions } from './master-options.ts'
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
 /** In the long run a Service has fifty of its slices written in a second. That is felt by those alone that have many slices and change all over. */
-const slicesPause: WritePause = (slices) => 20 * slices
+const slicesPause: WritePause = (slices) => 19.5 * slices
 
 /** What the controllers of one term have in common. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>

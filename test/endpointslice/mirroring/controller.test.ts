@@ -7,7 +7,7 @@ const slicesPath = '/apis/discovery.k8s.io/v1'
 
 test('Endpoints of a Service without a selector are mirrored from beginning to end', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.endpoints('db', subsetOf('192.0.2.1', '2001:db8::1'))
   await cluster.pass()
   assert.deepEqual(cluster.written(), [], 'there is no Service yet')
@@ -36,16 +36,16 @@ test('Endpoints of a Service without a selector are mirrored from beginning to e
 
 test('a Service that gets a selector loses what was mirrored, and has it back without one', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('db')
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   await cluster.pass()
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
-  await cluster.updateService('db', { selector: { app: 'db' } })
+  await cluster.updateSpec('db', { selector: { app: 'db' } })
   await cluster.pass()
   assert.deepEqual(await cluster.listed('db'), [])
   assert.equal(await cluster.metric('num_endpoint_slices'), 0)
-  await cluster.updateService('db', { selector: undefined })
+  await cluster.updateSpec('db', { selector: undefined })
   await cluster.pass()
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
   await cluster.api.delete(services, { namespace: 'other', name: 'db' })
@@ -56,7 +56,7 @@ test('a Service that gets a selector loses what was mirrored, and has it back wi
 
 test('the label that says so, and taking it away again, ends and begins mirroring', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('db')
   const skip = { 'endpointslice.kubernetes.io/skip-mirror': 'true' }
   await cluster.endpoints('db', subsetOf('192.0.2.1'), { labels: skip })
@@ -73,7 +73,7 @@ test('the label that says so, and taking it away again, ends and begins mirrorin
 
 test('what somebody does to a mirrored slice is undone; slices of others are left alone', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('db')
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   const labels = { 'kubernetes.io/service-name': 'db', 'endpointslice.kubernetes.io/managed-by': 'me' }
@@ -114,13 +114,13 @@ test('what somebody does to a mirrored slice is undone; slices of others are lef
 
 test('slices that are left from before are found, and in a steady state nothing is written', async () => {
   const cluster = await MirroredCluster.started()
-  const first = await cluster.lead()
+  const stopFirst = await cluster.lead()
   for (const name of ['db', 'gone', 'lost']) {
     await cluster.service(name)
     await cluster.endpoints(name, subsetOf('192.0.2.1'))
   }
   await cluster.pass()
-  await first.stop()
+  await stopFirst()
   for (const name of ['gone', 'lost']) {
     await cluster.api.delete(endpoints, { namespace: 'other', name })
     await cluster.api.delete(services, { namespace: 'other', name })
@@ -128,23 +128,23 @@ test('slices that are left from before are found, and in a steady state nothing 
   const [lost] = await cluster.slices('lost')
   await cluster.api.delete(endpointSlices, { namespace: 'other', name: lost?.metadata?.name ?? '' })
   cluster.written()
-  const second = await cluster.lead()
+  const stopSecond = await cluster.lead()
   await cluster.pass(600_000)
   assert.deepEqual(cluster.written(), ['DELETE 200'])
   assert.deepEqual(await cluster.listed('gone'), [])
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
   assert.equal(await cluster.metric('num_endpoint_slices'), 1)
-  await second.stop()
+  await stopSecond()
 })
 
 test('a change that the server does not count as one is not looked at, as upstream', async () => {
   const cluster = await MirroredCluster.started()
-  const first = await cluster.lead()
+  const stopFirst = await cluster.lead()
   await cluster.service('db')
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   await cluster.pass()
-  await first.stop()
-  const { stop } = await cluster.lead()
+  await stopFirst()
+  const stop = await cluster.lead()
   const [slice] = await cluster.slices('db')
   assert.ok(slice)
   cluster.written()
@@ -161,7 +161,7 @@ test('a change that the server does not count as one is not looked at, as upstre
 test('while the copy of the slices is old nothing is made twice, and what waits is done as soon as it is not', async () => {
   const cluster = await MirroredCluster.started()
   cluster.faults.add({ fault: { type: 'delay', ms: 300 }, pathPrefix: slicesPath, stream: true })
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('db')
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   await cluster.pass(50)
@@ -177,7 +177,7 @@ test('while the copy of the slices is old nothing is made twice, and what waits 
 
 test('a write that fails is tried again after a second, then two; and at once when the server has come back', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop, controller } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('db')
   const mend = cluster.faults.add({ fault: { type: 'status', status: 500 }, pathPrefix: slicesPath, methods: ['POST'] })
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
@@ -188,7 +188,7 @@ test('a write that fails is tried again after a second, then two; and at once wh
   await cluster.pass(1_500)
   assert.deepEqual(cluster.written(), [])
   mend()
-  controller.hasten()
+  cluster.controller?.hasten()
   await cluster.pass(0)
   assert.deepEqual(cluster.written(), ['POST 201'])
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
@@ -197,7 +197,7 @@ test('a write that fails is tried again after a second, then two; and at once wh
 
 test('a slice that was changed or deleted under its update is put right when the copy shows it', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('db')
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   await cluster.pass()
@@ -221,7 +221,7 @@ test('a slice that was changed or deleted under its update is put right when the
 
 test('nothing is made in a namespace that is being deleted, and that is not tried again', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('db')
   const keep = cluster.faults.add({ fault: { type: 'status', status: 500 }, pathPrefix: slicesPath, methods: ['POST'] })
   await cluster.endpoints('db', subsetOf('192.0.2.1'), { finalizers: ['example.com/keep'] })
@@ -237,24 +237,24 @@ test('nothing is made in a namespace that is being deleted, and that is not trie
 
 test('Services that are left out are not looked at, nor are their slices', async () => {
   const cluster = await MirroredCluster.started()
-  const first = await cluster.lead()
+  const stopFirst = await cluster.lead()
   await cluster.service('db')
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   await cluster.pass()
-  await first.stop()
-  const second = await cluster.lead({ isLeftOut: (key) => key === 'other/db' })
+  await stopFirst()
+  const stopSecond = await cluster.lead({ isLeftOut: (key) => key === 'other/db' })
   cluster.written()
   await cluster.updateEndpoints('db', subsetOf('192.0.2.2'))
   await cluster.api.delete(endpoints, { namespace: 'other', name: 'db' })
   await cluster.pass(5_000)
   assert.deepEqual(cluster.written(), [])
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
-  await second.stop()
+  await stopSecond()
 })
 
 test('Endpoints of Services with a selector cost no look', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead()
+  const stop = await cluster.lead()
   await cluster.service('web', { selector: { app: 'web' } })
   await cluster.endpoints('web', subsetOf('192.0.2.1'))
   for (let host = 2; host < 20; host++) await cluster.updateEndpoints('web', subsetOf(`192.0.2.${host}`))
@@ -266,7 +266,7 @@ test('Endpoints of Services with a selector cost no look', async () => {
 
 test('what cannot be mirrored is told of the Endpoints, and counted', async () => {
   const cluster = await MirroredCluster.started()
-  const { stop } = await cluster.lead({ maxEndpointsPerSubset: 2 })
+  const stop = await cluster.lead({ maxEndpointsPerSubset: 2 })
   await cluster.service('db')
   const { metadata } = await cluster.endpoints('db', subsetOf('192.0.2.1', '192.0.2.2', '!192.0.2.3'))
   await cluster.pass()

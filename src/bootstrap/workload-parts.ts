@@ -6,12 +6,12 @@ import { EndpointSliceMetrics } from '../endpointslice/slice-metrics.ts'
 import { recordingAs } from '../kube/event-object.ts'
 import { SharedInformers } from '../kube/informer.ts'
 import { LeaderElector } from '../kube/leader-election.ts'
-import { type Endpoints, pods, services } from '../kube/resources.ts'
+import { type Endpoints, endpointSlices, pods, services } from '../kube/resources.ts'
 import { randomUuid } from '../runtime/random.ts'
 import { together } from '../runtime/together.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import { workQueueMetrics } from '../telemetry/work-queue-metrics.ts'
-import { keptOfPod, keptOfService } from '../workloads/kept.ts'
+import { keptOfEndpointSlice, keptOfPod, keptOfService } from '../workloads/kept.ts'
 import { ServiceMembers } from '../workloads/service-members.ts'
 import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
 import type { WritePause } from '../workloads/write-pacing.ts'
@@ -27,6 +27,8 @@ const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000
 
 /** In the long run a Service has fifty of its slices written in a second. That is felt by those alone that have many slices and change all over. */
 const slicesPause: WritePause = (slices) => 19.5 * slices
+
+const KUBERNETES = 'default/kubernetes'
 
 /** What the controllers of one term have in common. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
@@ -92,7 +94,9 @@ async function runTerm(makers: readonly Maker[], ports: PartPorts, signal: Abort
 
 function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: PartPorts): Maker {
   const { workloads } = options
-  const isLeftOut = leftOut(options)
+  const isOfMasters = leftOut(options)
+  const isLeftOut = (key: string, current: Endpoints | undefined): boolean =>
+    isOfMasters(key, isMastersEndpoints(current))
   switch (name) {
     case 'endpoints': {
       const context = contextOf('endpoint', 'endpoint-controller', name, workloads.endpoints, ports)
@@ -109,6 +113,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
         name,
         make: (term) =>
           new EndpointSliceController({
+            isLeftOut: (key) => isOfMasters(key, hasMastersSlice(term)),
             ...context(),
             ...term,
             metrics,
@@ -150,12 +155,22 @@ function contextOf(
 }
 
 /**
- * Endpoints that others keep: those of the Service `kubernetes`, which belong to the masters. Upstream's controller deletes them when that Service is
- * deleted, and the masters put them back; without that nobody is listed for a moment.
+ * Whether a Service is `kubernetes`, which belongs to the masters: those of this process, or others whose mark is on its objects. Upstream's controllers take part
+ * in it, delete its Endpoints with the Service and make slices of it when it is given a selector; the masters put that right, and clients have met it.
  */
-function leftOut(options: MasterOptions): (key: string, current: Endpoints | undefined) => boolean {
+function leftOut(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const keptHere = isSelected(options.controllers, 'kubernetes-service')
-  return (key, current) =>
-    key === 'default/kubernetes' &&
-    (keptHere || current?.metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true')
+  return (key, isMarked) => key === KUBERNETES && (keptHere || isMarked)
+}
+
+/** Only masters write Endpoints with this label. */
+function isMastersEndpoints(current: Endpoints | undefined): boolean {
+  return current?.metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true'
+}
+
+/** Only masters write a slice of this name, and they do not say that it is theirs. */
+function hasMastersSlice({ informers }: Term): boolean {
+  const [namespace, name] = KUBERNETES.split('/') as [string, string]
+  const slice = informers.get(endpointSlices, { transform: keptOfEndpointSlice }).store.get({ namespace, name })
+  return slice !== undefined && slice.metadata?.labels?.['endpointslice.kubernetes.io/managed-by'] === undefined
 }

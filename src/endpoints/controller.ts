@@ -110,8 +110,9 @@ export class EndpointsController implements WorkloadController {
     const triggerTime = this.#triggerTimes.compute(service, pods)
     const action = planEndpoints({ service, pods, current, triggerTime })
     if (action.type === 'none') return
-    this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
     await this.#writer.write(action, current, signal)
+    // After one that fails the retry has a back-off of its own.
+    this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
   }
 
   async #deleteLeftover(key: string, current: Endpoints | undefined, signal: AbortSignal): Promise<void> {

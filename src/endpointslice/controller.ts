@@ -37,6 +37,8 @@ export interface EndpointSliceControllerOptions extends WorkloadContext {
   readonly metrics: EndpointSliceMetrics
   /** For a number of slices. @default none */
   readonly writePause?: WritePause | undefined
+  /** Whether the Service with this key (`namespace/name`) is somebody else's: it gets no slices here, and loses those that it had. @default none is */
+  readonly isLeftOut?: ((serviceKey: string) => boolean) | undefined
 }
 
 /** As upstream: syncs of a Service whose EndpointSlices cannot be written are tried again after these times. */
@@ -123,7 +125,12 @@ export class EndpointSliceController implements WorkloadController {
   }
 
   async #sync(key: string, signal: AbortSignal): Promise<void> {
-    const { metrics } = this.#options
+    const { clock, metrics } = this.#options
+    const delayMs = this.#pacing.delayMs(key, clock.monotonicMs())
+    if (delayMs > 0) {
+      this.#queue.add(key, delayMs)
+      return
+    }
     this.#stale.delete(key)
     this.#changes.begin(key)
     try {
@@ -154,13 +161,11 @@ export class EndpointSliceController implements WorkloadController {
       this.#awaited.set(key, new Set())
       return
     }
-    const nowMs = clock.monotonicMs()
-    const delayMs = this.#pacing.delayMs(key, nowMs)
-    if (delayMs > 0) {
-      this.#queue.add(key, delayMs)
+    const slices = this.#slicesOf(key)
+    if (this.#options.isLeftOut?.(key)) {
+      await this.#giveUp(service, slices, signal)
       return
     }
-    const slices = this.#slicesOf(key)
     if (this.#tracker.isStale(key, slices)) throw new StaleCacheError(`the copy of the EndpointSlices of ${key} is old`)
     const selected = members.podsOf(service)
     const plan = planSlices({
@@ -173,8 +178,7 @@ export class EndpointSliceController implements WorkloadController {
       topology: this.#topology,
       memory: this.#memoryOf(key, selected.length),
     })
-    const writes = plan.addressTypes.reduce((sum, { actions }) => sum + actions.length, plan.unsupported.length)
-    this.#pacing.written(key, nowMs, writes)
+    const startMs = clock.monotonicMs()
     metrics.planned(key, plan.addressTypes, trafficDistributionOf(service))
     const leftOut = plan.addressTypes.flatMap(({ leftOut }) => leftOut)
     this.#awaited.set(key, new Set(leftOut.map(({ node }) => node)))
@@ -182,6 +186,11 @@ export class EndpointSliceController implements WorkloadController {
     for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, signal)))
     for (const slice of plan.unsupported) {
       errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))
+    }
+    // After a write that fails the retry has a back-off of its own.
+    if (errors.length === leftOut.length) {
+      const writes = plan.addressTypes.reduce((sum, { actions }) => sum + actions.length, plan.unsupported.length)
+      this.#pacing.written(key, startMs, writes)
     }
     if (errors.length === 0) return
     // Nobody can be told while the server cannot be reached.
@@ -191,6 +200,14 @@ export class EndpointSliceController implements WorkloadController {
       events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))
     }
     throw new SyncFailure(errors)
+  }
+
+  async #giveUp(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<void> {
+    const errors: Error[] = []
+    for (const slice of slices) {
+      errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))
+    }
+    if (errors.length > 0) throw new SyncFailure(errors)
   }
 
   async #execute(service: Service, plan: AddressTypePlan, signal: AbortSignal): Promise<readonly Error[]> {

@@ -1,7 +1,8 @@
 import * as z from 'zod/mini'
+import { formatDuration } from '../documents/duration.ts'
 import { duration } from '../documents/duration-option.ts'
 import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
-import { leaderElectionProblem } from './leader-election.ts'
+import { retryJitter } from './leader-election.ts'
 
 const name = z
   .string()
@@ -55,15 +56,19 @@ export type LeaderElectionValues = ValuesOf<typeof leaderElectionOptions>
 
 export const leaderElectionRules: readonly Rule<LeaderElectionValues>[] = [
   {
-    on: 'leaderElectLeaseDuration',
-    needs: ['leaderElectLeaseDuration', 'leaderElectRenewDeadline', 'leaderElectRetryPeriod'],
-    breach(values) {
-      const problem = leaderElectionProblem({
-        leaseDurationMs: values.leaderElectLeaseDuration,
-        renewDeadlineMs: values.leaderElectRenewDeadline,
-        retryPeriodMs: values.leaderElectRetryPeriod,
-      })
-      return problem === undefined ? undefined : `does not fit the other two durations: ${problem}`
-    },
+    on: 'leaderElectRetryPeriod',
+    needs: ['leaderElectRenewDeadline', 'leaderElectRetryPeriod'],
+    breach: ({ leaderElectRenewDeadline: deadlineMs, leaderElectRetryPeriod: periodMs }) =>
+      deadlineMs <= periodMs * retryJitter
+        ? `${retryJitter} times this must be shorter than --leader-elect-renew-deadline, ${formatDuration(deadlineMs)}, not ${formatDuration(periodMs)}`
+        : undefined,
+  },
+  {
+    on: 'leaderElectRenewDeadline',
+    needs: ['leaderElectLeaseDuration', 'leaderElectRenewDeadline'],
+    breach: ({ leaderElectRenewDeadline: deadlineMs, leaderElectLeaseDuration: leaseMs }) =>
+      deadlineMs >= leaseMs
+        ? `must be shorter than --leader-elect-lease-duration, ${formatDuration(leaseMs)}, not ${formatDuration(deadlineMs)}`
+        : undefined,
   },
 ]

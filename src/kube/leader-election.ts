@@ -40,14 +40,14 @@ export interface LeaderElectorOptions extends Partial<LeaderElectionTiming> {
 }
 
 /** Waits of those who do not lead are lengthened by up to this share of themselves, as in client-go. */
-const jitterFactor = 1.2
+export const retryJitter = 1.2
 
 /** What is wrong with a timing, in one line; undefined when it is right. The rules are client-go's. */
 export function leaderElectionProblem(timing: LeaderElectionTiming): string | undefined {
   const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = timing
   if (!(retryPeriodMs > 0)) return 'the retry period must be positive'
-  if (!(renewDeadlineMs > retryPeriodMs * jitterFactor)) {
-    return `the renew deadline must be longer than ${jitterFactor} times the retry period`
+  if (!(renewDeadlineMs > retryPeriodMs * retryJitter)) {
+    return `the renew deadline must be longer than ${retryJitter} times the retry period`
   }
   if (!(leaseDurationMs > renewDeadlineMs)) return 'the lease duration must be longer than the renew deadline'
   return leaseDurationMs % 1000 === 0 ? undefined : 'the lease duration must be a whole number of seconds'
@@ -128,7 +128,7 @@ export class LeaderElector {
       await this.#attempt(signal)
       if (this.isLeader) return true
       this.#reportLeader()
-      await sleep(clock, retryPeriodMs * (1 + random.next() * jitterFactor), signal).catch(() => {})
+      await sleep(clock, retryPeriodMs * (1 + random.next() * retryJitter), signal).catch(() => {})
     }
     return false
   }

@@ -159,8 +159,8 @@ test('after an outage a Service that failed is not kept waiting', async () => {
   await one.end()
 })
 
-test('default/kubernetes is the masters’ own, also when its Service is deleted', async () => {
-  const { time, api, start } = await setUp()
+test('default/kubernetes is the masters’ own, also when its Service is deleted or gets a selector', async () => {
+  const { time, api, start, pod } = await setUp()
   const one = start('one', { controllers: `auto,-system-namespaces,${all}`, leaderElect: 'false' })
   await time.advance(5_000)
   const ref = { namespace: 'default', name: 'kubernetes' }
@@ -169,6 +169,17 @@ test('default/kubernetes is the masters’ own, also when its Service is deleted
   await time.advance(10_000)
   const after = await api.get(endpoints, ref)
   assert.equal(after.metadata?.uid, before.metadata?.uid)
+
+  // A selector that somebody gives it is taken away at once, and leaves no slice.
+  await pod('a', '10.0.0.1')
+  const service = await api.get(services, ref)
+  await api.update(services, { ...service, spec: { ...service.spec, selector: { app: 'web' } } })
+  await time.advance(10_000)
+  const named = async (): Promise<readonly string[]> =>
+    (
+      await api.list(endpointSlices, { namespace: 'default', labelSelector: 'kubernetes.io/service-name=kubernetes' })
+    ).items.map(({ metadata }) => metadata?.name ?? '')
+  assert.deepEqual(await named(), ['kubernetes'])
   await one.end()
 
   // Nor in a process that does not keep it, of a fleet that does.

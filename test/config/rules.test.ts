@@ -224,11 +224,11 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ leaderElectLeaseDuration: '1500ms' }, '--leader-elect-lease-duration: must be whole seconds, not "1500ms"'],
   [
     { leaderElectRenewDeadline: '15s' },
-    '--leader-elect-lease-duration: does not fit the other two durations: the lease duration must be longer than the renew deadline',
+    '--leader-elect-renew-deadline: must be shorter than --leader-elect-lease-duration, 15s, not 15s',
   ],
   [
     { leaderElectRetryPeriod: '9s' },
-    '--leader-elect-lease-duration: does not fit the other two durations: the renew deadline must be longer than 1.2 times the retry period',
+    '--leader-elect-retry-period: 1.2 times this must be shorter than --leader-elect-renew-deadline, 10s, not 9s',
   ],
   [
     { leaderElectResourceName: 'Lease_1' },

@@ -55,3 +55,14 @@ test('a Service that goes is not waited for, nor one that comes in its place', a
   assert.deepEqual(cluster.written(), ['POST other/foo 201'])
   await stop()
 })
+
+test('what is refused is tried at growing intervals, however long the pauses are', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead({ writePause: (addresses) => 20 * addresses })
+  for (const host of [1, 2, 3, 4, 5]) await cluster.pod(`pod-${host}`, { ip: `192.0.2.${host}` })
+  cluster.fault({ fault: { type: 'status', status: 403 }, methods: ['PUT', 'POST'] })
+  await cluster.service('foo')
+  await cluster.pass(10_000)
+  assert.equal(cluster.written().length, 11, 'after 0, 5, 15, 35, … 5,115 ms')
+  await stop()
+})

@@ -26,7 +26,7 @@ export interface EndpointSliceMirroringOptions extends WorkloadContext {
   readonly maxEndpointsPerSubset: number
   /** Those of the process; reset when the controller is made. */
   readonly metrics: MirroringMetrics
-  /** Whether the Service with this key (`namespace/name`) is somebody else's: neither its Endpoints nor its slices are looked at. @default none is */
+  /** Whether the Service with this key (`namespace/name`) is somebody else's: its Endpoints are not mirrored, and what was mirrored is deleted. @default none is */
   readonly isLeftOut?: ((serviceKey: string, endpoints: Endpoints | undefined) => boolean) | undefined
 }
 
@@ -80,7 +80,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
   }
 
   #add(key: string, delayMs = 0): void {
-    if (!this.#options.isLeftOut?.(key, this.#endpoints.store.get(refOf(key)))) this.#queue.add(key, delayMs)
+    this.#queue.add(key, delayMs)
   }
 
   #serviceChanged(change: Change<Service>): void {
@@ -125,7 +125,8 @@ export class EndpointSliceMirroringController implements WorkloadController {
   async #mirror(key: string, signal: AbortSignal): Promise<void> {
     const { metrics, maxEndpointsPerSubset } = this.#options
     const ref = refOf(key)
-    const endpoints = this.#endpoints.store.get(ref)
+    const present = this.#endpoints.store.get(ref)
+    const endpoints = this.#options.isLeftOut?.(key, present) ? undefined : present
     const slices = this.#slices.of(key)
     const plan = planMirror({ endpoints, service: this.#services.store.get(ref), slices, maxEndpointsPerSubset })
     if (plan.type === 'withdrawn') {

@@ -235,20 +235,19 @@ test('nothing is made in a namespace that is being deleted, and that is not trie
   await stop()
 })
 
-test('Services that are left out are not looked at, nor are their slices', async () => {
+test('Endpoints of Services that are left out are not mirrored, and what was mirrored is deleted', async () => {
   const cluster = await MirroredCluster.started()
   const stopFirst = await cluster.lead()
   await cluster.service('db')
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   await cluster.pass()
   await stopFirst()
-  const stopSecond = await cluster.lead({ isLeftOut: (key) => key === 'other/db' })
   cluster.written()
+  const stopSecond = await cluster.lead({ isLeftOut: (key) => key === 'other/db' })
   await cluster.updateEndpoints('db', subsetOf('192.0.2.2'))
-  await cluster.api.delete(endpoints, { namespace: 'other', name: 'db' })
   await cluster.pass(5_000)
-  assert.deepEqual(cluster.written(), [])
-  assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])
+  assert.deepEqual(cluster.written(), ['DELETE 200'])
+  assert.deepEqual(await cluster.listed('db'), [])
   await stopSecond()
 })
 

@@ -4,6 +4,7 @@ import { EndpointSliceMirroringController } from '../endpointslice/mirroring/con
 import { MirroringMetrics } from '../endpointslice/mirroring/mirroring-metrics.ts'
 import { EndpointSliceMetrics } from '../endpointslice/slice-metrics.ts'
 import { recordingAs } from '../kube/event-object.ts'
+import { fencedApi } from '../kube/fenced-api.ts'
 import { SharedInformers } from '../kube/informer.ts'
 import { LeaderElector } from '../kube/leader-election.ts'
 import { type Endpoints, endpointSlices, pods, services } from '../kube/resources.ts'
@@ -57,17 +58,19 @@ export function composeWorkloads(
   }
   for (const name of workloadControllerNames) active.set({ duty: name }, 0)
   if (names.length === 0) return undefined
-  const makers = names.map((name) => makerOf(name, options, ports))
   const { leaderElection } = options.workloads
+  // A dry run writes no Lease, and may look on while another works.
+  const elector =
+    leaderElection === undefined || options.dryRun
+      ? undefined
+      : new LeaderElector({ ...ports, ...leaderElection, identity: `${options.host}_${randomUuid(ports.random)}` })
+  const api = elector === undefined ? ports.api : fencedApi(ports.api, () => elector.isLeader)
+  const makers = names.map((name) => makerOf(name, options, { ...ports, api }))
   const lead = async (signal: AbortSignal): Promise<void> => {
     tell(1)
     await runTerm(makers, ports, signal).finally(() => tell(0))
   }
-  // A dry run writes no Lease, and may look on while another works.
-  if (leaderElection === undefined || options.dryRun) return { run: lead }
-  const identity = `${options.host}_${randomUuid(ports.random)}`
-  const elector = new LeaderElector({ ...ports, ...leaderElection, identity })
-  return { run: (signal) => elector.run(signal, lead) }
+  return { run: (signal) => (elector === undefined ? lead(signal) : elector.run(signal, lead)) }
 }
 
 /** One term of leadership: nothing that was known in an earlier one is relied on. */

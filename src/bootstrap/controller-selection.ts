@@ -56,7 +56,7 @@ export function isSelected({ auto, on, off }: ControllerSelection, name: Control
 }
 
 /** Whether `auto` means it. */
-export function isUsual(name: ControllerName): boolean {
+function isUsual(name: ControllerName): boolean {
   return usualNames.some((usual) => usual === name)
 }
 

@@ -2,12 +2,15 @@ import { EndpointsController } from '../endpoints/controller.ts'
 import { EndpointSliceController } from '../endpointslice/controller.ts'
 import { EndpointSliceMirroringController } from '../endpointslice/mirroring/controller.ts'
 import { MirroringMetrics } from '../endpointslice/mirroring/mirroring-metrics.ts'
+import { managedByLabel } from '../endpointslice/slice-labels.ts'
 import { EndpointSliceMetrics } from '../endpointslice/slice-metrics.ts'
 import { recordingAs } from '../kube/event-object.ts'
 import { fencedApi } from '../kube/fenced-api.ts'
 import { SharedInformers } from '../kube/informer.ts'
 import { LeaderElector } from '../kube/leader-election.ts'
 import { type Endpoints, endpointSlices, pods, services } from '../kube/resources.ts'
+import { keyOf } from '../kube/store.ts'
+import { KUBERNETES_SERVICE, SKIP_MIRROR_LABEL } from '../kubernetes-service/identity.ts'
 import { randomUuid } from '../runtime/random.ts'
 import { together } from '../runtime/together.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
@@ -28,8 +31,6 @@ const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000
 
 /** In the long run a Service has fifty of its slices written in a second. That is felt by those alone that have many slices and change all over. */
 const slicesPause: WritePause = (slices) => 19.5 * slices
-
-const KUBERNETES = 'default/kubernetes'
 
 /** What the controllers of one term have in common. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
@@ -163,17 +164,16 @@ function contextOf(
  */
 function leftOut(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const keptHere = isSelected(options.controllers, 'kubernetes-service')
-  return (key, isMarked) => key === KUBERNETES && (keptHere || isMarked)
+  return (key, isMarked) => key === keyOf(KUBERNETES_SERVICE) && (keptHere || isMarked)
 }
 
 /** Only masters write Endpoints with this label. */
 function isMastersEndpoints(current: Endpoints | undefined): boolean {
-  return current?.metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'] === 'true'
+  return current?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
 }
 
 /** Only masters write a slice of this name, and they do not say that it is theirs. */
 function hasMastersSlice({ informers }: Term): boolean {
-  const [namespace, name] = KUBERNETES.split('/') as [string, string]
-  const slice = informers.get(endpointSlices, { transform: keptOfEndpointSlice }).store.get({ namespace, name })
-  return slice !== undefined && slice.metadata?.labels?.['endpointslice.kubernetes.io/managed-by'] === undefined
+  const slice = informers.get(endpointSlices, { transform: keptOfEndpointSlice }).store.get(KUBERNETES_SERVICE)
+  return slice !== undefined && slice.metadata?.labels?.[managedByLabel] === undefined
 }

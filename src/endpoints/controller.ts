@@ -1,7 +1,6 @@
-import type { ObjectRef } from '../kube/api.ts'
 import type { Informer } from '../kube/informer.ts'
 import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
-import { keyOfObject } from '../kube/store.ts'
+import { keyOfObject, refOfKey } from '../kube/store.ts'
 import { keptOfEndpoints, keptOfService } from '../workloads/kept.ts'
 import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
 import { TriggerTimes } from '../workloads/trigger-times.ts'
@@ -89,7 +88,7 @@ export class EndpointsController implements WorkloadController {
 
   async #sync(key: string, signal: AbortSignal): Promise<void> {
     const { members, clock, isLeftOut } = this.#options
-    const ref = refOf(key)
+    const ref = refOfKey(key)
     const current = this.#endpoints.store.get(ref)
     if (isLeftOut?.(key, current) === true) return
     const service = this.#services.store.get(ref)
@@ -123,9 +122,4 @@ export class EndpointsController implements WorkloadController {
     if (action.type === 'none') this.#tracker.delete(key)
     else await this.#writer.write(action, current, signal)
   }
-}
-
-function refOf(key: string): ObjectRef {
-  const slash = key.indexOf('/')
-  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }

@@ -1,5 +1,6 @@
 import type { Endpoints, Service } from '../kube/resources.ts'
 import { hasClusterIp } from '../workloads/pod-rules.ts'
+import { type Labels, sameLabels } from '../workloads/selector-index.ts'
 
 /** Of Endpoints: which controller keeps them. */
 export const managedBy = 'endpoints.kubernetes.io/managed-by'
@@ -7,8 +8,6 @@ export const managedBy = 'endpoints.kubernetes.io/managed-by'
 export const endpointController = 'endpoint-controller'
 /** Of Endpoints: the Service has no ClusterIP. */
 export const headless = 'service.kubernetes.io/headless'
-
-type Labels = Readonly<Record<string, string>>
 
 /** The labels that the Endpoints of a Service shall have: those of the Service, and ours. */
 export function wantedLabels(service: Service): Labels {
@@ -32,9 +31,4 @@ export function labelsAreRight(endpoints: Endpoints, service: Service): boolean 
     copied++
   }
   return Object.keys(own).length === copied
-}
-
-function sameLabels(a: Labels, b: Labels): boolean {
-  const keys = Object.keys(a)
-  return keys.length === Object.keys(b).length && keys.every((key) => a[key] === b[key])
 }

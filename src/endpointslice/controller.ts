@@ -11,7 +11,7 @@ import {
   type Service,
   services,
 } from '../kube/resources.ts'
-import { keyOfObject } from '../kube/store.ts'
+import { keyOfObject, refOfKey } from '../kube/store.ts'
 import { together } from '../runtime/together.ts'
 import { keptOfEndpointSlice, keptOfNode, keptOfPod, keptOfService } from '../workloads/kept.ts'
 import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
@@ -150,8 +150,7 @@ export class EndpointSliceController implements WorkloadController {
 
   async #syncService(key: string, signal: AbortSignal): Promise<void> {
     const { clock, events, members, metrics, maxEndpointsPerSlice } = this.#options
-    const [namespace = '', name = ''] = key.split('/')
-    const service = this.#services.store.get({ namespace, name })
+    const service = this.#services.store.get(refOfKey(key))
     if (service === undefined) {
       this.#forget(key)
       return
@@ -163,7 +162,8 @@ export class EndpointSliceController implements WorkloadController {
     }
     const slices = this.#slicesOf(key)
     if (this.#options.isLeftOut?.(key)) {
-      await this.#giveUp(service, slices, signal)
+      const errors = await this.#deleteAll(service, slices, signal)
+      if (errors.length > 0) throw new SyncFailure(errors)
       return
     }
     if (this.#tracker.isStale(key, slices)) throw new StaleCacheError(`the copy of the EndpointSlices of ${key} is old`)
@@ -184,9 +184,7 @@ export class EndpointSliceController implements WorkloadController {
     this.#awaited.set(key, new Set(leftOut.map(({ node }) => node)))
     const errors = leftOut.map((pod) => leftOutError(key, pod))
     for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, signal)))
-    for (const slice of plan.unsupported) {
-      errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))
-    }
+    errors.push(...(await this.#deleteAll(service, plan.unsupported, signal)))
     // After a write that fails the retry has a back-off of its own.
     if (errors.length === leftOut.length) {
       const writes = plan.addressTypes.reduce((sum, { actions }) => sum + actions.length, plan.unsupported.length)
@@ -202,12 +200,13 @@ export class EndpointSliceController implements WorkloadController {
     throw new SyncFailure(errors)
   }
 
-  async #giveUp(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<void> {
+  /** Deletes what it can; returns why it could not delete the others. */
+  async #deleteAll(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<readonly Error[]> {
     const errors: Error[] = []
     for (const slice of slices) {
       errors.push(...(await failuresOf(this.#writer.deleteUnsupported(service, slice, signal))))
     }
-    if (errors.length > 0) throw new SyncFailure(errors)
+    return errors
   }
 
   async #execute(service: Service, plan: AddressTypePlan, signal: AbortSignal): Promise<readonly Error[]> {

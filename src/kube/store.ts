@@ -66,6 +66,12 @@ export function keyOf(ref: ObjectRef): string {
   return ref.namespace === undefined || ref.namespace === '' ? ref.name : `${ref.namespace}/${ref.name}`
 }
 
+/** The inverse of {@link keyOf}. */
+export function refOfKey(key: string): { readonly namespace?: string; readonly name: string } {
+  const slash = key.indexOf('/')
+  return slash === -1 ? { name: key } : { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
+}
+
 /** The key of an object; of one that has no name, the empty key. */
 export function keyOfObject(object: KubeObject): string {
   return keyOf({ namespace: object.metadata?.namespace, name: object.metadata?.name ?? '' })

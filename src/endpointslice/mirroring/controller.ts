@@ -9,7 +9,7 @@ import {
   type Service,
   services,
 } from '../../kube/resources.ts'
-import { keyOfObject } from '../../kube/store.ts'
+import { keyOfObject, refOfKey } from '../../kube/store.ts'
 import { keptOfEndpointSlice, keptOfEndpoints, keptOfService } from '../../workloads/kept.ts'
 import { ServiceQueue, StaleCacheError } from '../../workloads/service-queue.ts'
 import type { WorkloadContext, WorkloadController } from '../../workloads/workload-context.ts'
@@ -93,7 +93,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     if (!mayBeMirrored(before) && !mayBeMirrored(after)) return
     const key = keyOfObject(after ?? before ?? {})
     // Most Endpoints are made for a selector: there is nothing to mirror, and nothing that was mirrored.
-    const service = this.#services.store.get(refOf(key))
+    const service = this.#services.store.get(refOfKey(key))
     const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
     if (!idle || this.#options.metrics.knows(key)) this.#add(key)
   }
@@ -124,7 +124,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
 
   async #mirror(key: string, signal: AbortSignal): Promise<void> {
     const { metrics, maxEndpointsPerSubset } = this.#options
-    const ref = refOf(key)
+    const ref = refOfKey(key)
     const present = this.#endpoints.store.get(ref)
     const endpoints = this.#options.isLeftOut?.(key, present) ? undefined : present
     const slices = this.#slices.of(key)
@@ -164,7 +164,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
 
   async #write(key: string, actions: readonly SliceAction[], signal: AbortSignal): Promise<void> {
     try {
-      await this.#writer.execute({ metadata: refOf(key) }, actions, signal)
+      await this.#writer.execute({ metadata: refOfKey(key) }, actions, signal)
     } catch (error) {
       // What the server refused is told of as what it is.
       throw error instanceof SliceWriteError ? error.cause : error
@@ -182,9 +182,4 @@ function isOfInterest(change: Change<Service>): boolean {
     case 'deleted':
       return !hasSelector(change.old)
   }
-}
-
-function refOf(key: string): { readonly namespace: string; readonly name: string } {
-  const slash = key.indexOf('/')
-  return { namespace: key.slice(0, slash), name: key.slice(slash + 1) }
 }

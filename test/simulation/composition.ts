@@ -1,7 +1,7 @@
+import { Fleet } from '../../src/drill/simulator/fleet.ts'
+import { SimulatedKubeApiserver } from '../../src/drill/simulator/kube-apiserver.ts'
+import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
-import { Fleet } from './fleet.ts'
-import { SimulatedKubeApiserver } from './kube-apiserver.ts'
-import type { Host, SimulatedMaster } from './master.ts'
 
 /** What a seed decided about a fleet. */
 export interface Composition {

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { MasterOptions } from '../../src/bootstrap/master-options.ts'
+import { addressesOf } from '../../src/drill/listings.ts'
+import { Fleet } from '../../src/drill/simulator/fleet.ts'
+import { SimulatedKubeApiserver } from '../../src/drill/simulator/kube-apiserver.ts'
+import type { SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
 import {
   type EndpointSlice,
@@ -15,10 +19,6 @@ import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
-import { Fleet } from './fleet.ts'
-import { SimulatedKubeApiserver } from './kube-apiserver.ts'
-import { addressesOf } from './listings.ts'
-import type { SimulatedMaster } from './master.ts'
 
 const ranges = ['10.96.0.0/16', 'fd00:10:96::/112'].map(parseCidr)
 const primaryRange = ranges.slice(0, 1)

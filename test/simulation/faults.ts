@@ -1,8 +1,8 @@
+import { type DamageName, damages } from '../../src/drill/damage.ts'
+import { SimulatedKubeApiserver } from '../../src/drill/simulator/kube-apiserver.ts'
+import type { SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
 import type { Member, World } from './composition.ts'
-import { damages } from './damage.ts'
-import { SimulatedKubeApiserver } from './kube-apiserver.ts'
-import type { SimulatedMaster } from './master.ts'
 
 /** Something that happens to a fleet: what was done, in words; undefined when it has no meaning in this fleet. */
 type Fault = (world: World, tools: FaultTools) => Promise<string | undefined> | string | undefined
@@ -35,8 +35,8 @@ const withKubeApiserver =
     kubeApiservers.length === 0 ? undefined : fault(pick(tools.random, kubeApiservers), tools)
 
 const damaged: Fault = async ({ fleet }, { random }) => {
-  const damage = pick(random, Object.keys(damages))
-  await fleet.damage(async () => damages[damage]?.(fleet.api).catch(() => {}))
+  const damage = pick(random, Object.keys(damages) as DamageName[])
+  await fleet.damage(async () => damages[damage](fleet.api).catch(() => {}))
   return damage
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Fleet, type FleetOptions } from './fleet.ts'
-import type { SimulatedMaster } from './master.ts'
+import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
+import type { SimulatedMaster } from '../../src/drill/simulator/master.ts'
 
 const addresses = (...numbers: number[]): string[] => numbers.map((number) => `192.0.2.${number}`)
 

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { type DamageName, damages } from '../../src/drill/damage.ts'
+import { Fleet } from '../../src/drill/simulator/fleet.ts'
+import type { SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
-import { damages } from './damage.ts'
-import { Fleet } from './fleet.ts'
-import type { SimulatedMaster } from './master.ts'
 
 const SEEDS = 30
 const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
 /** Without leases nobody can tell an address that somebody added from a master's. */
-const mended = Object.keys(damages).filter((name) => name !== 'endpoints with a foreign address')
+const mended = (Object.keys(damages) as DamageName[]).filter((name) => name !== 'endpoints-with-a-foreign-address')
 
 test(`${SEEDS} random schedules of masters that are counted: never an empty list, and in the end all of them`, async () => {
   for (let seed = 1; seed <= SEEDS; seed++) {
@@ -52,8 +52,8 @@ async function disturb(fleet: Fleet, random: Random): Promise<string> {
       server.ready = !server.ready
       return `turn the readiness of ${name}`
     default: {
-      const damage = mended[randomInteger(random, mended.length)] as string
-      await fleet.damage(async () => damages[damage]?.(fleet.api).catch(() => {}))
+      const damage = mended[randomInteger(random, mended.length)] as DamageName
+      await fleet.damage(async () => damages[damage](fleet.api).catch(() => {}))
       return damage
     }
   }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
+import { SimulatedKubeApiserver } from '../../src/drill/simulator/kube-apiserver.ts'
+import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { endpoints } from '../../src/kube/resources.ts'
-import { Fleet, type FleetOptions } from './fleet.ts'
-import { SimulatedKubeApiserver } from './kube-apiserver.ts'
-import type { Host, SimulatedMaster } from './master.ts'
 
 // What must come out the same wherever the leases are.
 

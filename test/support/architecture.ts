@@ -45,6 +45,7 @@ const adapters: readonly RegExp[] = [
   /^cli\.ts$/,
   /^commands\//,
   /^config\/load-/,
+  /^drill\/(?:load-|live\/|campaign\/process-)/,
   /^etcd\/connect-/,
   /^kube\/http-/,
   /^kube\/kube-config/,

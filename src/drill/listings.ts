@@ -1,17 +1,7 @@
-import type { KubeApi } from '../../src/kube/api.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
-import { endpointSlices, endpoints, type Resource } from '../../src/kube/resources.ts'
-
-/** What `default/kubernetes` listed from a moment on. */
-export interface Listing {
-  readonly atMs: number
-  readonly object: 'endpoints' | 'slice'
-  /** Undefined when the object was gone. */
-  readonly addresses: readonly string[] | undefined
-  readonly byDamage: boolean
-  /** Who wrote it; undefined for what somebody else did. */
-  readonly by: string | undefined
-}
+import type { KubeApi } from '../kube/api.ts'
+import type { KubeObject } from '../kube/json.ts'
+import { endpointSlices, endpoints, type Resource } from '../kube/resources.ts'
+import type { Listing } from '../verify/listing.ts'
 
 /** Hears every version of the Endpoints or of the slice of `kubernetes`, until the signal is aborted. */
 export async function followListings(

@@ -1,9 +1,9 @@
-import { EtcdError, type EtcdKv } from '../../src/etcd/kv.ts'
-import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
-import { type EtcdCall, faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
-import type { Clock } from '../../src/runtime/clock.ts'
-import type { Random } from '../../src/runtime/random.ts'
-import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { EtcdError, type EtcdKv } from '../../etcd/kv.ts'
+import { MemoryEtcd } from '../../etcd/memory-etcd.ts'
+import { type EtcdCall, faultyEtcd } from '../../etcd/memory-etcd-faults.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Random } from '../../runtime/random.ts'
+import type { VirtualClock } from '../../runtime/virtual-clock.ts'
 import { StoreClock } from './process-clock.ts'
 import { latency, Route } from './route.ts'
 
@@ -94,7 +94,7 @@ export class EtcdRoute extends Route {
     const { clock, random, spikes, tap = (kv: EtcdKv) => kv } = options
     const etcd = this.#etcd
     const pass = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
-      await latency(clock, random, spikes, signal)
+      await latency(clock, random, spikes, signal, this.slowMs)
       if (this.refused || etcd.down) throw new EtcdError('Unreachable', 'connection refused')
       if (!this.cut) return
       // A watch waits for ever: nothing tells it that nothing comes.

@@ -1,9 +1,9 @@
-import { KubeError } from '../../src/kube/errors.ts'
-import type { Readiness, ReadinessAnswer } from '../../src/kube/readiness.ts'
-import type { ApiRequest, ApiResponse, Transport } from '../../src/kube/transport.ts'
-import { type Clock, sleep } from '../../src/runtime/clock.ts'
-import type { Random } from '../../src/runtime/random.ts'
-import { aborted, linkedController } from '../../src/runtime/signals.ts'
+import { KubeError } from '../../kube/errors.ts'
+import type { Readiness, ReadinessAnswer } from '../../kube/readiness.ts'
+import type { ApiRequest, ApiResponse, Transport } from '../../kube/transport.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import type { Random } from '../../runtime/random.ts'
+import { aborted, linkedController } from '../../runtime/signals.ts'
 import { latency, Route } from './route.ts'
 
 /** How one master's API server fares, and the way to it. Several masters' servers share one store. */
@@ -14,6 +14,8 @@ export class SimulatedServer extends Route {
   etcdCheck = true
   /** Its /readyz hangs, while the rest of it answers. */
   silent = false
+  #unreachable = false
+  #frozen = false
   /** The rest of it hangs, while its /readyz answers. */
   hanging = false
   /** What it stores into is away: it answers, and fails. */
@@ -26,6 +28,27 @@ export class SimulatedServer extends Route {
   /** Whether its /readyz is answered, whatever the answer. */
   get answering(): boolean {
     return this.#serving && !this.cut && !this.silent
+  }
+
+  /** Clients are black-holed. */
+  get unreachable(): boolean {
+    return this.#unreachable || this.#frozen
+  }
+
+  set unreachable(unreachable: boolean) {
+    this.#unreachable = unreachable
+  }
+
+  /** Stopped as by SIGSTOP: nothing is answered, connections stay open. */
+  get frozen(): boolean {
+    return this.#frozen
+  }
+
+  set frozen(frozen: boolean) {
+    if (frozen === this.#frozen) return
+    this.#frozen = frozen
+    if (frozen) this.cut = true
+    else this.heal()
   }
 
   kill(): void {
@@ -53,7 +76,7 @@ export function simulatedLink(
 ): Transport {
   const { server, clock, random, spikes = false } = options
   const pass = async (request: ApiRequest, signal: AbortSignal): Promise<void> => {
-    await latency(clock, random, spikes, signal)
+    await latency(clock, random, spikes, signal, server.slowMs)
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
     if (!server.cut && !server.hanging) return
     const end = await server.swallow(clock, request.timeoutMs ?? 10_000, signal)
@@ -93,7 +116,7 @@ export function simulatedLink(
       async function* relay(events: AsyncIterable<unknown>): AsyncGenerator<unknown> {
         try {
           for await (const event of events) {
-            await latency(clock, random, spikes, controller.signal)
+            await latency(clock, random, spikes, controller.signal, server.slowMs)
             // Black-holed: nothing more is heard, not even the end, until the connection is reset.
             if (server.cut) await aborted(controller.signal)
             controller.signal.throwIfAborted()
@@ -118,7 +141,7 @@ const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 
 export function simulatedReadiness(server: SimulatedServer, clock: Clock): Readiness {
   return {
     async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
-      await sleep(clock, 1, signal)
+      await sleep(clock, 1 + server.slowMs, signal)
       if (server.cut || server.silent) await sleep(clock, 2_000, signal)
       if (!server.answering) return { answered: false, reason: 'connection refused' }
       const { ready, etcdCheck, storeless } = server

@@ -1,6 +1,4 @@
-import type { Member } from './composition.ts'
-import { SimulatedKubeApiserver } from './kube-apiserver.ts'
-import type { Life } from './master.ts'
+import type { MemberState } from './member-state.ts'
 
 /** How long a master that has become well may take until it is listed, in milliseconds: probes and back-offs included. */
 const SETTLING_MS = 6_000
@@ -13,7 +11,7 @@ const NOTICED_MS = { answered: 1_500, silent: 5_000 }
 
 /** What one member has gone through, for those who judge whether it is rightly listed. All times are true ones. */
 export class MemberHistory {
-  readonly member: Member
+  readonly member: MemberState
   readonly address: string
   readonly ttlMs: number
   readonly #settlingMs: number
@@ -36,13 +34,12 @@ export class MemberHistory {
   #stoodStillMs = 0
   #notedAtMs = 0
 
-  constructor(member: Member) {
+  constructor(member: MemberState) {
     this.member = member
     this.address = member.address
-    const upstream = member instanceof SimulatedKubeApiserver
-    this.ttlMs = upstream ? 15_000 : member.options.leaseTtlMs
-    this.#intervalMs = upstream ? 10_000 : member.options.reconcileIntervalMs
-    this.#settlingMs = upstream ? KUBE_APISERVER_SETTLING_MS : SETTLING_MS
+    this.ttlMs = member.leaseTtlMs
+    this.#intervalMs = member.reconcileIntervalMs
+    this.#settlingMs = member.kind === 'kube-apiserver' ? KUBE_APISERVER_SETTLING_MS : SETTLING_MS
   }
 
   /** Since when it is well; undefined while it is not. */
@@ -64,7 +61,7 @@ export class MemberHistory {
   /** Since when it should be leaving because it was told to, with nothing to keep it from doing so. */
   get leavingSinceMs(): number | undefined {
     const { member } = this
-    if (this.#stoppedSinceMs === undefined || !(this.#withdraws && member.connected)) return undefined
+    if (this.#stoppedSinceMs === undefined || !(member.withdrawsOnStop && member.connected)) return undefined
     return this.#stoppedSinceMs
   }
 
@@ -82,7 +79,7 @@ export class MemberHistory {
   /** Takes in the state in which it is from now on. `standsStill`: nobody's lease can end. */
   note(nowMs: number, standsStill: boolean): void {
     const { member } = this
-    if (member.etcd?.full) this.#refusedAtMs = nowMs
+    if (member.storeFull) this.#refusedAtMs = nowMs
     if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
     this.#notedAtMs = nowMs
     this.#wellSinceMs = member.well ? (this.#wellSinceMs ?? nowMs) : undefined
@@ -93,8 +90,8 @@ export class MemberHistory {
       this.#startedUnready = false
       this.#toldToStop = false
     }
-    if (member.server.resets > this.#resets || member.lives.length > this.#lives) this.#resetAtMs = nowMs
-    this.#resets = member.server.resets
+    if (member.connectionResets > this.#resets || member.lifeCount > this.#lives) this.#resetAtMs = nowMs
+    this.#resets = member.connectionResets
     this.#noteReadiness(nowMs)
     this.#noteLives(nowMs)
   }
@@ -114,27 +111,18 @@ export class MemberHistory {
     if (this.#settledAtMs === undefined) return 'it has not been well yet'
     const unrenewedMs = nowMs - this.#settledAtMs - this.#stoodStillMs
     if (unrenewedMs > this.ttlMs - this.#intervalMs - 500) return 'its lease may have ended'
-    if (this.#toldToStop && this.#withdraws) return 'it was told to stop'
+    if (this.#toldToStop && this.member.withdrawsOnStop) return 'it was told to stop'
     if (this.#startedUnready) return 'it was started before its server was ready'
     const unready = this.#unready
-    if (this.#leavesWhenUnready && unready !== undefined && nowMs - unready.sinceMs >= 2_900) return 'it was not ready'
+    if (this.member.leavesWhenUnready && unready !== undefined && nowMs - unready.sinceMs >= 2_900)
+      return 'it was not ready'
     return undefined
-  }
-
-  get #withdraws(): boolean {
-    const { member } = this
-    return member instanceof SimulatedKubeApiserver || member.options.onShutdown !== 'keep'
-  }
-
-  get #leavesWhenUnready(): boolean {
-    const { member } = this
-    return !(member instanceof SimulatedKubeApiserver) && member.options.readinessGate === 'continuous'
   }
 
   #noteReadiness(nowMs: number): void {
     const { member } = this
-    const { answering } = member.server
-    if (!member.serves || !member.connected || member.life?.clock.frozen === true) this.#troubledAtMs = nowMs
+    const { answering } = member
+    if (!member.serves || !member.connected || member.frozen) this.#troubledAtMs = nowMs
     if (member.serves) {
       const unready = this.#unready
       if (unready !== undefined) {
@@ -150,7 +138,7 @@ export class MemberHistory {
     if (!answering) this.#unready.silent = true
     const wasListed = this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= 1_000
     const keepsLease = member.running && member.connected && !this.#startedUnready
-    const clean = answering && !member.server.ready && keepsLease && this.#leavesWhenUnready
+    const clean = answering && !member.ready && keepsLease && member.leavesWhenUnready
     if (!clean) this.#cleanlyUnreadySinceMs = undefined
     else if (wasListed) this.#cleanlyUnreadySinceMs ??= nowMs
   }
@@ -160,12 +148,11 @@ export class MemberHistory {
     this.#stoppedSinceMs = member.stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
     if (member.stopping) this.#toldToStop = true
     // A kube-apiserver takes its own address out when it starts, a master only while its server is not ready.
-    const { life } = member
-    if (member instanceof SimulatedKubeApiserver) {
-      if (member.lives.length > this.#lives) this.#startedUnready = true
-    } else if (life !== undefined && !(life as Life).wasReady && !(member.server.answering && member.server.ready)) {
+    if (member.kind === 'kube-apiserver') {
+      if (member.lifeCount > this.#lives) this.#startedUnready = true
+    } else if (member.hasBeenReady === false && !(member.answering && member.ready)) {
       this.#startedUnready = true
     }
-    this.#lives = member.lives.length
+    this.#lives = member.lifeCount
   }
 }

@@ -1,7 +1,6 @@
-import type { Fleet } from './fleet.ts'
-import type { MemberHistory } from './history.ts'
-import { SimulatedKubeApiserver } from './kube-apiserver.ts'
-import type { Listing } from './listings.ts'
+import type { ApiRequest } from '../kube/transport.ts'
+import type { Listing } from './listing.ts'
+import type { MemberHistory } from './member-history.ts'
 
 /** How much later than its lease's end a dead master may still be listed, in milliseconds. */
 const MARGIN_MS = 2_000
@@ -19,6 +18,13 @@ const MAX_WRITES = 40
 /** What is said of somebody who keeps undoing what a master writes. Nobody does here. */
 const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive']
 
+/** What a member asked its API server for. */
+export interface ObservedRequest {
+  readonly atMs: number
+  readonly by: string
+  readonly request: Pick<ApiRequest, 'method' | 'path' | 'body'>
+}
+
 /** What there is to judge by at one moment. */
 export interface Moment {
   readonly nowMs: number
@@ -26,7 +32,7 @@ export interface Moment {
   /** What was listed since the last moment. */
   readonly listings: readonly Successor[]
   /** What the masters asked for since the last moment. */
-  readonly requests: Fleet['requests']
+  readonly requests: readonly ObservedRequest[]
   /** How often each master wrote in the last ten seconds. */
   readonly writes: ReadonlyMap<string, number>
   /** What is listed now. */
@@ -57,8 +63,8 @@ export const invariants: Readonly<Record<string, (moment: Moment) => readonly st
       .filter(({ listing: { addresses = [], atMs, byDamage, by } }) => {
         const writer = histories.find(({ member }) => member.name === by)?.member
         // A kube-apiserver that stops leaves an empty list; one of ours does when no server answers any more.
-        const upstream = writer instanceof SimulatedKubeApiserver
-        const dead = writer?.server.answering === false && !histories.some((history) => seemsToLive(history, atMs))
+        const upstream = writer?.kind === 'kube-apiserver'
+        const dead = writer?.answering === false && !histories.some((history) => seemsToLive(history, atMs))
         return addresses.length === 0 && !byDamage && !upstream && !dead
       })
       .map(({ listing }) => `${listing.object} at ${at(listing.atMs)}`),
@@ -76,11 +82,10 @@ export const invariants: Readonly<Record<string, (moment: Moment) => readonly st
     listings.flatMap(({ listing, before, since }) =>
       goneFrom(listing, before).flatMap((address) => {
         // A kube-apiserver guards its write to a slice by nothing.
-        if (listing.object === 'slice' && histories.some(({ member }) => member instanceof SimulatedKubeApiserver))
-          return []
+        if (listing.object === 'slice' && histories.some(({ member }) => member.kind === 'kube-apiserver')) return []
         const wellBefore = (history: MemberHistory): boolean =>
           history.address === address &&
-          !(history.member instanceof SimulatedKubeApiserver) &&
+          !(history.member.kind === 'kube-apiserver') &&
           (history.wellSinceMs ?? listing.atMs) < (since.get(address) ?? 0)
         return histories
           .filter((history) => wellBefore(history) && !history.isRecovering(listing.atMs))
@@ -134,11 +139,11 @@ export const invariants: Readonly<Record<string, (moment: Moment) => readonly st
 }
 
 /** Runs beside a server that answers, and has had the time to say so. */
-function seemsToLive({ member: { running, server }, wellSinceMs = 0 }: MemberHistory, atMs: number): boolean {
-  return running && server.answering && wellSinceMs < atMs - 1_000
+function seemsToLive({ member: { running, answering }, wellSinceMs = 0 }: MemberHistory, atMs: number): boolean {
+  return running && answering && wellSinceMs < atMs - 1_000
 }
 
-export function isWrite({ request }: Fleet['requests'][number]): boolean {
+export function isWrite({ request }: ObservedRequest): boolean {
   return request.method !== 'GET' && !request.path.endsWith('/events')
 }
 
@@ -164,7 +169,7 @@ function observers(all: readonly MemberHistory[], except: readonly MemberHistory
   return all.filter(
     (history) =>
       !except.includes(history) &&
-      !(history.member instanceof SimulatedKubeApiserver) &&
+      !(history.member.kind === 'kube-apiserver') &&
       except.every(({ address }) => address !== history.address),
   )
 }

@@ -1,11 +1,12 @@
-import type { EtcdKv } from '../../src/etcd/kv.ts'
-import type { KubeApi } from '../../src/kube/api.ts'
-import { isKubeError } from '../../src/kube/errors.ts'
-import { type EndpointSlice, type Endpoints, endpointSlices, endpoints } from '../../src/kube/resources.ts'
-import { restKubeApi } from '../../src/kube/rest-api.ts'
-import { decodeMasterLease, encodeMasterLease } from '../../src/protobuf/master-lease.ts'
-import { sleep } from '../../src/runtime/clock.ts'
-import { type Random, seededRandom } from '../../src/runtime/random.ts'
+import type { EtcdKv } from '../../etcd/kv.ts'
+import type { KubeApi } from '../../kube/api.ts'
+import { isKubeError } from '../../kube/errors.ts'
+import { type EndpointSlice, type Endpoints, endpointSlices, endpoints } from '../../kube/resources.ts'
+import { restKubeApi } from '../../kube/rest-api.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-lease.ts'
+import { sleep } from '../../runtime/clock.ts'
+import { type Random, seededRandom } from '../../runtime/random.ts'
+import type { MemberState } from '../../verify/member-state.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { SimulatedServer, simulatedLink } from './link.ts'
 import type { Surroundings } from './master.ts'
@@ -25,7 +26,13 @@ const STARTING_MS = 4_000
  * A stand-in for a kube-apiserver that keeps `default/kubernetes` itself, with upstream's lease reconciler: pkg/controlplane/reconcilers/lease.go
  * and controller/kubernetesservice. The Service is left to the masters beside it.
  */
-export class SimulatedKubeApiserver {
+export class SimulatedKubeApiserver implements MemberState {
+  readonly kind = 'kube-apiserver'
+  readonly leaseTtlMs = TTL_SECONDS * 1000
+  readonly reconcileIntervalMs = INTERVAL_MS
+  readonly withdrawsOnStop = true
+  readonly leavesWhenUnready = false
+  readonly failure = undefined
   readonly name: string
   readonly address: string
   readonly server = new SimulatedServer()
@@ -71,6 +78,34 @@ export class SimulatedKubeApiserver {
     this.life?.clock.thaw()
   }
 
+  get frozen(): boolean {
+    return this.life?.clock.frozen === true
+  }
+
+  get answering(): boolean {
+    return this.server.answering
+  }
+
+  get ready(): boolean {
+    return this.server.ready
+  }
+
+  get storeFull(): boolean {
+    return this.etcd.full
+  }
+
+  get lifeCount(): number {
+    return this.lives.length
+  }
+
+  get hasBeenReady(): boolean | undefined {
+    return this.life?.ready
+  }
+
+  get connectionResets(): number {
+    return this.server.resets
+  }
+
   get running(): boolean {
     return this.life !== undefined && !this.life.stopping && !this.life.clock.frozen
   }
@@ -89,6 +124,12 @@ export class SimulatedKubeApiserver {
 
   get well(): boolean {
     return this.running && this.connected && this.serves
+  }
+
+  get clientsMeet(): MemberState['clientsMeet'] {
+    const { life, server } = this
+    if (life === undefined || life.ended) return 'refused'
+    return life.clock.frozen || server.unreachable ? 'black-holed' : life.ready ? 'served' : 'refused'
   }
 
   get renewing(): boolean {

@@ -1,17 +1,18 @@
-import { createMaster, type Master } from '../../src/bootstrap/master.ts'
-import type { MasterOptions } from '../../src/bootstrap/master-options.ts'
-import type { Readiness } from '../../src/kube/readiness.ts'
-import { restKubeApi } from '../../src/kube/rest-api.ts'
-import type { Transport } from '../../src/kube/transport.ts'
-import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
-import { parseAddress } from '../../src/net/address.ts'
-import { parseCidr } from '../../src/net/cidr.ts'
-import { parsePortRange } from '../../src/net/port-range.ts'
-import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
-import { seededRandom } from '../../src/runtime/random.ts'
-import type { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
-import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { createMaster, type Master } from '../../bootstrap/master.ts'
+import type { MasterOptions } from '../../bootstrap/master-options.ts'
+import type { Readiness } from '../../kube/readiness.ts'
+import { restKubeApi } from '../../kube/rest-api.ts'
+import type { Transport } from '../../kube/transport.ts'
+import { EtcdLeases } from '../../kubernetes-service/leases/etcd.ts'
+import { parseAddress } from '../../net/address.ts'
+import { parseCidr } from '../../net/cidr.ts'
+import { parsePortRange } from '../../net/port-range.ts'
+import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
+import { seededRandom } from '../../runtime/random.ts'
+import type { VirtualClock } from '../../runtime/virtual-clock.ts'
+import { memoryLogger } from '../../telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../telemetry/prometheus-metrics.ts'
+import type { MemberState } from '../../verify/member-state.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
 import { type ProcessClock, processClock } from './process-clock.ts'
@@ -50,14 +51,14 @@ export interface Life {
 }
 
 /** One master: its own API server, and the sidecar that runs beside it. */
-export class SimulatedMaster {
+export class SimulatedMaster implements MemberState {
+  readonly kind = 'apiserver-bootstrap'
   readonly server = new SimulatedServer()
   /** Undefined in a fleet without etcd. */
   readonly etcd: EtcdRoute | undefined
   readonly name: string
-  /** The one in Endpoints. */
-  readonly address: string
-  readonly options: MasterOptions
+  /** Of the present life, and of those to come. */
+  options: MasterOptions
   readonly lives: Life[] = []
   life: Life | undefined
   /** Of its machine, from the next life on. */
@@ -71,7 +72,6 @@ export class SimulatedMaster {
     this.#driftPpm = driftPpm
     this.etcd = surroundings.etcdRoute()
     this.name = name
-    this.address = addresses[0] ?? ''
     this.skewMs = skewMs
     this.options = { ...defaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
   }
@@ -121,6 +121,11 @@ export class SimulatedMaster {
     )
   }
 
+  /** Its next lives have these settings. */
+  configure(settings: Partial<MasterOptions>): void {
+    this.options = { ...this.options, ...settings }
+  }
+
   /** SIGKILL of the sidecar: whatever it had under way is never heard of again. */
   kill(): void {
     this.life?.clock.freeze()
@@ -144,6 +149,59 @@ export class SimulatedMaster {
   setWallClock(skewMs: number): void {
     this.skewMs = skewMs
     this.life?.clock.setSkew(skewMs)
+  }
+
+  /** The one in Endpoints. */
+  get address(): string {
+    return this.options.advertiseAddresses[0]?.text ?? ''
+  }
+
+  get leaseTtlMs(): number {
+    return this.options.leaseTtlMs
+  }
+
+  get reconcileIntervalMs(): number {
+    return this.options.reconcileIntervalMs
+  }
+
+  get withdrawsOnStop(): boolean {
+    return this.options.onShutdown !== 'keep'
+  }
+
+  get leavesWhenUnready(): boolean {
+    return this.options.readinessGate === 'continuous'
+  }
+
+  get frozen(): boolean {
+    return this.life?.clock.frozen === true
+  }
+
+  get answering(): boolean {
+    return this.server.answering
+  }
+
+  get ready(): boolean {
+    return this.server.ready
+  }
+
+  get storeFull(): boolean {
+    return this.etcd?.full === true
+  }
+
+  get lifeCount(): number {
+    return this.lives.length
+  }
+
+  get hasBeenReady(): boolean | undefined {
+    return this.life?.wasReady
+  }
+
+  get connectionResets(): number {
+    return this.server.resets
+  }
+
+  get failure(): unknown {
+    return this.life?.failure
   }
 
   /** Runs, and nobody has told it to stop. */
@@ -171,6 +229,11 @@ export class SimulatedMaster {
   get serves(): boolean {
     const { answering, ready, etcdCheck, storeless } = this.server
     return answering && ready && ((etcdCheck && !storeless) || this.life?.wasReady === true)
+  }
+
+  get clientsMeet(): MemberState['clientsMeet'] {
+    const { serving, unreachable } = this.server
+    return !serving ? 'refused' : unreachable ? 'black-holed' : 'served'
   }
 
   /** Whether it may still renew its lease. */

@@ -1,13 +1,15 @@
-import { type ApiServer, createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
-import type { MasterOptions } from '../../src/bootstrap/master-options.ts'
-import type { KubeApi } from '../../src/kube/api.ts'
-import { restKubeApi } from '../../src/kube/rest-api.ts'
-import type { ApiRequest, Transport } from '../../src/kube/transport.ts'
-import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
-import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { type ApiServer, createApiServer } from '../../apiserver/api-server.ts'
+import { inProcessTransport } from '../../apiserver/in-process.ts'
+import type { MasterOptions } from '../../bootstrap/master-options.ts'
+import type { KubeApi } from '../../kube/api.ts'
+import { restKubeApi } from '../../kube/rest-api.ts'
+import type { ApiRequest, Transport } from '../../kube/transport.ts'
+import { type Random, randomInteger, seededRandom } from '../../runtime/random.ts'
+import { VirtualClock } from '../../runtime/virtual-clock.ts'
+import type { Listing } from '../../verify/listing.ts'
+import { followListings } from '../listings.ts'
+import type { TargetObserver } from '../target.ts'
 import { SimulatedEtcd } from './etcd-link.ts'
-import { followListings, type Listing } from './listings.ts'
 import { type Host, SimulatedMaster, type Surroundings } from './master.ts'
 
 export interface FleetOptions {
@@ -40,6 +42,7 @@ export class Fleet {
   readonly #masters: SimulatedMaster[] = []
   readonly #watching = new AbortController()
   #damagedAtMs = -1
+  #observer: Pick<TargetObserver, 'listed' | 'requested'> | undefined
 
   constructor(options: FleetOptions) {
     const { seed, masters, etcd, spikes = false } = options
@@ -77,11 +80,18 @@ export class Fleet {
     const inner = inProcessTransport(this.store)
     return {
       send: (request, signal) => {
-        this.requests.push({ atMs: this.time.nowMs, by, request })
+        const observed = { atMs: this.time.nowMs, by, request }
+        this.requests.push(observed)
+        this.#observer?.requested(observed)
         return inner.send(request, signal)
       },
       close: () => inner.close(),
     }
+  }
+
+  /** Has what is listed and asked told to somebody, from now on. */
+  observe(observer: Pick<TargetObserver, 'listed' | 'requested'>): void {
+    this.#observer = observer
   }
 
   advance(ms: number): Promise<void> {
@@ -123,7 +133,9 @@ export class Fleet {
         ({ request: { method, path } }) => method !== 'GET' && path.includes(plural),
       )
       const by = byDamage || written?.atMs !== atMs ? undefined : written.by
-      this.listings.push({ atMs, object, addresses, byDamage, by })
+      const listing = { atMs, object, addresses, byDamage, by }
+      this.listings.push(listing)
+      this.#observer?.listed(listing)
     }
     const plural = object === 'slice' ? '/endpointslices' : '/endpoints'
     await followListings(this.api, object, hear, this.#watching.signal)

@@ -1,11 +1,16 @@
-import { type Clock, sleep } from '../../src/runtime/clock.ts'
-import type { Random } from '../../src/runtime/random.ts'
-import { linkedController } from '../../src/runtime/signals.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import type { Random } from '../../runtime/random.ts'
+import { linkedController } from '../../runtime/signals.ts'
+
+/** What a message needs from one process to another, in milliseconds. Fixed, so that what was predicted can be compared with real runs. */
+export const simulatedLatency = { fromMs: 1, toMs: 4 }
 
 /** The way to a server, as one master finds it. */
 export class Route {
   /** Black-holed: requests and events are neither refused nor answered. */
   cut = false
+  /** How much longer each message takes, in milliseconds. */
+  slowMs = 0
   /** How often all connections were reset. */
   resets = 0
   readonly #connections = new Set<AbortController>()
@@ -48,8 +53,15 @@ export class Route {
   }
 }
 
-/** A few milliseconds; with `spikes`, once in a while up to a fifth of a second. */
-export async function latency(clock: Clock, random: Random, spikes: boolean, signal: AbortSignal): Promise<void> {
+/** A few milliseconds, and `slowMs`; with `spikes`, once in a while up to a fifth of a second more. */
+export async function latency(
+  clock: Clock,
+  random: Random,
+  spikes: boolean,
+  signal: AbortSignal,
+  slowMs = 0,
+): Promise<void> {
   const spikeMs = spikes && random.next() < 0.02 ? random.next() * 200 : 0
-  await sleep(clock, 1 + random.next() * 3 + spikeMs, signal)
+  const { fromMs, toMs } = simulatedLatency
+  await sleep(clock, fromMs + random.next() * (toMs - fromMs) + spikeMs + slowMs, signal)
 }

@@ -1,4 +1,4 @@
-import type { ClockView, VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import type { ClockView, VirtualClock } from '../../runtime/virtual-clock.ts'
 
 /** How a process' time differs from true time. */
 export interface ClockFaults {

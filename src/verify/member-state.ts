@@ -1,0 +1,43 @@
+/** What is true of one member of a fleet at this moment, for those who judge whether it is rightly listed. */
+export interface MemberState {
+  readonly name: string
+  /** The one in Endpoints. Members behind one virtual address have the same. */
+  readonly address: string
+  /** A kube-apiserver keeps its own lease, and acts at its ticks only. */
+  readonly kind: 'apiserver-bootstrap' | 'kube-apiserver'
+  readonly leaseTtlMs: number
+  readonly reconcileIntervalMs: number
+  /** Whether it takes its address out when it is told to stop. */
+  readonly withdrawsOnStop: boolean
+  /** Whether it leaves while its API server is not ready. */
+  readonly leavesWhenUnready: boolean
+  /** Runs, and nobody has told it to stop. */
+  readonly running: boolean
+  /** Was told to stop, whether or not it has ended by now. */
+  readonly stopping: boolean
+  readonly frozen: boolean
+  /** Reads and writes whatever it needs. */
+  readonly connected: boolean
+  /** Its /readyz is answered, whatever the answer. */
+  readonly answering: boolean
+  /** Its /readyz says that it is ready, but perhaps for its `etcd` check. */
+  readonly ready: boolean
+  /** Its API server serves clients; once it was ready, a failing `etcd` check alone says nothing against it. */
+  readonly serves: boolean
+  /** What a client meets at its own port. */
+  readonly clientsMeet: 'served' | 'refused' | 'black-holed'
+  /** Runs, is connected, and its server is ready: what clients may count on. */
+  readonly well: boolean
+  /** May still renew its lease. */
+  readonly renewing: boolean
+  /** What it stores its lease in takes nothing new. */
+  readonly storeFull: boolean
+  /** How often it was started. */
+  readonly lifeCount: number
+  /** In its present life its server has told it that it is ready; undefined while it has none. */
+  readonly hasBeenReady: boolean | undefined
+  /** How often all its connections to its server were reset. */
+  readonly connectionResets: number
+  /** What its present life ended with, if it failed. */
+  readonly failure: unknown
+}

@@ -1,29 +1,104 @@
+import { seededRandom } from '../runtime/random.ts'
 import { FleetJudge, type Violation } from '../verify/fleet-judge.ts'
+import { simulateClients } from './clients.ts'
 import { Conductor } from './conductor.ts'
 import type { DrillEvent } from './event.ts'
+import { computeFigures } from './figures.ts'
+import { knownFailures } from './known-failures.ts'
+import { drawRandomSteps } from './random/random-scenario.ts'
 import { DrillRecorder } from './recorder.ts'
-import type { Scenario } from './scenario.ts'
+import type { DrillReport, RunReport, VariantReport } from './report.ts'
+import type { FleetPlan, Scenario } from './scenario.ts'
+import { simulatedLatency } from './simulator/route.ts'
+import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
 
 /** How one run went. */
 export interface RunOutcome {
+  /** In the order of time, connections of clients among them. */
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
+  /** Until when the run went, from time 0. */
+  readonly untilMs: number
+}
+
+/** One way to keep the list, drilled beside others. */
+export interface Variant {
+  readonly name: string
+  /** What of the scenario's fleet is otherwise. */
+  readonly fleet: Partial<Pick<FleetPlan, 'reconciler' | 'leaseStore'>>
+  /** All masters are kube-apiservers, with upstream's own reconciler. */
+  readonly kubeApiservers?: boolean
+}
+
+export interface DrillOptions {
+  /** Decides everything in the simulator, and what clients pick. Each further run takes the next one. @default 1 */
+  readonly seed?: number
+  /** How often each variant is drilled. @default 1 */
+  readonly runs?: number
+  /** Left out: the scenario as it is. */
+  readonly variants?: readonly Variant[]
+  /** Makes the fleet of one run. Left out: simulated. */
+  readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
+  /** What is said to make the report again. */
+  readonly command?: string
+  readonly version?: string
+  readonly signal?: AbortSignal
+  /** Hears each event of each run as it happens. */
+  readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
 }
 
 /**
- * Drills one fleet once. Rejects with a {@link DrillError} when the fleet does not come up or a step cannot be done, and with the signal's
- * reason; the target is closed in any case.
+ * Drills a fleet as a scenario says, and reports. In the simulator, where no target is given: the code that ships, in simulated time, the
+ * same for the same seed. Rejects with a {@link DrillError} when a fleet does not come up or a step cannot be done, with the signal's
+ * reason when it is aborted; every process has ended then, and what was found is put back.
  */
+export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
+  const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
+  const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
+  const reports: VariantReport[] = []
+  for (const variant of variants) {
+    const varied = vary(scenario, variant)
+    const outcomes: RunOutcome[] = []
+    for (let index = 0; index < runs; index++) {
+      const target =
+        openTarget === undefined
+          ? new SimulatedTarget(varied.fleet, seed + index)
+          : await openTarget(varied, seed + index)
+      const outcome = await runOnce(drawRandomSteps(varied, seed + index), {
+        target,
+        seed: seed + index,
+        signal: signal ?? new AbortController().signal,
+        onEvent: onEvent && ((event) => onEvent(event, { variant: variant.name, index })),
+      })
+      outcomes.push(outcome)
+    }
+    reports.push(variantReport(variant, varied, outcomes, seed, openTarget === undefined))
+  }
+  return {
+    apiVersion: 'apiserver-bootstrap/v1alpha1',
+    kind: 'DrillReport',
+    version,
+    target: openTarget === undefined ? 'sim' : 'live',
+    seed,
+    command,
+    scenario,
+    held: reports.every(({ held }) => held),
+    variants: reports,
+  }
+}
+
+/** Drills one fleet once, and closes it. Rejects as {@link runDrill} does. */
 export async function runOnce(
   scenario: Scenario,
   options: {
     readonly target: DrillTarget
+    readonly seed: number
     readonly signal: AbortSignal
     readonly onEvent?: ((event: DrillEvent) => void) | undefined
   },
 ): Promise<RunOutcome> {
-  const { target, signal, onEvent } = options
+  const { target, seed, signal, onEvent } = options
   const recorder = new DrillRecorder(target, new FleetJudge(), onEvent)
   try {
     await target.open(recorder, signal)
@@ -31,5 +106,55 @@ export async function runOnce(
   } finally {
     await target.close()
   }
-  return { events: recorder.events, violations: recorder.violations }
+  const { events, violations } = recorder
+  const untilMs = scenario.durationMs
+  if (target.kind === 'live') return { events, violations, untilMs }
+  const met = simulateClients(events, scenario.clients, { random: seededRandom(seed, 'clients'), untilMs })
+  return { events: inOrder(events, met), violations, untilMs }
+}
+
+/** The variant in which a fleet runs already. */
+export function variantName({
+  reconciler,
+  leaseStore,
+  masters,
+}: Pick<FleetPlan, 'reconciler' | 'leaseStore' | 'masters'>): string {
+  if (masters.every(({ kind }) => kind === 'kube-apiserver')) return 'kube-apiserver'
+  return reconciler === 'lease' ? `lease (${leaseStore})` : reconciler
+}
+
+function vary(scenario: Scenario, { fleet, kubeApiservers = false }: Variant): Scenario {
+  const masters = scenario.fleet.masters.map((master) =>
+    kubeApiservers ? { ...master, kind: 'kube-apiserver' as const } : master,
+  )
+  return { ...scenario, fleet: { ...scenario.fleet, ...fleet, masters } }
+}
+
+function variantReport(
+  { name }: Variant,
+  { fleet }: Scenario,
+  outcomes: readonly RunOutcome[],
+  seed: number,
+  simulated: boolean,
+): VariantReport {
+  const runs = outcomes.map(({ events, violations }, index): RunReport => {
+    const told = index === 0 || violations.length > 0
+    const kept = events.filter((event) => event.type !== 'connection' || event.outcome !== 'served')
+    return { seed: seed + index, violations, events: told ? kept : undefined }
+  })
+  const figures = computeFigures(outcomes)
+  const upstream = fleet.masters.every(({ kind }) => kind === 'kube-apiserver')
+  return {
+    name,
+    held: runs.every(({ violations }) => violations.length === 0),
+    runs,
+    figures,
+    knownFailures: knownFailures(upstream ? 'lease' : fleet.reconciler, figures),
+    latency: simulated ? { ...simulatedLatency, spikes: fleet.spikes } : undefined,
+  }
+}
+
+/** Merges two histories, each in the order of time; of the same moment the first comes first. */
+function inOrder(first: readonly DrillEvent[], second: readonly DrillEvent[]): readonly DrillEvent[] {
+  return [...first, ...second].sort((a, b) => a.atMs - b.atMs)
 }

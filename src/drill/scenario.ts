@@ -1,4 +1,7 @@
+import type { Bounds } from '../verify/bounds.ts'
 import type { DamageName } from './damage.ts'
+
+export { type Bounds, defaultBounds } from '../verify/bounds.ts'
 
 /** One drill: a fleet, what happens to it, and what must hold. Durations are in milliseconds. Plain JSON: it is part of the report. */
 export interface Scenario {
@@ -65,20 +68,6 @@ export interface ClientsPlan {
   readonly watchDelayMs: number
   /** After that without an answer a connection counts as black-holed. */
   readonly timeoutMs: number
-}
-
-/** Within which time what must come about does. */
-export interface Bounds {
-  /** How much later than its lease's end a dead master may still be listed. */
-  readonly removalMarginMs: number
-  /** Until a master that has become well is listed. */
-  readonly listedMs: number
-  /** How long Endpoints and EndpointSlice may differ. */
-  readonly agreementMs: number
-  /** After the last fault, from the API server's own first successful write, until everything is right. */
-  readonly recoveryMs: number
-  /** What one master may write in ten seconds. */
-  readonly writesPerTenSeconds: number
 }
 
 export type Step = { readonly atMs: number } & Action
@@ -158,11 +147,3 @@ export type Action =
   | { readonly action: 'random'; readonly forMs: number; readonly seed?: number }
 
 export const defaultClients: ClientsPlan = { count: 20, intervalMs: 250, watchDelayMs: 100, timeoutMs: 2_000 }
-
-export const defaultBounds: Bounds = {
-  removalMarginMs: 2_000,
-  listedMs: 6_000,
-  agreementMs: 2_000,
-  recoveryMs: 20_000,
-  writesPerTenSeconds: 40,
-}

@@ -1,0 +1,76 @@
+import { existsSync } from 'node:fs'
+import { readdir, readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { didYouMean } from '../documents/did-you-mean.ts'
+import { InvalidInputError } from '../documents/validation.ts'
+import { parseScenario } from './parse-scenario.ts'
+import type { Scenario } from './scenario.ts'
+
+const ending = '.yaml'
+
+/**
+ * A built-in scenario by its name, or the scenario of a file by its path. Throws an {@link InvalidInputError} with every mistake in it,
+ * or, where there is none of that name, with those that there are.
+ */
+export async function loadScenario(nameOrFile: string): Promise<Scenario> {
+  const directory = builtInDirectory()
+  const names = await builtInNames()
+  if (names.includes(nameOrFile)) {
+    const file = join(directory, `${nameOrFile}${ending}`)
+    return parseScenario(await readFile(file, 'utf8'), `${nameOrFile}${ending}`)
+  }
+  const text = await readFile(nameOrFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    const isPath = /[/\\]|\.ya?ml$/.test(nameOrFile) || cause.code !== 'ENOENT'
+    const message = isPath ? `cannot read ${nameOrFile}: ${reasonOf(cause)}` : unknownName(nameOrFile, names)
+    throw new InvalidInputError([{ where: 'SCENARIO', message }], { cause })
+  })
+  return parseScenario(text, nameOrFile)
+}
+
+/** Every built-in scenario, in the order of their names. */
+export async function builtInScenarios(): Promise<readonly Scenario[]> {
+  return Promise.all((await builtInNames()).map(loadScenario))
+}
+
+async function builtInNames(): Promise<readonly string[]> {
+  const files = await readdir(builtInDirectory())
+  return files
+    .filter((file) => file.endsWith(ending))
+    .map((file) => file.slice(0, -ending.length))
+    .sort()
+}
+
+/** In the package, whose root is above the sources, the bundle and the library alike. */
+function builtInDirectory(): string {
+  return join(packageRoot(), 'config', 'drills')
+}
+
+/** Where package.json is. */
+export function packageRoot(): string {
+  let directory = import.meta.dirname
+  while (!existsSync(join(directory, 'package.json'))) {
+    const parent = dirname(directory)
+    if (parent === directory) throw new Error(`no package.json above ${import.meta.dirname}`)
+    directory = parent
+  }
+  return directory
+}
+
+function unknownName(name: string, names: readonly string[]): string {
+  const meant = didYouMean(name, names)
+  const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
+  return `there is no built-in scenario ${JSON.stringify(name)}${hint}; there are ${names.join(', ')}; or give the path of a YAML file`
+}
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  switch (error.code) {
+    case 'ENOENT':
+      return 'there is no such file'
+    case 'EACCES':
+      return 'permission denied'
+    case 'EISDIR':
+      return 'it is a directory'
+    default:
+      return error.message
+  }
+}

@@ -1,0 +1,129 @@
+import * as z from 'zod/mini'
+import { didYouMean } from '../documents/did-you-mean.ts'
+import type { ValuesOf } from '../documents/option.ts'
+import { describeIssue, type Mistake } from '../documents/validation.ts'
+import type { YamlDocument } from '../documents/yaml.ts'
+import type { Key, Keys } from './scenario-schema.ts'
+
+export type Path = readonly (string | number)[]
+
+/** Values by key; required ones are there, unless there is a mistake. */
+export type Read<Of extends Keys> = {
+  readonly [Name in keyof Of]: Of[Name] extends { readonly required: true }
+    ? z.output<Of[Name]['schema']>
+    : ValuesOf<{ readonly title: ''; readonly options: Of }>[Name]
+}
+
+/** Reads the mappings of a document, and collects every mistake with file, line and column. */
+export class MappingReader {
+  readonly #document: YamlDocument
+  readonly #mistakes: (Mistake & { readonly path: Path })[] = []
+
+  constructor(document: YamlDocument) {
+    this.#document = document
+  }
+
+  /** In the order in which they stand in the file. */
+  get mistakes(): readonly Mistake[] {
+    const placeOf = ({ where }: Mistake): readonly number[] =>
+      where
+        .slice(this.#document.file.length + 1)
+        .split(':')
+        .map(Number)
+    return this.#mistakes
+      .map(({ where, message }) => ({ where, message }))
+      .sort((a, b) => {
+        const [lineA = 0, columnA = 0] = placeOf(a)
+        const [lineB = 0, columnB = 0] = placeOf(b)
+        return lineA - lineB || columnA - columnB
+      })
+  }
+
+  /**
+   * The values of a mapping, by its keys. A value that is wrong counts as left out.
+   * @param what - what the mapping is, for messages: `fleet`, `the action kill`.
+   */
+  read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): Read<Of> {
+    const given = this.#mappingAt(value, path, what)
+    const names = Object.keys(keys)
+    const misspelt = new Set<string | undefined>()
+    for (const name of Object.keys(given)) {
+      if (names.includes(name)) continue
+      const meant = didYouMean(name, names)
+      misspelt.add(meant)
+      const rest = meant === undefined ? `; it takes ${names.join(', ') || 'nothing'}` : `; did you mean ${meant}?`
+      this.#note([...path, name], `${what} has no ${JSON.stringify(name)}${rest}`, 'key')
+    }
+    const values: Record<string, unknown> = {}
+    for (const [name, key] of Object.entries(keys) as [string, Key][]) {
+      const input = Object.hasOwn(given, name) ? given[name] : undefined
+      const read = input === undefined ? undefined : this.#parse(key, input, [...path, name])
+      const byDefault = key.default === undefined ? undefined : z.parse(key.schema, key.default)
+      values[name] = read ?? byDefault
+      const missing = key.required && input === undefined && !misspelt.has(name) && !this.#isWrong(path)
+      if (missing) this.#note([...path, name], `${what} needs ${JSON.stringify(name)}: ${key.description}`)
+    }
+    return values as Read<Of>
+  }
+
+  /** Notes a mistake of a value; the name of its key stands before the message. */
+  wrong(path: Path, message: string): void {
+    const key = path.findLast((step) => typeof step === 'string')
+    this.#note(path, key === undefined ? message : `${key}: ${message}`)
+  }
+
+  /** Whether the file has a value at this path. */
+  has(path: Path): boolean {
+    const value = path.reduce<unknown>(
+      (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
+      this.#document.value,
+    )
+    return value !== undefined
+  }
+
+  /** Whether something at this path, or within it, is wrong. */
+  isWrongWithin(...path: Path): boolean {
+    return this.#mistakes.some(({ path: wrong }) => isWithin(wrong, path))
+  }
+
+  #note(path: Path, message: string, of: 'key' | 'value' = 'value'): void {
+    this.#mistakes.push({ where: this.#document.positionOf(path, of), message, path })
+  }
+
+  #isWrong(path: Path): boolean {
+    return this.#mistakes.some(({ path: wrong }) => wrong.length === path.length && isWithin(wrong, path))
+  }
+
+  #mappingAt(value: unknown, path: Path, what: string): Readonly<Record<string, unknown>> {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+    if (value !== undefined) this.#note(path, `${what} must be a mapping of keys to values`)
+    return {}
+  }
+
+  #parse(key: Key, input: unknown, path: Path): unknown {
+    const result = z.safeParse(key.schema, input)
+    if (result.success) return result.data
+    // Of a value of another type nothing else is worth saying.
+    const { issues } = result.error
+    const [ofType = issues] = issues.filter(({ code, path: at }) => code === 'invalid_type' && at.length === 0)
+    for (const issue of [ofType].flat()) {
+      const within = issue.path.filter((step) => typeof step !== 'symbol')
+      this.wrong([...path, ...within], messageOf(key, issue, input))
+    }
+    return undefined
+  }
+}
+
+function isWithin(inner: Path, path: Path): boolean {
+  return path.every((step, index) => inner[index] === step)
+}
+
+function messageOf(key: Key, issue: z.core.$ZodIssue, input: unknown): string {
+  if (key.metavar === 'DURATION' && typeof input === 'number')
+    return `must be a duration such as ${input}s, not ${input}`
+  if (issue.code === 'invalid_value' && issue.values.length > 1 && typeof input === 'string') {
+    const meant = didYouMean(input, issue.values.map(String))
+    if (meant !== undefined) return `there is no ${JSON.stringify(input)}; did you mean ${meant}?`
+  }
+  return describeIssue(issue, input)
+}

@@ -1,0 +1,162 @@
+import * as z from 'zod/mini'
+import { wholeNumber } from '../documents/option.ts'
+import { type DamageName, damages } from './damage.ts'
+import type { Action } from './scenario.ts'
+import { type Key, type Keys, MAX_MASTERS, signedDuration, time } from './scenario-schema.ts'
+
+export type ActionName = Action['action']
+
+/** What can happen: what it is, and the keys that say more. */
+export interface ActionForm {
+  readonly description: string
+  readonly keys: Keys
+}
+
+function choice(values: readonly [string, ...string[]], description: string, byDefault: string): Key {
+  return { schema: z.enum(values), metavar: 'WHICH', description, default: byDefault }
+}
+
+const chosen: Key = {
+  schema: z.union([z.literal('all'), z.array(z.string()).check(z.minLength(1, 'needs at least one name'))], {
+    error: 'must be all, or a list of names such as [master-2]',
+  }),
+  metavar: 'all|LIST',
+  description: 'whom it befalls',
+}
+const masters: Key = { ...chosen, required: true }
+const mastersOrAll: Key = { ...chosen, default: 'all' }
+const part = choice(['sidecar', 'server', 'both'], 'of the two processes of a master', 'both')
+const undone = time(1, 'so much later it is undone; left out, it stays')
+const undoneRequired = time(1, 'so much later it is undone', { required: true })
+const settings: Key = {
+  schema: z.unknown(),
+  metavar: 'MAPPING',
+  description: 'what is otherwise from then on',
+  required: true,
+}
+const between = time(0, 'after each, once it is listed again', { default: '5s' })
+
+/** Of every step. */
+export const stepKeys = {
+  at: time(0, 'when, from the moment that everybody is listed', { required: true }),
+  action: { schema: z.string(), metavar: 'ACTION', description: 'what happens', required: true },
+} as const satisfies Keys
+
+/** Every action, in the order of the reference. */
+export const actions: Readonly<Record<ActionName, ActionForm>> = {
+  kill: { description: 'SIGKILL; undone by `start`', keys: { masters, part, for: undone } },
+  terminate: { description: 'SIGTERM; undone by `start`', keys: { masters, part, for: undone } },
+  freeze: { description: 'SIGSTOP; undone by `thaw`', keys: { masters, part, for: undone } },
+  start: { description: 'starts what does not run', keys: { masters, part } },
+  thaw: { description: 'SIGCONT', keys: { masters, part } },
+  restart: {
+    description: 'ends and starts it again; or starts the next life of the sidecar before the one that runs is ended',
+    keys: {
+      masters,
+      part,
+      signal: choice(['kill', 'terminate'], 'what it is ended by', 'terminate'),
+      pause: time(0, 'from its end to its start', { default: '1s' }),
+      overlap: time(1, 'how long two lives of the sidecar run side by side; instead of `part`, `signal` and `pause`'),
+    },
+  },
+  partition: {
+    description: 'cuts connections: nothing is refused, everything is black-holed; undone by `heal`',
+    keys: {
+      masters,
+      from: choice(
+        ['api', 'store', 'clients', 'all'],
+        'the sidecar from its own API server; sidecar and server from what they store in; the server from its clients; or everything',
+        'all',
+      ),
+      for: undone,
+    },
+  },
+  slow: {
+    description: 'each message takes longer; undone by `heal`',
+    keys: {
+      masters,
+      from: choice(
+        ['api', 'store'],
+        "on the sidecar's way to its own API server, or to what leases are stored in",
+        'api',
+      ),
+      by: time(1, 'how much longer', { required: true }),
+      for: undone,
+    },
+  },
+  heal: {
+    description: 'undoes `partition`, `slow` and `readyz-fails`; open connections are reset',
+    keys: { masters: mastersOrAll },
+  },
+  'reset-connections': { description: 'all connections of the sidecar are reset', keys: { masters } },
+  replace: {
+    description: 'the master dies for good, and another comes with its address, `NAME-anew`',
+    keys: { masters, pause: time(0, 'from the death to the new master', { default: '5s' }) },
+  },
+  'clock-skew': {
+    description: 'the wall clock of the sidecar is set',
+    keys: {
+      masters,
+      by: {
+        schema: signedDuration,
+        metavar: 'DURATION',
+        description: 'how far it is ahead of true time from then on; may be negative',
+        required: true,
+      },
+    },
+  },
+  'datastore-outage': {
+    description: 'what everything is stored in is away, or full',
+    keys: { how: choice(['away', 'full'], 'nobody answers, or nothing new is taken', 'away'), for: undoneRequired },
+  },
+  'apiserver-outage': {
+    description: 'the API servers are killed, and started again; the sidecars run on',
+    keys: { masters: mastersOrAll, for: undoneRequired },
+  },
+  'readyz-fails': {
+    description: "the API server's /readyz fails; undone by `heal`",
+    keys: {
+      masters,
+      how: choice(['unready', 'hangs', 'etcd'], 'it says no, or nothing, or that its etcd check fails', 'unready'),
+      for: undone,
+    },
+  },
+  compact: { description: 'etcd forgets its history, and watches begin anew', keys: {} },
+  damage: {
+    description: 'somebody spoils `default/kubernetes`',
+    keys: {
+      damage: {
+        schema: z.enum(Object.keys(damages) as [DamageName, ...DamageName[]]),
+        metavar: 'DAMAGE',
+        description: 'how',
+        required: true,
+      },
+    },
+  },
+  'rolling-restart': {
+    description: 'one after the other is terminated, started, and listed again, for which it has 30 s',
+    keys: { masters: mastersOrAll, part, pause: between },
+  },
+  'roll-config': {
+    description: 'a rolling restart of the sidecars with other settings',
+    keys: { masters: mastersOrAll, settings, pause: between },
+  },
+  scale: {
+    description: 'more masters are added, `master-N` at 192.0.2.N; or the last ones are terminated for good',
+    keys: { to: { schema: wholeNumber(1, MAX_MASTERS), metavar: 'N', description: 'how many then', required: true } },
+  },
+  random: {
+    description: 'steps that a seed decides; everything is undone at their end',
+    keys: {
+      for: time(1000, 'how long', { required: true }),
+      seed: {
+        schema: wholeNumber(0, 0xffff_ffff),
+        metavar: 'N',
+        description: 'which steps',
+        unset: "the drill's own",
+      },
+    },
+  },
+}
+
+export const actionNames = Object.keys(actions) as readonly ActionName[]

@@ -1,7 +1,11 @@
-import { at, invariants, isWrite, type Moment, type ObservedRequest, type Successor } from './invariants.ts'
+import { type Bounds, defaultBounds } from './bounds.ts'
+import { type InvariantName, invariantNames, invariants } from './invariants.ts'
 import type { Listing } from './listing.ts'
 import { MemberHistory } from './member-history.ts'
 import type { MemberState } from './member-state.ts'
+import type { Moment, Successor } from './moment.ts'
+import { systemNamespaces } from './objects.ts'
+import { isWrite, type ObservedObjects, type ObservedRequest } from './observation.ts'
 
 /** How a fleet fares at one moment. */
 export interface FleetTruth {
@@ -18,38 +22,52 @@ export interface FleetNews {
   readonly listings: readonly Listing[]
   /** Empty where they are not seen. */
   readonly requests: readonly ObservedRequest[]
+  /** What is beside the lists, at each change; left out where it is not seen. */
+  readonly objects?: readonly ObservedObjects[]
 }
 
 /** Something that must not happen, and did. */
 export interface Violation {
   readonly atMs: number
-  /** The invariant's sentence. */
+  /** The invariant's name: its sentence is in `invariants`. */
   readonly invariant: string
   /** Where and of whom. */
   readonly detail: string
 }
 
 /** More are not kept: the first ones explain the rest. */
-const MAX_VIOLATIONS = 10
+const MAX_VIOLATIONS = 50
+const WRITES_WITHIN_MS = 10_000
 
 /**
- * Looks whether what must hold of a fleet does. {@link note} takes in what is true before and after each change; {@link check} judges.
- * Pure: has no clock and asks nobody.
+ * Looks whether what must hold of a fleet does. {@link note} takes in what is true before and after each change; {@link check} judges, at
+ * any moment. What goes on is one violation, until it has ended. Pure: has no clock and asks nobody.
  */
 export class FleetJudge {
   /** The first of them. */
   readonly violations: Violation[] = []
-  readonly #histories = new Map<MemberState, MemberHistory>()
+  readonly #bounds: Bounds
+  readonly #present = new Map<MemberState, MemberHistory>()
+  /** Of present members, and of addresses that members had before. */
+  #histories: readonly MemberHistory[] = []
   readonly #undamaged: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
   readonly #latest: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
   readonly #since = { endpoints: new Map<string, number>(), slice: new Map<string, number>() }
-  readonly #writes: { readonly atMs: number; readonly by: string }[] = []
-  readonly #failed = new Set<unknown>()
-  #lastWriteBesideLeases: ObservedRequest | undefined
+  readonly #writes: ObservedRequest[] = []
+  readonly #writeCounts = new Map<string, number>()
+  readonly #broken = new Map<InvariantName, ReadonlySet<string>>()
+  #objects: ObservedObjects | undefined
+  #missing: Moment['missing'] = { namespaces: [], sinceMs: 0 }
+  #differSinceMs: number | undefined
   #damagedAtMs = 0
   #leasesSinceMs = 0
+  #changedAtMs = 0
   #full: { readonly sinceMs: number; readonly lives: number } | undefined
   #wasDoubting = false
+
+  constructor({ bounds = defaultBounds }: { readonly bounds?: Bounds } = {}) {
+    this.#bounds = bounds
+  }
 
   /** Takes in how the fleet fares from now on. */
   note({ nowMs, members, leasesStandStill }: FleetTruth): void {
@@ -58,58 +76,67 @@ export class FleetJudge {
     const forget = this.#wasDoubting && !doubting
     this.#wasDoubting = doubting
     for (const member of members) {
-      const history = this.#histories.get(member) ?? new MemberHistory(member)
-      this.#histories.set(member, history)
+      if (this.#present.get(member)?.address !== member.address) this.#begin(member, nowMs)
+    }
+    for (const history of this.#histories) {
       history.note(nowMs, leasesStandStill || doubting)
       if (forget) history.forgetOutage()
+      this.#changedAtMs = Math.max(this.#changedAtMs, history.changedAtMs)
     }
+  }
+
+  /** Takes in what was observed since the last call while the fleet comes up, which nobody judges. */
+  learn({ nowMs }: FleetTruth, news: FleetNews): void {
+    this.#momentOf(nowMs, news)
   }
 
   /** Judges what was observed since the last call, and how things are now. */
-  check({ nowMs }: FleetTruth, { listings, requests }: FleetNews): void {
-    const moment: Moment = {
+  check({ nowMs }: FleetTruth, news: FleetNews): void {
+    const moment = this.#momentOf(nowMs, news)
+    for (const name of invariantNames) this.#judge(name, moment)
+  }
+
+  #momentOf(nowMs: number, { listings, requests, objects = [] }: FleetNews): Moment {
+    const successors = listings.map((listing) => this.#succeed(listing))
+    const found = objects.map((one) => this.#find(one))
+    return {
       nowMs,
-      histories: [...this.#histories.values()],
-      listings: listings.map((listing) => this.#succeed(listing)),
+      bounds: this.#bounds,
+      histories: this.#histories,
+      listings: successors,
       requests,
       writes: this.#countWrites(nowMs, requests),
-      listed: this.#latest.slice?.addresses ?? [],
+      objects: found,
+      latest: this.#latest,
+      listedSinceMs: this.#since.slice,
+      differSinceMs: this.#differSinceMs,
+      missing: this.#missing,
       damagedAtMs: this.#damagedAtMs,
       leasesSinceMs: this.#leasesSinceMs,
-    }
-    for (const [sentence, broken] of Object.entries(invariants)) {
-      for (const where of broken(moment)) this.#violated(nowMs, sentence, where)
-    }
-    for (const { name, failure } of [...this.#histories.keys()]) {
-      if (failure === undefined || this.#failed.has(failure)) continue
-      this.#failed.add(failure)
-      // A start that etcd refuses for a minute is given up.
-      if (/still refused after .*database space exceeded/.test(`${failure}`)) continue
-      this.#violated(nowMs, 'no member fails', `${name}: ${failure}`)
+      changedAtMs: Math.max(this.#changedAtMs, this.#damagedAtMs),
     }
   }
 
-  /** At the end: exactly `members` are listed, in both objects; for `quietMs` nobody has written but to leases. */
-  checkEnd({ nowMs, members }: Pick<FleetTruth, 'nowMs' | 'members'>, quietMs: number): void {
-    const all = [...new Set(members.map(({ address }) => address))].sort()
-    for (const object of ['endpoints', 'slice'] as const) {
-      const listed = this.#latest[object]?.addresses
-      if (JSON.stringify(listed) === JSON.stringify(all)) continue
-      this.#violated(
-        nowMs,
-        'after the last fault everybody who lives is listed, and nobody else',
-        `${object}: ${listed}`,
-      )
+  #judge(name: InvariantName, moment: Moment): void {
+    const breaches = invariants[name].broken(moment)
+    const before = this.#broken.get(name)
+    if (breaches.length === 0) {
+      if (before !== undefined) this.#broken.delete(name)
+      return
     }
-    const late = this.#lastWriteBesideLeases
-    if (late !== undefined && late.atMs > nowMs - quietMs) {
-      const { by, atMs, request } = late
-      this.#violated(
-        nowMs,
-        'when all is right nothing is written',
-        `${by}: ${request.method} ${request.path} at ${at(atMs)}`,
-      )
+    this.#broken.set(name, new Set(breaches.map((breach) => breach.of)))
+    for (const { of, detail } of breaches) {
+      if (before?.has(of) === true || this.violations.length >= MAX_VIOLATIONS) continue
+      this.violations.push({ atMs: moment.nowMs, invariant: name, detail })
     }
+  }
+
+  #begin(member: MemberState, nowMs: number): void {
+    this.#present.get(member)?.close(nowMs)
+    const history = new MemberHistory(member, nowMs, this.#bounds)
+    this.#present.set(member, history)
+    this.#histories = [...this.#histories, history]
+    this.#changedAtMs = nowMs
   }
 
   /**
@@ -130,30 +157,42 @@ export class FleetJudge {
   }
 
   #countWrites(nowMs: number, requests: readonly ObservedRequest[]): ReadonlyMap<string, number> {
-    const writes = requests.filter(isWrite)
-    this.#lastWriteBesideLeases =
-      writes.findLast(({ request }) => !request.path.includes('/leases')) ?? this.#lastWriteBesideLeases
-    this.#writes.push(...writes)
-    while ((this.#writes[0]?.atMs ?? Number.POSITIVE_INFINITY) < nowMs - 10_000) this.#writes.shift()
-    const counts = new Map<string, number>()
-    for (const { by } of this.#writes) counts.set(by, (counts.get(by) ?? 0) + 1)
+    const counts = this.#writeCounts
+    for (const request of requests) {
+      if (!isWrite(request)) continue
+      this.#writes.push(request)
+      counts.set(request.by, (counts.get(request.by) ?? 0) + 1)
+    }
+    while ((this.#writes[0]?.atMs ?? Number.POSITIVE_INFINITY) < nowMs - WRITES_WITHIN_MS) {
+      const { by } = this.#writes.shift() as ObservedRequest
+      counts.set(by, (counts.get(by) ?? 0) - 1)
+    }
     return counts
   }
 
   #succeed(listing: Listing): Successor {
     const { object, addresses = [], atMs, byDamage } = listing
     const before = this.#undamaged[object]
-    const since = new Map(this.#since[object])
+    const since = this.#since[object]
     this.#latest[object] = listing
     if (byDamage) this.#damagedAtMs = atMs
     else {
       this.#undamaged[object] = listing
       this.#since[object] = new Map(addresses.map((address) => [address, since.get(address) ?? atMs]))
     }
+    const { endpoints, slice } = this.#latest
+    const differ = `${endpoints?.addresses ?? []}` !== `${slice?.addresses ?? []}`
+    this.#differSinceMs = differ ? (this.#differSinceMs ?? atMs) : undefined
     return { listing, before, since }
   }
 
-  #violated(atMs: number, invariant: string, detail: string): void {
-    if (this.violations.length < MAX_VIOLATIONS) this.violations.push({ atMs, invariant, detail })
+  #find(found: ObservedObjects): Moment['objects'][number] {
+    const before = this.#objects
+    this.#objects = found
+    if (found.byDamage) this.#damagedAtMs = found.atMs
+    const namespaces = systemNamespaces.filter((name) => !found.namespaces.includes(name))
+    const sinceMs = this.#missing.namespaces.length === 0 ? found.atMs : this.#missing.sinceMs
+    this.#missing = { namespaces, sinceMs }
+    return { found, before }
   }
 }

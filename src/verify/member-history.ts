@@ -1,45 +1,94 @@
+import type { Bounds } from './bounds.ts'
 import type { MemberState } from './member-state.ts'
 
-/** How long a master that has become well may take until it is listed, in milliseconds: probes and back-offs included. */
-const SETTLING_MS = 6_000
-/** A kube-apiserver acts at its ticks. */
-const KUBE_APISERVER_SETTLING_MS = 12_000
 /** What etcd refuses for good is tried again now and then, in milliseconds. */
 const REFUSED_MS = 10_000
 /** Readiness that lasted so long was noticed by a probe, in milliseconds; longer when probes had to time out first. */
 const NOTICED_MS = { answered: 1_500, silent: 5_000 }
+/** Before that nobody leaves because it is not ready, in milliseconds: three seconds, less what a clock may be off. */
+const UNREADY_LEAVES_MS = 2_900
+/** How much later than its interval a renewal may be, in milliseconds. */
+const RENEWAL_MS = 500
+/** Until a process whose server is ready has heard so, in milliseconds. */
+const READY_AT_ONCE_MS = 500
+/** How many messages one after the other whatever a master does takes at most, there and back. */
+const MESSAGES = 20
 
-/** What one member has gone through, for those who judge whether it is rightly listed. All times are true ones. */
+/**
+ * What one member has gone through under one address, for those who judge whether it is rightly listed. All times are true ones. A member
+ * that comes back with another address begins another history, and leaves this one {@link close}d.
+ */
 export class MemberHistory {
-  readonly member: MemberState
+  readonly name: string
   readonly address: string
-  readonly ttlMs: number
-  readonly #settlingMs: number
-  readonly #intervalMs: number
+  readonly kind: MemberState['kind']
+  readonly #member: MemberState
+  readonly #bounds: Bounds
+  #state: MemberState
+  #closed = false
+  #changedAtMs: number
   #refusedAtMs = Number.NEGATIVE_INFINITY
   #wellSinceMs: number | undefined
   #goneSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
+  #connectedSinceMs: number | undefined
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
   #cleanlyUnreadySinceMs: number | undefined
   /** Since it was last settled. */
   #toldToStop = false
   #startedUnready = false
   #troubledAtMs = Number.NEGATIVE_INFINITY
+  #startedAtMs = Number.NEGATIVE_INFINITY
   #lives = 0
+  #ran = false
+  #overlaps = false
   #resets = 0
   #resetAtMs = 0
+  /** Of the lives since it was last settled: what is stored may be any one's. */
+  #longestTtlMs: number
+  #slackMs: number
   /** Since it was last settled: time in which no lease ends. */
   #stoodStillMs = 0
-  #notedAtMs = 0
+  #notedAtMs: number
+  #delay = { ms: 0, untilMs: 0 }
 
-  constructor(member: MemberState) {
-    this.member = member
+  constructor(member: MemberState, nowMs: number, bounds: Bounds) {
+    this.name = member.name
     this.address = member.address
-    this.ttlMs = member.leaseTtlMs
-    this.#intervalMs = member.reconcileIntervalMs
-    this.#settlingMs = member.kind === 'kube-apiserver' ? KUBE_APISERVER_SETTLING_MS : SETTLING_MS
+    this.kind = member.kind
+    this.#member = member
+    this.#bounds = bounds
+    this.#state = snapshotOf(member)
+    this.#longestTtlMs = member.leaseTtlMs
+    this.#slackMs = slackOf(member)
+    this.#changedAtMs = nowMs
+    this.#notedAtMs = nowMs
+  }
+
+  /** How it fared when it was last looked at. */
+  get state(): MemberState {
+    return this.#state
+  }
+
+  /** When it was last otherwise than before. */
+  get changedAtMs(): number {
+    return this.#changedAtMs
+  }
+
+  /** When its last life began; long ago for the first. */
+  get startedAtMs(): number {
+    return this.#startedAtMs
+  }
+
+  /** How long its lease may last that it last renewed. */
+  get ttlMs(): number {
+    return this.#longestTtlMs
+  }
+
+  /** How much longer what it does takes, because messages of its take longer. */
+  get lagMs(): number {
+    return this.#delay.untilMs >= this.#notedAtMs ? this.#delay.ms : 0
   }
 
   /** Since when it is well; undefined while it is not. */
@@ -58,11 +107,16 @@ export class MemberHistory {
     return this.#goneSinceMs
   }
 
+  /** Since when it was told to stop; undefined in a life that was not. */
+  get stoppedSinceMs(): number | undefined {
+    return this.#stoppedSinceMs
+  }
+
   /** Since when it should be leaving because it was told to, with nothing to keep it from doing so. */
   get leavingSinceMs(): number | undefined {
-    const { member } = this
-    if (this.#stoppedSinceMs === undefined || !(member.withdrawsOnStop && member.connected)) return undefined
-    return this.#stoppedSinceMs
+    if (!this.#state.withdrawsOnStop || this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined)
+      return undefined
+    return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs)
   }
 
   /** Since when it is not ready in one way, while it is in touch with everything and has been listed. */
@@ -70,35 +124,39 @@ export class MemberHistory {
     return this.#cleanlyUnreadySinceMs
   }
 
+  /** How long it takes to be listed, or to have others listed, once it is well. A kube-apiserver acts at its ticks. */
+  get settlingMs(): number {
+    const { listedMs, removalMarginMs } = this.#bounds
+    const tickMs = this.kind === 'kube-apiserver' ? this.#state.reconcileIntervalMs + removalMarginMs : 0
+    return Math.max(listedMs, tickMs) + this.lagMs
+  }
+
   /** Whether it has been well long enough to be surely listed. */
   isSettled(nowMs: number): boolean {
     if (this.#wellSinceMs === undefined) return false
-    return nowMs >= Math.max(this.#wellSinceMs, this.#refusedAtMs + REFUSED_MS) + this.#settlingMs
+    return nowMs >= Math.max(this.#wellSinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
   }
 
   /** Takes in the state in which it is from now on. `standsStill`: nobody's lease can end. */
   note(nowMs: number, standsStill: boolean): void {
-    const { member } = this
-    if (member.storeFull) this.#refusedAtMs = nowMs
-    if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
-    this.#notedAtMs = nowMs
-    this.#wellSinceMs = member.well ? (this.#wellSinceMs ?? nowMs) : undefined
-    this.#goneSinceMs = member.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
-    if (this.isSettled(nowMs)) {
-      this.#settledAtMs = nowMs
-      this.#stoodStillMs = 0
-      this.#startedUnready = false
-      this.#toldToStop = false
+    if (!this.#closed && !isLike(this.#member, this.#state)) {
+      this.#state = snapshotOf(this.#member)
+      this.#changedAtMs = nowMs
     }
-    if (member.connectionResets > this.#resets || member.lifeCount > this.#lives) this.#resetAtMs = nowMs
-    this.#resets = member.connectionResets
-    this.#noteReadiness(nowMs)
-    this.#noteLives(nowMs)
+    this.#noteState(nowMs, standsStill)
+  }
+
+  /** The member has another address from now on; what it left under this one lasts as long as its lease does. */
+  close(nowMs: number): void {
+    this.#closed = true
+    this.#changedAtMs = nowMs
+    this.#state = { ...this.#state, running: false, well: false, renewing: false }
+    this.#noteState(nowMs, false)
   }
 
   /** Whether what it says of itself, or what others think of it, may still be what was so before an outage. */
   isRecovering(nowMs: number): boolean {
-    return nowMs - this.#troubledAtMs < SETTLING_MS
+    return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs
   }
 
   /** The time in which no lease could end counts after all. */
@@ -110,25 +168,65 @@ export class MemberHistory {
   causeToGo(nowMs: number): string | undefined {
     if (this.#settledAtMs === undefined) return 'it has not been well yet'
     const unrenewedMs = nowMs - this.#settledAtMs - this.#stoodStillMs
-    if (unrenewedMs > this.ttlMs - this.#intervalMs - 500) return 'its lease may have ended'
-    if (this.#toldToStop && this.member.withdrawsOnStop) return 'it was told to stop'
+    if (unrenewedMs > this.#slackMs - RENEWAL_MS) return 'its lease may have ended'
+    if (this.#toldToStop && this.#state.withdrawsOnStop) return 'it was told to stop'
     if (this.#startedUnready) return 'it was started before its server was ready'
     const unready = this.#unready
-    if (this.member.leavesWhenUnready && unready !== undefined && nowMs - unready.sinceMs >= 2_900)
+    if (this.#state.leavesWhenUnready && unready !== undefined && nowMs - unready.sinceMs >= UNREADY_LEAVES_MS)
       return 'it was not ready'
     return undefined
   }
 
+  /** Whether its lease may be there at this moment, so that its address may come. */
+  mayCome(nowMs: number): boolean {
+    if (this.#goneSinceMs === undefined || this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
+    const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
+    return aloneMs <= this.#longestTtlMs + this.#bounds.removalMarginMs + this.lagMs
+  }
+
+  #noteState(nowMs: number, standsStill: boolean): void {
+    const state = this.#state
+    if (state.storeFull) this.#refusedAtMs = nowMs
+    if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
+    this.#notedAtMs = nowMs
+    this.#noteDelay(nowMs)
+    this.#connectedSinceMs = state.connected ? (this.#connectedSinceMs ?? nowMs) : undefined
+    // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
+    const able = state.well && this.lagMs <= slackOf(state)
+    this.#wellSinceMs = able ? (this.#wellSinceMs ?? nowMs) : undefined
+    this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
+    this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
+    this.#slackMs = Math.min(this.#slackMs, slackOf(state))
+    if (this.isSettled(nowMs)) {
+      this.#settledAtMs = nowMs
+      this.#stoodStillMs = 0
+      this.#startedUnready = false
+      this.#toldToStop = false
+      if (nowMs - this.#startedAtMs > state.reconcileIntervalMs) {
+        this.#longestTtlMs = state.leaseTtlMs
+        this.#slackMs = slackOf(state)
+      }
+    }
+    if (state.connectionResets > this.#resets || state.lifeCount > this.#lives) this.#resetAtMs = nowMs
+    this.#resets = state.connectionResets
+    this.#noteReadiness(nowMs)
+    this.#noteLives(nowMs)
+  }
+
+  #noteDelay(nowMs: number): void {
+    const { delayMs } = this.#state
+    if (delayMs > 0) this.#delay = { ms: MESSAGES * delayMs, untilMs: nowMs + MESSAGES * delayMs }
+  }
+
   #noteReadiness(nowMs: number): void {
-    const { member } = this
-    const { answering } = member
-    if (!member.serves || !member.connected || member.frozen) this.#troubledAtMs = nowMs
-    if (member.serves) {
+    const { answering, serves, connected, frozen, running, ready, leavesWhenUnready } = this.#state
+    if (!serves || !connected || frozen) this.#troubledAtMs = nowMs
+    if (serves) {
       const unready = this.#unready
       if (unready !== undefined) {
         unready.servesSinceMs ??= nowMs
         const noticedMs = unready.silent ? NOTICED_MS.silent : NOTICED_MS.answered
-        if (nowMs - unready.servesSinceMs >= noticedMs) this.#unready = undefined
+        if (nowMs - unready.servesSinceMs >= noticedMs + this.lagMs) this.#unready = undefined
       }
       this.#cleanlyUnreadySinceMs = undefined
       return
@@ -137,22 +235,89 @@ export class MemberHistory {
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
     const wasListed = this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= 1_000
-    const keepsLease = member.running && member.connected && !this.#startedUnready
-    const clean = answering && !member.ready && keepsLease && member.leavesWhenUnready
+    const keepsLease = running && connected && !this.#startedUnready
+    const clean = answering && !ready && keepsLease && leavesWhenUnready
     if (!clean) this.#cleanlyUnreadySinceMs = undefined
     else if (wasListed) this.#cleanlyUnreadySinceMs ??= nowMs
   }
 
   #noteLives(nowMs: number): void {
-    const { member } = this
-    this.#stoppedSinceMs = member.stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
-    if (member.stopping) this.#toldToStop = true
-    // A kube-apiserver takes its own address out when it starts, a master only while its server is not ready.
-    if (member.kind === 'kube-apiserver') {
-      if (member.lifeCount > this.#lives) this.#startedUnready = true
-    } else if (member.hasBeenReady === false && !(member.answering && member.ready)) {
-      this.#startedUnready = true
+    const { stopping, lifeCount, hasBeenReady, answering, ready, running } = this.#state
+    this.#stoppedSinceMs = stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
+    if (stopping) this.#toldToStop = true
+    if (lifeCount > this.#lives) {
+      if (this.#lives > 0) this.#startedAtMs = nowMs
+      this.#overlaps = this.#ran
+      // A kube-apiserver takes its own address out when it starts, a master only while its server is not ready.
+      if (this.kind === 'kube-apiserver') this.#startedUnready = true
     }
-    this.#lives = member.lifeCount
+    if (this.kind !== 'kube-apiserver' && hasBeenReady === false) {
+      if (!(answering && ready)) this.#startedUnready = true
+      // The life before may be told to stop before this one has a lease of its own.
+      if (this.#overlaps && nowMs - this.#startedAtMs >= READY_AT_ONCE_MS) this.#startedUnready = true
+    }
+    this.#lives = lifeCount
+    this.#ran = running
   }
+}
+
+/** How much later than the last renewal a lease may be looked for and still be there. */
+function slackOf({ leaseTtlMs, reconcileIntervalMs }: MemberState): number {
+  return leaseTtlMs - reconcileIntervalMs
+}
+
+function snapshotOf(member: MemberState): MemberState {
+  return {
+    name: member.name,
+    address: member.address,
+    kind: member.kind,
+    leaseTtlMs: member.leaseTtlMs,
+    reconcileIntervalMs: member.reconcileIntervalMs,
+    withdrawsOnStop: member.withdrawsOnStop,
+    withdrawsLast: member.withdrawsLast,
+    leavesWhenUnready: member.leavesWhenUnready,
+    running: member.running,
+    stopping: member.stopping,
+    ended: member.ended,
+    frozen: member.frozen,
+    connected: member.connected,
+    delayMs: member.delayMs,
+    answering: member.answering,
+    ready: member.ready,
+    serves: member.serves,
+    clientsMeet: member.clientsMeet,
+    well: member.well,
+    renewing: member.renewing,
+    storeFull: member.storeFull,
+    lifeCount: member.lifeCount,
+    hasBeenReady: member.hasBeenReady,
+    connectionResets: member.connectionResets,
+    failure: member.failure,
+  }
+}
+
+function isLike(one: MemberState, other: MemberState): boolean {
+  return (
+    one.running === other.running &&
+    one.well === other.well &&
+    one.renewing === other.renewing &&
+    one.lifeCount === other.lifeCount &&
+    one.stopping === other.stopping &&
+    one.ended === other.ended &&
+    one.frozen === other.frozen &&
+    one.connected === other.connected &&
+    one.connectionResets === other.connectionResets &&
+    one.delayMs === other.delayMs &&
+    one.answering === other.answering &&
+    one.ready === other.ready &&
+    one.serves === other.serves &&
+    one.hasBeenReady === other.hasBeenReady &&
+    one.storeFull === other.storeFull &&
+    one.leaseTtlMs === other.leaseTtlMs &&
+    one.reconcileIntervalMs === other.reconcileIntervalMs &&
+    one.withdrawsOnStop === other.withdrawsOnStop &&
+    one.withdrawsLast === other.withdrawsLast &&
+    one.leavesWhenUnready === other.leavesWhenUnready &&
+    one.failure === other.failure
+  )
 }

@@ -1,4 +1,7 @@
-/** What is true of one member of a fleet at this moment, for those who judge whether it is rightly listed. */
+/**
+ * What is true of one member of a fleet at this moment, for those who judge whether it is rightly listed. Settings are those of its
+ * present life, or of the last while there is none.
+ */
 export interface MemberState {
   readonly name: string
   /** The one in Endpoints. Members behind one virtual address have the same. */
@@ -9,15 +12,21 @@ export interface MemberState {
   readonly reconcileIntervalMs: number
   /** Whether it takes its address out when it is told to stop. */
   readonly withdrawsOnStop: boolean
+  /** Whether it does so even when the list is empty then, although its server still answers. */
+  readonly withdrawsLast: boolean
   /** Whether it leaves while its API server is not ready. */
   readonly leavesWhenUnready: boolean
   /** Runs, and nobody has told it to stop. */
   readonly running: boolean
   /** Was told to stop, whether or not it has ended by now. */
   readonly stopping: boolean
+  /** No process of it is left, or there has been none yet; of a master's two processes the sidecar is meant. */
+  readonly ended: boolean
   readonly frozen: boolean
-  /** Reads and writes whatever it needs. */
+  /** Reads and writes whatever it needs; after an outage, once its API server has taken a write again. */
   readonly connected: boolean
+  /** How much longer than usual each message to its API server, or to what it stores its lease in, takes. */
+  readonly delayMs: number
   /** Its /readyz is answered, whatever the answer. */
   readonly answering: boolean
   /** Its /readyz says that it is ready, but perhaps for its `etcd` check. */

@@ -1,0 +1,134 @@
+import type { MemberHistory } from './member-history.ts'
+import { type Breach, comeTo, doubtMs, goneFrom, type Moment, names, sharesShorterLease } from './moment.ts'
+
+/** So lately another's shutdown may be what an address went for, in milliseconds. */
+const SHUTDOWN_MS = 5_000
+/** Until a process that has become well can have said so, in milliseconds. */
+const SAID_MS = 1_000
+
+/** Lists of nobody while somebody lives. */
+export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
+  return listings
+    .filter(({ listing: { addresses = [], atMs, byDamage, by } }) => {
+      if (addresses.length > 0 || byDamage) return false
+      const writer = histories.findLast(({ name }) => name === by)
+      // Whoever takes its address out even when it is the last does so when nobody else is there.
+      const leaving = histories.some(
+        (one) => one.state.withdrawsLast && one.stoppedSinceMs !== undefined && (by === undefined || one === writer),
+      )
+      const others = histories.filter(({ stoppedSinceMs }) => !leaving || stoppedSinceMs === undefined)
+      if (leaving && (writer?.kind === 'kube-apiserver' || !others.some((one) => isKnownToServe(one, atMs))))
+        return false
+      // One of ours leaves an empty list when no server answers any more.
+      const writers = writer === undefined ? histories.filter(({ goneSinceMs }) => goneSinceMs === undefined) : [writer]
+      return writers.some(({ state }) => state.answering) || histories.some((history) => seemsToLive(history, atMs))
+    })
+    .map(({ listing }) => ({ of: listing.object, detail: `${listing.object} lists nobody` }))
+}
+
+/** Addresses that go because another was shut down, or because a sidecar was restarted. */
+export function removedByOthers(moment: Moment): readonly Breach[] {
+  return goneWithoutCause(moment).filter(({ byOthers }) => byOthers)
+}
+
+/** Addresses that go for no reason that can be seen. */
+export function goesWithoutCause(moment: Moment): readonly Breach[] {
+  return goneWithoutCause(moment).filter(({ byOthers }) => !byOthers)
+}
+
+function goneWithoutCause({ listings, histories }: Moment): readonly (Breach & { readonly byOthers: boolean })[] {
+  return listings.flatMap((successor) =>
+    goneFrom(successor).flatMap((address) => {
+      const { atMs, object } = successor.listing
+      return histories
+        .filter((history) => history.address === address && history.causeToGo(atMs) === undefined)
+        .filter((history) => !sharesShorterLease(history, histories))
+        .map((history) => {
+          const restarted = atMs - history.startedAtMs < history.ttlMs
+          const shutdown = histories.some(
+            (other) => other !== history && atMs - (other.stoppedSinceMs ?? Number.NEGATIVE_INFINITY) < SHUTDOWN_MS,
+          )
+          const why = restarted ? ', whose sidecar was restarted,' : shutdown ? ', while another was shut down,' : ''
+          const detail = `${address} of ${history.name}${why} goes from ${object}`
+          return { of: `${address} ${object}`, detail, byOthers: restarted || shutdown }
+        })
+    }),
+  )
+}
+
+/** Addresses that come although nobody may hold a lease for them. */
+export function comesWithoutCause(moment: Moment): readonly Breach[] {
+  const { listings, histories } = moment
+  const upstream = histories.some(({ kind }) => kind === 'kube-apiserver')
+  return listings.flatMap((successor) => {
+    const { atMs, object } = successor.listing
+    // A kube-apiserver guards its write to a slice by nothing.
+    if (object === 'slice' && upstream) return []
+    return comeTo(successor)
+      .filter((address) => {
+        const own = histories.filter((history) => history.address === address)
+        return !own.some((history) => history.mayCome(atMs) || isDoubted(history, moment, atMs))
+      })
+      .map((address) => {
+        const own = histories.filter((history) => history.address === address)
+        const whose = own.length === 0 ? 'which is nobody’s' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
+        return { of: `${address} ${object}`, detail: `${address}, ${whose}, comes to ${object}` }
+      })
+  })
+}
+
+/** Addresses that go after they came while their masters were well all the time. */
+export function goneThoughWell({ listings, histories }: Moment): readonly Breach[] {
+  const upstream = histories.some(({ kind }) => kind === 'kube-apiserver')
+  return listings.flatMap((successor) =>
+    goneFrom(successor).flatMap((address) => {
+      const { atMs, object } = successor.listing
+      // A kube-apiserver guards its write to a slice by nothing.
+      if (object === 'slice' && upstream) return []
+      return histories
+        .filter((history) => history.address === address && history.kind === 'apiserver-bootstrap')
+        .filter((history) => (history.wellSinceMs ?? atMs) < (successor.since.get(address) ?? 0))
+        .filter((history) => !history.isRecovering(atMs) && !sharesShorterLease(history, histories))
+        .map(({ name }) => ({ of: `${address} ${object}`, detail: `${address} of ${name}, well, goes from ${object}` }))
+    }),
+  )
+}
+
+/** Masters that leave because they are not ready, while all who stay are not ready either. */
+export function leavesForUnready({ listings, histories }: Moment): readonly Breach[] {
+  return listings.flatMap((successor) => {
+    const { listing } = successor
+    const addresses = goneFrom(successor)
+    if (addresses.length === 0) return []
+    const gone = histories.filter(({ address }) => addresses.includes(address))
+    const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
+    const sinceMs = Math.max(...stay.map((history) => history.cleanlyUnreadySinceMs ?? Number.POSITIVE_INFINITY))
+    return gone
+      .filter(({ cleanlyUnreadySinceMs }) => cleanlyUnreadySinceMs !== undefined && cleanlyUnreadySinceMs >= sinceMs)
+      .map(({ name }) => ({
+        of: `${name} ${listing.object}`,
+        detail: `${name} leaves ${listing.object} to ${names(listing.addresses)}, not ready either`,
+      }))
+  })
+}
+
+/** Died while another of ours could not see it, who therefore gives it the time to renew its lease. */
+function isDoubted({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
+  return histories.some((other) => {
+    const { kind, startedAtMs, wellSinceMs } = other
+    if (kind === 'kube-apiserver' || wellSinceMs === undefined || startedAtMs > goneSinceMs) return false
+    const graceMs = doubtMs(Math.max(ttlMs, other.ttlMs)) + bounds.removalMarginMs
+    return wellSinceMs > goneSinceMs && atMs - wellSinceMs <= graceMs
+  })
+}
+
+/** Is well, and has had the time to say so: a kube-apiserver does at its ticks. */
+function isKnownToServe(history: MemberHistory, atMs: number): boolean {
+  const { kind, wellSinceMs = Number.POSITIVE_INFINITY } = history
+  return kind === 'kube-apiserver' ? history.isSettled(atMs) : wellSinceMs < atMs - SAID_MS
+}
+
+/** Runs beside a server that answers, and has had the time to say so. */
+function seemsToLive({ state: { running, answering }, wellSinceMs = 0 }: MemberHistory, atMs: number): boolean {
+  return running && answering && wellSinceMs < atMs - SAID_MS
+}

@@ -1,0 +1,126 @@
+import type { Bounds } from './bounds.ts'
+import type { Listing } from './listing.ts'
+import type { MemberHistory } from './member-history.ts'
+import type { ObservedObjects, ObservedRequest } from './observation.ts'
+
+/** What there is to judge by at one moment. */
+export interface Moment {
+  readonly nowMs: number
+  readonly bounds: Bounds
+  readonly histories: readonly MemberHistory[]
+  /** What was listed since the last moment. */
+  readonly listings: readonly Successor[]
+  /** What the masters asked for since the last moment. */
+  readonly requests: readonly ObservedRequest[]
+  /** How often each master wrote in the last ten seconds. */
+  readonly writes: ReadonlyMap<string, number>
+  /** What was found beside the lists since the last moment, each with what was found before. */
+  readonly objects: readonly { readonly found: ObservedObjects; readonly before: ObservedObjects | undefined }[]
+  /** What is listed now; undefined until anything was. */
+  readonly latest: Readonly<Record<Listing['object'], Listing | undefined>>
+  /** Since when the slice has listed each of its addresses. */
+  readonly listedSinceMs: ReadonlyMap<string, number>
+  /** Since when the two have listed different addresses; undefined while they agree. */
+  readonly differSinceMs: number | undefined
+  /** Which system namespaces are missing now, and since when. */
+  readonly missing: { readonly namespaces: readonly string[]; readonly sinceMs: number }
+  /** When somebody last spoiled an object. */
+  readonly damagedAtMs: number
+  /** Since when leases can end: the last time that they began anew. */
+  readonly leasesSinceMs: number
+  /** When anything was last done to the fleet, or became of it. */
+  readonly changedAtMs: number
+}
+
+/** A version of an object. What somebody spoiled on purpose is nobody's predecessor. */
+export interface Successor {
+  readonly listing: Listing
+  readonly before: Listing | undefined
+  /** Since when each address that was listed before has been listed without a break. */
+  readonly since: ReadonlyMap<string, number>
+}
+
+/** Something that is not as it must be. */
+export interface Breach {
+  /** Of whom or what: while it goes on it is one breach. */
+  readonly of: string
+  /** In words, with durations only. */
+  readonly detail: string
+}
+
+/** A kube-apiserver's TTL, which a master whose store was away gives the others to renew their leases, in milliseconds. */
+const DOUBT_MS = 15_000
+
+/** How long a lease of so much may still count after an outage. */
+export function doubtMs(ttlMs: number): number {
+  return Math.max(ttlMs, DOUBT_MS)
+}
+
+/** What the slice lists now: what clients use. */
+export function listedNow({ latest }: Moment): readonly string[] {
+  return latest.slice?.addresses ?? []
+}
+
+/**
+ * Who looks after the list at another address than those: ours, which see at once what others see at their next tick; where there are
+ * none, kube-apiservers.
+ */
+export function observers(all: readonly MemberHistory[], addresses: readonly string[] = []): readonly MemberHistory[] {
+  const others = all.filter(({ address }) => !addresses.includes(address))
+  const ours = others.filter(({ kind }) => kind === 'apiserver-bootstrap')
+  return all.some(({ kind }) => kind === 'apiserver-bootstrap') ? ours : others
+}
+
+/**
+ * Whether another behind the same address has, or had, shorter leases. There is one lease for both, which is as long as whoever renewed
+ * it last has it: it may end before this one's next renewal.
+ */
+export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
+  return all.some((other) => other.address === address && other.ttlMs < ttlMs)
+}
+
+/**
+ * Whether the leases of all these have ended for whoever looks after the list, and it has had the time to say so: after an outage, or its
+ * own start, it gives them the time to be renewed.
+ */
+export function areOverFor(
+  observer: MemberHistory,
+  dead: readonly MemberHistory[],
+  { nowMs, leasesSinceMs, bounds }: Moment,
+): boolean {
+  const { watchingSinceMs } = observer
+  if (watchingSinceMs === undefined) return false
+  const outageEndMs = Math.max(watchingSinceMs, leasesSinceMs)
+  return dead.every(({ goneSinceMs, ttlMs }) => {
+    if (goneSinceMs === undefined) return false
+    const dueMs = Math.max(goneSinceMs + ttlMs, outageEndMs + doubtMs(Math.max(ttlMs, observer.ttlMs)))
+    return nowMs > dueMs + bounds.removalMarginMs + latenessOf(observer)
+  })
+}
+
+/** How much later than at once it sees and does what is to be done: at its next tick, and as slowly as its messages go. */
+export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
+  return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
+}
+
+/** Which addresses a version of an object no longer lists. */
+export function goneFrom({ listing, before }: Successor): readonly string[] {
+  if (listing.byDamage) return []
+  const { addresses = [] } = listing
+  return (before?.addresses ?? []).filter((address) => !addresses.includes(address))
+}
+
+/** Which addresses a version of an object lists anew. */
+export function comeTo({ listing, before }: Successor): readonly string[] {
+  if (listing.byDamage) return []
+  return (listing.addresses ?? []).filter((address) => before?.addresses?.includes(address) !== true)
+}
+
+/** A duration for people. */
+export function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`
+}
+
+export function names(listed: readonly string[] | undefined): string {
+  return listed === undefined || listed.length === 0 ? 'nobody' : listed.join(', ')
+}

@@ -1,0 +1,106 @@
+import { type Breach, type Moment, names, observers, seconds } from './moment.ts'
+import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
+
+/** What is said of somebody who keeps undoing what a master writes. Nobody does in a drill. */
+const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive']
+
+export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system'] as const
+
+/** Endpoints and EndpointSlice that differ for too long while somebody could put them right. */
+export function differing({ nowMs, histories, latest, differSinceMs, bounds }: Moment): readonly Breach[] {
+  if (differSinceMs === undefined || nowMs - differSinceMs <= bounds.agreementMs) return []
+  const mended = observers(histories).some((one) => {
+    if (one.watchingSinceMs === undefined) return false
+    const tickMs = one.kind === 'kube-apiserver' ? one.state.reconcileIntervalMs : 0
+    return (
+      nowMs > Math.max(differSinceMs, one.watchingSinceMs + bounds.listedMs) + bounds.agreementMs + tickMs + one.lagMs
+    )
+  })
+  const { endpoints, slice } = latest
+  const detail = `Endpoints: ${names(endpoints?.addresses)}; EndpointSlice: ${names(slice?.addresses)}; for ${seconds(nowMs - differSinceMs)}`
+  return mended ? [{ of: 'lists', detail }] : []
+}
+
+/** Masters that write too much. */
+export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
+  const breaches: Breach[] = []
+  for (const [by, count] of writes) {
+    if (count > bounds.writesPerTenSeconds) breaches.push({ of: by, detail: `${by} wrote ${count} times in 10 s` })
+  }
+  return breaches
+}
+
+/** Writes, but to leases, although everything has been right for long. */
+export function writtenInQuiet(moment: Moment): readonly Breach[] {
+  const { requests, histories, changedAtMs, leasesSinceMs, bounds } = moment
+  if (requests.length === 0) return []
+  const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
+  const quietMs = Math.max(changedAtMs, leasesSinceMs) + bounds.recoveryMs + lagMs
+  if (moment.nowMs <= quietMs) return []
+  const settled = histories.every(({ wellSinceMs, goneSinceMs, ttlMs }) => {
+    return wellSinceMs !== undefined || (goneSinceMs !== undefined && goneSinceMs + ttlMs + bounds.recoveryMs < quietMs)
+  })
+  if (!settled) return []
+  return requests
+    .filter((one) => one.atMs > quietMs && isBesideLeases(one))
+    .map(({ by, request: { method, path } }) => ({ of: by, detail: `${by}: ${method} ${path}` }))
+}
+
+/** Masters that take somebody for a writer from outside. */
+export function suspecting({ requests }: Moment): readonly Breach[] {
+  return requests.flatMap(({ by, request }) => {
+    if (!request.path.endsWith('/events')) return []
+    const { reason, note } = (request.body ?? {}) as { readonly reason?: string; readonly note?: string }
+    return BACK_OFFS.includes(reason ?? '') ? [{ of: by, detail: `${by}: ${reason}: ${note}` }] : []
+  })
+}
+
+/** Whatever the Service had, and has no more. */
+export function serviceChanged({ objects }: Moment): readonly Breach[] {
+  return objects.flatMap(({ found, before }) => {
+    const what = before?.service === undefined ? undefined : lostOf(before.service, found)
+    return what === undefined ? [] : [{ of: 'service', detail: what }]
+  })
+}
+
+function lostOf(before: ObservedService, { service, byDamage }: ObservedObjects): string | undefined {
+  if (service === undefined || service.uid !== before.uid) {
+    if (byDamage) return undefined
+    return service === undefined ? 'the Service is gone' : 'the Service was deleted and made again'
+  }
+  if (service.clusterIP !== before.clusterIP) return `ClusterIP ${before.clusterIP} became ${service.clusterIP}`
+  for (const { name, port, protocol, nodePort } of before.ports) {
+    if (nodePort === undefined) continue
+    const same = service.ports.find((one) => one.port === port && one.protocol === protocol && one.name === name)
+    if (byDamage && same?.nodePort === undefined) continue
+    if (same?.nodePort !== nodePort) return `NodePort ${nodePort} of ${name} became ${same?.nodePort ?? 'none'}`
+  }
+  return undefined
+}
+
+/** System namespaces that are missing while somebody could have made them. */
+export function missingNamespaces({ nowMs, histories, missing, bounds }: Moment): readonly Breach[] {
+  if (missing.namespaces.length === 0) return []
+  const made = observers(histories).some(
+    (one) => nowMs > Math.max(missing.sinceMs, one.watchingSinceMs ?? nowMs) + bounds.recoveryMs + one.lagMs,
+  )
+  const detail = `${missing.namespaces.join(', ')} for ${seconds(nowMs - missing.sinceMs)}`
+  return made ? [{ of: 'namespaces', detail }] : []
+}
+
+/** Members whose process ended by an error. */
+export function failed({ histories }: Moment): readonly Breach[] {
+  const breaches: Breach[] = []
+  for (const { name, state } of histories) {
+    const { failure, lifeCount } = state
+    if (failure === undefined) continue
+    // A start that etcd refuses for a minute is given up.
+    if (/still refused after .*database space exceeded/.test(`${failure}`)) continue
+    breaches.push({ of: `${name} ${lifeCount}`, detail: `${name}: ${failure}` })
+  }
+  return breaches
+}
+
+function isBesideLeases({ request: { method, path } }: ObservedRequest): boolean {
+  return method !== 'GET' && !path.endsWith('/events') && !path.includes('/leases')
+}

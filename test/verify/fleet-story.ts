@@ -1,0 +1,167 @@
+import { type Bounds, defaultBounds } from '../../src/verify/bounds.ts'
+import { FleetJudge, type Violation } from '../../src/verify/fleet-judge.ts'
+import type { Listing } from '../../src/verify/listing.ts'
+import type { MemberState } from '../../src/verify/member-state.ts'
+import type { ObservedObjects, ObservedRequest } from '../../src/verify/observation.ts'
+
+type Changing = { -readonly [Key in keyof MemberState]: MemberState[Key] }
+
+const LOOK_MS = 500
+/** By then everybody is settled. */
+export const BEGIN_MS = 20_000
+
+const well: Omit<MemberState, 'name' | 'address'> = {
+  kind: 'apiserver-bootstrap',
+  leaseTtlMs: 15_000,
+  reconcileIntervalMs: 10_000,
+  withdrawsOnStop: true,
+  withdrawsLast: false,
+  leavesWhenUnready: true,
+  running: true,
+  stopping: false,
+  ended: false,
+  frozen: false,
+  connected: true,
+  delayMs: 0,
+  answering: true,
+  ready: true,
+  serves: true,
+  clientsMeet: 'served',
+  well: true,
+  renewing: true,
+  storeFull: false,
+  lifeCount: 1,
+  hasBeenReady: true,
+  connectionResets: 0,
+  failure: undefined,
+}
+
+/** What happens to a member, as it shows in its state. */
+export const happenings = {
+  /** SIGKILL of both processes. */
+  killed: { running: false, ended: true, answering: false, serves: false, clientsMeet: 'refused', connected: false },
+  /** SIGKILL of the sidecar. */
+  sidecarKilled: { running: false, ended: true, hasBeenReady: undefined },
+  /** SIGTERM, and it has ended. */
+  stopped: { running: false, stopping: true, ended: true },
+  unready: { ready: false, serves: false },
+  silent: { answering: false, serves: false },
+  storeCut: { connected: false },
+  cut: { connected: false, answering: false, serves: false },
+} as const satisfies Readonly<Record<string, Partial<MemberState>>>
+
+/** A history made by hand, and what a judge says of it. Members are called by letters; everybody is well and listed at its beginning. */
+export class FleetStory {
+  readonly judge: FleetJudge
+  nowMs = BEGIN_MS
+  leasesStandStill = false
+  readonly #members: Changing[]
+  #begun = false
+  #listings: Listing[] = []
+  #requests: ObservedRequest[] = []
+  #objects: ObservedObjects[] = []
+
+  constructor(members: Readonly<Record<string, Partial<MemberState>>>, bounds: Partial<Bounds> = {}) {
+    this.judge = new FleetJudge({ bounds: { ...defaultBounds, ...bounds } })
+    this.#members = Object.entries(members).map(([name, state]) => ({ ...well, name, address: `at-${name}`, ...state }))
+    this.judge.note(this.#truth(0))
+    this.list(Object.keys(members))
+    this.judge.note(this.#truth(BEGIN_MS))
+    this.judge.learn(this.#truth(BEGIN_MS), this.#news())
+    this.#begun = true
+  }
+
+  /** The names of what did not hold so far, each once. */
+  get broken(): readonly string[] {
+    return [...new Set(this.violations.map(({ invariant }) => invariant))].sort()
+  }
+
+  get violations(): readonly Violation[] {
+    return this.judge.violations
+  }
+
+  /** Something becomes of a member. `well` and `renewing` follow from the rest, unless they are given. */
+  turn(name: string, change: Partial<MemberState>): this {
+    const member = this.#members.find((one) => one.name === name)
+    if (member === undefined) throw new Error(`nobody is called ${name}`)
+    this.look()
+    Object.assign(member, change)
+    const { running, connected, serves, answering, ended, frozen } = member
+    member.well = change.well ?? (running && connected && serves)
+    member.renewing = change.renewing ?? (!ended && !frozen && answering && connected)
+    return this.look()
+  }
+
+  /** Another life of its sidecar begins. */
+  begin(name: string, change: Partial<MemberState> = {}): this {
+    const member = this.#members.find((one) => one.name === name)
+    const lifeCount = (member?.lifeCount ?? 0) + 1
+    const process = { running: true, stopping: false, ended: false, frozen: false, connected: true }
+    return this.turn(name, { ...process, answering: true, serves: true, hasBeenReady: true, lifeCount, ...change })
+  }
+
+  add(name: string, state: Partial<MemberState> = {}): this {
+    this.look()
+    this.#members.push({ ...well, name, address: `at-${name}`, ...state })
+    return this.look()
+  }
+
+  /** Both objects list these members' addresses, or one of them does. */
+  list(
+    names: readonly string[] | undefined,
+    { only, ...how }: Partial<Listing> & { readonly only?: Listing['object'] } = {},
+  ): this {
+    const addresses = names === undefined ? undefined : [...new Set(names.map((name) => this.#addressOf(name)))].sort()
+    for (const object of ['endpoints', 'slice'] as const) {
+      if (only !== undefined && only !== object) continue
+      this.#listings.push({ atMs: this.nowMs, object, addresses, byDamage: false, by: 'a', ...how })
+    }
+    return this.#begun ? this.look() : this
+  }
+
+  request(by: string, method: string, path: string, body?: object): this {
+    this.#requests.push({ atMs: this.nowMs, by, request: { method, path, body } as ObservedRequest['request'] })
+    return this
+  }
+
+  find(objects: Omit<ObservedObjects, 'atMs' | 'byDamage'>, byDamage = false): this {
+    this.#objects.push({ ...objects, atMs: this.nowMs, byDamage })
+    return this.look()
+  }
+
+  wait(ms: number): this {
+    const endMs = this.nowMs + ms
+    while (this.nowMs < endMs) {
+      this.nowMs = Math.min(endMs, this.nowMs + LOOK_MS)
+      this.look()
+    }
+    return this
+  }
+
+  look(): this {
+    this.judge.note(this.#truth(this.nowMs))
+    this.judge.check(this.#truth(this.nowMs), this.#news())
+    return this
+  }
+
+  #addressOf(name: string): string {
+    return this.#members.find((one) => one.name === name)?.address ?? name
+  }
+
+  #truth(nowMs: number) {
+    return { nowMs, members: this.#members, leasesStandStill: this.leasesStandStill }
+  }
+
+  #news() {
+    return {
+      listings: this.#listings.splice(0),
+      requests: this.#requests.splice(0),
+      objects: this.#objects.splice(0),
+    }
+  }
+}
+
+/** A fleet of a, b and c. */
+export function storyOfThree(change: Partial<MemberState> = {}, bounds: Partial<Bounds> = {}): FleetStory {
+  return new FleetStory({ a: change, b: change, c: change }, bounds)
+}

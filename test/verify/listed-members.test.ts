@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+
+const { killed, sidecarKilled, stopped, unready, cut } = happenings
+
+/** What happens, and which invariants it breaks. */
+const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: string[]]>> = {
+  'a fleet to which nothing happens': [() => storyOfThree().wait(60_000)],
+
+  // dead-master-removed
+  'a dead master is listed for its TTL and the margin': [
+    () => storyOfThree().turn('b', killed).wait(16_900).list(['a', 'c']).wait(40_000),
+  ],
+  'a dead master is listed a moment longer': [
+    () => storyOfThree().turn('b', killed).wait(17_100).list(['a', 'c']).wait(10_000),
+    'dead-master-removed',
+  ],
+  'a dead master is listed longer by as much as the bound says': [
+    () => storyOfThree({}, { removalMarginMs: 5_000 }).turn('b', killed).wait(19_900).list(['a', 'c']),
+  ],
+  'a short TTL lets a dead master be listed for as short a time': [
+    () =>
+      storyOfThree({ leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 }).turn('b', killed).wait(5_100).list(['a', 'c']),
+    'dead-master-removed',
+  ],
+  'a frozen master is as good as dead': [
+    () => storyOfThree().turn('b', { frozen: true, running: false }).wait(17_100),
+    'dead-master-removed',
+  ],
+  'nobody is left to see that one is dead': [
+    () => new FleetStory({ a: {}, b: {} }).turn('a', killed).turn('b', killed).wait(60_000),
+  ],
+  'the last one came back late, and gives the others their time': [
+    () =>
+      new FleetStory({ a: {}, b: {} })
+        .turn('b', killed)
+        .turn('a', killed)
+        .wait(30_000)
+        .begin('a')
+        .wait(16_500)
+        .list(['a']),
+  ],
+  'the last one came back and leaves the dead listed': [
+    () => new FleetStory({ a: {}, b: {} }).turn('b', killed).turn('a', killed).wait(30_000).begin('a').wait(17_500),
+    'dead-master-removed',
+  ],
+  'while leases stand still nobody ends': [
+    () => {
+      const story = storyOfThree().turn('b', killed)
+      story.leasesStandStill = true
+      story.wait(30_000)
+      story.leasesStandStill = false
+      return story.wait(16_500).list(['a', 'c'])
+    },
+  ],
+  'another behind the same address lives': [
+    () => new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } }).turn('b', killed).wait(60_000),
+  ],
+  'both behind one address are dead': [
+    () =>
+      new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } })
+        .turn('b', killed)
+        .wait(5_000)
+        .turn('c', killed)
+        .wait(17_100),
+    'dead-master-removed',
+  ],
+  'a master comes back with another address, and the old one stays listed': [
+    () =>
+      storyOfThree()
+        .turn('b', killed)
+        .begin('b', { address: 'elsewhere' })
+        .list(['a', 'at-b', 'c', 'elsewhere'])
+        .wait(17_100),
+    'dead-master-removed',
+  ],
+  'a master comes back with another address, and the old one goes in time': [
+    () =>
+      storyOfThree()
+        .turn('b', killed)
+        .begin('b', { address: 'elsewhere' })
+        .list(['a', 'at-b', 'c', 'elsewhere'])
+        .wait(15_100)
+        .list(['a', 'c', 'elsewhere'])
+        .wait(30_000),
+  ],
+  'a dead master had a longer lease in the life before': [
+    () =>
+      storyOfThree({ leaseTtlMs: 30_000 })
+        .turn('b', sidecarKilled)
+        .begin('b', { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 })
+        .turn('b', killed)
+        .wait(31_000)
+        .list(['a', 'c']),
+  ],
+  'kube-apiservers alone look at their ticks': [
+    () =>
+      storyOfThree({ kind: 'kube-apiserver', withdrawsLast: true })
+        .turn('b', killed)
+        .wait(26_500)
+        .list(['a', 'c'])
+        .wait(30_000),
+  ],
+  'kube-apiservers alone leave a dead one for more than a tick': [
+    () => storyOfThree({ kind: 'kube-apiserver', withdrawsLast: true }).turn('b', killed).wait(27_500),
+    'dead-master-removed',
+  ],
+  'an observer whose messages are slow sees it later': [
+    () => storyOfThree({ delayMs: 100 }).turn('b', killed).wait(18_500).list(['a', 'c']),
+  ],
+
+  // live-master-listed
+  'a master that came up is listed within the bound': [
+    () => storyOfThree().add('d').wait(5_900).list(['a', 'b', 'c', 'd']).wait(10_000),
+  ],
+  'a master that came up is listed later': [
+    () => storyOfThree().add('d').wait(6_100).list(['a', 'b', 'c', 'd']),
+    'live-master-listed',
+  ],
+  'the bound decides': [() => storyOfThree({}, { listedMs: 9_000 }).add('d').wait(8_900).list(['a', 'b', 'c', 'd'])],
+  'a kube-apiserver is listed at its first tick': [
+    () => storyOfThree().add('d', { kind: 'kube-apiserver' }).wait(11_900).list(['a', 'b', 'c', 'd']),
+  ],
+  'what somebody spoiled is put right in time': [
+    () => storyOfThree().list([], { byDamage: true }).wait(1_900).list(['a', 'b', 'c']).wait(5_000),
+  ],
+  'what somebody spoiled stays': [() => storyOfThree().list([], { byDamage: true }).wait(2_100), 'live-master-listed'],
+  'a slow master needs longer': [
+    () => storyOfThree().add('d', { delayMs: 200 }).wait(9_500).list(['a', 'b', 'c', 'd']),
+  ],
+  'a master whose messages take longer than its lease bears need not be listed': [
+    () => storyOfThree().add('d', { delayMs: 500, leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 }).wait(60_000),
+  ],
+
+  // stopped-master-leaves
+  'a master that is told to stop leaves at once': [
+    () => storyOfThree().turn('b', stopped).wait(2_900).list(['a', 'c']).wait(30_000),
+  ],
+  'a master that is told to stop stays': [() => storyOfThree().turn('b', stopped).wait(3_100), 'stopped-master-leaves'],
+  'a master that keeps its place when it stops may stay until its lease ends': [
+    () => storyOfThree({ withdrawsOnStop: false }).turn('b', stopped).wait(15_500).list(['a', 'c']),
+  ],
+  'a master that is cut off cannot say that it leaves': [
+    () => storyOfThree().turn('b', cut).turn('b', stopped).wait(10_000),
+  ],
+  'the last one stays': [
+    () => new FleetStory({ a: {}, b: {} }).turn('a', killed).wait(5_000).turn('b', stopped).wait(60_000),
+  ],
+  'an address stays for another behind it': [
+    () => new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } }).turn('b', stopped).wait(60_000),
+  ],
+
+  // unready-master-leaves
+  'an unready master leaves in time': [
+    () => storyOfThree().turn('b', unready).wait(6_900).list(['a', 'c']).wait(30_000),
+  ],
+  'an unready master stays': [() => storyOfThree().turn('b', unready).wait(7_600), 'unready-master-leaves'],
+  'an unready master stays that waits for its start only': [
+    () => storyOfThree({ leavesWhenUnready: false }).turn('b', unready).wait(60_000),
+  ],
+  'all are unready, and all stay': [
+    () => storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready).wait(60_000),
+  ],
+
+  // right-after-the-last-fault
+  'an address that is nobody’s is listed for less than the recovery takes': [
+    () =>
+      storyOfThree()
+        .list(['a', 'b', 'c', 'foreign'], { byDamage: true })
+        .wait(19_900)
+        .list(['a', 'b', 'c'])
+        .wait(30_000),
+  ],
+  'an address that is nobody’s is listed long after the last fault': [
+    () => storyOfThree().list(['a', 'b', 'c', 'foreign'], { byDamage: true }).wait(20_100),
+    'right-after-the-last-fault',
+  ],
+  'the recovery begins when the API servers take writes again': [
+    () => outageStory().wait(3_900).list(['a', 'b', 'c']).wait(30_000),
+  ],
+  'the recovery takes longer than the bound, from when the API servers take writes again': [
+    () => outageStory().wait(4_100),
+    'right-after-the-last-fault',
+  ],
+  'one that died long before is not listed when all is over': [
+    () => storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(60_000),
+  ],
+}
+
+/** Everybody is cut off for half a minute, in which the list is spoiled. Four seconds are enough to put that right. */
+function outageStory(): FleetStory {
+  const story = storyOfThree({}, { recoveryMs: 4_000, listedMs: 30_000 })
+  for (const name of ['a', 'b', 'c']) story.turn(name, cut)
+  story.list(['a'], { byDamage: true }).wait(30_000)
+  for (const name of ['a', 'b', 'c']) story.turn(name, { connected: true, answering: true, serves: true })
+  return story
+}
+
+for (const [story, [tell, ...broken]] of Object.entries(stories)) {
+  test(`${story}: ${broken.length === 0 ? 'all holds' : broken.join(', ')}`, () => {
+    const { violations } = tell()
+    const found = [...new Set(violations.map(({ invariant }) => invariant))].sort()
+    assert.deepEqual(found, broken.sort(), violations.map(({ atMs, detail }) => `${atMs} ${detail}`).join('\n'))
+  })
+}

@@ -1,0 +1,274 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+
+const { killed, sidecarKilled, stopped, unready, silent, cut, storeCut } = happenings
+const BACK = { connected: true, answering: true, serves: true, ready: true }
+
+/** What happens, and which invariants it breaks. */
+const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: string[]]>> = {
+  // never-empty
+  'a list of nobody while somebody lives': [
+    () => storyOfThree().turn('b', killed).turn('c', killed).wait(16_000).list([]).list(['a']),
+    'listed-master-stays',
+    'live-master-listed',
+    'never-empty',
+    'no-address-goes-without-cause',
+  ],
+  'the slice is gone while somebody lives': [
+    () => storyOfThree().list(undefined, { only: 'slice' }).list(['a', 'b', 'c'], { only: 'slice' }),
+    'listed-master-stays',
+    'live-master-listed',
+    'never-empty',
+    'no-address-goes-without-cause',
+  ],
+  'somebody empties the list': [() => storyOfThree().list([], { byDamage: true }).list(['a', 'b', 'c']).wait(10_000)],
+  'no server answers any more when the list becomes empty': [
+    () => {
+      const story = storyOfThree().turn('b', killed).turn('c', killed).wait(16_000).list(['a'])
+      return story.turn('a', silent).wait(4_000).turn('a', stopped).list([]).wait(30_000)
+    },
+  ],
+  'the last one takes itself out though its server answers': [
+    () => new FleetStory({ a: {}, b: {} }).turn('b', killed).wait(16_000).list(['a']).turn('a', stopped).list([]),
+    'never-empty',
+  ],
+  'the last one takes itself out as it was told to, whatever becomes of the list': [
+    () =>
+      new FleetStory({ a: { withdrawsLast: true }, b: { withdrawsLast: true } })
+        .turn('b', killed)
+        .wait(16_000)
+        .list(['a'])
+        .turn('a', stopped)
+        .list([]),
+  ],
+  'one that is not the last empties the list though it may': [
+    () => new FleetStory({ a: { withdrawsLast: true }, b: {} }).turn('a', stopped).list([]).list(['b']),
+    'listed-master-stays',
+    'live-master-listed',
+    'never-empty',
+    'not-removed-by-others',
+  ],
+  'nobody knows who emptied the list, and somebody lives': [
+    () =>
+      storyOfThree()
+        .turn('b', killed)
+        .turn('c', killed)
+        .wait(16_000)
+        .list(['a'])
+        .list([], { by: undefined })
+        .list(['a']),
+    'listed-master-stays',
+    'live-master-listed',
+    'never-empty',
+    'no-address-goes-without-cause',
+  ],
+
+  // not-removed-by-others
+  'another goes beside the one that is told to stop': [
+    () => storyOfThree().turn('b', stopped).wait(500).list(['a']).wait(500).list(['a', 'c']),
+    'listed-master-stays',
+    'live-master-listed',
+    'not-removed-by-others',
+  ],
+  'the one that is told to stop goes alone': [
+    () => storyOfThree().turn('b', stopped).wait(500).list(['a', 'c']).wait(60_000),
+  ],
+  'a sidecar is killed and started again, and its address stays': [
+    () => storyOfThree().turn('b', sidecarKilled).wait(1_000).begin('b').wait(60_000),
+  ],
+  'a sidecar is killed and started again, and its address goes for a moment': [
+    () =>
+      storyOfThree().turn('b', sidecarKilled).wait(1_000).begin('b').wait(100).list(['a', 'c']).list(['a', 'b', 'c']),
+    'not-removed-by-others',
+  ],
+  'a sidecar is started again after its lease may have ended': [
+    () =>
+      storyOfThree()
+        .turn('b', sidecarKilled)
+        .wait(15_000)
+        .begin('b')
+        .wait(100)
+        .list(['a', 'c'])
+        .wait(100)
+        .list(['a', 'b', 'c']),
+  ],
+  'a sidecar is restarted that keeps its lease, and its address goes': [
+    () =>
+      storyOfThree({ withdrawsOnStop: false })
+        .turn('b', stopped)
+        .begin('b')
+        .wait(100)
+        .list(['a', 'c'])
+        .list(['a', 'b', 'c']),
+    'not-removed-by-others',
+  ],
+  'the lives of a sidecar overlap, and its address goes': [
+    () => storyOfThree().begin('b').wait(3_000).list(['a', 'c']).list(['a', 'b', 'c']),
+    'listed-master-stays',
+    'live-master-listed',
+    'not-removed-by-others',
+  ],
+  'the later life has not been ready yet when the earlier one is told to stop': [
+    () => storyOfThree().begin('b', { hasBeenReady: false, serves: false }).wait(1_000).list(['a', 'c']),
+  ],
+
+  // no-address-goes-without-cause
+  'an address goes for no reason': [
+    () => storyOfThree().list(['a', 'c']).list(['a', 'b', 'c']),
+    'listed-master-stays',
+    'live-master-listed',
+    'no-address-goes-without-cause',
+  ],
+  'an address goes from Endpoints alone': [
+    () => storyOfThree().list(['a', 'c'], { only: 'endpoints' }).list(['a', 'b', 'c'], { only: 'endpoints' }),
+    'listed-master-stays',
+    'no-address-goes-without-cause',
+  ],
+  'an address goes with the damage, and comes back without it': [
+    () => storyOfThree().list(['a', 'c'], { byDamage: true }).wait(500).list(['a', 'b', 'c']).wait(10_000),
+  ],
+  'an address goes while its lease is still good, which was not renewed for a while': [
+    () => storyOfThree().turn('b', storeCut).wait(4_400).list(['a', 'c']),
+    'no-address-goes-without-cause',
+  ],
+  'an address goes when its lease may have ended, had it been about to be renewed': [
+    () => storyOfThree().turn('b', storeCut).wait(4_600).list(['a', 'c']),
+  ],
+  'a lease that stood still is no lease that ended': [
+    () => {
+      const story = storyOfThree()
+      for (const name of ['a', 'b', 'c']) story.turn(name, storeCut)
+      story.leasesStandStill = true
+      story.wait(30_000)
+      for (const name of ['a', 'b', 'c']) story.turn(name, BACK)
+      story.leasesStandStill = false
+      return story.wait(1_000).list(['a', 'c']).list(['a', 'b', 'c'])
+    },
+    'no-address-goes-without-cause',
+  ],
+  'an unready master goes after three seconds': [() => storyOfThree().turn('b', unready).wait(3_000).list(['a', 'c'])],
+  'an unready master goes before': [
+    () => storyOfThree().turn('b', unready).wait(2_500).list(['a', 'c']),
+    'no-address-goes-without-cause',
+  ],
+  'an unready master goes though only its start waits for it': [
+    () => storyOfThree({ leavesWhenUnready: false }).turn('b', unready).wait(3_000).list(['a', 'c']),
+    'no-address-goes-without-cause',
+  ],
+  'a master that just started may be taken out and put back': [
+    () =>
+      storyOfThree()
+        .add('d')
+        .list(['a', 'b', 'c', 'd'])
+        .wait(500)
+        .list(['a', 'b', 'c'])
+        .wait(500)
+        .list(['a', 'b', 'c', 'd']),
+  ],
+  'a frozen server has its address taken out': [
+    () =>
+      storyOfThree()
+        .turn('b', silent)
+        .wait(4_000)
+        .list(['a', 'c'])
+        .wait(20_000)
+        .turn('b', BACK)
+        .wait(3_000)
+        .list(['a', 'b', 'c'])
+        .wait(20_000),
+  ],
+  'clients alone cannot reach a master, which stays listed': [
+    () => storyOfThree().turn('b', { clientsMeet: 'black-holed' }).wait(60_000),
+  ],
+  'clients alone cannot reach a master, and it goes': [
+    () => storyOfThree().turn('b', { clientsMeet: 'black-holed' }).wait(30_000).list(['a', 'c']).list(['a', 'b', 'c']),
+    'listed-master-stays',
+    'live-master-listed',
+    'no-address-goes-without-cause',
+  ],
+  'a master with a longer TTL than before is judged by the shorter until it has surely renewed': [
+    () =>
+      storyOfThree({ leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 })
+        .turn('b', sidecarKilled)
+        .begin('b', { leaseTtlMs: 30_000, reconcileIntervalMs: 10_000 })
+        .turn('b', sidecarKilled)
+        .wait(2_000)
+        .list(['a', 'c']),
+  ],
+
+  'the lease of an address that two share ends, which the other made shorter': [
+    () => {
+      const short = { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 }
+      const story = new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip', ...short } })
+      return story.turn('c', stopped).wait(1_000).list(['a']).list(['a', 'b']).wait(30_000)
+    },
+  ],
+
+  // no-address-comes-without-cause
+  'an address comes that is nobody’s': [
+    () => storyOfThree().list(['a', 'b', 'c', 'foreign']).list(['a', 'b', 'c']),
+    'no-address-comes-without-cause',
+  ],
+  'somebody puts an address there': [
+    () => storyOfThree().list(['a', 'b', 'c', 'foreign'], { byDamage: true }).list(['a', 'b', 'c']),
+  ],
+  'a dead master comes back to the list': [
+    () =>
+      storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c']),
+    'no-address-comes-without-cause',
+  ],
+  'a dead master comes back while its lease may last': [
+    () =>
+      storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(1_000).list(['a', 'b', 'c']).list(['a', 'c']),
+  ],
+  'a dead master’s address comes back with another': [
+    () =>
+      storyOfThree()
+        .turn('b', killed)
+        .wait(15_200)
+        .list(['a', 'c'])
+        .wait(5_000)
+        .add('d', { address: 'at-b' })
+        .wait(1_000)
+        .list(['a', 'd', 'c'])
+        .wait(60_000),
+  ],
+  'one that died while all others slept is given its time': [
+    () => {
+      const story = storyOfThree()
+      for (const name of ['a', 'c']) story.turn(name, cut)
+      story.turn('b', killed).wait(30_000).list(['a', 'c'], { byDamage: true })
+      for (const name of ['a', 'c']) story.turn(name, BACK)
+      return story.wait(500).list(['a', 'b', 'c']).wait(15_000).list(['a', 'c']).wait(30_000)
+    },
+  ],
+  'a kube-apiserver puts a slice back as it was, which nothing guards': [
+    () =>
+      new FleetStory({ a: {}, b: {}, c: { kind: 'kube-apiserver' } })
+        .turn('b', killed)
+        .wait(15_200)
+        .list(['a', 'c'])
+        .wait(5_000)
+        .list(['a', 'b', 'c'], { only: 'slice' })
+        .list(['a', 'c'], { only: 'slice' }),
+  ],
+
+  // unready-leaves-only-for-ready
+  'one leaves to others who have been unready for longer': [
+    () =>
+      storyOfThree().turn('a', unready).turn('c', unready).wait(500).turn('b', unready).wait(4_000).list(['a', 'c']),
+    'unready-leaves-only-for-ready',
+  ],
+  'one leaves to others of whom one serves': [
+    () => storyOfThree().turn('a', unready).wait(500).turn('b', unready).wait(4_000).list(['c']).wait(60_000),
+  ],
+}
+
+for (const [story, [tell, ...broken]] of Object.entries(stories)) {
+  test(`${story}: ${broken.length === 0 ? 'all holds' : broken.join(', ')}`, () => {
+    const { violations } = tell()
+    const found = [...new Set(violations.map(({ invariant }) => invariant))].sort()
+    assert.deepEqual(found, broken.sort(), violations.map(({ atMs, detail }) => `${atMs} ${detail}`).join('\n'))
+  })
+}

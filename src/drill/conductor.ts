@@ -1,32 +1,48 @@
 import { type Clock, sleep } from '../runtime/clock.ts'
+import { linkedController } from '../runtime/signals.ts'
+import type { MemberState } from '../verify/member-state.ts'
+import { DrillError } from './drill-error.ts'
+import { expectedList } from './expected-list.ts'
 import type { DrillRecorder } from './recorder.ts'
-import type { Action, Chosen, Part, Scenario, Step, Way } from './scenario.ts'
+import { Roster } from './roster.ts'
+import type { Action, MasterPlan, Part, Scenario, Step, Way } from './scenario.ts'
+import { type Owner, StandingFaults } from './standing-faults.ts'
+import { describeStep } from './step-text.ts'
 import type { DrillTarget, Primitive } from './target.ts'
 
-/** A drill cannot go on: the fleet did not come up, or a step cannot be done to it. */
-export class DrillError extends Error {
-  override readonly name = 'DrillError'
-  readonly code = 'DrillFailed'
-}
-
+/** One for all: an error for each would cost a stack trace. */
+const OVER = new Error('over')
 /** How long the fleet may take until everybody is listed, in milliseconds. */
 const START_LIMIT_MS = 90_000
 /** How long one master of a rolling restart may take to be listed again, in milliseconds. */
 const LISTED_AGAIN_LIMIT_MS = 30_000
+/** How long a process that was told to stop may take, in milliseconds; then it is killed, as a kubelet does. */
+const GRACE_MS = 30_000
+/**
+ * How long a server that is told to stop serves on after its sidecar has ended, in milliseconds: what kube-apiserver's
+ * --shutdown-delay-duration is for. Within it every client hears that it is not to be used any more.
+ */
+const SERVING_ON_MS = 2_000
 /** Between two looks at how the fleet fares, in milliseconds. */
 const LOOK_MS = 500
 
 type ActionOf<Name extends Action['action']> = Extract<Action, { readonly action: Name }>
+type ProcessPart = Exclude<Part, 'both'>
 
-/** Does to a fleet what a scenario says, while a recorder watches. */
+/**
+ * Does to a fleet what a scenario says, while a recorder watches. Steps may overlap: each undoes what it did itself, and only once no
+ * other step wants it so.
+ */
 export class Conductor {
   readonly #target: DrillTarget
   readonly #recorder: DrillRecorder
   readonly #scenario: Scenario
-  readonly #signal: AbortSignal
   readonly #clock: Clock
-  /** When the last step was over. */
-  #lastStepMs = 0
+  readonly #roster = new Roster()
+  readonly #faults = new StandingFaults()
+  readonly #given: AbortSignal
+  /** Aborted as soon as the drill is over, however it ends. */
+  #signal: AbortSignal
 
   constructor(options: {
     readonly target: DrillTarget
@@ -37,87 +53,136 @@ export class Conductor {
     this.#target = options.target
     this.#recorder = options.recorder
     this.#scenario = options.scenario
+    this.#given = options.signal
     this.#signal = options.signal
     this.#clock = options.target.clock
   }
 
-  /** From the start of the fleet to the end of the scenario. Rejects with a {@link DrillError}, or the signal's reason. */
+  /**
+   * From the start of the fleet to the end of the scenario, and of its steps. Rejects with a {@link DrillError}, or the signal's reason,
+   * at once; no step goes on then.
+   */
   async run(): Promise<void> {
-    const { fleet, steps, durationMs } = this.#scenario
-    for (const master of fleet.masters) {
-      await this.#perform({ type: 'add', master })
-      await this.#each([master.name], 'both', 'start')
+    const { controller, unlink } = linkedController(this.#given)
+    this.#signal = controller.signal
+    try {
+      await this.#start()
+      await this.#perform()
+    } finally {
+      unlink()
+      controller.abort(OVER)
     }
-    const expected = [...new Set(fleet.masters.map(({ addresses }) => addresses[0] ?? ''))].sort()
-    await this.#untilListed(expected, START_LIMIT_MS, true)
-    this.#recorder.begin()
-    const startMs = this.#clock.monotonicMs()
-    const performed = Promise.all(steps.map((step) => this.#performAt(step, startMs)))
-    // A step that fails ends the drill at once.
-    await Promise.race([this.#watch(startMs + durationMs), performed.then(() => new Promise<never>(() => {}))])
-    await performed
-    const quietMs = this.#clock.monotonicMs() - this.#lastStepMs - this.#scenario.bounds.recoveryMs
-    this.#recorder.end(Math.min(Math.max(quietMs, 0), fleet.leaseTtlMs))
   }
 
-  async #watch(endMs: number): Promise<void> {
-    while (this.#clock.monotonicMs() < endMs) {
-      await this.#sleep(Math.min(LOOK_MS, endMs - this.#clock.monotonicMs()))
-      this.#recorder.look()
+  /** Until the fleet has come up: everybody is well, and the slice lists whom it should. */
+  async #start(): Promise<void> {
+    const { fleet } = this.#scenario
+    for (const master of fleet.masters) await this.#add(master)
+    const expected = expectedList(fleet)
+    const isUp = (): boolean =>
+      this.#target.members.every(({ well }) => well) && expected.isMet(this.#recorder.sliceNow)
+    if (await this.#until(isUp, START_LIMIT_MS)) return this.#recorder.begin()
+    const unwell = this.#target.members.filter(({ well }) => !well).map(({ name }) => name)
+    const listed = this.#recorder.sliceNow?.join(', ') ?? 'nobody'
+    const faring = unwell.length === 0 ? '' : `; not well: ${unwell.join(', ')}`
+    throw new DrillError(
+      `the fleet did not come up: after ${START_LIMIT_MS / 1000} s ${listed} of ${expected.addresses.join(', ')} listed${faring}`,
+    )
+  }
+
+  async #perform(): Promise<void> {
+    const startMs = this.#clock.monotonicMs()
+    const endMs = startMs + this.#scenario.durationMs
+    let performing = true
+    const performed = Promise.all(this.#scenario.steps.map((step) => this.#performAt(step, startMs))).then(() => {
+      performing = false
+    })
+    const watched = async (): Promise<void> => {
+      for (;;) {
+        const leftMs = endMs - this.#clock.monotonicMs()
+        if (leftMs <= 0 && !performing) return
+        await this.#sleep(leftMs > 0 ? Math.min(LOOK_MS, leftMs) : LOOK_MS)
+        this.#recorder.look()
+      }
     }
+    // A step that fails ends the drill at once.
+    await Promise.all([watched(), performed])
   }
 
   async #performAt(step: Step, startMs: number): Promise<void> {
     await this.#sleep(startMs + step.atMs - this.#clock.monotonicMs())
-    const masters = 'masters' in step ? this.#namesOf(step.masters) : []
+    const masters = 'masters' in step ? this.#roster.resolve(step.masters) : []
     this.#recorder.step(step.action, masters, describeStep(step, masters))
     await this.#act(step, masters)
-    this.#lastStepMs = Math.max(this.#lastStepMs, this.#clock.monotonicMs())
   }
 
   async #act(step: Step, masters: readonly string[]): Promise<void> {
+    // Its own, although a scenario may name one step twice.
+    const owner: Owner = {}
     switch (step.action) {
       case 'kill':
-      case 'terminate':
-        await this.#each(masters, step.part, step.action)
-        return this.#undo(step, () => this.#each(masters, step.part, 'start'))
+        await this.#toParts(masters, step.part, 'kill', owner)
+        return this.#undoAfter(step, owner)
+      case 'terminate': {
+        const ended = this.#terminate(masters, step.part, owner)
+        await Promise.all([ended, this.#undoAfter(step, owner, ended)])
+        return
+      }
       case 'freeze':
-        await this.#each(masters, step.part, 'freeze')
-        return this.#undo(step, () => this.#each(masters, step.part, 'thaw'))
+        await this.#toParts(masters, step.part, 'freeze', owner)
+        return this.#undoAfter(step, owner)
       case 'start':
-      case 'thaw':
-        return this.#each(masters, step.part, step.action)
+      case 'thaw': {
+        const { action } = step
+        const parts = partsOf(step.part)
+        const undone: readonly Primitive['type'][] = action === 'thaw' ? ['freeze'] : ['kill', 'terminate']
+        this.#faults.clear(
+          (fault) =>
+            undone.includes(fault.type) &&
+            'part' in fault &&
+            parts.includes(fault.part) &&
+            masters.includes(fault.master),
+        )
+        return this.#toParts(masters, step.part, action)
+      }
       case 'restart':
         return this.#restart(step, masters)
       case 'partition':
-        for (const way of waysOf(step.from)) await this.#all(masters, (master) => ({ type: 'cut', master, way }))
-        return this.#undo(step, () => this.#heal(masters))
+        for (const way of waysOf(step.from))
+          await this.#toEach(masters, (master) => ({ type: 'cut', master, way }), owner)
+        return this.#undoAfter(step, owner)
       case 'slow':
-        await this.#all(masters, (master) => ({ type: 'slow', master, way: step.from, byMs: step.byMs }))
-        return this.#undo(step, () => this.#heal(masters))
+        await this.#toEach(masters, (master) => ({ type: 'slow', master, way: step.from, byMs: step.byMs }), owner)
+        return this.#undoAfter(step, owner)
       case 'heal':
-        return this.#heal(masters)
+        return this.#doAll(
+          this.#faults.clear(
+            (fault) =>
+              (fault.type === 'cut' || fault.type === 'slow' || fault.type === 'readyz') &&
+              masters.includes(fault.master),
+          ),
+        )
       case 'reset-connections':
-        return this.#all(masters, (master) => ({ type: 'reset-connections', master }))
+        return this.#toEach(masters, (master) => ({ type: 'reset-connections', master }), owner)
       case 'replace':
         return this.#replace(step, masters)
       case 'clock-skew':
-        return this.#all(masters, (master) => ({ type: 'clock-skew', master, byMs: step.byMs }))
+        return this.#toEach(masters, (master) => ({ type: 'clock-skew', master, byMs: step.byMs }), owner)
       case 'datastore-outage':
-        await this.#perform({ type: 'datastore', state: step.how })
-        return this.#undo(step, () => this.#perform({ type: 'datastore', state: 'up' }))
+        await this.#do({ type: 'datastore', state: step.how }, owner)
+        return this.#undoAfter(step, owner)
       case 'apiserver-outage':
-        await this.#each(masters, 'server', 'kill')
-        return this.#undo(step, () => this.#each(masters, 'server', 'start'))
+        await this.#toParts(masters, 'server', 'kill', owner)
+        return this.#undoAfter(step, owner)
       case 'readyz-fails': {
         const answer = step.how === 'etcd' ? 'etcd-fails' : step.how
-        await this.#all(masters, (master) => ({ type: 'readyz', master, answer }))
-        return this.#undo(step, () => this.#heal(masters))
+        await this.#toEach(masters, (master) => ({ type: 'readyz', master, answer }), owner)
+        return this.#undoAfter(step, owner)
       }
       case 'compact':
-        return this.#perform({ type: 'compact' })
+        return this.#do({ type: 'compact' }, owner)
       case 'damage':
-        return this.#perform({ type: 'damage', damage: step.damage })
+        return this.#do({ type: 'damage', damage: step.damage }, owner)
       case 'rolling-restart':
       case 'roll-config':
         return this.#roll(step, masters)
@@ -128,128 +193,179 @@ export class Conductor {
     }
   }
 
-  async #undo({ forMs }: { readonly forMs?: number }, undo: () => Promise<void>): Promise<void> {
+  /** Once its time is over and `before` is done, what the step did is undone. */
+  async #undoAfter(
+    { forMs }: { readonly forMs?: number },
+    owner: Owner,
+    before: Promise<void> = Promise.resolve(),
+  ): Promise<void> {
     if (forMs === undefined) return
-    await this.#sleep(forMs)
-    await undo()
+    await Promise.all([before, this.#sleep(forMs)])
+    await this.#doAll(this.#faults.release(owner))
   }
 
   async #restart(step: ActionOf<'restart'>, masters: readonly string[]): Promise<void> {
     if (step.overlapMs !== undefined) {
-      await this.#each(masters, 'sidecar', 'start')
+      const running = masters.filter((name) => this.#member(name)?.running === true)
+      for (const master of running) await this.#do({ type: 'start', master, part: 'sidecar' })
       await this.#sleep(step.overlapMs)
-      return this.#all(masters, (master) => ({ type: 'terminate-earlier', master }))
+      return this.#toEach(running, (master) => ({ type: 'terminate-earlier', master }))
     }
-    await this.#each(masters, step.part, step.signal)
-    await this.#sleep(step.pauseMs)
-    await this.#each(masters, step.part, 'start')
+    await Promise.all(
+      masters.map(async (master) => {
+        const own: Owner = {}
+        if (step.signal === 'kill') await this.#toParts([master], step.part, 'kill', own)
+        else await this.#terminate([master], step.part, own)
+        await this.#sleep(step.pauseMs)
+        await this.#doAll(this.#faults.release(own))
+      }),
+    )
   }
 
   async #replace({ pauseMs }: ActionOf<'replace'>, masters: readonly string[]): Promise<void> {
-    const plans = masters.flatMap((name) => this.#scenario.fleet.masters.filter((plan) => plan.name === name))
-    await this.#all(masters, (master) => ({ type: 'retire', master }))
+    const plans = masters.flatMap((name) => this.#roster.plan(name) ?? [])
+    for (const { name } of plans) await this.#retire(name)
     await this.#sleep(pauseMs)
-    for (const plan of plans) {
-      const master = { ...plan, name: `${plan.name}-anew`, skewMs: plan.skewMs + 60_000 }
-      await this.#perform({ type: 'add', master })
-      await this.#each([master.name], 'both', 'start')
-    }
+    for (const plan of plans) await this.#add(this.#roster.successorOf(plan))
   }
 
   async #roll(step: ActionOf<'rolling-restart' | 'roll-config'>, masters: readonly string[]): Promise<void> {
     const part = step.action === 'rolling-restart' ? step.part : 'sidecar'
     for (const name of masters) {
-      const member = this.#target.members.find((one) => one.name === name)
-      if (member === undefined || this.#target.retired.has(name)) continue
-      if (step.action === 'roll-config')
-        await this.#perform({ type: 'configure', master: name, settings: step.settings })
-      await this.#each([name], part, 'terminate')
-      await this.#until(() => !member.running && !member.stopping, LISTED_AGAIN_LIMIT_MS)
-      await this.#each([name], part, 'start')
-      await this.#until(() => member.well && this.#isListed(member.address), LISTED_AGAIN_LIMIT_MS)
+      const member = this.#member(name)
+      if (member === undefined || this.#roster.isRetired(name)) continue
+      // A kube-apiserver has neither a sidecar nor settings that are ours.
+      if (step.action === 'roll-config' && member.kind === 'kube-apiserver') continue
+      if (step.action === 'roll-config') {
+        this.#roster.configure(name, step.settings)
+        await this.#do({ type: 'configure', master: name, settings: step.settings })
+      }
+      const owner: Owner = {}
+      await this.#terminate([name], part, owner)
+      await this.#doAll(this.#faults.release(owner))
+      const isBack = (): boolean =>
+        this.#roster.isRetired(name) ||
+        this.#faults.isDown(name, 'sidecar') ||
+        this.#faults.isDown(name, 'server') ||
+        (member.well && (!this.#isToBeListed(name) || this.#isListed(member.address)))
+      await this.#until(isBack, LISTED_AGAIN_LIMIT_MS)
       await this.#sleep(step.pauseMs)
     }
   }
 
   async #scale(to: number): Promise<void> {
-    const present = this.#target.members.filter(({ name }) => !this.#target.retired.has(name))
-    const leaving = present.slice(to)
-    await this.#each(
-      leaving.map(({ name }) => name),
-      'both',
-      'terminate',
-    )
-    for (const { name } of leaving) {
-      const member = present.find((one) => one.name === name)
-      await this.#until(() => member?.stopping !== true, LISTED_AGAIN_LIMIT_MS)
-      await this.#perform({ type: 'retire', master: name })
-    }
+    const { present } = this.#roster
+    const leaving = present.slice(to).map(({ name }) => name)
+    await this.#terminate(leaving, 'both', {})
+    for (const name of leaving) await this.#retire(name)
     const [pattern] = this.#scenario.fleet.masters
-    if (pattern === undefined) return
-    for (let count = present.length; count < to; count++) {
-      const number = this.#target.members.length + 1
-      const master = { ...pattern, name: `master-${number}`, addresses: [`192.0.2.${number}`], skewMs: 0, settings: {} }
-      await this.#perform({ type: 'add', master })
-      await this.#each([master.name], 'both', 'start')
+    for (let count = present.length; count < to && pattern !== undefined; count++) {
+      await this.#add(this.#roster.another(pattern))
     }
   }
 
-  async #heal(masters: readonly string[]): Promise<void> {
-    for (const way of ['api', 'store', 'server-store', 'clients'] as const) {
-      await this.#all(masters, (master) => ({ type: 'heal', master, way }))
-    }
-    for (const way of ['api', 'store'] as const) {
-      await this.#all(masters, (master) => ({ type: 'slow', master, way, byMs: 0 }))
-    }
-    await this.#all(masters, (master) => ({ type: 'readyz', master, answer: 'ready' }))
+  async #add(master: MasterPlan): Promise<void> {
+    this.#roster.add(master)
+    await this.#do({ type: 'add', master })
+    await this.#do({ type: 'start', master: master.name, part: 'server' })
+    await this.#do({ type: 'start', master: master.name, part: 'sidecar' })
   }
 
-  #each(
+  async #retire(master: string): Promise<void> {
+    this.#roster.retire(master)
+    this.#faults.forget(master)
+    await this.#do({ type: 'retire', master })
+  }
+
+  /**
+   * SIGTERM, and the end. The server outlives its sidecar, which takes the address out first: whoever is told to stop serves until nobody
+   * is sent there. Whoever does not end in time is killed.
+   */
+  async #terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
+    await Promise.all(
+      masters.map(async (master) => {
+        // One process, whichever part is meant.
+        const isKubeApiserver = this.#member(master)?.kind === 'kube-apiserver'
+        if (part !== 'server' || isKubeApiserver) {
+          await this.#do({ type: 'terminate', master, part: 'sidecar' }, owner)
+          const hasEnded = (): boolean => this.#member(master)?.ended !== false || this.#roster.isRetired(master)
+          if (!(await this.#until(hasEnded, GRACE_MS))) await this.#do({ type: 'kill', master, part: 'sidecar' })
+        }
+        if (isKubeApiserver || part === 'sidecar') return
+        if (part === 'both') await this.#sleep(SERVING_ON_MS)
+        await this.#do({ type: 'terminate', master, part: 'server' }, owner)
+      }),
+    )
+  }
+
+  #toParts(
     masters: readonly string[],
     part: Part,
-    type: 'start' | 'kill' | 'terminate' | 'freeze' | 'thaw',
+    type: 'kill' | 'freeze' | 'start' | 'thaw',
+    owner?: Owner,
   ): Promise<void> {
-    const parts = part === 'both' ? (['server', 'sidecar'] as const) : ([part] as const)
-    return this.#all(masters, (master) => parts.map((one) => ({ type, master, part: one }) as const))
+    return this.#doAll(
+      masters.flatMap((master) => partsOf(part).map((one): Primitive => ({ type, master, part: one }))),
+      owner,
+    )
   }
 
-  async #all(
-    masters: readonly string[],
-    primitivesOf: (master: string) => Primitive | readonly Primitive[],
-  ): Promise<void> {
-    for (const master of masters) for (const one of [primitivesOf(master)].flat()) await this.#perform(one)
+  #toEach(masters: readonly string[], primitiveOf: (master: string) => Primitive, owner?: Owner): Promise<void> {
+    return this.#doAll(masters.map(primitiveOf), owner)
   }
 
-  async #perform(primitive: Primitive): Promise<void> {
+  async #doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
+    for (const primitive of primitives) {
+      // A second life would run beside it for ever.
+      if (primitive.type === 'start' && primitive.part === 'sidecar') {
+        const member = this.#member(primitive.master)
+        if (member?.ended === false && !member.stopping) continue
+      }
+      await this.#do(primitive, owner)
+    }
+  }
+
+  /** Does one thing; with an owner it stands until that one is over. Nothing is done any more to those who have gone for good. */
+  async #do(primitive: Primitive, owner?: Owner): Promise<void> {
+    this.#signal.throwIfAborted()
+    const gone =
+      'master' in primitive && typeof primitive.master === 'string' && this.#roster.isRetired(primitive.master)
+    if (gone && primitive.type !== 'retire') return
+    if (owner !== undefined) this.#faults.add(primitive, owner)
     this.#recorder.look()
     await this.#target.perform(primitive, this.#signal)
     this.#recorder.look()
   }
 
-  #namesOf(chosen: Chosen): readonly string[] {
-    const { members, retired } = this.#target
-    return chosen === 'all' ? members.map(({ name }) => name).filter((name) => !retired.has(name)) : chosen
+  #member(name: string): MemberState | undefined {
+    return this.#target.members.find((member) => member.name === name)
   }
 
   #isListed(address: string): boolean {
     return this.#recorder.sliceNow?.includes(address) === true
   }
 
-  async #untilListed(addresses: readonly string[], limitMs: number, exactly: boolean): Promise<void> {
-    const text = JSON.stringify(addresses)
-    const held = await this.#until(() => !exactly || JSON.stringify(this.#recorder.sliceNow) === text, limitMs)
-    if (held) return
-    const listed = this.#recorder.sliceNow?.join(', ') ?? 'nobody'
-    throw new DrillError(
-      `the fleet did not come up: after ${limitMs / 1000} s ${listed} of ${addresses.join(', ')} listed`,
-    )
+  #isToBeListed(name: string): boolean {
+    return (this.#roster.plan(name)?.settings.reconciler ?? this.#scenario.fleet.reconciler) !== 'none'
   }
 
+  /** Whether it held in time; at the very moment when it does, as far as the target tells. */
   async #until(predicate: () => boolean, limitMs: number): Promise<boolean> {
     const endMs = this.#clock.monotonicMs() + limitMs
     while (!predicate()) {
       if (this.#clock.monotonicMs() >= endMs) return false
-      await this.#sleep(100)
+      const { controller, unlink } = linkedController(this.#signal)
+      let unsubscribe = (): void => {}
+      const held = new Promise<void>((resolve) => {
+        unsubscribe = this.#recorder.onLook(() => {
+          if (predicate()) resolve()
+        })
+      })
+      await Promise.race([held, sleep(this.#clock, LOOK_MS / 5, controller.signal)]).finally(() => {
+        unsubscribe()
+        controller.abort(OVER)
+        unlink()
+      })
       this.#recorder.look()
     }
     return true
@@ -258,6 +374,10 @@ export class Conductor {
   #sleep(ms: number): Promise<void> {
     return sleep(this.#clock, ms, this.#signal)
   }
+}
+
+function partsOf(part: Part): readonly ProcessPart[] {
+  return part === 'both' ? ['server', 'sidecar'] : [part]
 }
 
 function waysOf(from: Way): readonly ('api' | 'store' | 'server-store' | 'clients')[] {
@@ -270,13 +390,4 @@ function waysOf(from: Way): readonly ('api' | 'store' | 'server-store' | 'client
     case 'all':
       return ['api', 'store', 'server-store', 'clients']
   }
-}
-
-/** A step in words, for the transcript. */
-export function describeStep(step: Step, masters: readonly string[]): string {
-  const { atMs: _, action, ...rest } = step
-  const facts = Object.entries(rest)
-    .filter(([key]) => key !== 'masters')
-    .map(([key, value]) => `${key}=${typeof value === 'object' ? JSON.stringify(value) : value}`)
-  return [action, masters.join(','), ...facts].filter((word) => word !== '').join(' ')
 }

@@ -21,12 +21,15 @@ export type DrillEvent = { readonly atMs: number } & (
   | { readonly type: 'leases'; readonly addresses: readonly string[] }
   /** A write of a member to the API server, its leases included, where writes are seen one by one. */
   | { readonly type: 'write'; readonly master: string; readonly method: string; readonly path: string }
+  /** A client's connection that began now; for `nobody` the address is empty. Served ones are counted by `served`. */
   | {
       readonly type: 'connection'
       readonly client: string
       readonly address: string
       readonly outcome: ConnectionOutcome
     }
+  /** So many connections that began in the second from `atMs` on were served; one event for each second in which any was. */
+  | { readonly type: 'served'; readonly count: number }
   | { readonly type: 'violation'; readonly invariant: string; readonly detail: string }
 )
 

@@ -15,13 +15,25 @@ export interface MemberStatus {
 
 /** For a kube-apiserver both parts are one process. */
 export function statusOf(member: MemberState): MemberStatus {
-  const { address, frozen, stopping, running, answering, ready, clientsMeet, renewing, well } = member
+  const { address, frozen, ended, stopping, running, answering, ready, clientsMeet, renewing, well } = member
   return {
     address,
-    sidecar: frozen ? 'frozen' : running ? 'running' : stopping ? 'stopping' : 'down',
+    sidecar: ended ? 'down' : frozen ? 'frozen' : running ? 'running' : stopping ? 'stopping' : 'down',
     server: clientsMeet === 'refused' ? 'down' : !answering ? 'silent' : ready ? 'ready' : 'unready',
     clientsMeet,
     renewing,
     well,
   }
+}
+
+export function isSameStatus(one: MemberStatus | undefined, other: MemberStatus): boolean {
+  return (
+    one !== undefined &&
+    one.address === other.address &&
+    one.sidecar === other.sidecar &&
+    one.server === other.server &&
+    one.clientsMeet === other.clientsMeet &&
+    one.renewing === other.renewing &&
+    one.well === other.well
+  )
 }

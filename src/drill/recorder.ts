@@ -1,8 +1,8 @@
 import type { FleetJudge, Violation } from '../verify/fleet-judge.ts'
-import type { ObservedRequest } from '../verify/invariants.ts'
 import type { Listing } from '../verify/listing.ts'
+import type { ObservedObjects, ObservedRequest } from '../verify/observation.ts'
 import type { DrillEvent } from './event.ts'
-import { statusOf } from './member-status.ts'
+import { isSameStatus, type MemberStatus, statusOf } from './member-status.ts'
 import type { DrillTarget, TargetObserver } from './target.ts'
 
 /** What a {@link DrillEvent} has beside its time. */
@@ -14,16 +14,19 @@ export class DrillRecorder implements TargetObserver {
   readonly #target: DrillTarget
   readonly #judge: FleetJudge
   readonly #onEvent: (event: DrillEvent) => void
-  readonly #states = new Map<string, string>()
+  readonly #states = new Map<string, MemberStatus>()
+  readonly #lookers = new Set<() => void>()
+  /** What happened before time 0 was known, with the clock's own times. */
+  #early: { readonly atMs: number; readonly happening: Happening }[] | undefined = []
   readonly #listed: Record<Listing['object'], readonly string[] | undefined> = {
     endpoints: undefined,
     slice: undefined,
   }
   #beginMs = 0
-  #judging = false
   #violations = 0
   #listings: Listing[] = []
   #requests: ObservedRequest[] = []
+  #objects: ObservedObjects[] = []
 
   constructor(target: DrillTarget, judge: FleetJudge, onEvent: (event: DrillEvent) => void = () => {}) {
     this.#target = target
@@ -35,7 +38,6 @@ export class DrillRecorder implements TargetObserver {
     return this.#judge.violations.map((violation) => ({ ...violation, atMs: this.#since(violation.atMs) }))
   }
 
-  /** What the object lists now; undefined while it is gone. */
   listed(listing: Listing): void {
     const { object, addresses, by, byDamage } = listing
     this.#listed[object] = addresses
@@ -51,12 +53,17 @@ export class DrillRecorder implements TargetObserver {
     if (method !== 'GET') this.#record({ type: 'write', master: by, method, path }, atMs)
   }
 
+  objects(found: ObservedObjects): void {
+    this.#objects.push(found)
+    this.look()
+  }
+
   leases(addresses: readonly string[]): void {
     this.#record({ type: 'leases', addresses })
   }
 
-  connected(connection: Parameters<TargetObserver['connected']>[0]): void {
-    this.#record({ type: 'connection', ...connection })
+  connected({ atMs, ...connection }: Parameters<TargetObserver['connected']>[0]): void {
+    this.#record({ type: 'connection', ...connection }, atMs)
   }
 
   /** What clients would use now; undefined while there is no slice. */
@@ -68,39 +75,41 @@ export class DrillRecorder implements TargetObserver {
     this.#record({ type: 'step', action, masters, text })
   }
 
-  /** Everybody is listed: this moment is time 0, and from now on what happens is judged. */
+  /** The fleet has come up: this moment is time 0. What happened before is told now, and from now on what happens is judged. */
   begin(): void {
     this.#beginMs = this.#target.clock.monotonicMs()
-    for (const [index, event] of this.events.entries()) {
-      this.events[index] = { ...event, atMs: event.atMs - this.#beginMs }
-    }
-    this.#judging = true
+    const early = this.#early ?? []
+    this.#early = undefined
+    for (const { atMs, happening } of early) this.#record(happening, atMs)
     this.look()
+  }
+
+  /** Calls `handler` after each look, until the returned function is called. */
+  onLook(handler: () => void): () => void {
+    this.#lookers.add(handler)
+    return () => this.#lookers.delete(handler)
   }
 
   /** Takes in how the members fare, and judges what happened since the last look. */
   look(): void {
     for (const member of this.#target.members) {
       const status = statusOf(member)
-      const text = JSON.stringify(status)
-      if (this.#states.get(member.name) === text) continue
-      this.#states.set(member.name, text)
+      if (isSameStatus(this.#states.get(member.name), status)) continue
+      this.#states.set(member.name, status)
       this.#record({ type: 'state', master: member.name, ...status })
     }
     const { members, leasesStandStill, clock } = this.#target
     const truth = { nowMs: clock.monotonicMs(), members, leasesStandStill }
+    const news = {
+      listings: this.#listings.splice(0),
+      requests: this.#requests.splice(0),
+      objects: this.#objects.splice(0),
+    }
     this.#judge.note(truth)
-    if (!this.#judging) return
-    this.#judge.check(truth, { listings: this.#listings.splice(0), requests: this.#requests.splice(0) })
+    if (this.#early === undefined) this.#judge.check(truth, news)
+    else this.#judge.learn(truth, news)
     this.#recordViolations()
-  }
-
-  /** Judges the end: nothing was done to the fleet for `quietMs` and more. */
-  end(quietMs: number): void {
-    this.look()
-    const members = this.#target.members.filter(({ name, well }) => well && !this.#target.retired.has(name))
-    this.#judge.checkEnd({ nowMs: this.#target.clock.monotonicMs(), members }, quietMs)
-    this.#recordViolations()
+    for (const handler of this.#lookers) handler()
   }
 
   #recordViolations(): void {
@@ -110,11 +119,16 @@ export class DrillRecorder implements TargetObserver {
     }
   }
 
+  /** In whole microseconds, and never minus nothing. */
   #since(atMs: number): number {
-    return Math.round((atMs - this.#beginMs) * 1000) / 1000
+    return Math.round((atMs - this.#beginMs) * 1000) / 1000 + 0
   }
 
   #record(happening: Happening, atMs = this.#target.clock.monotonicMs()): void {
+    if (this.#early !== undefined) {
+      this.#early.push({ atMs, happening })
+      return
+    }
     const event = { atMs: this.#since(atMs), ...happening } as DrillEvent
     this.events.push(event)
     this.#onEvent(event)

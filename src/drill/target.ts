@@ -1,7 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
-import type { ObservedRequest } from '../verify/invariants.ts'
 import type { Listing } from '../verify/listing.ts'
 import type { MemberState } from '../verify/member-state.ts'
+import type { ObservedObjects, ObservedRequest } from '../verify/observation.ts'
 import type { DamageName } from './damage.ts'
 import type { ConnectionOutcome } from './event.ts'
 import type { MasterPlan, MasterSettings } from './scenario.ts'
@@ -39,10 +39,14 @@ export type Primitive =
 export interface TargetObserver {
   listed(listing: Listing): void
   requested(request: ObservedRequest): void
+  /** The Service and the namespaces, each time that they change. */
+  objects(found: ObservedObjects): void
   /** The addresses whose leases are in the store, sorted, each time that they change. */
   leases(addresses: readonly string[]): void
   /** Of real clients; simulated ones are worked out from the history. */
   connected(connection: {
+    /** When it began. */
+    readonly atMs: number
     readonly client: string
     readonly address: string
     readonly outcome: ConnectionOutcome

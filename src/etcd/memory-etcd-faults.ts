@@ -7,6 +7,8 @@ export interface EtcdCall {
   readonly method: Exclude<keyof EtcdKv, 'close'>
   /** The key or prefix that it is about; empty for leases. */
   readonly key: string
+  /** What a watch is about to tell; undefined for everything else, and for "anything may have changed". */
+  readonly changes?: readonly KeyChange[] | undefined
 }
 
 /** What happens on the way. Each is given the signal of the call. */
@@ -86,9 +88,9 @@ async function watchUntilBroken(
   const broken = Promise.withResolvers<never>()
   let last = Promise.resolve()
   // One after the other, however long each is held up.
-  const inOrder = (tell: () => void): void => {
+  const inOrder = (changes: readonly KeyChange[] | undefined, tell: () => void): void => {
     last = last
-      .then(() => after?.(call, controller.signal))
+      .then(() => after?.({ ...call, changes }, controller.signal))
       .then(() => {
         if (!controller.signal.aborted) tell()
       })
@@ -97,7 +99,7 @@ async function watchUntilBroken(
   breakers.add(broken.reject)
   try {
     const watching = inner.watch(prefix, {
-      onChange: (changes: readonly KeyChange[] | undefined) => inOrder(() => onChange(changes)),
+      onChange: (changes: readonly KeyChange[] | undefined) => inOrder(changes, () => onChange(changes)),
       report,
       signal: controller.signal,
     })

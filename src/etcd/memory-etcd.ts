@@ -158,7 +158,6 @@ export class MemoryEtcd {
     const grantedSeconds = Math.max(ttlSeconds, MIN_TTL_SECONDS)
     const lease = this.#nextLease++
     this.#terms.set(lease, { lease, grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set() })
-    this.#scheduleExpiry()
     return lease
   }
 
@@ -205,12 +204,16 @@ export class MemoryEtcd {
     return step === 0 ? endsAtMs : Math.ceil(endsAtMs / step) * step
   }
 
-  /** A timer only while somebody watches: else the next call finds out. */
+  /** A timer only while somebody watches, and for terms that have keys: else the next call finds out. */
   #scheduleExpiry(): void {
     this.#cancelExpiry()
     this.#cancelExpiry = () => {}
-    if (this.#watchers.size === 0 || this.#terms.size === 0) return
-    const nextMs = Math.min(...[...this.#terms.values()].map((term) => this.#goesAtMs(term)))
+    if (this.#watchers.size === 0) return
+    let nextMs = Number.POSITIVE_INFINITY
+    for (const term of this.#terms.values()) {
+      if (term.keys.size > 0) nextMs = Math.min(nextMs, this.#goesAtMs(term))
+    }
+    if (nextMs === Number.POSITIVE_INFINITY) return
     this.#cancelExpiry = this.#clock.schedule(nextMs - this.#clock.monotonicMs(), () => {
       this.#expire()
       this.#scheduleExpiry()

@@ -90,13 +90,16 @@ function sameLabels(found: Readonly<Record<string, string>>, wanted: Readonly<Re
 }
 
 function sameEndpoints(found: readonly SliceEndpoint[], wanted: readonly SliceEndpoint[]): boolean {
-  return (
-    found.length === wanted.length && found.every((endpoint, index) => canonical(endpoint) === canonical(wanted[index]))
-  )
+  return found.length === wanted.length && found.every((endpoint, index) => sameValue(endpoint, wanted[index]))
 }
 
 function samePorts(found: NonNullable<EndpointSlice['ports']>, wanted: NonNullable<EndpointSlice['ports']>): boolean {
-  return found.length === wanted.length && found.every((port, index) => canonical(port) === canonical(wanted[index]))
+  return found.length === wanted.length && found.every((port, index) => sameValue(port, wanted[index]))
+}
+
+/** Mostly even their fields are in the same order. */
+function sameValue(found: unknown, wanted: unknown): boolean {
+  return JSON.stringify(found) === JSON.stringify(wanted) || canonical(found) === canonical(wanted)
 }
 
 /** JSON with sorted keys: equal texts mean equal values, whatever order a server stores fields in. */

@@ -18,7 +18,7 @@ const RETRY_MS = 500
 /** Between two tries of one renewal at most, in milliseconds, whatever was wrong: the lease goes on ending. */
 const RENEWAL_RETRY_MS = 1_000
 /** An answer older than this, in milliseconds, does not say that the server still lives. */
-const FRESH_MS = 2_500
+export const FRESH_MS = 2_500
 
 export interface LeaseKeeperOptions {
   readonly clock: Clock

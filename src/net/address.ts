@@ -75,10 +75,16 @@ export function isMulticast(address: Address): boolean {
 }
 
 function parseIPv4(text: string): Address {
-  if (!ipaddr.IPv4.isValidFourPartDecimal(text)) throw new AddressError(`${JSON.stringify(text)} ${faultOf(text)}`)
-  let value = 0n
-  for (const part of text.split('.')) value = (value << 8n) | BigInt(part)
-  return { family: 4, value, text }
+  const parts = text.split('.')
+  if (parts.length !== 4 || !parts.every(isDecimalByte)) {
+    throw new AddressError(`${JSON.stringify(text)} ${faultOf(text)}`)
+  }
+  return { family: 4, value: BigInt(parts.reduce((value, part) => value * 256 + Number(part), 0)), text }
+}
+
+/** As Go's netip reads it: without a sign or leading zeros. */
+function isDecimalByte(part: string): boolean {
+  return /^(?:0|[1-9]\d{0,2})$/.test(part) && Number(part) <= 255
 }
 
 function parseIPv6(text: string): Address {

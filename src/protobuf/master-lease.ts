@@ -1,4 +1,5 @@
 import { clone, create } from '@bufbuild/protobuf'
+import { remembering } from '../runtime/memo.ts'
 import { type EndpointSubset, EndpointSubsetSchema, EndpointsSchema } from './gen/k8s.io/api/core/v1/generated_pb.ts'
 import { ObjectMetaSchema } from './gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
 import { asGoWrites } from './go-message.ts'
@@ -29,6 +30,16 @@ export type StoredMasterLease =
 
 /** Reads a value below `<prefix>/masterleases/`; never throws. */
 export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
+  if (value.length > MAX_REMEMBERED_BYTES) return decode(value)
+  return remembered(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))
+}
+
+/** What is longer is no lease of a usual master. */
+const MAX_REMEMBERED_BYTES = 1_024
+/** Each look reads all of them, and most are as they were. */
+const remembered = remembering((text) => decode(Buffer.from(text, 'latin1')), 64)
+
+function decode(value: Uint8Array): StoredMasterLease {
   const stored = decodeStored(endpoints, value)
   if (stored.type === 'json') return { type: 'json' }
   if (stored.type === 'unreadable') return stored

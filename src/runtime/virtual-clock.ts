@@ -45,6 +45,7 @@ export class VirtualClock {
   readonly #queue: Event[] = []
   #nowMs = 0
   #sequence = 0
+  #events = 0
   #views = 0
   #running = false
   #instantMs = -1
@@ -58,6 +59,11 @@ export class VirtualClock {
   /** Milliseconds of simulated time since this clock was made. */
   get nowMs(): number {
     return this.#nowMs
+  }
+
+  /** How many events have happened so far: what a simulation costs. */
+  get events(): number {
+    return this.#events
   }
 
   /**
@@ -124,6 +130,7 @@ export class VirtualClock {
           event.view.held.push(event)
           continue
         }
+        this.#events++
         this.#countAtInstant()
         const callback = event.callback
         event.callback = undefined

@@ -1,11 +1,10 @@
-import { EtcdError, type EtcdKv } from '../../etcd/kv.ts'
+import { EtcdError, type EtcdKv, type KeyChange } from '../../etcd/kv.ts'
 import { MemoryEtcd } from '../../etcd/memory-etcd.ts'
 import { type EtcdCall, faultyEtcd } from '../../etcd/memory-etcd-faults.ts'
-import type { Clock } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import type { VirtualClock } from '../../runtime/virtual-clock.ts'
-import { StoreClock } from './process-clock.ts'
-import { latency, Route } from './route.ts'
+import { type ProcessClock, StoreClock } from './process-clock.ts'
+import { latency, Route, roundTrip } from './route.ts'
 
 /** What all masters of a fleet store their leases in. */
 export class SimulatedEtcd {
@@ -83,9 +82,12 @@ export class EtcdRoute extends Route {
     for (const breakWatches of this.#connected) breakWatches()
   }
 
-  /** What one process sees of it: each call, each answer and each change takes a few milliseconds of that process' time. */
+  /**
+   * What one process sees of it: each call and each change takes a few milliseconds of that process' time, so a frozen process neither
+   * sends nor hears.
+   */
   connect(options: {
-    readonly clock: Clock
+    readonly clock: ProcessClock
     readonly random: Random
     readonly spikes: boolean
     /** Stands at the store itself, behind all that happens on the way. */
@@ -93,8 +95,8 @@ export class EtcdRoute extends Route {
   }): EtcdKv {
     const { clock, random, spikes, tap = (kv: EtcdKv) => kv } = options
     const etcd = this.#etcd
+    const back = (signal: AbortSignal): Promise<void> => roundTrip(clock, random, spikes, signal, this.slowMs)
     const pass = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
-      await latency(clock, random, spikes, signal, this.slowMs)
       if (this.refused || etcd.down) throw new EtcdError('Unreachable', 'connection refused')
       if (!this.cut) return
       // A watch waits for ever: nothing tells it that nothing comes.
@@ -104,10 +106,19 @@ export class EtcdRoute extends Route {
     const kv = faultyEtcd(tap(etcd.store.client()), {
       clock,
       before: async (call, signal) => {
+        const isRefused = etcd.full && GROWING.includes(call.method)
+        if (isRefused || this.refused || etcd.down) await back(signal)
         await pass(call, signal)
-        if (etcd.full && GROWING.includes(call.method)) throw new EtcdError('NoSpace', 'mvcc: database space exceeded')
+        if (isRefused) throw new EtcdError('NoSpace', 'mvcc: database space exceeded')
       },
-      after: pass,
+      after: async (call, signal) => {
+        if (call.method !== 'watch') await back(signal)
+        // Heard of at once, in its order: nobody acts on it, and there are many.
+        else if (clock.frozen || this.slowMs > 0 || !call.changes?.every(isRenewal)) {
+          await latency(clock, random, spikes, signal, this.slowMs)
+        }
+        await pass(call, signal)
+      },
     })
     // By the process' own clock: one that is frozen hears of it when it goes on.
     this.#connected.add(() =>
@@ -115,6 +126,12 @@ export class EtcdRoute extends Route {
     )
     return kv
   }
+}
+
+/** Whether a change says no more than that somebody still lives: a lease renewed, or a record written again as it was. */
+function isRenewal({ type, key, value, previousValue }: KeyChange): boolean {
+  if (type !== 'modified') return false
+  return key.includes('/masterleases/') || (previousValue !== undefined && Buffer.compare(previousValue, value) === 0)
 }
 
 const GROWING: readonly EtcdCall['method'][] = ['create', 'update', 'grantLease']

@@ -1,15 +1,20 @@
 import { type ApiServer, createApiServer } from '../../apiserver/api-server.ts'
 import { inProcessTransport } from '../../apiserver/in-process.ts'
+import { createMaster } from '../../bootstrap/master.ts'
 import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import type { KubeApi } from '../../kube/api.ts'
 import { restKubeApi } from '../../kube/rest-api.ts'
 import type { ApiRequest, Transport } from '../../kube/transport.ts'
+import { MemoryLeaseRegistry } from '../../kubernetes-service/leases/memory.ts'
 import { type Random, randomInteger, seededRandom } from '../../runtime/random.ts'
 import { VirtualClock } from '../../runtime/virtual-clock.ts'
 import type { Listing } from '../../verify/listing.ts'
+import type { ObservedObjects } from '../../verify/observation.ts'
 import { followListings } from '../listings.ts'
+import { followObjects } from '../observed-objects.ts'
 import type { TargetObserver } from '../target.ts'
 import { SimulatedEtcd } from './etcd-link.ts'
+import { followEtcdLeases, followKubernetesLeases, followMemoryLeases } from './follow-leases.ts'
 import { type Host, SimulatedMaster, type Surroundings } from './master.ts'
 
 export interface FleetOptions {
@@ -20,9 +25,18 @@ export interface FleetOptions {
   readonly master?: Partial<MasterOptions>
   /** Store the leases in an etcd, or a kine. Without it they are objects of the API. */
   readonly etcd?: 'etcd' | 'kine' | undefined
+  /** Keep the leases in a memory that all sidecars share. @default false */
+  readonly memory?: boolean
   /** Whether what is sent is sometimes late. @default false */
   readonly spikes?: boolean
+  /** Composes each sidecar. @default createMaster */
+  readonly createMaster?: typeof createMaster
+  /** Whether all that was listed and asked is kept, for tests; else only what is asked now. @default true */
+  readonly keepsAll?: boolean
 }
+
+/** Of what was asked before, where not all is kept. */
+const FEW_REQUESTS = 200
 
 /** Masters around one store, in simulated time: the code that ships, on the in-process ports. */
 export class Fleet {
@@ -41,11 +55,12 @@ export class Fleet {
   readonly #options: FleetOptions
   readonly #masters: SimulatedMaster[] = []
   readonly #watching = new AbortController()
+  readonly #ends: (() => void)[] = []
   #damagedAtMs = -1
-  #observer: Pick<TargetObserver, 'listed' | 'requested'> | undefined
+  #observer: Omit<TargetObserver, 'connected'> | undefined
 
   constructor(options: FleetOptions) {
-    const { seed, masters, etcd, spikes = false } = options
+    const { seed, masters, etcd, memory = false, spikes = false } = options
     this.#options = options
     this.seed = seed
     this.random = seededRandom(seed, 'fleet')
@@ -58,6 +73,9 @@ export class Fleet {
       spikes,
       transport: (by) => this.counting(by),
       etcdRoute: () => this.etcd?.route(),
+      datastore: { away: false },
+      leases: memory ? new MemoryLeaseRegistry(this.time.view()) : undefined,
+      createMaster: options.createMaster ?? createMaster,
     }
     this.masters = this.#masters
     for (const host of typeof masters === 'number' ? this.#numbered(masters) : masters) this.add(host)
@@ -82,6 +100,9 @@ export class Fleet {
       send: (request, signal) => {
         const observed = { atMs: this.time.nowMs, by, request }
         this.requests.push(observed)
+        if (this.#options.keepsAll === false && this.requests.length > 2 * FEW_REQUESTS) {
+          this.requests.splice(0, FEW_REQUESTS)
+        }
         this.#observer?.requested(observed)
         return inner.send(request, signal)
       },
@@ -89,9 +110,20 @@ export class Fleet {
     }
   }
 
-  /** Has what is listed and asked told to somebody, from now on. */
-  observe(observer: Pick<TargetObserver, 'listed' | 'requested'>): void {
+  /** Has what is found and asked, and whose leases there are, told to somebody, from now on. */
+  observe(observer: Omit<TargetObserver, 'connected'>): void {
     this.#observer = observer
+    const hear = (addresses: readonly string[]): void => observer.leases(addresses)
+    const { signal } = this.#watching
+    const { leases } = this.surroundings
+    const find = (found: Pick<ObservedObjects, 'service' | 'namespaces'>): void => {
+      const atMs = this.time.nowMs
+      observer.objects({ ...found, atMs, byDamage: this.#damagedAtMs === atMs })
+    }
+    void followObjects(this.api, find, signal)
+    if (this.etcd !== undefined) void followEtcdLeases(this.etcd.store.client(), '/registry', hear, signal)
+    else if (leases === undefined) void followKubernetesLeases(this.api, hear, signal)
+    else this.#ends.push(followMemoryLeases(leases, hear))
   }
 
   advance(ms: number): Promise<void> {
@@ -107,6 +139,13 @@ export class Fleet {
   async damage(work: () => Promise<unknown>): Promise<void> {
     this.#damagedAtMs = this.time.nowMs
     await work()
+  }
+
+  /** Ends every watch and kills every process, at once: no time needs to pass. */
+  abandon(): void {
+    for (const master of this.masters) master.kill()
+    this.#watching.abort()
+    for (const end of this.#ends.splice(0)) end()
   }
 
   /** Ends every watch and process of the simulation. */
@@ -129,12 +168,13 @@ export class Fleet {
     const hear = (addresses: readonly string[] | undefined): void => {
       const atMs = this.time.nowMs
       const byDamage = this.#damagedAtMs === atMs
+      // It is told at the moment of its write.
       const written = this.requests.findLast(
-        ({ request: { method, path } }) => method !== 'GET' && path.includes(plural),
+        ({ atMs: at, request: { method, path } }) => at !== atMs || (method !== 'GET' && path.includes(plural)),
       )
       const by = byDamage || written?.atMs !== atMs ? undefined : written.by
       const listing = { atMs, object, addresses, byDamage, by }
-      this.listings.push(listing)
+      if (this.#options.keepsAll !== false) this.listings.push(listing)
       this.#observer?.listed(listing)
     }
     const plural = object === 'slice' ? '/endpointslices' : '/endpoints'

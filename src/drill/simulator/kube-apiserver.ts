@@ -8,6 +8,7 @@ import { sleep } from '../../runtime/clock.ts'
 import { type Random, seededRandom } from '../../runtime/random.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { EtcdRoute } from './etcd-link.ts'
+import { KubeApiserverObjects } from './kube-apiserver-objects.ts'
 import { SimulatedServer, simulatedLink } from './link.ts'
 import type { Surroundings } from './master.ts'
 import { type ProcessClock, processClock } from './process-clock.ts'
@@ -15,27 +16,30 @@ import { type ProcessClock, processClock } from './process-clock.ts'
 const REF = { namespace: 'default', name: 'kubernetes' }
 const LEASES = '/registry/masterleases/'
 const SKIP_MIRROR = 'endpointslice.kubernetes.io/skip-mirror'
-const PORTS = [{ name: 'https', port: 6443, protocol: 'TCP' }]
+const SECURE_PORT = 6443
+const PORTS = [{ name: 'https', port: SECURE_PORT, protocol: 'TCP' }]
 /** Neither is a flag. */
 const INTERVAL_MS = 10_000
 const TTL_SECONDS = 15
+const NAMESPACES_INTERVAL_MS = 60_000
 /** From its start to its first /readyz. */
 const STARTING_MS = 4_000
 
 /**
  * A stand-in for a kube-apiserver that keeps `default/kubernetes` itself, with upstream's lease reconciler: pkg/controlplane/reconcilers/lease.go
- * and controller/kubernetesservice. The Service is left to the masters beside it.
+ * and controller/kubernetesservice. Like that, it makes what is missing besides, and mends nothing of it.
  */
 export class SimulatedKubeApiserver implements MemberState {
   readonly kind = 'kube-apiserver'
   readonly leaseTtlMs = TTL_SECONDS * 1000
   readonly reconcileIntervalMs = INTERVAL_MS
   readonly withdrawsOnStop = true
+  readonly withdrawsLast = true
   readonly leavesWhenUnready = false
   readonly failure = undefined
   readonly name: string
   readonly address: string
-  readonly server = new SimulatedServer()
+  readonly server: SimulatedServer
   readonly etcd: EtcdRoute
   life: KubeApiserverLife | undefined
   readonly lives: KubeApiserverLife[] = []
@@ -45,6 +49,7 @@ export class SimulatedKubeApiserver implements MemberState {
     const etcd = surroundings.etcdRoute()
     if (etcd === undefined) throw new TypeError('a kube-apiserver needs etcd')
     this.#surroundings = surroundings
+    this.server = new SimulatedServer(surroundings.datastore)
     this.etcd = etcd
     this.name = host.name
     this.address = host.address
@@ -66,8 +71,11 @@ export class SimulatedKubeApiserver implements MemberState {
     this.life = undefined
   }
 
+  /** One that is stopped hears of it when it goes on. */
   terminate(): void {
-    this.life?.terminate()
+    const { life } = this
+    if (life?.clock.frozen) life.clock.schedule(0, () => life.terminate())
+    else life?.terminate()
   }
 
   freeze(): void {
@@ -83,7 +91,7 @@ export class SimulatedKubeApiserver implements MemberState {
   }
 
   get answering(): boolean {
-    return this.server.answering
+    return !this.ended && !this.frozen && this.server.answering
   }
 
   get ready(): boolean {
@@ -114,12 +122,20 @@ export class SimulatedKubeApiserver implements MemberState {
     return this.life?.stopping === true
   }
 
+  get ended(): boolean {
+    return this.life?.ended !== false
+  }
+
+  get delayMs(): number {
+    return Math.max(this.server.slowMs, this.etcd.slowMs)
+  }
+
   get connected(): boolean {
-    return this.etcd.open && !this.server.cut && !this.server.storeless
+    return this.etcd.open && this.server.reachable && !this.server.storeless
   }
 
   get serves(): boolean {
-    return this.life?.ready === true
+    return this.answering && this.ready && this.life?.ready === true
   }
 
   get well(): boolean {
@@ -129,7 +145,9 @@ export class SimulatedKubeApiserver implements MemberState {
   get clientsMeet(): MemberState['clientsMeet'] {
     const { life, server } = this
     if (life === undefined || life.ended) return 'refused'
-    return life.clock.frozen || server.unreachable ? 'black-holed' : life.ready ? 'served' : 'refused'
+    if (life.clock.frozen || server.unreachable) return 'black-holed'
+    // It listens from its start on, but while it is not ready it fails what it is asked.
+    return life.ready ? 'served' : 'refused'
   }
 
   get renewing(): boolean {
@@ -151,12 +169,14 @@ class KubeApiserverLife {
   stopping = false
   ended = false
   readonly #options: LifeOptions
+  readonly #objects: KubeApiserverObjects
   readonly #stop = new AbortController()
   readonly #signal = new AbortController().signal
 
   constructor(options: LifeOptions) {
     this.#options = options
     this.clock = options.clock
+    this.#objects = new KubeApiserverObjects(options.api)
     void this.#run()
   }
 
@@ -168,18 +188,32 @@ class KubeApiserverLife {
   async #run(): Promise<void> {
     await this.#removeEndpoints().catch(() => {})
     await sleep(this.clock, STARTING_MS, this.#stop.signal).catch(() => {})
+    void this.#keepObjects()
     while (!this.#stop.signal.aborted) {
       this.ready = true
       const startedMs = this.clock.monotonicMs()
       // What fails is tried again at the next tick.
-      await this.#reconcileEndpoints().catch(() => {})
+      await this.#updateKubernetesService().catch(() => {})
       await sleep(this.clock, startedMs + INTERVAL_MS - this.clock.monotonicMs(), this.#stop.signal).catch(() => {})
     }
     await this.#removeEndpoints().catch(() => {})
     this.ended = true
   }
 
-  async #reconcileEndpoints(): Promise<void> {
+  /** The namespaces and the ServiceCIDR, which have controllers of their own. */
+  async #keepObjects(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const ensured = this.#objects.ensureNamespaces().then(() => this.#objects.ensureServiceCidr())
+      const waitMs = await ensured.then(
+        () => NAMESPACES_INTERVAL_MS,
+        () => INTERVAL_MS,
+      )
+      await sleep(this.clock, waitMs, this.#stop.signal).catch(() => {})
+    }
+  }
+
+  async #updateKubernetesService(): Promise<void> {
+    await this.#objects.ensureService(SECURE_PORT)
     await this.#updateLease()
     await this.#doReconcile(false)
   }

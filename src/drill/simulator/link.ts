@@ -4,9 +4,21 @@ import type { ApiRequest, ApiResponse, Transport } from '../../kube/transport.ts
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import { aborted, linkedController } from '../../runtime/signals.ts'
-import { latency, Route } from './route.ts'
+import type { ProcessClock } from './process-clock.ts'
+import { latency, Route, roundTrip } from './route.ts'
 
-/** How one master's API server fares, and the way to it. Several masters' servers share one store. */
+/** One for all: an error for each would cost a stack trace. */
+const OVER = new Error('over')
+
+/** What all API servers of a fleet store into. */
+export interface Datastore {
+  away: boolean
+}
+
+/**
+ * How one master's API server fares, and the way to it. Several masters' servers share one store. What ails it has causes that are apart
+ * from each other: whoever heals one leaves the others.
+ */
 export class SimulatedServer extends Route {
   #serving = true
   ready = true
@@ -16,18 +28,39 @@ export class SimulatedServer extends Route {
   silent = false
   #unreachable = false
   #frozen = false
+  readonly #thawed = new Set<() => void>()
+  readonly #datastore: Datastore
+  #storeless = false
   /** The rest of it hangs, while its /readyz answers. */
   hanging = false
-  /** What it stores into is away: it answers, and fails. */
-  storeless = false
+
+  constructor(datastore: Datastore = { away: false }) {
+    super()
+    this.#datastore = datastore
+  }
 
   get serving(): boolean {
     return this.#serving
   }
 
+  /** Whether requests that go this way are answered. */
+  get reachable(): boolean {
+    return this.#serving && !this.cut && !this.#frozen
+  }
+
+  /** What it stores into is away, or its way to it is cut: it answers, and fails. */
+  get storeless(): boolean {
+    return this.#storeless || this.#datastore.away
+  }
+
+  /** Cuts, or heals, its own way to what it stores into. */
+  set storeless(storeless: boolean) {
+    this.#storeless = storeless
+  }
+
   /** Whether its /readyz is answered, whatever the answer. */
   get answering(): boolean {
-    return this.#serving && !this.cut && !this.silent
+    return this.reachable && !this.silent
   }
 
   /** Clients are black-holed. */
@@ -39,7 +72,7 @@ export class SimulatedServer extends Route {
     this.#unreachable = unreachable
   }
 
-  /** Stopped as by SIGSTOP: nothing is answered, connections stay open. */
+  /** Stopped as by SIGSTOP: nothing is answered, connections stay open and go on afterwards. */
   get frozen(): boolean {
     return this.#frozen
   }
@@ -47,17 +80,46 @@ export class SimulatedServer extends Route {
   set frozen(frozen: boolean) {
     if (frozen === this.#frozen) return
     this.#frozen = frozen
-    if (frozen) this.cut = true
-    else this.heal()
+    if (!frozen) this.#goOn()
   }
 
+  /**
+   * Waits, with what was sent to it, for a frozen server to go on: `thawed`, or `reset` when it has died instead, or `timeout`.
+   * At most so long; for ever, where no limit is given.
+   */
+  async untilThawed(
+    clock: Clock,
+    timeoutMs: number | undefined,
+    signal: AbortSignal,
+  ): Promise<'thawed' | 'reset' | 'timeout'> {
+    const { controller, unlink } = linkedController(signal)
+    const thawed = Promise.withResolvers<'thawed'>()
+    const onThawed = (): void => thawed.resolve('thawed')
+    this.#thawed.add(onThawed)
+    try {
+      return await Promise.race([thawed.promise, this.swallow(clock, timeoutMs ?? 1e9, controller.signal)])
+    } finally {
+      this.#thawed.delete(onThawed)
+      controller.abort(OVER)
+      unlink()
+    }
+  }
+
+  /** Its process is gone, by whichever signal: connections are refused. */
   kill(): void {
     this.#serving = false
+    // Whatever runs next is not stopped.
+    this.#frozen = false
     this.breakStreams()
   }
 
+  /** Its process runs, and serves at once. */
   start(): void {
     this.#serving = true
+  }
+
+  #goOn(): void {
+    for (const onThawed of this.#thawed) onThawed()
   }
 }
 
@@ -69,14 +131,22 @@ export function simulatedLink(
   inner: Transport,
   options: {
     readonly server: SimulatedServer
-    readonly clock: Clock
+    readonly clock: ProcessClock
     readonly random: Random
     readonly spikes?: boolean | undefined
   },
 ): Transport {
   const { server, clock, random, spikes = false } = options
+  const back = (signal: AbortSignal): Promise<void> => roundTrip(clock, random, spikes, signal, server.slowMs)
+  /** Whether a message gets through at this moment, and when it does not, what becomes of it. */
   const pass = async (request: ApiRequest, signal: AbortSignal): Promise<void> => {
-    await latency(clock, random, spikes, signal, server.slowMs)
+    if (server.frozen) {
+      const end = await server.untilThawed(clock, request.timeoutMs ?? 10_000, signal)
+      if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
+      if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
+      // By the process' own clock: one that is frozen too hears of it when it goes on.
+      await latency(clock, random, spikes, signal, server.slowMs)
+    }
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
     if (!server.cut && !server.hanging) return
     const end = await server.swallow(clock, request.timeoutMs ?? 10_000, signal)
@@ -84,11 +154,16 @@ export function simulatedLink(
   }
   return {
     async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
+      if (!server.serving) await back(signal)
       await pass(request, signal)
-      if (server.storeless) return { status: 500, headers: {}, body: etcdIsAway }
+      if (server.storeless) {
+        await back(signal)
+        return { status: 500, headers: {}, body: etcdIsAway }
+      }
       if (request.stream !== true) {
         const response = await inner.send(request, signal)
-        // The way back: what was done is done, although nobody hears of it.
+        await back(signal)
+        // What was done is done, although nobody may hear of it.
         await pass(request, signal)
         return response
       }
@@ -98,11 +173,12 @@ export function simulatedLink(
       controller.signal.addEventListener('abort', forget, { once: true })
       const opened = async (): Promise<ApiResponse> => {
         const response = await inner.send(request, controller.signal)
+        await back(signal)
         await pass(request, signal)
         return response
       }
       const response = await opened().catch((error: unknown) => {
-        controller.abort()
+        controller.abort(OVER)
         unlink()
         throw error
       })
@@ -111,12 +187,18 @@ export function simulatedLink(
         unlink()
         return response
       }
+      const isRenewal = request.path.includes('/leases') ? renewals() : () => false
       return { ...response, stream: relay(response.stream) }
 
       async function* relay(events: AsyncIterable<unknown>): AsyncGenerator<unknown> {
         try {
           for await (const event of events) {
-            await latency(clock, random, spikes, controller.signal, server.slowMs)
+            const atOnce = isRenewal(event) && !clock.frozen && server.slowMs === 0
+            if (!atOnce) await latency(clock, random, spikes, controller.signal, server.slowMs)
+            if (server.frozen) {
+              await server.untilThawed(clock, undefined, controller.signal)
+              await latency(clock, random, spikes, controller.signal, server.slowMs)
+            }
             // Black-holed: nothing more is heard, not even the end, until the connection is reset.
             if (server.cut) await aborted(controller.signal)
             controller.signal.throwIfAborted()
@@ -135,14 +217,39 @@ export function simulatedLink(
   }
 }
 
+/**
+ * Tells of each event of a watch of Leases whether it says no more than that somebody still lives. Such events are heard of at once: nobody
+ * acts on them, and there are many.
+ */
+function renewals(): (event: unknown) => boolean {
+  const said = new Map<string, string>()
+  return (event) => {
+    const { type, object } = event as WatchFrame
+    const { name = '', annotations } = object.metadata ?? {}
+    const text = JSON.stringify(annotations)
+    const isSame = said.get(name) === text
+    said.set(name, text)
+    return type === 'MODIFIED' && isSame
+  }
+}
+
+interface WatchFrame {
+  readonly type: string
+  readonly object: { readonly metadata?: { readonly name?: string; readonly annotations?: object } }
+}
+
 const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 500, message: 'etcdserver: no leader' }
 
 /** What a process hears when it asks its own API server for its health. */
-export function simulatedReadiness(server: SimulatedServer, clock: Clock): Readiness {
+export function simulatedReadiness(server: SimulatedServer, clock: Clock, random: Random): Readiness {
+  let asked = false
   return {
     async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
-      await sleep(clock, 1 + server.slowMs, signal)
-      if (server.cut || server.silent) await sleep(clock, 2_000, signal)
+      // An ordinary answer comes at once, for the simulator's sake; but no two processes ask at the very same moments.
+      const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next())
+      asked = true
+      if (delayMs > 0) await sleep(clock, delayMs, signal)
+      if (server.cut || server.frozen || server.silent) await sleep(clock, 2_000, signal)
       if (!server.answering) return { answered: false, reason: 'connection refused' }
       const { ready, etcdCheck, storeless } = server
       const checks = [

@@ -1,9 +1,11 @@
-import { createMaster, type Master } from '../../bootstrap/master.ts'
+import type { createMaster, Master } from '../../bootstrap/master.ts'
 import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import type { Readiness } from '../../kube/readiness.ts'
 import { restKubeApi } from '../../kube/rest-api.ts'
 import type { Transport } from '../../kube/transport.ts'
+import { FRESH_MS } from '../../kubernetes-service/lease-keeper.ts'
 import { EtcdLeases } from '../../kubernetes-service/leases/etcd.ts'
+import { type MemoryLeaseRegistry, MemoryLeases } from '../../kubernetes-service/leases/memory.ts'
 import { parseAddress } from '../../net/address.ts'
 import { parseCidr } from '../../net/cidr.ts'
 import { parsePortRange } from '../../net/port-range.ts'
@@ -11,11 +13,12 @@ import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
 import { seededRandom } from '../../runtime/random.ts'
 import type { VirtualClock } from '../../runtime/virtual-clock.ts'
 import { memoryLogger } from '../../telemetry/memory-logger.ts'
-import { prometheusMetrics } from '../../telemetry/prometheus-metrics.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { EtcdRoute } from './etcd-link.ts'
-import { SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
+import { type Datastore, SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
+import { noMetrics } from './no-metrics.ts'
 import { type ProcessClock, processClock } from './process-clock.ts'
+import { ProcessLeases } from './process-leases.ts'
 
 /** One machine with an API server and a sidecar beside it. */
 export interface Host {
@@ -36,16 +39,26 @@ export interface Surroundings {
   readonly spikes: boolean
   readonly transport: (by: string) => Transport
   readonly etcdRoute: () => EtcdRoute | undefined
+  readonly datastore: Datastore
+  /** Where the leases are, if they are neither in an etcd nor objects of the API. */
+  readonly leases: MemoryLeaseRegistry | undefined
+  /** Composes a sidecar, at each start of one. */
+  readonly createMaster: typeof createMaster
 }
 
 /** One life of a master's sidecar. */
 export interface Life {
   readonly master: Master
+  readonly options: MasterOptions
   readonly clock: ProcessClock
   readonly stop: AbortController
   readonly logger: ReturnType<typeof memoryLogger>
   /** Its server has told it that it is ready. */
   wasReady: boolean
+  /** When its server last answered it, in true time. */
+  answeredAtMs: number
+  /** By SIGKILL. */
+  killed: boolean
   ended: boolean
   failure: unknown
 }
@@ -53,11 +66,11 @@ export interface Life {
 /** One master: its own API server, and the sidecar that runs beside it. */
 export class SimulatedMaster implements MemberState {
   readonly kind = 'apiserver-bootstrap'
-  readonly server = new SimulatedServer()
+  readonly server: SimulatedServer
   /** Undefined in a fleet without etcd. */
   readonly etcd: EtcdRoute | undefined
   readonly name: string
-  /** Of the present life, and of those to come. */
+  /** Of the lives to come. */
   options: MasterOptions
   readonly lives: Life[] = []
   life: Life | undefined
@@ -70,6 +83,7 @@ export class SimulatedMaster implements MemberState {
     const { name, addresses, skewMs = 0, driftPpm, options } = host
     this.#surroundings = surroundings
     this.#driftPpm = driftPpm
+    this.server = new SimulatedServer(surroundings.datastore)
     this.etcd = surroundings.etcdRoute()
     this.name = name
     this.skewMs = skewMs
@@ -78,36 +92,43 @@ export class SimulatedMaster implements MemberState {
 
   /** Begins another life, which may have other settings than the master has otherwise. */
   start(settings: Partial<MasterOptions> = {}): void {
-    const { time, seed, spikes, transport } = this.#surroundings
+    const { time, seed, spikes, transport, leases: registry } = this.#surroundings
+    const options = { ...this.options, ...settings }
     const clock = processClock(time, { skewMs: this.skewMs, driftPpm: this.#driftPpm })
     const random = seededRandom(seed, `${this.name} life ${this.lives.length + 1}`)
     const logger = memoryLogger()
-    const metrics = prometheusMetrics()
+    const metrics = noMetrics
     const link = simulatedLink(transport(this.name), { server: this.server, clock, random, spikes })
     const api = restKubeApi({ transport: link, clock, random, logger, metrics })
-    const server = simulatedReadiness(this.server, clock)
+    const server = simulatedReadiness(this.server, clock, random)
     const readiness: Readiness = {
       async probe(signal) {
         const answer = await server.probe(signal)
+        if (answer.answered) life.answeredAtMs = time.nowMs
         if (answer.answered && answer.ready) life.wasReady = true
         return answer
       },
     }
     const etcd = this.etcd?.connect({ clock, random, spikes })
-    const master = createMaster(
-      { ...this.options, ...settings },
-      {
-        api,
-        readiness,
-        clock,
-        random,
-        logger,
-        metrics,
-        etcd: etcd && { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
-      },
-    )
+    const master = this.#surroundings.createMaster(options, {
+      api,
+      readiness,
+      clock,
+      random,
+      logger,
+      metrics,
+      etcd: etcd && { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
+      leases: registry && new ProcessLeases(new MemoryLeases(registry, { ttlMs: options.leaseTtlMs }), clock),
+    })
     const stop = new AbortController()
-    const life: Life = { master, clock, stop, logger, wasReady: false, ended: false, failure: undefined }
+    const state = {
+      wasReady: false,
+      answeredAtMs: Number.NEGATIVE_INFINITY,
+      killed: false,
+      ended: false,
+      failure: undefined,
+    }
+    const life: Life = { master, options, clock, stop, logger, ...state }
     this.life = life
     this.lives.push(life)
     master.run(life.stop.signal).then(
@@ -128,48 +149,62 @@ export class SimulatedMaster implements MemberState {
 
   /** SIGKILL of the sidecar: whatever it had under way is never heard of again. */
   kill(): void {
-    this.life?.clock.freeze()
+    for (const life of this.#processes) {
+      life.clock.freeze()
+      life.killed = true
+    }
     this.life = undefined
   }
 
-  /** SIGTERM of the sidecar. */
+  /** SIGTERM of the sidecar; one that is stopped hears of it when it goes on. */
   terminate(): void {
-    this.life?.stop.abort(new Error('SIGTERM'))
+    for (const life of this.#processes) tellToStop(life)
   }
 
+  /** SIGTERM of the lives before the present one, where lives overlap. */
+  terminateEarlier(): void {
+    for (const life of this.#processes) if (life !== this.life) tellToStop(life)
+  }
+
+  /** SIGSTOP of the sidecar. */
   freeze(): void {
-    this.life?.clock.freeze()
+    for (const life of this.#processes) life.clock.freeze()
   }
 
+  /** SIGCONT of the sidecar. */
   thaw(): void {
-    this.life?.clock.thaw()
+    for (const life of this.#processes) life.clock.thaw()
   }
 
   /** The machine's wall clock is set, while what runs on it goes on. */
   setWallClock(skewMs: number): void {
     this.skewMs = skewMs
-    this.life?.clock.setSkew(skewMs)
+    for (const life of this.#processes) life.clock.setSkew(skewMs)
   }
 
   /** The one in Endpoints. */
   get address(): string {
-    return this.options.advertiseAddresses[0]?.text ?? ''
+    return this.#present.advertiseAddresses[0]?.text ?? ''
   }
 
   get leaseTtlMs(): number {
-    return this.options.leaseTtlMs
+    return this.#present.leaseTtlMs
   }
 
   get reconcileIntervalMs(): number {
-    return this.options.reconcileIntervalMs
+    return this.#present.reconcileIntervalMs
   }
 
   get withdrawsOnStop(): boolean {
-    return this.options.onShutdown !== 'keep'
+    return this.#present.onShutdown !== 'keep'
+  }
+
+  get withdrawsLast(): boolean {
+    return this.#present.onShutdown === 'always'
   }
 
   get leavesWhenUnready(): boolean {
-    return this.options.readinessGate === 'continuous'
+    return this.#present.readinessGate === 'continuous'
   }
 
   get frozen(): boolean {
@@ -214,10 +249,14 @@ export class SimulatedMaster implements MemberState {
     return this.life?.stop.signal.aborted === true
   }
 
+  get ended(): boolean {
+    return !this.lives.some(isProcess)
+  }
+
   /** Reads and writes whatever it needs. */
   get connected(): boolean {
-    const { serving, cut, storeless } = this.server
-    return serving && !cut && !storeless && (this.etcd?.open ?? true)
+    const { reachable, storeless } = this.server
+    return reachable && !storeless && (this.etcd?.open ?? true)
   }
 
   /** Runs, is connected, and its server is ready: what clients may count on. */
@@ -236,12 +275,40 @@ export class SimulatedMaster implements MemberState {
     return !serving ? 'refused' : unreachable ? 'black-holed' : 'served'
   }
 
+  get delayMs(): number {
+    return Math.max(this.server.slowMs, this.etcd?.slowMs ?? 0)
+  }
+
   /** Whether it may still renew its lease. */
   get renewing(): boolean {
     const { life, server, etcd } = this
-    if (life === undefined || life.ended || life.clock.frozen || !server.answering) return false
-    return etcd?.open ?? !server.storeless
+    const { time, leases } = this.#surroundings
+    if (life === undefined || life.ended || life.clock.frozen) return false
+    // An answer of the server speaks for it for a little while.
+    if (!server.answering && time.nowMs - life.answeredAtMs >= FRESH_MS) return false
+    if (etcd !== undefined) return etcd.open
+    return leases !== undefined || (server.reachable && !server.storeless)
   }
+
+  /** Settings of the latest life, or of the first one to come. */
+  get #present(): MasterOptions {
+    return this.lives.at(-1)?.options ?? this.options
+  }
+
+  /** The lives that have not ended: more than one while they overlap. */
+  get #processes(): readonly Life[] {
+    return this.lives.filter(isProcess)
+  }
+}
+
+function isProcess({ killed, ended }: Life): boolean {
+  return !killed && !ended
+}
+
+function tellToStop({ clock, stop }: Life): void {
+  const signal = (): void => stop.abort(new Error('SIGTERM'))
+  if (clock.frozen) clock.schedule(0, signal)
+  else signal()
 }
 
 const defaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {

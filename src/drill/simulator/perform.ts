@@ -1,9 +1,13 @@
 import type { MasterOptions } from '../../bootstrap/master-options.ts'
-import { parseAddress } from '../../net/address.ts'
+import { type Address, parseAddress } from '../../net/address.ts'
+import { parseCidr } from '../../net/cidr.ts'
 import type { MasterSettings } from '../scenario.ts'
 import type { Primitive } from '../target.ts'
 import { SimulatedKubeApiserver } from './kube-apiserver.ts'
+import { SERVICE_RANGE } from './kube-apiserver-objects.ts'
 import type { SimulatedMaster } from './master.ts'
+
+const SERVICE_RANGES = { 4: SERVICE_RANGE, 6: parseCidr('fd00:10:96::/112') }
 
 type OfOne = Extract<Primitive, { readonly master: string }>
 type OfProcess = Extract<OfOne, { readonly part: unknown }>
@@ -24,7 +28,7 @@ export function performOn(member: SimulatedMaster | SimulatedKubeApiserver, prim
       break
     case 'cut':
     case 'heal':
-      cut(member, primitive.way, primitive.type === 'cut')
+      if (isMaster || primitive.way !== 'api') cut(member, primitive.way, primitive.type === 'cut')
       break
     case 'slow':
       if (primitive.way === 'api') server.slowMs = primitive.byMs
@@ -46,7 +50,7 @@ export function performOn(member: SimulatedMaster | SimulatedKubeApiserver, prim
       if (isMaster) member.configure(optionsOf(primitive.settings))
       break
     case 'terminate-earlier':
-      if (isMaster) member.lives.at(-2)?.stop.abort(new Error('SIGTERM'))
+      if (isMaster) member.terminateEarlier()
       break
     case 'retire':
       member.kill()
@@ -104,6 +108,13 @@ export function optionsOf({ reconciler, addresses, ...settings }: MasterSettings
   return {
     ...settings,
     ...(reconciler !== undefined && { endpointReconcilerType: reconciler }),
-    ...(addresses !== undefined && { advertiseAddresses: addresses.map(parseAddress) }),
+    ...(addresses !== undefined && addressOptions(addresses.map(parseAddress))),
   }
+}
+
+/** With a Service range of the family of each address, the first one's first. */
+function addressOptions(
+  advertiseAddresses: readonly Address[],
+): Pick<MasterOptions, 'advertiseAddresses' | 'serviceClusterIpRanges'> {
+  return { advertiseAddresses, serviceClusterIpRanges: advertiseAddresses.map(({ family }) => SERVICE_RANGES[family]) }
 }

@@ -1,45 +1,43 @@
+import type { createMaster } from '../../bootstrap/master.ts'
+import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { damages } from '../damage.ts'
-import type { FleetPlan } from '../scenario.ts'
+import { DrillError } from '../drill-error.ts'
+import type { FleetPlan, MasterPlan } from '../scenario.ts'
+import { writeStaticList } from '../static-list.ts'
 import type { DrillTarget, Primitive, TargetObserver } from '../target.ts'
 import { Fleet } from './fleet.ts'
 import { SimulatedKubeApiserver } from './kube-apiserver.ts'
 import type { SimulatedMaster } from './master.ts'
 import { optionsOf, performOn } from './perform.ts'
 
+/** Longer than any drill, in milliseconds. */
+const ENDLESS_MS = 1e9
+
 /** A fleet in this process, in simulated time, from a seed: the code that ships on in-process ports. */
 export class SimulatedTarget implements DrillTarget {
   readonly kind = 'sim'
   readonly clock: Clock
   readonly retired = new Set<string>()
+  readonly #plan: FleetPlan
   readonly #fleet: Fleet
   readonly #members: (SimulatedMaster | SimulatedKubeApiserver)[] = []
+  #closed = false
 
-  constructor(plan: FleetPlan, seed: number) {
-    const {
-      leaseStore,
-      spikes,
-      leaseTtlMs,
-      reconcileIntervalMs,
-      readinessGate,
-      onShutdown,
-      reconciler,
-      apiserverCount,
-    } = plan
+  /** `compose` makes each sidecar, in the place of the one that ships. */
+  constructor(plan: FleetPlan, seed: number, compose?: typeof createMaster) {
+    const { leaseStore, spikes } = plan
+    this.#plan = plan
     this.#fleet = new Fleet({
       seed,
       masters: 0,
-      master: {
-        leaseTtlMs,
-        reconcileIntervalMs,
-        readinessGate,
-        onShutdown,
-        endpointReconcilerType: reconciler,
-        apiserverCount,
-      },
+      master: commonOptions(plan),
       etcd: leaseStore === 'etcd' || leaseStore === 'kine' ? leaseStore : undefined,
+      memory: leaseStore === 'memory',
       spikes,
+      keepsAll: false,
+      ...(compose && { createMaster: compose }),
     })
     const { time } = this.#fleet
     // True time from the simulation's beginning, as listings and requests have it.
@@ -56,32 +54,50 @@ export class SimulatedTarget implements DrillTarget {
   }
 
   get leasesStandStill(): boolean {
-    const { etcd } = this.#fleet
-    return etcd === undefined ? this.#members.every(({ connected }) => !connected) : etcd.down
+    const { etcd, surroundings } = this.#fleet
+    if (etcd !== undefined) return etcd.down
+    return surroundings.leases === undefined && this.#members.every(({ connected }) => !connected)
+  }
+
+  /** How many events of the simulator have happened: what the run has cost, whatever the machine. */
+  get simulatorEvents(): number {
+    return this.#fleet.time.events
   }
 
   async open(observer: TargetObserver): Promise<void> {
     this.#fleet.observe(observer)
+    const { reconciler, masters } = this.#plan
+    if (reconciler !== 'none') return
+    const addresses = new Set(masters.flatMap((plan) => (plan.settings.addresses ?? plan.addresses).slice(0, 1)))
+    await writeStaticList(this.#fleet.api, [...addresses].sort(), { securePort: 6443 })
   }
 
   async perform(primitive: Primitive): Promise<void> {
-    const { etcd } = this.#fleet
+    const { etcd, store, surroundings } = this.#fleet
+    if (this.#closed) return
     switch (primitive.type) {
       case 'add':
         return this.#add(primitive.master)
       case 'datastore':
-        return this.#datastore(primitive.state)
+        surroundings.datastore.away = primitive.state === 'away'
+        if (etcd === undefined) return
+        etcd.full = primitive.state === 'full'
+        return primitive.state === 'away' ? etcd.stop() : etcd.start()
       case 'compact':
         etcd?.store.compact()
+        store.compact()
         return
       case 'damage':
+        // Nobody can write then.
+        if (surroundings.datastore.away) return
         return this.#fleet.damage(async () => void (await damages[primitive.damage](this.#fleet.api).catch(() => {})))
-      default:
-        for (const member of this.#members) {
-          if (member.name !== primitive.master) continue
-          if (primitive.type === 'retire') this.retired.add(member.name)
-          performOn(member, primitive)
-        }
+      default: {
+        const member = this.#members.find(({ name }) => name === primitive.master)
+        if (member === undefined) throw new DrillError(`there is no master ${primitive.master}`)
+        if (this.retired.has(member.name)) return
+        if (primitive.type === 'retire') this.retired.add(member.name)
+        performOn(member, primitive)
+      }
     }
   }
 
@@ -91,34 +107,46 @@ export class SimulatedTarget implements DrillTarget {
       done = true
     }
     work.then(end, end)
-    await this.#fleet.time.runUntil(() => done, 1e9)
+    await this.#fleet.time.runUntil(() => done || this.#closed, ENDLESS_MS)
+    if (!done) throw new DrillError('the fleet was closed while it was being drilled')
     return work
   }
 
-  close(): Promise<void> {
-    return this.#fleet.close()
+  async close(): Promise<void> {
+    this.#closed = true
+    for (const member of this.#members) member.kill()
+    this.#fleet.abandon()
   }
 
-  #add(plan: FleetPlan['masters'][number]): void {
+  #add(plan: MasterPlan): void {
     const { name, addresses, kind, skewMs, driftPpm, settings } = plan
+    if (this.#members.some((member) => member.name === name)) throw new DrillError(`there is a master ${name} already`)
     if (kind === 'kube-apiserver') {
+      if (this.#fleet.etcd === undefined) {
+        throw new DrillError(
+          `${name} is a kube-apiserver, which keeps its lease in etcd: the lease store must be etcd or kine`,
+        )
+      }
       this.#members.push(new SimulatedKubeApiserver(this.#fleet.surroundings, { name, address: addresses[0] ?? '' }))
-    } else {
-      this.#members.push(this.#fleet.add({ name, addresses, skewMs, driftPpm, options: optionsOf(settings) }))
+      return
     }
+    const options = optionsOf({ ...settings, addresses: settings.addresses ?? addresses })
+    const master = this.#fleet.add({ name, addresses: settings.addresses ?? addresses, skewMs, driftPpm, options })
+    // Nothing of it runs yet.
+    master.server.kill()
+    this.#members.push(master)
   }
+}
 
-  #datastore(state: 'up' | 'away' | 'full'): void {
-    const { etcd } = this.#fleet
-    if (etcd !== undefined) {
-      etcd.full = state === 'full'
-      if (state === 'away') etcd.stop()
-      else etcd.start()
-    }
-    for (const { server } of this.#members) {
-      if (etcd !== undefined) server.storeless = state === 'away'
-      else if (state === 'away') server.cut = true
-      else if (server.cut) server.heal()
-    }
+function commonOptions(plan: FleetPlan): Partial<MasterOptions> {
+  const { leaseStore, leaseTtlMs, reconcileIntervalMs, readinessGate, onShutdown, reconciler, apiserverCount } = plan
+  return {
+    leaseStore: leaseStore === 'kine' ? 'etcd' : leaseStore,
+    leaseTtlMs,
+    reconcileIntervalMs,
+    readinessGate,
+    onShutdown,
+    endpointReconcilerType: reconciler,
+    apiserverCount,
   }
 }

@@ -1,4 +1,5 @@
 import { tryParseAddress } from '../../net/address.ts'
+import { remembering } from '../../runtime/memo.ts'
 import { unlistableReason } from '../advertised-address.ts'
 import type { Holder, HolderState } from './master-leases.ts'
 
@@ -13,7 +14,13 @@ export function encodeHolder(holder: Holder): string {
  * master announced, is not a holder: one bad record must not spoil the list for everybody.
  */
 export function decodeHolder(text: string | undefined): Holder | undefined {
-  if (text === undefined) return undefined
+  return text === undefined ? undefined : decode(text).holder
+}
+
+/** Each look reads the records of all masters, and a renewal changes none of them. */
+const decode = remembering((text) => ({ holder: holderIn(text) }), 64)
+
+function holderIn(text: string): Holder | undefined {
   let value: unknown
   try {
     value = JSON.parse(text)

@@ -1,0 +1,88 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { addresses, FleetUnderTest, fleetPlan, masterPlan } from './fleet-under-test.ts'
+
+const upstream = (count: number) =>
+  fleetPlan(count, {
+    masters: Array.from({ length: count }, (_, index) => masterPlan(index + 1, { kind: 'kube-apiserver' })),
+  })
+
+test('kube-apiservers alone come up: namespaces, ServiceCIDR, Service and everybody listed', async (t) => {
+  const fleet = await FleetUnderTest.started(upstream(3))
+  t.after(() => fleet.target.close())
+  assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+  assert.deepEqual(fleet.leased, addresses(1, 2, 3))
+  assert.ok(fleet.target.members.every(({ well }) => well))
+  const { namespaces, service } = fleet.objects.at(-1) ?? {}
+  assert.deepEqual([...(namespaces ?? [])].sort(), ['default', 'kube-node-lease', 'kube-public', 'kube-system'])
+  assert.equal(service?.clusterIP, '10.96.0.1')
+})
+
+test('a kube-apiserver makes a Service that is gone at its next tick, and never mends one that is wrong', async (t) => {
+  const fleet = await FleetUnderTest.started(upstream(2))
+  t.after(() => fleet.target.close())
+  await fleet.perform({ type: 'damage', damage: 'service-deleted' })
+  assert.equal(fleet.objects.at(-1)?.service, undefined)
+  await fleet.advance(11_000)
+  assert.equal(fleet.objects.at(-1)?.service?.clusterIP, '10.96.0.1')
+  await fleet.perform({ type: 'damage', damage: 'service-with-a-foreign-port' })
+  await fleet.advance(30_000)
+  assert.deepEqual(
+    fleet.objects.at(-1)?.service?.ports.map(({ port }) => port),
+    [1],
+  )
+})
+
+test('its two parts are one process: whichever is killed, frozen or told to stop', async (t) => {
+  const fleet = await FleetUnderTest.started(upstream(2))
+  t.after(() => fleet.target.close())
+  const master = 'master-1'
+  const member = fleet.member(1)
+  for (const part of ['server', 'sidecar'] as const) {
+    await fleet.perform({ type: 'freeze', master, part })
+    assert.deepEqual([member.frozen, member.clientsMeet, member.answering], [true, 'black-holed', false])
+    await fleet.perform({ type: 'thaw', master, part })
+    assert.deepEqual([member.frozen, member.clientsMeet], [false, 'served'])
+    await fleet.perform({ type: 'kill', master, part })
+    assert.deepEqual([member.ended, member.clientsMeet], [true, 'refused'])
+    await fleet.perform({ type: 'start', master, part: 'server' }, { type: 'start', master, part: 'sidecar' })
+    await fleet.advance(16_000)
+    assert.equal(member.well, true)
+    await fleet.perform({ type: 'terminate', master, part })
+    await fleet.advance(1_000)
+    assert.deepEqual([member.ended, fleet.listed], [true, addresses(2)])
+    await fleet.perform({ type: 'start', master, part })
+    await fleet.advance(16_000)
+    assert.equal(member.lifeCount, part === 'server' ? 3 : 5)
+  }
+})
+
+test('one whose /readyz fails stays listed: upstream does not look', async (t) => {
+  const fleet = await FleetUnderTest.started(upstream(2))
+  t.after(() => fleet.target.close())
+  await fleet.perform({ type: 'readyz', master: 'master-1', answer: 'unready' })
+  await fleet.advance(60_000)
+  assert.deepEqual(fleet.listed, addresses(1, 2))
+  assert.equal(fleet.member(1).well, false)
+})
+
+test('beside masters it is one fleet', async (t) => {
+  const masters = [masterPlan(1), masterPlan(2), masterPlan(3, { kind: 'kube-apiserver' })]
+  const fleet = await FleetUnderTest.started(fleetPlan(3, { masters }))
+  t.after(() => fleet.target.close())
+  assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+  await fleet.perform({ type: 'kill', master: 'master-3', part: 'sidecar' })
+  await fleet.advance(16_000)
+  assert.deepEqual(fleet.listed, addresses(1, 2))
+})
+
+for (const leaseStore of ['kubernetes', 'memory'] as const) {
+  test(`it has no place in a fleet whose leases are in ${leaseStore}, and says so in one line`, async () => {
+    const fleet = new FleetUnderTest({ ...upstream(1), leaseStore })
+    await assert.rejects(fleet.join(masterPlan(1, { kind: 'kube-apiserver' })), {
+      name: 'DrillError',
+      message: 'master-1 is a kube-apiserver, which keeps its lease in etcd: the lease store must be etcd or kine',
+    })
+    await fleet.target.close()
+  })
+}

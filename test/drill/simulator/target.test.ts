@@ -1,0 +1,298 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { FleetPlan } from '../../../src/drill/scenario.ts'
+import { addresses, FleetUnderTest, fleetPlan, masterPlan } from './fleet-under-test.ts'
+
+const stores = ['etcd', 'kine', 'kubernetes', 'memory'] as const
+
+async function started(t: { after(undo: () => Promise<void>): void }, plan: FleetPlan): Promise<FleetUnderTest> {
+  const fleet = await FleetUnderTest.started(plan)
+  t.after(() => fleet.target.close())
+  return fleet
+}
+
+for (const leaseStore of stores) {
+  test(`leases in ${leaseStore}: whose leases there are is told, and follows deaths and returns`, async (t) => {
+    const fleet = await started(t, fleetPlan(3, { leaseStore }))
+    assert.deepEqual(fleet.leased, addresses(1, 2, 3))
+    assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+    await fleet.perform(
+      { type: 'kill', master: 'master-2', part: 'server' },
+      { type: 'kill', master: 'master-2', part: 'sidecar' },
+    )
+    await fleet.advance(16_000)
+    assert.deepEqual(fleet.leased, addresses(1, 3))
+    assert.deepEqual(fleet.listed, addresses(1, 3))
+    await fleet.perform(
+      { type: 'start', master: 'master-2', part: 'server' },
+      { type: 'start', master: 'master-2', part: 'sidecar' },
+    )
+    await fleet.advance(2_000)
+    assert.deepEqual(fleet.leased, addresses(1, 2, 3))
+    assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+    for (const [index, { addresses: told }] of fleet.leases.entries()) {
+      assert.notDeepEqual(told, fleet.leases[index - 1]?.addresses, 'told without a change')
+    }
+  })
+
+  test(`leases in ${leaseStore}: SIGTERM withdraws at once, and the process has ended then`, async (t) => {
+    const fleet = await started(t, fleetPlan(3, { leaseStore }))
+    await fleet.perform({ type: 'terminate', master: 'master-1', part: 'sidecar' })
+    assert.equal(fleet.member(1).ended, false)
+    assert.equal(fleet.member(1).stopping, true)
+    await fleet.advance(1_000)
+    assert.equal(fleet.member(1).ended, true)
+    assert.deepEqual(fleet.listed, addresses(2, 3))
+    assert.deepEqual(fleet.leased, addresses(2, 3))
+  })
+
+  test(`leases in ${leaseStore}: a sidecar that is frozen does nothing, and goes on when it is thawed`, async (t) => {
+    const fleet = await started(t, fleetPlan(3, { leaseStore }))
+    await fleet.perform({ type: 'freeze', master: 'master-3', part: 'sidecar' })
+    const fromMs = fleet.nowMs
+    await fleet.advance(20_000)
+    assert.deepEqual(fleet.listed, addresses(1, 2))
+    assert.equal(fleet.requests.filter(({ by, atMs }) => by === 'master-3' && atMs > fromMs).length, 0)
+    await fleet.perform({ type: 'thaw', master: 'master-3', part: 'sidecar' })
+    await fleet.advance(5_000)
+    assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+  })
+
+  test(`leases in ${leaseStore}: a datastore that is away takes nobody out, and what was cut stays cut when it is back`, async (t) => {
+    const fleet = await started(t, fleetPlan(3, { leaseStore }))
+    const fromMs = fleet.nowMs
+    await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'cut', master: 'master-2', way: 'api' })
+    assert.ok(fleet.target.members.every(({ connected, well }) => !connected && !well))
+    await fleet.advance(40_000)
+    assert.deepEqual(
+      fleet.listings.filter(({ atMs }) => atMs > fromMs),
+      [],
+    )
+    await fleet.perform({ type: 'datastore', state: 'up' })
+    await fleet.advance(40_000)
+    assert.deepEqual(fleet.listed, addresses(1, 3))
+    assert.deepEqual(
+      fleet.target.members.map(({ well }) => well),
+      [true, false, true],
+    )
+    await fleet.perform({ type: 'heal', master: 'master-2', way: 'api' })
+    await fleet.advance(8_000)
+    assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+  })
+}
+
+test('with `none` everybody is listed by hand from the beginning, and a dead one stays', async (t) => {
+  const fleet = await started(t, fleetPlan(3, { reconciler: 'none' }))
+  assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+  await fleet.perform({ type: 'kill', master: 'master-1', part: 'sidecar' })
+  await fleet.advance(60_000)
+  assert.deepEqual(fleet.listed, addresses(1, 2, 3))
+  assert.equal(fleet.listings.length, 2)
+  assert.deepEqual(fleet.leases, [])
+  assert.ok(fleet.target.members.slice(1).every(({ well }) => well))
+})
+
+test('with `master-count` a dead master stays, and as many are listed as there are places', async (t) => {
+  const fleet = await started(t, fleetPlan(3, { reconciler: 'master-count', apiserverCount: 2 }))
+  assert.equal(fleet.listed?.length, 2)
+  const full = await started(t, fleetPlan(3, { reconciler: 'master-count' }))
+  await full.perform({ type: 'kill', master: 'master-1', part: 'sidecar' })
+  await full.advance(60_000)
+  assert.deepEqual(full.listed, addresses(1, 2, 3))
+})
+
+test('what a partition cuts is apart: each way is healed by itself, and a thaw heals none', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  const master = 'master-1'
+  const member = fleet.member(1)
+  await fleet.perform(
+    { type: 'cut', master, way: 'api' },
+    { type: 'cut', master, way: 'store' },
+    { type: 'cut', master, way: 'clients' },
+    { type: 'freeze', master, part: 'server' },
+  )
+  assert.equal(member.clientsMeet, 'black-holed')
+  await fleet.perform({ type: 'heal', master, way: 'clients' })
+  assert.equal(member.clientsMeet, 'black-holed', 'it is still frozen')
+  await fleet.perform({ type: 'thaw', master, part: 'server' })
+  assert.equal(member.clientsMeet, 'served')
+  assert.equal(member.answering, false, 'its way to its server is still cut')
+  await fleet.perform({ type: 'heal', master, way: 'api' })
+  assert.equal(member.answering, true)
+  assert.equal(member.renewing, false, 'its way to etcd is still cut')
+  await fleet.perform({ type: 'heal', master, way: 'store' })
+  assert.equal(member.renewing, true)
+  await fleet.perform({ type: 'cut', master, way: 'server-store' })
+  assert.equal(member.connected, false)
+  await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'datastore', state: 'up' })
+  assert.equal(member.connected, false, 'its server is still cut off from what it stores into')
+  await fleet.perform({ type: 'heal', master, way: 'server-store' })
+  assert.equal(member.connected, true)
+})
+
+test('a server that is killed or told to stop refuses, and serves again from its start', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  for (const type of ['kill', 'terminate'] as const) {
+    await fleet.perform({ type, master: 'master-1', part: 'server' })
+    assert.equal(fleet.member(1).clientsMeet, 'refused')
+    await fleet.perform({ type: 'start', master: 'master-1', part: 'server' })
+    assert.equal(fleet.member(1).clientsMeet, 'served')
+  }
+})
+
+test('a server that is killed while it is frozen is not frozen when it is started again', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  await fleet.perform(
+    { type: 'freeze', master: 'master-1', part: 'server' },
+    { type: 'kill', master: 'master-1', part: 'server' },
+    { type: 'start', master: 'master-1', part: 'server' },
+  )
+  assert.equal(fleet.member(1).answering, true)
+  assert.equal(fleet.member(1).clientsMeet, 'served')
+})
+
+test('/readyz says, or does not, what it is told to', async (t) => {
+  const fleet = await started(t, fleetPlan(3))
+  const member = fleet.member(1)
+  const told = async (answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails') => {
+    await fleet.perform({ type: 'readyz', master: 'master-1', answer })
+    await fleet.advance(10_000)
+    return { ready: member.ready, answering: member.answering, serves: member.serves, listed: fleet.listed?.length }
+  }
+  assert.deepEqual(await told('unready'), { ready: false, answering: true, serves: false, listed: 2 })
+  assert.deepEqual(await told('ready'), { ready: true, answering: true, serves: true, listed: 3 })
+  assert.deepEqual(await told('etcd-fails'), { ready: true, answering: true, serves: true, listed: 3 })
+  assert.equal((await told('hangs')).answering, false)
+})
+
+test('lives overlap, the earlier one ends by itself, and a kill ends whatever runs', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  await fleet.perform({ type: 'start', master: 'master-1', part: 'sidecar' })
+  await fleet.advance(3_000)
+  await fleet.perform({ type: 'terminate-earlier', master: 'master-1' })
+  assert.equal(fleet.member(1).stopping, false)
+  await fleet.advance(2_000)
+  assert.equal(fleet.member(1).running, true)
+  assert.deepEqual(fleet.listed, addresses(1, 2))
+  await fleet.perform({ type: 'start', master: 'master-1', part: 'sidecar' })
+  await fleet.perform({ type: 'kill', master: 'master-1', part: 'sidecar' })
+  assert.equal(fleet.member(1).ended, true)
+  await fleet.advance(16_000)
+  assert.deepEqual(fleet.listed, addresses(2))
+})
+
+test('SIGTERM for a frozen sidecar counts when it goes on', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  await fleet.perform(
+    { type: 'freeze', master: 'master-1', part: 'sidecar' },
+    { type: 'terminate', master: 'master-1', part: 'sidecar' },
+  )
+  await fleet.advance(3_000)
+  assert.deepEqual([fleet.member(1).stopping, fleet.member(1).ended], [false, false])
+  await fleet.perform({ type: 'thaw', master: 'master-1', part: 'sidecar' })
+  await fleet.advance(1_000)
+  assert.equal(fleet.member(1).ended, true)
+  assert.deepEqual(fleet.listed, addresses(2))
+})
+
+test('settings count from the next life on', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  const settings = { leaseTtlMs: 6_000, reconcileIntervalMs: 4_000, addresses: ['192.0.2.77'] }
+  await fleet.perform({ type: 'configure', master: 'master-1', settings })
+  assert.deepEqual([fleet.member(1).address, fleet.member(1).leaseTtlMs], ['192.0.2.1', 15_000])
+  await fleet.perform({ type: 'terminate', master: 'master-1', part: 'sidecar' })
+  await fleet.advance(1_000)
+  await fleet.perform({ type: 'start', master: 'master-1', part: 'sidecar' })
+  await fleet.advance(2_000)
+  assert.deepEqual([fleet.member(1).address, fleet.member(1).leaseTtlMs], ['192.0.2.77', 6_000])
+  assert.deepEqual(fleet.listed, ['192.0.2.2', '192.0.2.77'])
+})
+
+test('with two addresses everywhere there is a Service of both families, and back', async (t) => {
+  const both = [1, 2].map((number) => masterPlan(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number}`] }))
+  const fleet = await started(t, fleetPlan(2, { masters: both }))
+  assert.deepEqual(fleet.listed, addresses(1, 2))
+  const slices = (method: string) =>
+    fleet.requests.filter(({ request }) => request.method === method && request.path.includes('/endpointslices'))
+  assert.ok(slices('POST').some(({ request }) => JSON.stringify(request.body).includes('2001:db8::2')))
+})
+
+test('a full etcd, a compaction and a reset take nobody out', async (t) => {
+  const fleet = await started(t, fleetPlan(3))
+  const fromMs = fleet.nowMs
+  await fleet.perform({ type: 'datastore', state: 'full' })
+  assert.ok(fleet.target.members.every(({ storeFull }) => storeFull))
+  await fleet.advance(30_000)
+  await fleet.perform({ type: 'datastore', state: 'up' }, { type: 'compact' })
+  const resets = fleet.member(1).connectionResets
+  await fleet.perform({ type: 'reset-connections', master: 'master-1' })
+  assert.ok(fleet.member(1).connectionResets > resets)
+  await fleet.advance(30_000)
+  assert.deepEqual(
+    fleet.listings.filter(({ atMs }) => atMs > fromMs),
+    [],
+  )
+})
+
+test('a slow way is told, a wall clock is set, and neither costs a place', async (t) => {
+  const fleet = await started(t, fleetPlan(3))
+  const fromMs = fleet.nowMs
+  await fleet.perform(
+    { type: 'slow', master: 'master-1', way: 'api', byMs: 300 },
+    { type: 'slow', master: 'master-1', way: 'store', byMs: 700 },
+    { type: 'clock-skew', master: 'master-2', byMs: -3_600_000 },
+  )
+  assert.equal(fleet.member(1).delayMs, 700)
+  await fleet.advance(60_000)
+  assert.deepEqual(
+    fleet.listings.filter(({ atMs }) => atMs > fromMs),
+    [],
+  )
+})
+
+test('damage is told as such and mended; while the datastore is away there is none', async (t) => {
+  const fleet = await started(t, fleetPlan(2))
+  await fleet.perform({ type: 'damage', damage: 'slice-emptied' })
+  await fleet.advance(1_000)
+  assert.deepEqual(
+    fleet.listings.slice(-2).map(({ byDamage }) => byDamage),
+    [true, false],
+  )
+  assert.deepEqual(fleet.listed, addresses(1, 2))
+  await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'damage', damage: 'endpoints-deleted' })
+  await fleet.advance(1_000)
+  assert.equal(fleet.listings.filter(({ byDamage }) => byDamage).length, 1)
+})
+
+test('whoever is retired does nothing any more, whatever is asked of it', async (t) => {
+  const fleet = await started(t, fleetPlan(3))
+  await fleet.perform({ type: 'retire', master: 'master-1' }, { type: 'start', master: 'master-1', part: 'sidecar' })
+  assert.ok(fleet.target.retired.has('master-1'))
+  assert.deepEqual([fleet.member(1).ended, fleet.member(1).clientsMeet], [true, 'refused'])
+  await fleet.advance(16_000)
+  assert.deepEqual(fleet.listed, addresses(2, 3))
+})
+
+test('whoever is unknown, or known twice, is named', async (t) => {
+  const fleet = await started(t, fleetPlan(1))
+  await assert.rejects(fleet.perform({ type: 'retire', master: 'master-9' }), {
+    name: 'DrillError',
+    message: 'there is no master master-9',
+  })
+  await assert.rejects(fleet.join(masterPlan(1)), { message: 'there is a master master-1 already' })
+})
+
+test('after its end nothing runs, also when it is closed while it is being driven', async () => {
+  const fleet = await FleetUnderTest.started(fleetPlan(3))
+  const asked = fleet.requests.length
+  const endless = fleet.advance(60_000)
+  endless.catch(() => {})
+  await fleet.target.close()
+  await assert.rejects(endless, /closed while it was being drilled/)
+  await fleet.target.close()
+  const { simulatorEvents } = fleet.target
+  assert.ok(fleet.requests.length - asked < 5)
+  assert.ok(simulatorEvents > 0)
+  await fleet.perform({ type: 'start', master: 'master-1', part: 'sidecar' })
+  assert.equal(fleet.target.simulatorEvents, simulatorEvents)
+})

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { test } from 'node:test'
+import { promisify } from 'node:util'
+import { drillBytes } from './drill-bytes.ts'
+import { foreignResources } from './tripwire.ts'
+
+/** The Node that the project brings: where this test runs on another one, both must come to the same. */
+const node = 'node_modules/.bin/node'
+
+test('a drill of every kind of fleet waits only for the simulator, and another process comes to the same report, byte for byte', async () => {
+  let lines: readonly string[] = []
+  const foreign = await foreignResources(async () => {
+    lines = await drillBytes()
+  })
+  assert.deepEqual(foreign, [])
+  assert.ok(
+    lines.every((line) => Number(line.split(' ')[1]) > 100),
+    lines.join('\n'),
+  )
+  const { stdout } = await promisify(execFile)(node, ['test/simulation/drill-bytes.ts'])
+  assert.deepEqual(stdout.trim().split('\n'), lines)
+})

@@ -41,8 +41,8 @@ export class KubernetesLeases implements MasterLeases {
   readonly #observer: LeaseObserver
   /** Our own Lease as we last wrote or read it: spares a read before each renewal. */
   #own: Lease | undefined
-  /** Sets the timer for the next lease's end; does nothing while nobody watches. */
-  #wakeAtNextEnd: () => void = () => {}
+  /** Sets the timer for what the next lease's end asks for; does nothing while nobody watches. */
+  #wakeAtNextRead: () => void = () => {}
 
   constructor(options: KubernetesLeasesOptions) {
     this.#options = options
@@ -52,6 +52,7 @@ export class KubernetesLeases implements MasterLeases {
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
     const { api, clock } = this.#options
     const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, signal }
+    const { told } = this.#observer
     const list = await api.list(leases, query).catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
@@ -60,8 +61,9 @@ export class KubernetesLeases implements MasterLeases {
     this.#observer.readAll(
       list.items.map((lease) => this.#observed(lease)),
       nowMs,
+      told,
     )
-    this.#wakeAtNextEnd()
+    this.#wakeAtNextRead()
     const live: MasterLease[] = []
     for (const lease of list.items) {
       const holder = holderOf(lease)
@@ -153,25 +155,25 @@ export class KubernetesLeases implements MasterLeases {
       },
     })
     let cancel = () => {}
-    this.#wakeAtNextEnd = () => {
+    this.#wakeAtNextRead = () => {
       cancel()
       const nowMs = clock.monotonicMs()
-      const endMs = this.#observer.nextEndMs(nowMs)
-      if (endMs === undefined) return
-      cancel = clock.schedule(endMs - nowMs, () => {
-        this.#wakeAtNextEnd()
+      const readMs = this.#observer.nextReadMs(nowMs)
+      if (readMs === undefined) return
+      cancel = clock.schedule(readMs - nowMs, () => {
+        this.#wakeAtNextRead()
         look()
       })
     }
     informer.subscribe((change) => {
       this.#take(change)
-      this.#wakeAtNextEnd()
+      this.#wakeAtNextRead()
       if (changesMembership(change)) look()
     })
     try {
       await informer.run(signal)
     } finally {
-      this.#wakeAtNextEnd = () => {}
+      this.#wakeAtNextRead = () => {}
       cancel()
     }
   }

@@ -35,21 +35,37 @@ export interface VariantReport {
 export interface RunReport {
   readonly seed: number
   readonly violations: readonly Violation[]
-  /** The whole history, in its order; of the first run and of those that did not hold. Served connections are left out. */
+  /** The whole history, in the order of time; of the first run and of those that did not hold. */
   readonly events: readonly DrillEvent[] | undefined
 }
 
+/**
+ * What came of one way to keep the list, from time 0 to the end, over all runs. A listed address is *alive* while one of its masters may
+ * renew its lease, has not been told to stop since it was started, and has an API server that is ready; otherwise it is *dead*. So an
+ * address that several masters share is dead when the last of them is. A master is *well* when it lives and reaches all that it needs.
+ */
 export interface Figures {
   /**
-   * From the moment that nobody renews a listed master's lease any more, or that it is told to stop, until its lease is gone; until it is
-   * not in the EndpointSlice any more; and from the moment that a master is well again until it is in the EndpointSlice.
+   * From the moment that an address is dead, or its lease comes back although it is, until it has no lease in the store. One that is alive
+   * again before that does not count; nor does one that has a lease at the end when nobody else is alive then. Not measured where leases
+   * are not seen.
    */
   readonly timeToDetect: Distribution
+  /** The same until it is not in the EndpointSlice; a graceful stop counts from the moment that the master is told to stop. */
   readonly timeToRemove: Distribution
+  /**
+   * From the moment that a master of an address is well while the EndpointSlice does not list it, new ones and what somebody spoiled
+   * included, until it does. One that is not well any more before that does not count.
+   */
   readonly timeToAddAgain: Distribution
-  /** How often an address left while its master was alive and ready and had not been told to stop. */
+  /** How often an address left the EndpointSlice, not by damage, while a master of it had been well for six seconds or more. */
   readonly flaps: number
-  /** Masters that were dead and still listed at the end. */
+  /**
+   * How often the address of a master was listed for longer than a lease and the margin, on end, while clients were not served there and some master
+   * was well that could have removed it.
+   */
+  readonly keptDead: number
+  /** Addresses in the EndpointSlice at the end that were dead, or no master's. */
   readonly deadListedAtEnd: number
   /** How long the EndpointSlice listed nobody, or was gone, while a master was well. */
   readonly emptyMs: number
@@ -62,36 +78,40 @@ export interface Figures {
     readonly served: number
     readonly refused: number
     readonly blackHoled: number
+    /** Begun by a client that knew no address. */
     readonly nobody: number
     /** Of all connections, the share that was not served: 0 to 1. */
     readonly deadShare: number
-    /** How many of the connections to a master that has been told to stop were not served. */
+    /** How many of the connections to a dead address, one of whose masters had been told to stop, were not served. */
     readonly notServedAfterStop: number
   }
+  /** Requests of the masters that were to change something, their leases included where those are in the API; Events left out. */
   readonly writes: {
     readonly total: number
-    /** The most that one master wrote in ten seconds. */
+    /** The most that one master wrote within ten seconds. */
     readonly mostInTenSeconds: number
   }
 }
 
 export interface Distribution {
-  /** How many were measured. */
+  /** How many came about. */
   readonly count: number
-  /** How many never came about until the end. */
+  /** How many had not come about at the end. */
   readonly never: number
-  /** Undefined when nothing was measured. Nearest rank. */
+  /** Of those that came about, by nearest rank; undefined when none did. */
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly maxMs: number | undefined
-  /** Each one, in the order of time. */
+  /** Each one, run by run in the order in which they began. */
   readonly samples: readonly Sample[]
 }
 
 export interface Sample {
+  /** Of those with the address, the one that something happened to last. */
   readonly master: string
-  /** The action that was the cause, such as `kill`. */
+  /** The last action before that named a master of the address, or nobody in particular, such as `kill`; `nothing` when there was none. */
   readonly cause: string
+  /** When it began. */
   readonly atMs: number
   /** Undefined when it never came about. */
   readonly tookMs: number | undefined

@@ -1,6 +1,7 @@
+import type { createMaster } from '../bootstrap/master.ts'
 import { seededRandom } from '../runtime/random.ts'
 import { FleetJudge, type Violation } from '../verify/fleet-judge.ts'
-import { simulateClients } from './clients.ts'
+import { condenseServed, inOrder, simulateClients } from './clients.ts'
 import { Conductor } from './conductor.ts'
 import type { DrillEvent } from './event.ts'
 import { computeFigures } from './figures.ts'
@@ -9,13 +10,14 @@ import { drawRandomSteps } from './random/random-scenario.ts'
 import { DrillRecorder } from './recorder.ts'
 import type { DrillReport, RunReport, VariantReport } from './report.ts'
 import type { FleetPlan, Scenario } from './scenario.ts'
+import { longestTtlMs } from './scenario-duration.ts'
 import { simulatedLatency } from './simulator/route.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
 
 /** How one run went. */
 export interface RunOutcome {
-  /** In the order of time, connections of clients among them. */
+  /** In the order of time, what clients met among them: served connections as counts. */
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
   /** Until when the run went, from time 0. */
@@ -38,6 +40,11 @@ export interface DrillOptions {
   readonly runs?: number
   /** Left out: the scenario as it is. */
   readonly variants?: readonly Variant[]
+  /**
+   * Composes each simulated sidecar, at each of its starts: for a server that has its own leases, reconciler or hooks, and wants to know
+   * what becomes of its clients. @default createMaster
+   */
+  readonly createMaster?: typeof createMaster
   /** Makes the fleet of one run. Left out: simulated. */
   readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
   /** What is said to make the report again. */
@@ -63,7 +70,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
     for (let index = 0; index < runs; index++) {
       const target =
         openTarget === undefined
-          ? new SimulatedTarget(varied.fleet, seed + index)
+          ? new SimulatedTarget(varied.fleet, seed + index, options.createMaster)
           : await openTarget(varied, seed + index)
       const outcome = await runOnce(drawRandomSteps(varied, seed + index), {
         target,
@@ -99,7 +106,7 @@ export async function runOnce(
   },
 ): Promise<RunOutcome> {
   const { target, seed, signal, onEvent } = options
-  const recorder = new DrillRecorder(target, new FleetJudge(), onEvent)
+  const recorder = new DrillRecorder(target, new FleetJudge({ bounds: scenario.bounds }), onEvent)
   try {
     await target.open(recorder, signal)
     await target.drive(new Conductor({ target, recorder, scenario, signal }).run())
@@ -108,9 +115,9 @@ export async function runOnce(
   }
   const { events, violations } = recorder
   const untilMs = scenario.durationMs
-  if (target.kind === 'live') return { events, violations, untilMs }
+  if (target.kind === 'live') return { events: condenseServed(events), violations, untilMs }
   const met = simulateClients(events, scenario.clients, { random: seededRandom(seed, 'clients'), untilMs })
-  return { events: inOrder(events, met), violations, untilMs }
+  return { events: inOrder([...events, ...met]), violations, untilMs }
 }
 
 /** The variant in which a fleet runs already. */
@@ -123,7 +130,8 @@ export function variantName({
   return reconciler === 'lease' ? `lease (${leaseStore})` : reconciler
 }
 
-function vary(scenario: Scenario, { fleet, kubeApiservers = false }: Variant): Scenario {
+/** A scenario with the fleet of a variant. */
+export function vary(scenario: Scenario, { fleet, kubeApiservers = false }: Variant): Scenario {
   const masters = scenario.fleet.masters.map((master) =>
     kubeApiservers ? { ...master, kind: 'kube-apiserver' as const } : master,
   )
@@ -132,17 +140,16 @@ function vary(scenario: Scenario, { fleet, kubeApiservers = false }: Variant): S
 
 function variantReport(
   { name }: Variant,
-  { fleet }: Scenario,
+  { fleet, bounds, steps }: Scenario,
   outcomes: readonly RunOutcome[],
   seed: number,
   simulated: boolean,
 ): VariantReport {
   const runs = outcomes.map(({ events, violations }, index): RunReport => {
     const told = index === 0 || violations.length > 0
-    const kept = events.filter((event) => event.type !== 'connection' || event.outcome !== 'served')
-    return { seed: seed + index, violations, events: told ? kept : undefined }
+    return { seed: seed + index, violations, events: told ? events : undefined }
   })
-  const figures = computeFigures(outcomes)
+  const figures = computeFigures(outcomes, { deadUntilMs: longestTtlMs(steps, fleet) + bounds.removalMarginMs })
   const upstream = fleet.masters.every(({ kind }) => kind === 'kube-apiserver')
   return {
     name,
@@ -152,9 +159,4 @@ function variantReport(
     knownFailures: knownFailures(upstream ? 'lease' : fleet.reconciler, figures),
     latency: simulated ? { ...simulatedLatency, spikes: fleet.spikes } : undefined,
   }
-}
-
-/** Merges two histories, each in the order of time; of the same moment the first comes first. */
-function inOrder(first: readonly DrillEvent[], second: readonly DrillEvent[]): readonly DrillEvent[] {
-  return [...first, ...second].sort((a, b) => a.atMs - b.atMs)
 }

@@ -1,0 +1,116 @@
+import { type Random, randomInteger } from '../runtime/random.ts'
+import type { ConnectionOutcome, DrillEvent, EventOf } from './event.ts'
+import { FleetView } from './fleet-view.ts'
+import type { ClientsPlan } from './scenario.ts'
+
+type Met = EventOf<'connection' | 'served'>
+
+/** From now on this is so for clients. */
+type Change = { readonly atMs: number } & (
+  | { readonly addresses: readonly string[] }
+  | { readonly address: string; readonly outcome: ConnectionOutcome }
+)
+
+/**
+ * What simulated clients met between time 0 and `untilMs`, worked out from a history. Each begins a connection every `intervalMs`,
+ * whatever became of those before; the clients take turns, evenly but for chance. Each knows the EndpointSlice `watchDelayMs` late, as
+ * its kube-proxy does, and picks any of its addresses alike. What it meets there follows from the `state` events: of several masters
+ * behind one address one that serves is enough, and where no master is, nobody answers. A connection is black-holed when nobody answers
+ * for `timeoutMs`; otherwise it meets what comes within that time. Pure; in the order of time.
+ */
+export function simulateClients(
+  events: readonly DrillEvent[],
+  plan: ClientsPlan,
+  options: { readonly random: Random; readonly untilMs: number },
+): readonly Met[] {
+  const { count, intervalMs } = plan
+  const { random, untilMs } = options
+  const phases = Array.from({ length: count }, (_, index) => ((index + random.next()) / count) * intervalMs)
+  const served = new ServedCounter()
+  const failed: EventOf<'connection'>[] = []
+  const outcomes = new Map<string, ConnectionOutcome>()
+  const meets = (address: string): ConnectionOutcome => outcomes.get(address) ?? 'black-holed'
+  let known: readonly string[] = []
+  let connections = 0
+
+  /** All connections that begin before then, while nothing changes. */
+  const connectUntil = (endMs: number): void => {
+    const allServe = known.length > 0 && known.every((address) => meets(address) === 'served')
+    for (; count > 0; connections++) {
+      const index = connections % count
+      const atMs = (phases[index] ?? 0) + Math.floor(connections / count) * intervalMs
+      if (atMs >= endMs) return
+      const address = allServe ? '' : (known[randomInteger(random, known.length)] ?? '')
+      const outcome = allServe ? 'served' : address === '' ? 'nobody' : meets(address)
+      if (outcome === 'served') served.count(atMs)
+      else failed.push({ atMs: rounded(atMs), type: 'connection', client: `client-${index + 1}`, address, outcome })
+    }
+  }
+  for (const change of changesOf(events, plan)) {
+    connectUntil(Math.min(change.atMs, untilMs))
+    if ('addresses' in change) known = change.addresses
+    else outcomes.set(change.address, change.outcome)
+  }
+  connectUntil(untilMs)
+  return inOrder([...served.events(), ...failed])
+}
+
+/** A history in which served connections are counted by the second instead of told one by one; in the order of time. */
+export function condenseServed(events: readonly DrillEvent[]): readonly DrillEvent[] {
+  const served = new ServedCounter()
+  const others = events.filter((event) => {
+    const isServed = event.type === 'connection' && event.outcome === 'served'
+    if (isServed) served.count(event.atMs)
+    return !isServed
+  })
+  return inOrder([...others, ...served.events()])
+}
+
+/** The same events in the order of time; those of one moment stay as they are. */
+export function inOrder<Each extends DrillEvent>(events: readonly Each[]): readonly Each[] {
+  return events.toSorted((a, b) => a.atMs - b.atMs)
+}
+
+class ServedCounter {
+  readonly #counts = new Map<number, number>()
+
+  count(atMs: number): void {
+    const second = Math.floor(atMs / 1000)
+    this.#counts.set(second, (this.#counts.get(second) ?? 0) + 1)
+  }
+
+  /** In the order in which the seconds came. */
+  events(): readonly EventOf<'served'>[] {
+    return [...this.#counts].map(([second, count]) => ({ atMs: second * 1000, type: 'served', count }))
+  }
+}
+
+function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: ClientsPlan): readonly Change[] {
+  const view = new FleetView()
+  const changes: Change[] = []
+  const outcomes = new Map<string, { readonly outcome: ConnectionOutcome; readonly sinceMs: number }>()
+  for (const event of events) {
+    if (event.type === 'listed' && event.object === 'slice') {
+      // What is listed when the drill begins they know.
+      const knownAtMs = event.atMs <= 0 ? event.atMs : event.atMs + watchDelayMs
+      changes.push({ atMs: knownAtMs, addresses: event.addresses ?? [] })
+    }
+    const moved = event.type === 'state' ? view.members.get(event.master)?.address : undefined
+    view.take(event)
+    if (event.type !== 'state') continue
+    for (const address of new Set([event.address, moved ?? event.address])) {
+      const before = outcomes.get(address)
+      const outcome = view.meets(address)
+      if (before?.outcome === outcome) continue
+      outcomes.set(address, { outcome, sinceMs: event.atMs })
+      // Who waits for an answer gets it when somebody comes back.
+      const waited = before?.outcome === 'black-holed' ? Math.min(timeoutMs, event.atMs - before.sinceMs) : 0
+      changes.push({ atMs: event.atMs - waited, address, outcome })
+    }
+  }
+  return changes.sort((a, b) => a.atMs - b.atMs)
+}
+
+function rounded(ms: number): number {
+  return Math.round(ms * 1000) / 1000
+}

@@ -1,0 +1,232 @@
+import { axis, axisUnit, ticks } from './axis.ts'
+import { type Bins, mostPerSecond } from './bins.ts'
+import { percent, seconds } from './format.ts'
+import type { MasterHistory, RunHistory } from './history.ts'
+import { type Html, html } from './html.ts'
+import { lengthOf, type Span } from './spans.ts'
+
+/** Narrower than this share of the time nothing is drawn: it would not be seen. */
+const NARROWEST = 0.0015
+/** With more faults than these their lines would hide the lanes. */
+const MOST_GUIDES = 24
+/** Marks nearer to each other than this share of the time have one number. */
+const NEAREST_NUMBERS = 0.04
+
+/** What spans of each state are filled with; those without are only the line in the middle. */
+const fills: Readonly<Record<string, string>> = {
+  running: 's',
+  ready: 's',
+  stopping: 'u',
+  unready: 'u',
+  frozen: 'q',
+  silent: 'q',
+  served: 'c',
+  'black-holed': 'q',
+  listed: 'l',
+  dead: 'd',
+  held: 'h',
+}
+
+/** What charts that stand side by side have in common, so that their lanes stand beside each other. */
+export interface Room {
+  readonly untilMs: number
+  /** So many spans are drawn of each; of more faults than `mostMarks` some share a mark. */
+  readonly most: number
+  readonly mostMarks: number
+  readonly rows: { readonly leases: boolean; readonly violations: boolean }
+}
+
+/**
+ * One run as lanes along time: for each master its processes, what clients met, when it was listed and when its lease was held; above
+ * them the faults, below them writes and client errors. It is one image to a screen reader, described by `description`.
+ */
+export function timeline(history: RunHistory, options: Room & { readonly description: string }): Html {
+  const { untilMs, most, mostMarks, description, rows: shown } = options
+  const stepMarks = marksOf(history.steps, untilMs, mostMarks)
+  const stepTimes = history.steps.map(({ atMs }) => atMs)
+  const shortestMs = shortestDrawn(history, most)
+  const drawn = (spans: readonly Span[]): readonly Span[] => spans.filter((span) => lengthOf(span) >= shortestMs)
+  const named = spansOf(history).length <= most / 2
+  const draw = (spans: readonly Span[], y: number, height: number): Html[] =>
+    drawn(spans).flatMap((span) => bar(span, { untilMs, y, height, named }))
+  const lane = (master: MasterHistory): Html => {
+    const rows: { readonly name: string; readonly bars: (y: number, height: number) => Html[] }[] = [
+      { name: 'sidecar', bars: (y, height) => draw(master.sidecar, y + height * 0.2, height * 0.6) },
+      { name: 'server', bars: (y, height) => draw(master.server, y + height * 0.2, height * 0.6) },
+      { name: 'clients', bars: (y, height) => draw(master.clients, y + height * 0.2, height * 0.6) },
+      {
+        name: 'listed',
+        bars: (y, height) => [
+          ...draw(master.endpoints, y + height * 0.08, height * 0.22),
+          ...draw(master.slice, y + height * 0.4, height * 0.5),
+        ],
+      },
+    ]
+    if (shown.leases) {
+      rows.push({ name: 'lease', bars: (y, height) => draw(master.lease, y + height * 0.2, height * 0.6) })
+    }
+    const own = stepMarks.filter(({ masters }) => masters.has(master.name))
+    const marks = own.map(({ x }) => html`<use href="#fault" x="${x}"/>`)
+    return row({ name: master.name, addresses: master.addresses.join(' → '), rows, marks })
+  }
+  return html`<div class="chart"><div class="plot" role="img" aria-label="${description}">
+${guides(ticks(untilMs), untilMs, 'tick')}
+${marksRow(stepMarks, history, { untilMs, withViolations: shown.violations })}
+${history.masters.map(lane)}
+${history.strangers.map(({ address, slice }) =>
+  row({
+    name: address,
+    addresses: 'no master',
+    rows: [{ name: 'listed', bars: (y, height) => draw(slice, y + height * 0.4, height * 0.5) }],
+    marks: [],
+  }),
+)}
+${history.seen.writes ? rates('writes', history.writes, untilMs, { write: 'l' }) : undefined}
+${rates('client errors', history.errors, untilMs, { refused: 'r', 'black-holed': 'b', nobody: 'o' })}
+<div class="row"><div class="what">${axisUnit(untilMs)}</div>${axis(untilMs)}</div>
+${history.steps.length <= MOST_GUIDES ? guides(stepTimes, untilMs, 'fault') : undefined}
+</div></div>
+${shortestMs > 0 ? html`<p class="aside small">What lasted less than ${seconds(shortestMs)} is not drawn here, because there is so much of it.</p>` : undefined}`
+}
+
+function row({
+  name,
+  addresses,
+  rows,
+  marks,
+}: {
+  readonly name: string
+  readonly addresses: string
+  readonly rows: readonly { readonly name: string; readonly bars: (y: number, height: number) => Html[] }[]
+  readonly marks: readonly Html[]
+}): Html {
+  const height = 100 / rows.length
+  const lines = rows.map((_, index) => {
+    const y = percent((height * (index + 0.5)) / 100)
+    return html`<line class="base" x2="100%" y1="${y}" y2="${y}"/>`
+  })
+  return html`<div class="row"><div class="who"><b>${name}</b> <span class="address">${addresses}</span></div>
+<div class="what">${rows.map((one) => html`<span>${one.name}</span>`)}</div>
+<svg style="height:${(rows.length * 0.8).toFixed(1)}rem">${lines}${rows.map(({ bars }, index) => bars(index * height, height))}<g class="m" transform="translate(0 -4)">${marks}</g></svg></div>
+`
+}
+
+function bar(
+  { fromMs, toMs, state }: Span,
+  place: { readonly untilMs: number; readonly y: number; readonly height: number; readonly named: boolean },
+): readonly Html[] {
+  const fill = fills[state]
+  if (fill === undefined) return []
+  const { untilMs, y, height, named } = place
+  const width = Math.max((toMs - fromMs) / untilMs, NARROWEST)
+  const title = named ? html`<title>${state}, ${seconds(fromMs)} to ${seconds(toMs)}</title>` : undefined
+  return [
+    html`<rect class="${fill}" x="${percent(fromMs / untilMs)}" width="${percent(width)}" y="${percent(y / 100)}" height="${percent(height / 100)}">${title}</rect>`,
+  ]
+}
+
+/** Lines from above to below, through all lanes. */
+function guides(timesMs: readonly number[], untilMs: number, kind: 'tick' | 'fault'): Html {
+  const places = new Set(timesMs.map((atMs) => percent(atMs / untilMs)))
+  return html`<svg class="guides ${kind}">${[...places].map((x) => html`<line x1="${x}" x2="${x}" y2="100%"/>`)}</svg>`
+}
+
+/** Above the lanes: each fault with its number, and where something did not hold. */
+function marksRow(
+  marks: readonly Mark[],
+  { violations }: RunHistory,
+  { untilMs, withViolations }: { readonly untilMs: number; readonly withViolations: boolean },
+): Html {
+  let numberedMs = Number.NEGATIVE_INFINITY
+  const faults = marks.map(({ x, atMs, number, text }) => {
+    const numbered = (atMs - numberedMs) / untilMs >= NEAREST_NUMBERS
+    if (numbered) numberedMs = atMs
+    return html`<svg x="${x}" overflow="visible"><title>${number}: ${text}</title>${
+      numbered ? html`<text y="40%">${number}</text>` : undefined
+    }<use href="#fault" class="m" y="15"/></svg>`
+  })
+  const broken = [...new Set(violations.map(({ atMs }) => percent(atMs / untilMs)))]
+  return html`<div class="row"><div class="what"><span>&#8203;</span><span>faults</span></div><svg class="marks">${faults}</svg></div>
+${
+  !withViolations
+    ? undefined
+    : html`<div class="row"><div class="what">violations</div><svg style="height:.8rem">${broken.map(
+        (x) => html`<use href="#cross" class="v" x="${x}" y="6"/>`,
+      )}</svg></div>`
+}`
+}
+
+interface Mark {
+  readonly x: string
+  readonly atMs: number
+  readonly number: number
+  readonly text: string
+  readonly masters: Set<string>
+}
+
+/** Where faults are marked, and at whom; of very many those at almost the same place have one mark, the first one's. */
+function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): readonly Mark[] {
+  const places = steps.length > most ? most : 10_000
+  const marks = new Map<string, Mark>()
+  for (const [index, { atMs, text, masters }] of steps.entries()) {
+    const x = percent(Math.round((atMs / untilMs) * places) / places)
+    const mark = marks.get(x)
+    if (mark === undefined) marks.set(x, { x, atMs, number: index + 1, text, masters: new Set(masters) })
+    else for (const master of masters) mark.masters.add(master)
+  }
+  return [...marks.values()]
+}
+
+/** How often a second, in bars from below; what is of one kind is filled alike. */
+function rates<Kind extends string>(
+  name: string,
+  bins: Bins<Kind>,
+  untilMs: number,
+  fill: Readonly<Record<Kind, string>>,
+): Html {
+  const most = mostPerSecond(bins)
+  const highest = (most * bins.widthMs) / 1000
+  const kinds = Object.keys(fill) as Kind[]
+  const bars = bins.counts.flatMap((counts, index) => {
+    let below = 0
+    return kinds.flatMap((kind) => {
+      const height = counts[kind] / highest
+      if (!(height > 0)) return []
+      below += height
+      const [x, width] = [(index * bins.widthMs) / untilMs, (bins.widthMs * 0.9) / untilMs]
+      return [
+        html`<rect class="${fill[kind]}" x="${percent(x)}" width="${percent(Math.min(width, 1 - x))}" y="${percent(1 - below)}" height="${percent(height)}"/>`,
+      ]
+    })
+  })
+  const [first = '', second = ''] = name.split(' ')
+  return html`<div class="row"><div class="what"><span>${first}</span><span>${second === '' ? 'per second' : `${second}/s`}</span><span>most ${rate(most)}</span></div><svg class="bars">${bars}</svg></div>
+`
+}
+
+function rate(perSecond: number): string {
+  return String(Number(perSecond.toFixed(perSecond < 10 ? 1 : 0)))
+}
+
+function spansOf({ masters, strangers }: RunHistory): readonly Span[] {
+  const ofMasters = masters.flatMap((one) => [
+    one.sidecar,
+    one.server,
+    one.clients,
+    one.endpoints,
+    one.slice,
+    one.lease,
+  ])
+  return [...ofMasters, ...strangers.map(({ slice }) => slice)].flat()
+}
+
+/** Of more spans than `most`, the longest are drawn: how long the shortest of them is. 0 draws all. */
+function shortestDrawn(history: RunHistory, most: number): number {
+  const lengths = spansOf(history)
+    .filter(({ state }) => fills[state] !== undefined)
+    .map(lengthOf)
+  if (lengths.length <= most) return 0
+  const longestFirst = lengths.sort((a, b) => b - a)
+  // Whatever is as long as the first one that is too many goes with it.
+  return (longestFirst[most] ?? 0) + 0.001
+}

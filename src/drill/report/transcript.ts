@@ -1,0 +1,144 @@
+import type { ConnectionOutcome, DrillEvent, EventOf } from '../event.ts'
+import type { MemberStatus } from '../member-status.ts'
+import type { RunReport } from '../report.ts'
+
+/** `timeline.txt` of one run; each line ends with a newline. Empty when the run's events were not kept. */
+export function renderTranscript({ events = [] }: RunReport): string {
+  const transcript = new Transcript()
+  const lines = [...events.flatMap((event) => transcript.take(event)), ...transcript.end()]
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+interface Met {
+  readonly sinceMs: number
+  readonly address: string
+  readonly outcome: ConnectionOutcome
+  count: number
+}
+
+/**
+ * A run in words, one line for each event, as the events come. What was so at time 0 is one line: what was listed then. Writes and
+ * served connections are left out; the other connections of one second are one line for each address, unless something comes between.
+ * A connection that is told after later events counts as if it had begun with them: no line is of an earlier time than one before.
+ */
+export class Transcript {
+  #begun = false
+  readonly #statuses = new Map<string, MemberStatus>()
+  readonly #listed: { endpoints?: readonly string[]; slice?: readonly string[]; leases?: readonly string[] } = {}
+  readonly #met = new Map<string, Met>()
+  #latestMs = 0
+
+  /** The lines that an event completes, without newlines. */
+  take(event: DrillEvent): readonly string[] {
+    const lines: string[] = []
+    if (!this.#begun && !isOfTheStart(event)) {
+      this.#begun = true
+      lines.push(line(0, 'start', `${this.#listed.slice?.join(' ') || 'nobody'} listed`))
+    }
+    const words = this.#describe(event)
+    // What became of a connection is heard late, where it happens for real.
+    this.#latestMs = Math.max(this.#latestMs, event.atMs)
+    const [first] = this.#met.values()
+    const isOver = first !== undefined && second(first.sinceMs) !== second(this.#latestMs)
+    if (words !== undefined || isOver) lines.push(...this.end())
+    if (event.type === 'connection') this.#count(event)
+    if (words !== undefined && this.#begun) lines.push(line(event.atMs, ...words))
+    return lines
+  }
+
+  /** The lines that no event completes any more. */
+  end(): readonly string[] {
+    const lines = [...this.#met.values()].map(({ sinceMs, ...met }) => line(sinceMs, 'clients', describeMet(met)))
+    this.#met.clear()
+    return lines
+  }
+
+  #count({ atMs, address, outcome }: EventOf<'connection'>): void {
+    if (outcome === 'served' || atMs < 0) return
+    const key = `${address} ${outcome}`
+    const met = this.#met.get(key) ?? { sinceMs: this.#latestMs, address, outcome, count: 0 }
+    met.count++
+    this.#met.set(key, met)
+  }
+
+  #describe(event: DrillEvent): readonly [kind: string, text: string] | undefined {
+    switch (event.type) {
+      case 'step':
+        return ['step', event.text]
+      case 'violation':
+        return ['violated', `${event.invariant}: ${event.detail}`]
+      case 'state': {
+        const before = this.#statuses.get(event.master)
+        this.#statuses.set(event.master, event)
+        return ['state', `${event.master}: ${describeChange(before, event)}`]
+      }
+      case 'listed': {
+        const by = event.damage ? 'by damage' : event.by === undefined ? undefined : `by ${event.by}`
+        return [event.object, this.#describeList(event.object, event.addresses, by)]
+      }
+      case 'leases':
+        return ['leases', this.#describeList('leases', event.addresses, undefined)]
+      case 'write':
+      case 'connection':
+      case 'served':
+        return undefined
+    }
+  }
+
+  #describeList(
+    name: 'endpoints' | 'slice' | 'leases',
+    addresses: readonly string[] | undefined,
+    by: string | undefined,
+  ): string {
+    const now = addresses ?? []
+    const before = this.#listed[name] ?? []
+    this.#listed[name] = now
+    const gone = without(before, now).map((address) => `-${address}`)
+    const come = without(now, before).map((address) => `+${address}`)
+    const words = addresses === undefined ? 'gone' : addresses.length === 0 ? 'nobody' : addresses.join(' ')
+    // Where nobody stays, or was seen before, the list says it all.
+    const isOther = gone.length === before.length
+    const notes = [isOther ? '' : [...gone, ...come].join(' '), by ?? ''].filter((note) => note !== '')
+    return notes.length === 0 ? words : `${words}  (${notes.join(', ')})`
+  }
+}
+
+/** The last version of the list comes at time 0 itself. */
+function isOfTheStart({ atMs, type }: DrillEvent): boolean {
+  return atMs < 0 || (atMs === 0 && ['state', 'listed', 'leases', 'write', 'served'].includes(type))
+}
+
+/** Those of the first that are not among the second; of several alike as many as there are more of. */
+function without(first: readonly string[], second: readonly string[]): readonly string[] {
+  const rest = [...second]
+  return first.filter((address) => {
+    const index = rest.indexOf(address)
+    if (index >= 0) rest.splice(index, 1)
+    return index < 0
+  })
+}
+
+function second(atMs: number): number {
+  return Math.floor(atMs / 1000)
+}
+
+function line(atMs: number, kind: string, text: string): string {
+  return `${`+${(atMs / 1000).toFixed(3)}s`.padStart(10)}  ${kind.padEnd(9)} ${text}`
+}
+
+function describeMet({ address, outcome, count }: Omit<Met, 'sinceMs'>): string {
+  if (outcome === 'nobody') return `${count} with no address`
+  return `${count} ${outcome} ${outcome === 'refused' ? 'by' : 'at'} ${address}`
+}
+
+function describeChange(before: MemberStatus | undefined, now: MemberStatus): string {
+  const facts: (string | undefined)[] = [
+    before?.address === now.address ? undefined : now.address,
+    before?.sidecar === now.sidecar ? undefined : `sidecar ${now.sidecar}`,
+    before?.server === now.server ? undefined : `server ${now.server}`,
+    before?.clientsMeet === now.clientsMeet ? undefined : `clients ${now.clientsMeet}`,
+    before?.renewing === now.renewing ? undefined : now.renewing ? 'renews' : 'does not renew',
+    before?.well === now.well ? undefined : now.well ? 'well' : 'not well',
+  ]
+  return facts.filter((fact) => fact !== undefined).join(', ')
+}

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { FoundState } from '../../../src/drill/live/found-state.ts'
+import { writeStaticList } from '../../../src/drill/static-list.ts'
+import type { KubeApi } from '../../../src/kube/api.ts'
+import { endpointSlices, endpoints, type Service, services } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { systemClock } from '../../../src/runtime/system-clock.ts'
+
+const { signal } = new AbortController()
+
+function openApi(): KubeApi {
+  const options = { clock: systemClock, random: seededRandom(1, 'server') }
+  return restKubeApi({ transport: inProcessTransport(createApiServer(options)), ...options })
+}
+
+const service: Service = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { ...KUBERNETES_SERVICE, labels: { component: 'apiserver' } },
+  spec: { clusterIP: 'None', ports: [{ name: 'https', port: 443, protocol: 'TCP', targetPort: 6443 as never }] },
+}
+
+/** The content of all three kinds, without what a server counts. */
+async function contentOf(api: KubeApi): Promise<unknown> {
+  const lists = await Promise.all(
+    [services, endpoints, endpointSlices].map((kind) => api.list(kind as typeof services, { namespace: 'default' })),
+  )
+  return lists.map(({ items }) =>
+    items.map((object) => {
+      const {
+        uid: _,
+        resourceVersion: __,
+        creationTimestamp: ___,
+        managedFields: ____,
+        generation: _____,
+        ...metadata
+      } = object.metadata ?? {}
+      return { ...object, metadata }
+    }),
+  )
+}
+
+test('what was changed, deleted and added is put back; what is right is not written', async () => {
+  const api = openApi()
+  await writeStaticList(api, ['203.0.113.1', '203.0.113.2'], { securePort: 6443 })
+  await api.create(services, service)
+  const before = await contentOf(api)
+  const found = await FoundState.read(api, signal)
+
+  const slice = await api.get(endpointSlices, KUBERNETES_SERVICE)
+  const second = {
+    ...slice,
+    metadata: { namespace: 'default', name: 'kubernetes-ipv6', labels: slice.metadata?.labels },
+  }
+  await api.create(endpointSlices, second as typeof slice)
+  await api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { metadata: { labels: null }, subsets: null } })
+  await api.delete(endpointSlices, KUBERNETES_SERVICE)
+  await api.delete(services, KUBERNETES_SERVICE)
+  await found.putBack(api, signal)
+  assert.deepEqual(await contentOf(api), before)
+
+  const { resourceVersion } = (await api.get(endpoints, KUBERNETES_SERVICE)).metadata ?? {}
+  await found.putBack(api, signal)
+  assert.equal((await api.get(endpoints, KUBERNETES_SERVICE)).metadata?.resourceVersion, resourceVersion)
+})
+
+test('where there was nothing, nothing is left', async () => {
+  const api = openApi()
+  const found = await FoundState.read(api, signal)
+  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
+  await api.create(services, service)
+  await found.putBack(api, signal)
+  assert.deepEqual(await contentOf(api), [[], [], []])
+})

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { get } from 'node:http'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ReadyzResponder, type RealReadyz } from '../../../src/drill/live/readyz-responder.ts'
+import { parseReadinessChecks } from '../../../src/kube/http-readiness.ts'
+
+const real: RealReadyz = async () => ({ status: 200, text: '[+]ping ok\n[+]log ok\n' })
+
+test('it says what the real one says, and remembers which life heard it', async (t) => {
+  const { responder, heard } = await open(t, real)
+  assert.deepEqual(await ask(responder, 1), { status: 200, text: '[+]ping ok\n[+]log ok\n' })
+  responder.answer = 'unready'
+  await ask(responder, 2)
+  assert.deepEqual(heard, [
+    [1, true],
+    [2, false],
+  ])
+})
+
+test('it can be made to fail as a whole, in its etcd check alone, and to hang', async (t) => {
+  const { responder } = await open(t, real)
+  const failing = async (): Promise<readonly string[]> => {
+    const { status, text } = await ask(responder, 1)
+    assert.equal(status, 500)
+    return parseReadinessChecks(text).flatMap(({ name, ok }) => (ok ? [] : [name]))
+  }
+  responder.answer = 'unready'
+  assert.deepEqual(await failing(), ['ping'])
+  responder.answer = 'etcd-fails'
+  assert.deepEqual(await failing(), ['etcd'])
+  responder.answer = 'ready'
+  responder.storeless = true
+  assert.deepEqual(await failing(), ['etcd'])
+  responder.answer = 'hangs'
+  const answer = ask(responder, 1).catch(() => 'cut off')
+  assert.equal(await Promise.race([answer, sleep(150, 'nothing')]), 'nothing')
+  await responder.close()
+  assert.equal(await answer, 'cut off')
+})
+
+test('where the real one does not answer, neither does it', async (t) => {
+  const { responder, heard } = await open(t, () => Promise.reject(new Error('away')))
+  await assert.rejects(ask(responder, 1), /socket hang up/)
+  assert.deepEqual(heard, [])
+})
+
+async function open(
+  t: TestContext,
+  real: RealReadyz,
+): Promise<{ readonly responder: ReadyzResponder; readonly heard: readonly (readonly [number, boolean])[] }> {
+  const heard: (readonly [number, boolean])[] = []
+  const responder = await ReadyzResponder.open(real, (life, ready) => heard.push([life, ready]))
+  t.after(() => responder.close())
+  return { responder, heard }
+}
+
+function ask({ port }: ReadyzResponder, life: number): Promise<{ readonly status: number; readonly text: string }> {
+  return new Promise((resolve, reject) => {
+    const request = get({ host: '127.0.0.1', port, path: `/${life}/readyz?verbose=true`, agent: false }, (response) => {
+      let text = ''
+      response.on('data', (chunk) => {
+        text += chunk
+      })
+      response.on('end', () => resolve({ status: response.statusCode ?? 0, text }))
+    })
+    request.on('error', reject)
+  })
+}

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { allMutants, findMutant, mutated } from './mutant.ts'
+
+const mutants = await allMutants()
+
+test('the text that each mutant replaces is in its file once, and what comes of it is another file', async () => {
+  assert.ok(mutants.size >= 12)
+  for (const [name, mutant] of mutants) {
+    assert.notEqual(mutant.text, mutant.instead, name)
+    await mutated(mutant)
+  }
+})
+
+// Those that the first schedules show; test/long/drill-mutants.test.ts has all of them.
+for (const name of [
+  'count-a-shared-address-twice',
+  'skip-the-mirror-slice',
+  'erase-when-empty',
+  'decide-from-the-cache',
+]) {
+  test(`${name} is noticed`, async () => {
+    const mutant = mutants.get(name)
+    assert.ok(mutant !== undefined)
+    const { seed } = await findMutant(mutant, 10)
+    assert.notEqual(seed, undefined, mutant.broken)
+  })
+}

@@ -1,0 +1,8 @@
+import type { Mutant } from '../mutant.ts'
+
+export const mutant: Mutant = {
+  broken: 'Lists an address once for each of its masters.',
+  file: 'kubernetes-service/members.ts',
+  text: 'return [...new Set(listedLeases(leases).map((lease) => lease.address))].sort()',
+  instead: 'return listedLeases(leases).map((lease) => lease.address).sort()',
+}

@@ -1,0 +1,9 @@
+import type { Mutant } from '../mutant.ts'
+
+export const mutant: Mutant = {
+  broken: 'Deletes the lease of its address although another master there wants it.',
+  file: 'kubernetes-service/leases/etcd.ts',
+  text: `      if (await this.#isHeldByOthers(holder, signal)) return true
+`,
+  instead: '',
+}

@@ -1,0 +1,117 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { fittingScenario } from '../../../src/drill/campaign/fitting-scenario.ts'
+import { runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
+import { damages } from '../../../src/drill/damage.ts'
+import { parseScenario } from '../../../src/drill/parse-scenario.ts'
+import { drawRandomSteps, randomScenario } from '../../../src/drill/random/random-scenario.ts'
+import { renderScenario } from '../../../src/drill/render-scenario.ts'
+import type { Step } from '../../../src/drill/scenario.ts'
+import { lastStepEndMs } from '../../../src/drill/scenario-duration.ts'
+
+const seeds = Array.from({ length: 300 }, (_, index) => index + 1)
+const scenarios = seeds.map(randomScenario)
+const never = new AbortController().signal
+
+test('a seed gives one scenario, and each seed another', () => {
+  assert.deepEqual(randomScenario(7), randomScenario(7))
+  assert.equal(new Set(scenarios.map(({ fleet, steps }) => JSON.stringify([fleet, steps]))).size, seeds.length)
+})
+
+test('every scenario has three to seven masters and ten minutes, and leaves the last one to the fleet', () => {
+  for (const { fleet, durationMs, steps } of scenarios) {
+    assert.ok(fleet.masters.length >= 3 && fleet.masters.length <= 7)
+    assert.equal(durationMs, 600_000)
+    assert.ok(lastStepEndMs(steps, fleet) <= durationMs - 60_000, 'everything is undone a minute before the end')
+    assert.deepEqual(
+      steps.map(({ atMs }) => atMs),
+      steps.map(({ atMs }) => atMs).sort((a, b) => a - b),
+    )
+    for (const step of steps) {
+      if (['kill', 'terminate', 'freeze', 'partition', 'slow', 'readyz-fails'].includes(step.action)) {
+        assert.ok('forMs' in step && (step.forMs ?? 0) > 0, `${step.action} is undone by itself`)
+      }
+    }
+  }
+})
+
+test('among the seeds is every action, damage, lease store, signal and kind of fleet', () => {
+  const steps = scenarios.flatMap((scenario) => scenario.steps)
+  const seen = (of: (step: Step) => unknown): readonly unknown[] => [...new Set(steps.map(of))]
+  const actions = seen(({ action }) => action)
+  const all: readonly Step['action'][] = [
+    ...(['kill', 'terminate', 'freeze', 'restart', 'partition', 'slow', 'reset-connections', 'replace'] as const),
+    ...(['clock-skew', 'datastore-outage', 'apiserver-outage', 'readyz-fails', 'compact', 'damage'] as const),
+    ...(['rolling-restart', 'roll-config', 'scale'] as const),
+  ]
+  assert.deepEqual(
+    all.filter((action) => !actions.includes(action)),
+    [],
+  )
+  assert.deepEqual(
+    Object.keys(damages).filter((name) => !seen((step) => step.action === 'damage' && step.damage).includes(name)),
+    [],
+  )
+  for (const how of ['away', 'full', 'unready', 'hangs', 'etcd']) {
+    assert.ok(seen((step) => 'how' in step && step.how).includes(how), how)
+  }
+  for (const from of ['api', 'store', 'clients', 'all']) {
+    assert.ok(seen((step) => 'from' in step && step.from).includes(from), from)
+  }
+  for (const part of ['sidecar', 'server', 'both']) {
+    assert.ok(seen((step) => 'part' in step && step.part).includes(part), part)
+  }
+  assert.ok(steps.some((step) => step.action === 'restart' && step.overlapMs !== undefined))
+  const fleets = scenarios.map(({ fleet }) => fleet)
+  const among = (of: (fleet: (typeof fleets)[number]) => unknown): readonly unknown[] =>
+    [...new Set(fleets.map(of))].sort()
+  assert.deepEqual(
+    among(({ leaseStore }) => leaseStore),
+    ['etcd', 'kine', 'kubernetes', 'memory'],
+  )
+  assert.deepEqual(
+    among(({ onShutdown }) => onShutdown),
+    ['always', 'keep', 'withdraw'],
+  )
+  assert.deepEqual(
+    among(({ readinessGate }) => readinessGate),
+    ['continuous', 'startup'],
+  )
+  assert.deepEqual(
+    among(({ spikes }) => spikes),
+    [false, true],
+  )
+  assert.ok(fleets.some(({ leaseTtlMs, reconcileIntervalMs }) => leaseTtlMs === 3_000 && reconcileIntervalMs === 1_000))
+  assert.ok(fleets.some(({ masters }) => masters.some(({ kind }) => kind === 'kube-apiserver')))
+  assert.ok(fleets.some(({ masters }) => masters[0]?.addresses[0] === masters[1]?.addresses[0]))
+  assert.ok(fleets.some(({ masters }) => masters.some(({ skewMs }) => Math.abs(skewMs) > 3_600_000)))
+  assert.ok(fleets.some(({ masters }) => masters.some(({ driftPpm }) => driftPpm !== 0)))
+})
+
+test('a scenario as a file is read as the same scenario', () => {
+  for (const scenario of scenarios.slice(0, 15)) {
+    assert.deepEqual(parseScenario(renderScenario(scenario), 'random.yaml'), scenario)
+  }
+})
+
+test('some of the steps alone are a schedule too', async () => {
+  const whole = randomScenario(3)
+  const half = fittingScenario({ ...whole, steps: whole.steps.filter((_, index) => index % 3 === 0) })
+  const { violations } = await runSchedule(half, 3, never)
+  assert.deepEqual(violations, [])
+})
+
+test('a random step becomes steps within its time, by its own seed or that of the drill', () => {
+  const scenario = {
+    ...randomScenario(1),
+    steps: [{ atMs: 60_000, action: 'random', forMs: 120_000, seed: 5 }] as const,
+  }
+  const drawn = drawRandomSteps(scenario, 1)
+  assert.ok(drawn.steps.length > 5)
+  assert.ok(drawn.steps.every(({ action, atMs }) => action !== 'random' && atMs >= 60_000))
+  assert.ok(lastStepEndMs(drawn.steps, drawn.fleet) <= 180_000)
+  assert.deepEqual(drawRandomSteps(scenario, 2), drawn)
+
+  const unseeded = { ...scenario, steps: [{ atMs: 60_000, action: 'random', forMs: 120_000 }] as const }
+  assert.notDeepEqual(drawRandomSteps(unseeded, 1), drawRandomSteps(unseeded, 2))
+})

@@ -3,6 +3,14 @@ import type { Flags } from '../config/resolve.ts'
 import type { OptionGroup } from '../documents/option.ts'
 import { observedConnectionOptions } from '../kube/options.ts'
 import { leaseStoreOptions } from '../kubernetes-service/options.ts'
+import {
+  drillCampaignOptions,
+  drillConnectionOptions,
+  drillEtcdOptions,
+  drillLiveOptions,
+  drillOptions,
+  drillReportOptions,
+} from './drill-options.ts'
 import { evictionOptions, mastersOptions } from './masters-options.ts'
 
 /** One thing that the program can be told to do. */
@@ -53,6 +61,23 @@ export const commands: readonly CommandDeclaration[] = [
     groups: [evictionOptions, ...observed],
     argument: { name: 'ADDRESS', description: 'address of the master' },
     load: () => import('./masters-evict.ts'),
+  },
+  {
+    path: ['drill'],
+    summary: 'drill a fleet of masters, simulated or of real processes, and report what clients saw',
+    groups: [
+      drillOptions,
+      drillReportOptions,
+      drillCampaignOptions,
+      drillLiveOptions,
+      drillConnectionOptions,
+      drillEtcdOptions,
+    ],
+    argument: {
+      name: 'SCENARIO',
+      description: 'built-in scenario, YAML file, random, or list to see the built-in ones',
+    },
+    load: () => import('./drill.ts'),
   },
   {
     path: ['config', 'check'],

@@ -1,0 +1,77 @@
+import { observerRules } from '../config/configuration.ts'
+import { type Flags, resolveConfiguration } from '../config/resolve.ts'
+import { InvalidInputError } from '../documents/validation.ts'
+import type { LiveOptions } from '../drill/live/live-options.ts'
+import type { DrillOptions } from '../drill/run-drill.ts'
+import type { DrillValues } from './drill-options.ts'
+import type { VariedScenario } from './drill-variants.ts'
+import { checkCertificates } from './etcd-store.ts'
+
+/**
+ * What opens the fleets of a live drill. Contacts nobody yet. Throws an {@link InvalidInputError} with every mistake: flags, certificates,
+ * and what of the scenarios cannot be done to real processes.
+ */
+export async function liveTargets(
+  varied: readonly VariedScenario[],
+  { rest, values }: { readonly rest: Flags; readonly values: DrillValues },
+): Promise<NonNullable<DrillOptions['openTarget']>> {
+  const resolved = resolveConfiguration(rest, undefined, observerRules)
+  await checkCertificates(resolved)
+  const {
+    kubeconfig = '',
+    context,
+    etcdServers,
+    etcdPrefix,
+    etcdCafile,
+    etcdCertfile,
+    etcdKeyfile,
+  } = resolved.configuration
+  const { builtKubeApiserver, openLiveTarget } = await import('../drill/live/open-live-target.ts')
+  const program = [process.execPath, ...process.execArgv, process.argv[1] ?? '']
+  const options: LiveOptions = {
+    kubeconfig,
+    context,
+    etcdServers: etcdServers?.map(({ text }) => text),
+    etcdPrefix,
+    etcdCafile,
+    etcdCertfile,
+    etcdKeyfile,
+    kubeApiserver: values.kubeApiserver ?? builtKubeApiserver(program),
+    serviceClusterIpRange: values.serviceClusterIpRange?.map(({ text }) => text).join(),
+    program,
+    log: (line) => process.stderr.write(`${line}\n`),
+  }
+  const { liveFaults } = await import('../drill/live/live-faults.ts')
+  refuseFaults(varied, options, liveFaults)
+  return async (scenario, seed) => {
+    try {
+      return await openLiveTarget(scenario, seed, options)
+    } catch (cause) {
+      if (!(cause instanceof Error) || cause.name !== 'KubeConfigError') throw cause
+      throw new InvalidInputError([{ where: '--kubeconfig', message: cause.message }], { cause })
+    }
+  }
+}
+
+function refuseFaults(
+  varied: readonly VariedScenario[],
+  { etcdServers, kubeApiserver }: LiveOptions,
+  liveFaults: (scenario: VariedScenario['scenario']) => readonly string[],
+): void {
+  const mistakes = varied.flatMap(({ variant, scenario }) => {
+    const { masters, leaseStore } = scenario.fleet
+    const upstream = masters.some(({ kind }) => kind === 'kube-apiserver')
+    const etcd = upstream || leaseStore === 'etcd' || leaseStore === 'kine'
+    return [
+      ...liveFaults(scenario).map((message) => ({ where: variant.name, message })),
+      ...(upstream && kubeApiserver === undefined
+        ? [{ where: '--kube-apiserver', message: `is required for ${variant.name}` }]
+        : []),
+      ...(etcd && etcdServers === undefined
+        ? [{ where: '--etcd-servers', message: `is required for ${variant.name}` }]
+        : []),
+    ]
+  })
+  const lines = new Map(mistakes.map((mistake) => [`${mistake.where} ${mistake.message}`, mistake]))
+  if (lines.size > 0) throw new InvalidInputError([...lines.values()])
+}

@@ -1,0 +1,124 @@
+import * as z from 'zod/mini'
+import { type OptionGroup, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import { etcdOptions } from '../etcd/options.ts'
+import { connectionOptions } from '../kube/options.ts'
+import { serviceCidrOptions } from '../service-cidr/options.ts'
+
+const directory = z.string().check(z.minLength(1, 'needs the name of a directory'))
+const file = z.string().check(z.minLength(1, 'needs the name of a file'))
+
+/** Of `drill`, on any target. */
+export const drillOptions = {
+  title: 'The drill',
+  options: {
+    target: {
+      schema: z.enum(['sim', 'live']),
+      metavar: 'TARGET',
+      description: 'sim: simulated, in this process and in no time; live: real processes around a real API server',
+      default: 'sim',
+    },
+    seed: {
+      schema: wholeNumber(0, 0xffff_ffff),
+      metavar: 'N',
+      description: 'what decides all that is left to chance; each further run takes the next one',
+      default: 1,
+    },
+    runs: { schema: wholeNumber(1, 1_000_000), metavar: 'N', description: 'how often it is drilled', default: 1 },
+    reconciler: {
+      schema: z
+        .array(z.enum(['lease', 'master-count', 'none', 'kube-apiserver']))
+        .check(z.minLength(1, 'needs at least one')),
+      metavar: 'LIST',
+      description: 'who keeps the list: lease, master-count, none, kube-apiserver; several are drilled side by side',
+      unset: 'as the scenario says',
+    },
+    leaseStore: {
+      schema: z.array(z.enum(['etcd', 'kine', 'kubernetes', 'memory'])).check(z.minLength(1, 'needs at least one')),
+      metavar: 'LIST',
+      description: 'where leases are: etcd, kine, kubernetes, memory; several are drilled side by side',
+      unset: 'as the scenario says',
+    },
+  },
+} as const satisfies OptionGroup
+
+/** Of what comes of it. */
+export const drillReportOptions = {
+  title: 'The report',
+  options: {
+    output: {
+      schema: z.enum(['text', 'json', 'junit']),
+      metavar: 'FORMAT',
+      description: 'text, with the drill as it happens; json or junit, when it is over',
+      default: 'text',
+    },
+    report: {
+      schema: directory,
+      metavar: 'DIR',
+      description: 'write report.json, timeline.txt and report.html there; made when it is not there',
+    },
+  },
+} as const satisfies OptionGroup
+
+/** Of `drill random` with many runs. */
+export const drillCampaignOptions = {
+  title: 'Campaigns (random, with --runs over 1)',
+  options: {
+    jobs: {
+      schema: wholeNumber(1, 1024),
+      metavar: 'N',
+      description: 'in how many processes',
+      unset: 'one for each processor',
+    },
+    failFast: { schema: z.boolean(), description: 'end after the first run that does not hold', default: false },
+  },
+} as const satisfies OptionGroup
+
+/** Of `--target=live`. */
+export const drillLiveOptions = {
+  title: 'Live drills (--target=live)',
+  options: {
+    yes: {
+      schema: z.boolean(),
+      description: 'yes, default/kubernetes may be changed; it is put back as it was found',
+      default: false,
+    },
+    kubeApiserver: {
+      schema: file,
+      metavar: 'FILE',
+      description: 'kube-apiserver program, for masters that are kube-apiservers',
+      unset: 'the one that npm run peers has built, if it has',
+    },
+    serviceClusterIpRange: {
+      schema: serviceCidrOptions.options.serviceClusterIpRange.schema,
+      metavar: 'CIDR[,CIDR]',
+      description: "addresses of Services, as the API servers' own flag has them",
+      unset: 'what the ServiceCIDR kubernetes says',
+    },
+  },
+} as const satisfies OptionGroup
+
+const { kubeconfig, context } = connectionOptions.options
+
+/** What a live drill works on. There is no default: it changes what it finds. */
+export const drillConnectionOptions = {
+  title: 'The API server (--target=live)',
+  options: {
+    kubeconfig: { ...kubeconfig, description: 'kubeconfig of the API server; required for a live drill' },
+    context,
+  },
+} as const satisfies OptionGroup
+
+export const drillEtcdOptions = { ...etcdOptions, title: 'etcd (--target=live)' } as const satisfies OptionGroup
+
+/** What a configuration has no place for. */
+export const ownDrillOptions = {
+  title: 'Drill',
+  options: {
+    ...drillOptions.options,
+    ...drillReportOptions.options,
+    ...drillCampaignOptions.options,
+    ...drillLiveOptions.options,
+  },
+} as const satisfies OptionGroup
+
+export type DrillValues = ValuesOf<typeof ownDrillOptions>

@@ -1,0 +1,266 @@
+import { type DamageName, damages } from '../damage.ts'
+import type { Action, FleetPlan, Step } from '../scenario.ts'
+import type { Draw } from './draw.ts'
+import type { Roster } from './roster.ts'
+
+/** What faults are made for. */
+export interface Ground {
+  readonly draw: Draw
+  readonly fleet: FleetPlan
+  readonly roster: Roster
+  /** By then everything is undone. */
+  readonly untilMs: number
+}
+
+/** Makes up one fault from a moment on; undefined when it has no meaning there. */
+type Fault = (ground: Ground, atMs: number) => readonly Step[] | undefined
+
+const OURS = 'apiserver-bootstrap'
+
+/** One thing that happens to a fleet, as one or more steps. */
+export function makeFault(ground: Ground, atMs: number): readonly Step[] {
+  for (let tries = 0; tries < 20; tries++) {
+    const steps = ground.draw.pick(urn)(ground, atMs)
+    if (steps !== undefined) return steps
+  }
+  return []
+}
+
+/** A lasting fault ends in time, and lasts long enough to be one; undefined where the time is over. */
+function lasting({ draw, untilMs }: Ground, atMs: number, longestMs: number): number | undefined {
+  const toMs = Math.min(longestMs, untilMs - atMs)
+  if (toMs < 500) return undefined
+  // Half of them are short: what is over before anybody could react goes wrong in other ways.
+  return draw.chance(0.5) ? draw.ms(500, Math.min(toMs, 8_000)) : draw.ms(500, toMs)
+}
+
+/** A fault of somebody's processes, which are left alone otherwise meanwhile and for a little while after. */
+function ofProcess(longestMs: number, make: (ground: Ground, master: string, forMs: number) => Action): Fault {
+  return (ground, atMs) => {
+    const { draw, roster } = ground
+    const free = roster.free(atMs)
+    const forMs = lasting(ground, atMs, longestMs)
+    if (free.length === 0 || forMs === undefined) return undefined
+    const master = draw.pick(free)
+    roster.occupy([master], atMs + forMs + 500)
+    return [{ atMs, ...make(ground, master, forMs) }]
+  }
+}
+
+/** A fault of one or two masters' surroundings. */
+function ofSome(
+  longestMs: number,
+  make: (ground: Ground, masters: readonly string[], forMs: number) => Action | undefined,
+): Fault {
+  return (ground, atMs) => {
+    const { draw, roster } = ground
+    const forMs = lasting(ground, atMs, longestMs)
+    if (forMs === undefined) return undefined
+    const action = make(ground, draw.some(roster.names(atMs), draw.chance(0.75) ? 1 : 2), forMs)
+    return action && [{ atMs, ...action }]
+  }
+}
+
+/** A fault of everybody. */
+function ofAll(longestMs: number, make: (ground: Ground, forMs: number, atMs: number) => Action | undefined): Fault {
+  return (ground, atMs) => {
+    const forMs = lasting(ground, atMs, longestMs)
+    const action = forMs === undefined ? undefined : make(ground, forMs, atMs)
+    return action && [{ atMs, ...action }]
+  }
+}
+
+const usesEtcd = ({ fleet: { leaseStore } }: Ground): boolean => leaseStore === 'etcd' || leaseStore === 'kine'
+
+const kill = ofProcess(40_000, ({ draw }, master, forMs) => {
+  const part = draw.pick(['sidecar', 'sidecar', 'sidecar', 'server', 'both', 'both'] as const)
+  return { action: 'kill', masters: [master], part, forMs }
+})
+
+const terminate = ofProcess(40_000, ({ draw }, master, forMs) => {
+  const part = draw.pick(['sidecar', 'sidecar', 'sidecar', 'server', 'both'] as const)
+  return { action: 'terminate', masters: [master], part, forMs }
+})
+
+const freeze = ofProcess(45_000, ({ draw }, master, forMs) => {
+  const part = draw.pick(['sidecar', 'sidecar', 'sidecar', 'server', 'both'] as const)
+  return { action: 'freeze', masters: [master], part, forMs }
+})
+
+/** Killed and back at once, sometimes while its etcd check fails. */
+const crash: Fault = ({ draw, roster, untilMs }, atMs) => {
+  const free = roster.free(atMs)
+  if (free.length === 0 || untilMs - atMs < 5_000) return undefined
+  const masters = [draw.pick(free)]
+  const pauseMs = draw.pick([0, 500, 1_000])
+  roster.occupy(masters, atMs + pauseMs + 1_000)
+  const restart: Step = { atMs, action: 'restart', masters, part: 'sidecar', signal: 'kill', pauseMs }
+  if (!draw.chance(0.25)) return [restart]
+  return [{ atMs, action: 'readyz-fails', masters, how: 'etcd', forMs: draw.ms(2_000, 5_000) }, restart]
+}
+
+/** Most of them told to stop at the same moment, and started again. */
+const stopTogether: Fault = ({ draw, roster, untilMs }, atMs) => {
+  const free = roster.free(atMs, OURS)
+  if (free.length < 2 || untilMs - atMs < 5_000) return undefined
+  const masters = draw.some(free, draw.integer(2, free.length))
+  const pauseMs = draw.ms(500, 3_000)
+  roster.occupy(masters, atMs + pauseMs + 3_000)
+  return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs }]
+}
+
+/** The next life of a sidecar begins before the one before has ended. */
+const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
+  const free = roster.free(atMs, OURS)
+  if (free.length === 0 || untilMs - atMs < 6_000) return undefined
+  const masters = [draw.pick(free)]
+  const overlapMs = draw.ms(500, 4_000)
+  roster.occupy(masters, atMs + overlapMs + 1_500)
+  const pauseMs = 0
+  return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
+}
+
+/** How long one master of a roll takes where nothing else is wrong, in milliseconds. */
+const ROLL_MS = 4_000
+
+/** One after the other restarted: all that are left alone, or a few. */
+const roll =
+  (make: (ground: Ground, masters: readonly string[], pauseMs: number) => Action): Fault =>
+  (ground, atMs) => {
+    const { draw, roster, untilMs } = ground
+    const free = roster.free(atMs, OURS)
+    const pauseMs = draw.ms(0, 3_000)
+    const masters = draw.some(free, draw.integer(1, free.length))
+    const endMs = atMs + masters.length * (ROLL_MS + pauseMs)
+    // Beside other faults it takes longer.
+    if (masters.length === 0 || endMs + 30_000 > untilMs) return undefined
+    roster.occupy(masters, endMs)
+    return [{ atMs, ...make(ground, masters, pauseMs) }]
+  }
+
+const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart', masters, part: 'sidecar', pauseMs }))
+
+const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
+  const settings = draw.pick([
+    // Not below what the fleet has: what is slow is so by the fleet's own times.
+    { leaseTtlMs: fleet.leaseTtlMs + 5_000, reconcileIntervalMs: fleet.reconcileIntervalMs },
+    { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 },
+    { readinessGate: draw.pick(['continuous', 'startup'] as const) },
+    { onShutdown: draw.pick(['withdraw', 'always', 'keep'] as const) },
+    { securePort: 6444 },
+  ])
+  return { action: 'roll-config', masters, settings, pauseMs }
+})
+
+/** The machine dies, and another one comes in its place with its address. */
+const replace: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
+  const free = roster.free(atMs, OURS).filter((name) => !roster.isReplacement(name))
+  const pauseMs = draw.ms(0, fleet.leaseTtlMs + 4_000)
+  if (free.length === 0 || roster.replaced >= 2 || untilMs - atMs < pauseMs + 1_000) return undefined
+  const master = draw.pick(free)
+  roster.replace(master, atMs + pauseMs + 1_000)
+  return [{ atMs, action: 'replace', masters: [master], pauseMs }]
+}
+
+/** More masters come, and the last ones go again. */
+const scale: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
+  const count = fleet.masters.length
+  if (roster.replaced > 0 || roster.scaled || untilMs - atMs < 40_000) return undefined
+  roster.scaled = true
+  const backMs = atMs + draw.ms(5_000, Math.min(60_000, untilMs - atMs - 35_000))
+  return [
+    { atMs, action: 'scale', to: count + draw.integer(1, 2) },
+    { atMs: backMs, action: 'scale', to: count },
+  ]
+}
+
+const clockSkew: Fault = ({ draw, roster }, atMs) => {
+  const byMs = draw.chance(0.5) ? 0 : draw.around(3_600_000)
+  return [{ atMs, action: 'clock-skew', masters: [draw.pick(roster.names(atMs))], byMs }]
+}
+
+const partition = ofSome(40_000, ({ draw }, masters, forMs) => {
+  const from = draw.pick(['api', 'api', 'api', 'store', 'store', 'store', 'clients', 'all', 'all'] as const)
+  return { action: 'partition', masters, from, forMs }
+})
+
+const partitionAll = ofAll(40_000, ({ draw }, forMs) => {
+  return { action: 'partition', masters: 'all', from: draw.pick(['store', 'store', 'api', 'all'] as const), forMs }
+})
+
+/** Slower, a renewal of four calls there and back could need more than the TTL, and the lease would rightly end. */
+const slow = ofSome(30_000, (ground, masters, forMs) => {
+  const { leaseTtlMs, reconcileIntervalMs } = ground.fleet
+  const mostMs = Math.max(100, Math.min(500, (leaseTtlMs - reconcileIntervalMs) / 10))
+  const from = usesEtcd(ground) ? ground.draw.pick(['api', 'store'] as const) : 'api'
+  return { action: 'slow', masters, from, byMs: ground.draw.ms(100, mostMs), forMs }
+})
+
+const readyz = ofSome(40_000, ({ draw }, masters, forMs) => {
+  const how = draw.pick(['unready', 'unready', 'unready', 'hangs', 'hangs', 'etcd'] as const)
+  return { action: 'readyz-fails', masters, how, forMs }
+})
+
+const readyzAll = ofAll(40_000, ({ draw }, forMs) => {
+  return { action: 'readyz-fails', masters: 'all', how: draw.pick(['unready', 'etcd', 'hangs'] as const), forMs }
+})
+
+const flapping: Fault = ({ draw, roster, untilMs }, atMs) => {
+  if (untilMs - atMs < 10_000) return undefined
+  const masters = [draw.pick(roster.names(atMs))]
+  return [0, 3_000, 6_000].map((laterMs) => {
+    return { atMs: atMs + laterMs, action: 'readyz-fails', masters, how: 'unready', forMs: 1_500 }
+  })
+}
+
+const resetConnections: Fault = ({ draw, roster }, atMs) => [
+  {
+    atMs,
+    action: 'reset-connections',
+    masters: draw.some(roster.names(atMs), draw.integer(1, roster.names(atMs).length)),
+  },
+]
+
+const datastoreOutage = ofAll(45_000, (ground, forMs) => {
+  const how = usesEtcd(ground) ? ground.draw.pick(['away', 'full'] as const) : 'away'
+  return { action: 'datastore-outage', how, forMs }
+})
+
+const apiserverOutage = ofAll(40_000, ({ draw, roster }, forMs, atMs) => {
+  const masters = draw.chance(0.6) ? 'all' : draw.some(roster.names(atMs), draw.integer(1, roster.names(atMs).length))
+  return { action: 'apiserver-outage', masters, forMs }
+})
+
+const compact: Fault = (ground, atMs) => (usesEtcd(ground) ? [{ atMs, action: 'compact' }] : undefined)
+
+const damage: Fault = ({ draw }, atMs) => [
+  { atMs, action: 'damage', damage: draw.pick(Object.keys(damages) as DamageName[]) },
+]
+
+/** How often each is drawn, beside the others. */
+const weighted: readonly (readonly [weight: number, fault: Fault])[] = [
+  [6, kill],
+  [5, terminate],
+  [5, freeze],
+  [4, crash],
+  [3, stopTogether],
+  [4, overlap],
+  [2, rollingRestart],
+  [2, rollConfig],
+  [2, replace],
+  [1, scale],
+  [3, clockSkew],
+  [8, partition],
+  [2, partitionAll],
+  [2, slow],
+  [6, readyz],
+  [3, readyzAll],
+  [2, flapping],
+  [4, resetConnections],
+  [5, datastoreOutage],
+  [2, apiserverOutage],
+  [2, compact],
+  [10, damage],
+]
+
+const urn: readonly Fault[] = weighted.flatMap(([weight, fault]) => Array.from({ length: weight }, () => fault))

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { execute } from '../../src/commands/drill.ts'
+import { prepareReportDirectory } from '../../src/commands/drill-files.ts'
+import { readDrillRequest } from '../../src/commands/drill-request.ts'
+import { variantsOf } from '../../src/commands/drill-variants.ts'
+import { parseScenario } from '../../src/drill/parse-scenario.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+test('the line that makes a drill again says what decides it, for a shell', () => {
+  const lines: readonly (readonly [scenario: string, flags: Readonly<Record<string, string>>, line: string])[] = [
+    ['crash', {}, 'crash --seed 1'],
+    ['crash', { output: 'json', report: 'out' }, 'crash --seed 1'],
+    ['./my drill.yaml', { runs: '3', seed: '9' }, "'./my drill.yaml' --seed 9 --runs 3"],
+    ["it's.yaml", { leaseStore: 'etcd,memory' }, "'it'\\''s.yaml' --seed 1 --lease-store etcd,memory"],
+    [
+      'crash',
+      { target: 'live', yes: 'true', kubeconfig: '~/x', etcdServers: 'http://192.0.2.1:2379' },
+      "crash --seed 1 --target live --yes --kubeconfig '~/x' --etcd-servers http://192.0.2.1:2379",
+    ],
+  ]
+  for (const [scenario, flags, line] of lines) {
+    assert.equal(readDrillRequest(flags, scenario).command, `apiserver-bootstrap drill ${line}`)
+  }
+})
+
+test('random is a campaign when it is run more than once', () => {
+  const typeOf = (scenario: string, flags = {}): string => readDrillRequest(flags, scenario).type
+  assert.deepEqual(
+    [typeOf('random'), typeOf('random', { runs: '2' }), typeOf('crash', { runs: '2' }), typeOf('list')],
+    ['drill', 'campaign', 'drill', 'list'],
+  )
+})
+
+function scenarioOf(fleet: string): ReturnType<typeof parseScenario> {
+  const head = 'apiVersion: apiserver-bootstrap/v1alpha1\nkind: Drill\nname: mine\ndescription: Something.\n'
+  return parseScenario(`${head}fleet: ${fleet}\nsteps: []\n`, 'mine.yaml')
+}
+
+const sideBySide: readonly (readonly [fleet: string, flags: object, names: readonly string[]])[] = [
+  ['{masters: 3}', {}, ['lease (etcd)']],
+  ['{masters: 3, reconciler: master-count}', {}, ['master-count']],
+  ['{masters: 3, leaseStore: memory}', { reconciler: ['none', 'lease', 'none'] }, ['none', 'lease (memory)']],
+  ['{masters: 3}', { leaseStore: ['kine', 'memory', 'kine'] }, ['lease (kine)', 'lease (memory)']],
+  [
+    '{masters: 3, leaseStore: kubernetes}',
+    { reconciler: ['lease', 'master-count', 'kube-apiserver'], leaseStore: ['etcd', 'kubernetes'] },
+    ['lease (etcd)', 'lease (kubernetes)', 'master-count', 'kube-apiserver'],
+  ],
+  ['{masters: [{kind: kube-apiserver}]}', {}, ['kube-apiserver']],
+  [
+    '{masters: [{kind: kube-apiserver}, {}]}',
+    { reconciler: ['lease', 'kube-apiserver'] },
+    ['lease (etcd)', 'kube-apiserver'],
+  ],
+]
+for (const [fleet, flags, names] of sideBySide) {
+  test(`${fleet} with ${JSON.stringify(flags)} is drilled as ${names.join(', ')}`, () => {
+    const varied = variantsOf(scenarioOf(fleet), { reconciler: undefined, leaseStore: undefined, ...flags })
+    assert.deepEqual(
+      varied.map(({ variant }) => variant.name),
+      names,
+    )
+    for (const { scenario } of varied) {
+      const upstream = scenario.fleet.masters.some(({ kind }) => kind === 'kube-apiserver')
+      assert.ok(!upstream || ['etcd', 'kine'].includes(scenario.fleet.leaseStore))
+    }
+  })
+}
+
+const etcd = { etcdServers: 'http://192.0.2.1:2379' }
+const live = { target: 'live', yes: 'true', kubeconfig: 'x' }
+const refused: readonly (readonly [scenario: string, flags: Readonly<Record<string, string>>, ...lines: string[]])[] = [
+  [
+    'crash',
+    { reconciler: 'lease,leases' },
+    '--reconciler: must be one of lease, master-count, none, kube-apiserver, not "leases"',
+  ],
+  ['crash', { leaseStore: 'etcd', reconciler: 'none' }, '--lease-store: has no use without the reconciler lease'],
+  [
+    'mixed-fleet',
+    { leaseStore: 'kubernetes' },
+    '--lease-store: must be etcd or kine, not kubernetes: master-4 is a kube-apiserver, which keeps its lease there',
+  ],
+  [
+    'crash',
+    { yes: 'true', kubeconfig: 'x', ...etcd },
+    '--yes: has no use without --target=live',
+    '--kubeconfig: has no use without --target=live',
+    '--etcd-servers: has no use without --target=live',
+  ],
+  [
+    'crash',
+    { target: 'live', jobs: '2' },
+    '--jobs: has no use without random and --runs over 1',
+    '--yes: is required with --target=live, which changes default/kubernetes and puts it back when it ends',
+    '--kubeconfig: is required with --target=live; no other API server is taken',
+  ],
+  [
+    'clock-skew',
+    { ...live, ...etcd },
+    ...[2, 3, 4, 5].map((number) => `lease (etcd): master-${number}: the clock of a real process cannot be set`),
+    'lease (etcd): steps: clock-skew cannot be done to real processes',
+  ],
+  ['crash', live, '--etcd-servers: is required for lease (etcd)'],
+  [
+    'crash',
+    { ...live, reconciler: 'kube-apiserver' },
+    '--kube-apiserver: is required for kube-apiserver',
+    '--etcd-servers: is required for kube-apiserver',
+  ],
+  [
+    'crash',
+    { ...live, ...etcd, etcdCertfile: 'x' },
+    '--etcd-certfile: needs --etcd-keyfile',
+    '--etcd-certfile: has no use without an https endpoint',
+  ],
+  [
+    'random',
+    { runs: '2', output: 'junit', reconciler: 'none' },
+    '--reconciler: has no use with random and --runs over 1: each seed decides it',
+    '--output: must be text or json with random and --runs over 1',
+  ],
+  [
+    'random',
+    { target: 'live' },
+    '--target: random schedules are for sim: much of what they do cannot be done to real processes',
+  ],
+  ['list', { seed: '2' }, '--seed: has no use with list'],
+]
+for (const [scenario, flags, ...lines] of refused) {
+  test(`${scenario} with ${JSON.stringify(flags)} is refused before anything is done`, async () => {
+    await assert.rejects(execute(flags, scenario), { code: 'InvalidInput', message: lines.join('\n') })
+  })
+}
+
+test('a report goes into a directory that is new, empty, or holds one', async (t) => {
+  const directory = await tempDir(t)
+  const made = join(directory, 'a', 'b')
+  await prepareReportDirectory(made)
+  await prepareReportDirectory(made)
+  for (const name of ['notes.txt', 'report.json']) await writeFile(join(made, name), '')
+  await prepareReportDirectory(made)
+  const file = join(made, 'notes.txt')
+  await assert.rejects(prepareReportDirectory(file), { message: `--report: ${file} is not a directory` })
+  await assert.rejects(prepareReportDirectory(join(file, 'c')), { message: /is not a directory$/ })
+  await rm(join(made, 'report.json'))
+  const message = `--report: ${made} holds other files and no report.json; give an empty directory or a new one`
+  await assert.rejects(prepareReportDirectory(made), { code: 'InvalidInput', message })
+})

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { suite, test } from 'node:test'
+import type { DrillReport } from '../../src/drill/report.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { runProgram, startProgram } from './command-line.ts'
+
+const crash = `apiVersion: apiserver-bootstrap/v1alpha1
+kind: Drill
+name: mine
+description: One of three dies for good.
+fleet:
+  masters: 3
+duration: 60s
+steps:
+  - at: 5s
+    action: kill
+    masters: [master-2]
+`
+
+suite('drill', { concurrency: 2 }, () => {
+  const wrong: readonly (readonly [args: readonly string[], ...lines: readonly string[]])[] = [
+    [[], "missing required argument 'SCENARIO'; see --help"],
+    [['crash', 'freeze'], "too many arguments for 'drill'. Expected 1 argument but got 2: crash, freeze; see --help"],
+    [
+      ['crash', '--runs', '0', '--target=both'],
+      '--target: must be one of sim, live, not "both"',
+      '--runs: must be a whole number from 1 to 1000000, not 0',
+    ],
+  ]
+  for (const [args, ...lines] of wrong) {
+    test(`${JSON.stringify(args)} is refused with exit code 2`, async (t) => {
+      const { code, stdout, stderr } = await runProgram(t, ['drill', ...args])
+      assert.deepEqual({ code, stdout, stderr }, { code: 2, stdout: '', stderr: lines })
+    })
+  }
+
+  test('a scenario with mistakes is refused with exit code 2, each with file and line', async (t) => {
+    const file = join(await tempDir(t), 'mine.yaml')
+    await writeFile(file, crash.replace('at: 5s', 'at: 5').replace('masters: 3', 'masters: 0'))
+    const { code, stdout, stderr } = await runProgram(t, ['drill', file])
+    assert.deepEqual(
+      [code, stdout, stderr],
+      [
+        2,
+        '',
+        [
+          `${file}:6:12: masters: must be a whole number from 1 to 100, not 0`,
+          `${file}:9:9: at: must be a duration such as 5s, not 5`,
+        ],
+      ],
+    )
+  })
+
+  test('list shows the built-in scenarios with their sentences', async (t) => {
+    const { code, stdout, stderr } = await runProgram(t, ['drill', 'list'])
+    assert.deepEqual([code, stderr, stdout.trimEnd().split('\n').length], [0, [], 15])
+    assert.match(stdout, /^crash +One of five masters dies without a word, and comes back half a minute later\.$/m)
+  })
+
+  test('a drill that holds is told line by line, then reported, with exit code 0 and nothing for terminals', async (t) => {
+    const file = join(await tempDir(t), 'mine.yaml')
+    await writeFile(file, crash)
+    const { code, stdout, stderr } = await runProgram(t, ['drill', file, '--seed=7'])
+    assert.deepEqual([code, stderr], [0, []])
+    assert.equal(stdout.includes('\u001b'), false)
+    const [timeline = '', report = ''] = stdout.split('\nmine: One of three dies for good.\n')
+    assert.match(timeline, /^ +\+5\.000s +step +kill master-2/m)
+    assert.match(report, /held/)
+    assert.ok(report.includes(`drill ${file} --seed 7`), report)
+  })
+
+  test('what does not hold is exit code 1; reconcilers are drilled side by side, seeds one after the other', async (t) => {
+    const directory = join(await tempDir(t), 'new', 'report')
+    const args = ['drill', 'crash', '--output=json', '--runs=2', '--reconciler', 'lease,none', '--seed=5']
+    const { code, stdout, stderr } = await runProgram(t, [...args, '--report', directory])
+    assert.deepEqual([code, stderr], [1, []])
+    const report = JSON.parse(stdout) as DrillReport
+    assert.deepEqual(
+      report.variants.map(({ name, held, runs }) => [name, held, runs.map(({ seed }) => seed)]),
+      [
+        ['lease (etcd)', true, [5, 6]],
+        ['none', false, [5, 6]],
+      ],
+    )
+    assert.equal(report.command, 'apiserver-bootstrap drill crash --seed 5 --runs 2 --reconciler lease,none')
+    assert.deepEqual((await readdir(directory)).sort(), ['report.html', 'report.json', 'timeline.txt'])
+    assert.equal(await readFile(join(directory, 'report.json'), 'utf8'), stdout)
+    const timeline = await readFile(join(directory, 'timeline.txt'), 'utf8')
+    const headings = timeline.split('\n').filter((line) => line.startsWith('#'))
+    assert.deepEqual(headings, ['# lease (etcd), run 1, seed 5', '# none, run 1, seed 5', '# none, run 2, seed 6'])
+
+    // The report may take the place of an older one; and the same seed gives the same bytes.
+    const again = await runProgram(t, [...args, '--report', directory])
+    assert.deepEqual([again.code, again.stdout === stdout], [1, true])
+  })
+
+  test('junit is XML and nothing else', async (t) => {
+    const { code, stdout } = await runProgram(t, ['drill', 'graceful', '--output=junit'])
+    assert.equal(code, 0)
+    assert.match(stdout, /^<\?xml [^\n]*\n<testsuites [\s\S]*<\/testsuites>\n$/)
+  })
+
+  test('random is the schedule of a seed, or a campaign of many', async (t) => {
+    const one = await runProgram(t, ['drill', 'random', '--seed=3', '--output=json'])
+    assert.equal((JSON.parse(one.stdout) as DrillReport).scenario.name, 'random-3')
+    const many = await runProgram(t, ['drill', 'random', '--runs=2', '--jobs=1'])
+    assert.match(many.stdout, /2 random schedules of ten minutes/)
+  })
+
+  test('an interrupted drill ends with exit code 1 and one line', async (t) => {
+    const child = await startProgram(t, ['drill', 'crash', '--runs=1000000'])
+    await child.output(/\+35\./)
+    child.kill('SIGINT')
+    assert.deepEqual(await child.exited, { code: 1, signal: null })
+    assert.equal(child.stderr(), 'interrupted: the drill did not come to its end\n')
+  })
+})

@@ -2,7 +2,7 @@ import type { MasterOptions, WorkloadOptions } from '../bootstrap/master-options
 import type { Address } from '../net/address.ts'
 import type { Configuration } from './configuration.ts'
 
-/** What a master is told of the configuration. `host` names this machine in the holder record. */
+/** What a master is told of the configuration. `host` is what this machine is called, unless the configuration says otherwise. */
 export function masterOptionsOf(configuration: Configuration, host: string): MasterOptions {
   return {
     advertiseAddresses: primaryFirst(configuration),
@@ -28,7 +28,7 @@ export function masterOptionsOf(configuration: Configuration, host: string): Mas
     controllers: configuration.controllers,
     workloads: workloadOptionsOf(configuration),
     dryRun: configuration.dryRun,
-    host,
+    host: configuration.hostnameOverride ?? host,
   }
 }
 

@@ -9,7 +9,8 @@ import type { ServiceCidrValues } from '../service-cidr/options.ts'
 import { unlistableReason } from './advertised-address.ts'
 import { parseReadyzUrl } from './readyz-url.ts'
 
-function parseAdvertised(text: string): Address {
+/** An address at which clients can reach a server. @throws AddressError */
+export function parseAdvertised(text: string): Address {
   const address = parseAddress(text)
   const reason = unlistableReason(address)
   if (reason !== undefined) throw new AddressError(`${address.text} ${reason}: clients cannot reach a server by it`)
@@ -42,6 +43,12 @@ export const kubernetesServiceOptions = {
       metavar: 'PORT',
       description: "port that this master's API server listens on",
       default: 6443,
+    },
+    hostnameOverride: {
+      schema: z.string().check(z.minLength(1, 'needs a name')),
+      metavar: 'NAME',
+      description: 'name of this machine in its holder record; masters behind one address need different ones',
+      unset: "the machine's own",
     },
     serviceNodePortRange: {
       schema: parsedText(parsePortRange, (range) => range.text),
@@ -120,6 +127,13 @@ export const kubernetesServiceOptions = {
 
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
+/** Why a lease would not outlive one missed renewal, in milliseconds both; `interval` is what the latter is called. */
+export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
+  const leastMs = 1.5 * reconcileIntervalMs
+  if (leaseTtlMs >= leastMs) return undefined
+  return `must be at least 1.5 times ${interval}, ${formatDuration(leastMs)}, not ${formatDuration(leaseTtlMs)}`
+}
+
 /** For commands that only look at the leases. */
 export const leaseStoreOptions = {
   title: 'The leases',
@@ -185,10 +199,7 @@ export const kubernetesServiceRules: readonly Rule<
   {
     on: 'leaseTtl',
     needs: ['leaseTtl', 'reconcileInterval'],
-    breach: ({ leaseTtl, reconcileInterval }) =>
-      leaseTtl < 1.5 * reconcileInterval
-        ? `must be at least 1.5 times --reconcile-interval, ${formatDuration(1.5 * reconcileInterval)}, not ${formatDuration(leaseTtl)}`
-        : undefined,
+    breach: ({ leaseTtl, reconcileInterval }) => ttlFault(leaseTtl, reconcileInterval, '--reconcile-interval'),
   },
   {
     on: 'readyzUrl',

@@ -1,0 +1,76 @@
+import { connectEtcd } from '../../etcd/connect-etcd.ts'
+import { parseEndpoint } from '../../etcd/endpoint.ts'
+import type { EtcdKv } from '../../etcd/kv.ts'
+import type { KubeApi } from '../../kube/api.ts'
+import { loadKubeConfig } from '../../kube/kube-config.ts'
+import type { Access } from '../../kube/kube-config-access.ts'
+import { fromKubeConfig } from '../../kube/kube-config-transport.ts'
+import { restKubeApi } from '../../kube/rest-api.ts'
+import type { LeaseInspector } from '../../kubernetes-service/leases/inspect.ts'
+import { EtcdLeaseInspector } from '../../kubernetes-service/leases/inspect-etcd.ts'
+import { KubernetesLeaseInspector } from '../../kubernetes-service/leases/inspect-kubernetes.ts'
+import { systemClock } from '../../runtime/system-clock.ts'
+import { systemRandom } from '../../runtime/system-random.ts'
+import { DrillError } from '../drill-error.ts'
+import type { LiveOptions } from './live-options.ts'
+import type { RealReadyz } from './readyz-responder.ts'
+import type { TcpTarget } from './tcp-proxy.ts'
+
+/** The API server and the etcd that a drill was given, as the drill itself reaches them: past all proxies. */
+export interface Cluster {
+  readonly access: Access
+  /** Where the API server listens. */
+  readonly server: TcpTarget & { readonly tls: boolean }
+  readonly api: KubeApi
+  readonly readyz: RealReadyz
+  readonly etcd: { readonly kv: EtcdKv; readonly prefix: string } | undefined
+  readonly leaseStore: 'etcd' | 'kubernetes'
+  /** Of the store that the fleet keeps its leases in. */
+  readonly leases: LeaseInspector
+  close(): Promise<void>
+}
+
+/** Connects; contacts nobody yet. Rejects with a KubeConfigError, an EtcdEndpointError or a {@link DrillError} of one line. */
+export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'kubernetes'): Promise<Cluster> {
+  const { kubeconfig, context, etcdServers, etcdPrefix: prefix } = options
+  const { config, access } = await loadKubeConfig({ kubeconfig, context })
+  if (access.proxy !== undefined) {
+    throw new DrillError(
+      `the API server is reached by way of the proxy ${access.proxy.origin}: a drill needs a direct way, so that it can cut it`,
+    )
+  }
+  const clock = systemClock
+  const random = systemRandom()
+  const transport = fromKubeConfig(config, { access, clock })
+  const api = restKubeApi({ transport, clock, random, fieldManager: 'apiserver-bootstrap-drill' })
+  const endpoints = etcdServers?.map(parseEndpoint)
+  const files = { cafile: options.etcdCafile, certfile: options.etcdCertfile, keyfile: options.etcdKeyfile }
+  const kv = endpoints === undefined ? undefined : connectEtcd({ endpoints, ...files, clock, random })
+  if (leaseStore === 'etcd' && kv === undefined) throw new DrillError('leases in etcd need --etcd-servers')
+  const { protocol, hostname, port } = access.server
+  const tls = protocol === 'https:'
+  return {
+    access,
+    server: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (tls ? 443 : 80)), tls },
+    api,
+    async readyz() {
+      const response = await transport.send(
+        { method: 'GET', path: '/readyz', query: [['verbose', 'true']], headers: { accept: '*/*' }, timeoutMs: 3_000 },
+        new AbortController().signal,
+      )
+      return {
+        status: response.status,
+        text: 'body' in response && typeof response.body === 'string' ? response.body : '',
+      }
+    },
+    etcd: kv && { kv, prefix },
+    leaseStore,
+    leases:
+      leaseStore === 'etcd' && kv !== undefined
+        ? new EtcdLeaseInspector({ etcd: kv, prefix })
+        : new KubernetesLeaseInspector({ api, clock }),
+    async close() {
+      await Promise.all([transport.close(), kv?.close()])
+    },
+  }
+}

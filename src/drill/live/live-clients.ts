@@ -1,0 +1,107 @@
+import { connect as connectTcp, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import { type Random, randomInteger } from '../../runtime/random.ts'
+import type { ConnectionOutcome } from '../event.ts'
+import type { ClientsPlan } from '../scenario.ts'
+import type { TargetObserver } from '../target.ts'
+
+/** What a documentation address stands for: the port of a master on 127.0.0.1. */
+export interface ClientTarget {
+  readonly port: number
+  readonly tls: boolean
+}
+
+/**
+ * Clients of `kubernetes.default` behind a kube-proxy each. Each begins a connection every `intervalMs`, whatever became of those before, to
+ * an address that the EndpointSlice listed `watchDelayMs` ago, all alike; an HTTP answer, whatever it says, is being served. Where several
+ * masters are behind one address it is the first that does not refuse, as with a virtual address. Where none is, nobody answers.
+ */
+export class LiveClients {
+  readonly #plan: ClientsPlan
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #targetsOf: (address: string) => readonly ClientTarget[]
+  readonly #connected: TargetObserver['connected']
+  #known: readonly string[] = []
+
+  constructor(options: {
+    readonly plan: ClientsPlan
+    readonly clock: Clock
+    readonly random: Random
+    readonly targetsOf: (address: string) => readonly ClientTarget[]
+    readonly connected: TargetObserver['connected']
+  }) {
+    this.#plan = options.plan
+    this.#clock = options.clock
+    this.#random = options.random
+    this.#targetsOf = options.targetsOf
+    this.#connected = options.connected
+  }
+
+  /** What the slice lists from now on. */
+  hear(addresses: readonly string[]): void {
+    this.#clock.schedule(this.#plan.watchDelayMs, () => {
+      this.#known = addresses
+    })
+  }
+
+  /** Until the signal is aborted; what is under way then is cut off and not told. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { count, intervalMs } = this.#plan
+    const clients = Array.from({ length: count }, async (_, index) => {
+      const underWay = new Set<Promise<void>>()
+      let nextMs = this.#clock.monotonicMs() + ((index + this.#random.next()) / count) * intervalMs
+      while (!signal.aborted) {
+        await sleep(this.#clock, nextMs - this.#clock.monotonicMs(), signal).catch(() => {})
+        if (signal.aborted) break
+        nextMs += intervalMs
+        const connection = this.#connect(`client-${index + 1}`, signal).finally(() => underWay.delete(connection))
+        underWay.add(connection)
+      }
+      await Promise.all(underWay)
+    })
+    await Promise.all(clients)
+  }
+
+  async #connect(client: string, signal: AbortSignal): Promise<void> {
+    const atMs = this.#clock.monotonicMs()
+    const address = this.#known[randomInteger(this.#random, this.#known.length)] ?? ''
+    const outcome = address === '' ? 'nobody' : await this.#meet(address, atMs + this.#plan.timeoutMs, signal)
+    if (!signal.aborted) this.#connected({ atMs, client, address, outcome })
+  }
+
+  async #meet(address: string, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
+    const targets = this.#targetsOf(address)
+    for (const target of targets) {
+      const outcome = await this.#ask(target, untilMs, signal)
+      if (outcome !== 'refused') return outcome
+    }
+    if (targets.length > 0) return 'refused'
+    await sleep(this.#clock, untilMs - this.#clock.monotonicMs(), signal).catch(() => {})
+    return 'black-holed'
+  }
+
+  #ask({ port, tls }: ClientTarget, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
+    return new Promise((resolve) => {
+      const at = { host: '127.0.0.1', port }
+      // It says nothing that anybody might want to hear, so it does not matter who listens.
+      const socket: Socket = tls ? connectTls({ ...at, rejectUnauthorized: false }) : connectTcp(at)
+      const end = (outcome: ConnectionOutcome): void => {
+        cancel()
+        signal.removeEventListener('abort', abort)
+        socket.destroy()
+        resolve(outcome)
+      }
+      const abort = (): void => end('black-holed')
+      const cancel = this.#clock.schedule(untilMs - this.#clock.monotonicMs(), abort)
+      signal.addEventListener('abort', abort, { once: true })
+      socket.once(tls ? 'secureConnect' : 'connect', () => {
+        socket.write('GET /version HTTP/1.1\r\nhost: kubernetes.default.svc\r\nconnection: close\r\n\r\n')
+      })
+      socket.once('data', () => end('served'))
+      socket.once('error', () => end('refused'))
+      socket.once('close', () => end('refused'))
+    })
+  }
+}

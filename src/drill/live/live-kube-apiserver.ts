@@ -1,0 +1,298 @@
+import { generateKeyPairSync, randomBytes } from 'node:crypto'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { HttpTransport } from '../../kube/http-transport.ts'
+import { sleep } from '../../runtime/clock.ts'
+import { systemClock } from '../../runtime/system-clock.ts'
+import type { MemberState } from '../../verify/member-state.ts'
+import { DrillError } from '../drill-error.ts'
+import type { MasterPlan } from '../scenario.ts'
+import { Child } from './child.ts'
+import { listenAnywhere } from './free-port.ts'
+import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type LiveWay } from './live-member.ts'
+import { StoreWays } from './store-ways.ts'
+import { TcpProxy } from './tcp-proxy.ts'
+
+/** Neither is a flag. */
+const TTL_MS = 15_000
+const INTERVAL_MS = 10_000
+/** Between two questions for its health, in milliseconds. */
+const PROBE_MS = 250
+
+interface Life {
+  readonly child: Child
+  answering: boolean
+  ready: boolean
+  wasReady: boolean
+  stopping: boolean
+  frozen: boolean
+}
+
+/**
+ * A kube-apiserver of its own on the etcd of the drill, which keeps its place with upstream's reconciler. Nobody but whoever holds a token that is
+ * made for it may ask it for anything.
+ */
+export class LiveKubeApiserver implements LiveMember {
+  readonly kind = 'kube-apiserver'
+  readonly leaseTtlMs = TTL_MS
+  readonly reconcileIntervalMs = INTERVAL_MS
+  readonly withdrawsOnStop = true
+  readonly withdrawsLast = true
+  readonly leavesWhenUnready = false
+  readonly storeFull = false
+  readonly clientTls = true
+  readonly metrics = undefined
+  readonly name: string
+  readonly addresses: readonly string[]
+  connectionResets = 0
+  lifeCount = 0
+  readonly #around: LiveSurroundings
+  readonly #directory: string
+  readonly #port: number
+  readonly #token: string
+  readonly #clients: TcpProxy
+  readonly #store: StoreWays
+  #life: Life | undefined
+  #cutClients = false
+
+  private constructor(
+    around: LiveSurroundings,
+    plan: MasterPlan,
+    parts: {
+      readonly directory: string
+      readonly port: number
+      readonly token: string
+      readonly clients: TcpProxy
+      readonly store: StoreWays
+    },
+  ) {
+    this.#around = around
+    this.name = plan.name
+    this.addresses = plan.addresses.slice(0, 1)
+    this.#directory = parts.directory
+    this.#port = parts.port
+    this.#token = parts.token
+    this.#clients = parts.clients
+    this.#store = parts.store
+  }
+
+  /** Makes its credentials; it does not run yet. */
+  static async open(around: LiveSurroundings, plan: MasterPlan): Promise<LiveKubeApiserver> {
+    if (around.etcdWays.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
+    if (around.options.kubeApiserver === undefined) {
+      throw new DrillError(`${plan.name}: which kube-apiserver is to run: --kube-apiserver FILE`)
+    }
+    const directory = join(around.directory, plan.name)
+    await mkdir(directory, { mode: 0o700 })
+    const token = randomBytes(32).toString('hex')
+    const { publicKey, privateKey } = generateKeyPairSync('rsa', {
+      modulusLength: 2048,
+      publicKeyEncoding: { type: 'spki', format: 'pem' },
+      privateKeyEncoding: { type: 'pkcs1', format: 'pem' },
+    })
+    const files = { 'sa.pub': publicKey, 'sa.key': privateKey, 'tokens.csv': `${token},drill,drill,"system:masters"\n` }
+    for (const [file, content] of Object.entries(files))
+      await writeFile(join(directory, file), content, { mode: 0o600 })
+    const port = await freePort()
+    const clients = await TcpProxy.open({ host: '127.0.0.1', port })
+    await clients.accept()
+    return new LiveKubeApiserver(around, plan, {
+      directory,
+      port,
+      token,
+      clients,
+      store: await StoreWays.open(around.etcdWays),
+    })
+  }
+
+  /** It has one process only: whatever is done to its parts is done to that. */
+  async act(_part: 'sidecar' | 'server', deed: Deed): Promise<void> {
+    const life = this.#life
+    switch (deed) {
+      case 'start':
+        // Two of the same server cannot be: they listen on one port.
+        if (this.running || (life !== undefined && !life.stopping && !life.frozen && !life.child.ended)) return
+        await life?.child.kill()
+        return this.#start()
+      case 'kill':
+        this.#life = undefined
+        return life?.child.kill()
+      case 'terminate':
+        if (life === undefined) return
+        life.stopping = true
+        return life.child.signal('SIGTERM')
+      case 'freeze':
+      case 'thaw':
+        if (life === undefined) return
+        life.frozen = deed === 'freeze'
+        return life.child.signal(deed === 'freeze' ? 'SIGSTOP' : 'SIGCONT')
+    }
+  }
+
+  terminateEarlier(): void {}
+
+  cut(way: LiveWay): void {
+    this.#setCut(way, true)
+  }
+
+  heal(way: LiveWay): void {
+    this.#setCut(way, false)
+  }
+
+  slow(way: 'api' | 'store', byMs: number): void {
+    if (way === 'store') this.#store.slow(byMs)
+  }
+
+  resetConnections(): void {
+    this.#store.reset()
+  }
+
+  answerReadyz(): void {}
+
+  configure(): void {}
+
+  async close(): Promise<void> {
+    const life = this.#life
+    this.#life = undefined
+    await life?.child.kill()
+    await Promise.all([this.#clients.close(), this.#store.close()])
+  }
+
+  get address(): string {
+    return this.addresses[0] ?? ''
+  }
+
+  get clientPort(): number {
+    return this.#clients.port
+  }
+
+  get running(): boolean {
+    const life = this.#life
+    return life !== undefined && !life.stopping && !life.frozen && !life.child.ended
+  }
+
+  get stopping(): boolean {
+    return this.#life?.stopping === true
+  }
+
+  get ended(): boolean {
+    return this.#life === undefined || this.#life.child.ended
+  }
+
+  get frozen(): boolean {
+    return this.#life?.frozen === true && !this.#life.child.ended
+  }
+
+  get connected(): boolean {
+    return !this.#store.cut
+  }
+
+  get delayMs(): number {
+    return this.#store.delayMs
+  }
+
+  get answering(): boolean {
+    return !this.ended && !this.frozen && this.#life?.answering === true
+  }
+
+  get ready(): boolean {
+    return this.#life?.ready === true
+  }
+
+  get serves(): boolean {
+    return this.answering && this.#life?.wasReady === true
+  }
+
+  get clientsMeet(): MemberState['clientsMeet'] {
+    if (this.ended) return 'refused'
+    if (this.frozen || this.#cutClients) return 'black-holed'
+    return this.#life?.answering === true ? 'served' : 'refused'
+  }
+
+  get well(): boolean {
+    return this.running && this.connected && this.serves
+  }
+
+  get renewing(): boolean {
+    return !this.ended && !this.frozen && this.connected
+  }
+
+  get hasBeenReady(): boolean | undefined {
+    return this.#life?.wasReady
+  }
+
+  get failure(): unknown {
+    return this.#life?.child.failure
+  }
+
+  #setCut(way: LiveWay, cut: boolean): void {
+    if (way === 'clients') {
+      this.#cutClients = cut
+      if (cut) this.#clients.hold('cut')
+      else {
+        this.#clients.release('cut')
+        this.#clients.reset()
+      }
+    } else if (way !== 'api') this.#store.setCut(cut)
+  }
+
+  async #start(): Promise<void> {
+    const { options, watchdog, serviceClusterIpRange } = this.#around
+    const file = (name: string): string => join(this.#directory, name)
+    const flags = [
+      `--etcd-servers=${this.#store.urls.join()}`,
+      ...etcdFlags(options),
+      `--advertise-address=${this.address}`,
+      '--bind-address=127.0.0.1',
+      `--secure-port=${this.#port}`,
+      `--cert-dir=${file('certificates')}`,
+      `--service-cluster-ip-range=${serviceClusterIpRange}`,
+      '--service-account-issuer=https://kubernetes.default.svc',
+      `--service-account-key-file=${file('sa.pub')}`,
+      `--service-account-signing-key-file=${file('sa.key')}`,
+      `--token-auth-file=${file('tokens.csv')}`,
+      // All but the drill itself, which is in system:masters: it leads into a store that is not ours.
+      '--authorization-mode=AlwaysDeny',
+      '--disable-admission-plugins=ServiceAccount',
+      '--profiling=false',
+    ]
+    const child = await Child.start(options.kubeApiserver ?? '', flags, watchdog)
+    const life: Life = { child, answering: false, ready: false, wasReady: false, stopping: false, frozen: false }
+    this.#life = life
+    this.lifeCount++
+    void this.#probe(life)
+  }
+
+  /** Asks it for its health for as long as it runs. */
+  async #probe(life: Life): Promise<void> {
+    const server = new URL(`https://127.0.0.1:${this.#port}`)
+    let transport: HttpTransport | undefined
+    while (!life.child.ended) {
+      try {
+        // It makes its certificate itself.
+        const ca = await readFile(join(this.#directory, 'certificates', 'apiserver.crt'), 'utf8')
+        transport ??= new HttpTransport({ server, tls: { ca, serverName: 'localhost' }, timeoutMs: 3_000 })
+        const headers = { authorization: `Bearer ${this.#token}` }
+        const { status } = await transport.send(
+          { method: 'GET', path: '/readyz', query: [], headers },
+          new AbortController().signal,
+        )
+        life.answering = true
+        life.ready = status === 200
+        life.wasReady ||= life.ready
+      } catch {
+        life.answering = false
+      }
+      await sleep(systemClock, PROBE_MS)
+    }
+    await transport?.close()
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  const port = await listenAnywhere(server)
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}

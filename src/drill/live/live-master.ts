@@ -1,0 +1,287 @@
+import { join } from 'node:path'
+import type { MemberState } from '../../verify/member-state.ts'
+import type { FleetPlan, MasterPlan, MasterSettings } from '../scenario.ts'
+import { Child } from './child.ts'
+import { writeKubeconfigCopy } from './kubeconfig-copy.ts'
+import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type LiveWay } from './live-member.ts'
+import type { ReadyzAnswer } from './readyz-responder.ts'
+import { ServerFront } from './server-front.ts'
+import { type SidecarSettings, settingsOf, sidecarFlags } from './sidecar-flags.ts'
+import { StoreWays } from './store-ways.ts'
+
+/** One life of a master's sidecar. */
+interface Life {
+  readonly number: number
+  readonly settings: SidecarSettings
+  readonly child: Child
+  /** It has asked its server for its health: from then on it works. */
+  awake: boolean
+  wasReady: boolean
+  stopping: boolean
+  frozen: boolean
+  /** Of its health server. */
+  health: { readonly host: string; readonly port: number } | undefined
+}
+
+/** One master of real processes: a sidecar of ours, and its API server's front. */
+export class LiveMaster implements LiveMember {
+  readonly kind = 'apiserver-bootstrap'
+  readonly storeFull = false
+  readonly name: string
+  readonly #around: LiveSurroundings
+  readonly #front: ServerFront
+  /** Undefined where the leases are objects of the API. */
+  readonly #store: StoreWays | undefined
+  readonly #lives: Life[]
+  /** Of the next life. */
+  #settings: SidecarSettings
+  #life: Life | undefined
+
+  private constructor(
+    around: LiveSurroundings,
+    plan: MasterPlan,
+    parts: {
+      readonly settings: SidecarSettings
+      readonly front: ServerFront
+      readonly store: StoreWays | undefined
+      readonly lives: Life[]
+    },
+  ) {
+    this.#around = around
+    this.name = plan.name
+    this.#settings = parts.settings
+    this.#front = parts.front
+    this.#store = parts.store
+    this.#lives = parts.lives
+  }
+
+  /** Nothing of it runs yet. */
+  static async open(around: LiveSurroundings, fleet: FleetPlan, plan: MasterPlan): Promise<LiveMaster> {
+    const lives: Life[] = []
+    const front = await ServerFront.open(around.cluster, (number, ready) => {
+      const life = lives.find((one) => one.number === number)
+      if (life === undefined) return
+      life.awake = true
+      if (ready) life.wasReady = true
+    })
+    const store = around.etcdWays.length === 0 ? undefined : await StoreWays.open(around.etcdWays)
+    const settings = settingsOf(fleet, plan.addresses, plan.settings)
+    return new LiveMaster(around, plan, { settings, front, store, lives })
+  }
+
+  async act(part: 'sidecar' | 'server', deed: Deed): Promise<void> {
+    await (part === 'server' ? this.#toServer(deed) : this.#toSidecar(deed))
+  }
+
+  terminateEarlier(): void {
+    const earlier = this.#lives.at(-2)
+    if (earlier === undefined) return
+    earlier.stopping = true
+    earlier.child.signal('SIGTERM')
+  }
+
+  cut(way: LiveWay): void {
+    if (way === 'store') this.#store?.setCut(true)
+    else this.#front.setCut(way, true)
+  }
+
+  heal(way: LiveWay): void {
+    if (way === 'store') this.#store?.setCut(false)
+    else this.#front.setCut(way, false)
+  }
+
+  slow(way: 'api' | 'store', byMs: number): void {
+    if (way === 'api') this.#front.slow(byMs)
+    else this.#store?.slow(byMs)
+  }
+
+  resetConnections(): void {
+    this.#front.reset()
+    this.#store?.reset()
+  }
+
+  answerReadyz(answer: ReadyzAnswer): void {
+    this.#front.answerReadyz(answer)
+  }
+
+  configure(settings: MasterSettings): void {
+    this.#settings = { ...this.#settings, ...settings }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#lives.map(({ child }) => child.kill()))
+    await Promise.all([this.#front.close(), this.#store?.close()])
+  }
+
+  get addresses(): readonly string[] {
+    return (this.#lives.at(-1)?.settings ?? this.#settings).addresses
+  }
+
+  get address(): string {
+    return this.addresses[0] ?? ''
+  }
+
+  get clientPort(): number {
+    return this.#front.clientPort
+  }
+
+  get clientTls(): boolean {
+    return this.#around.cluster.server.tls
+  }
+
+  get metrics(): LiveMember['metrics'] {
+    const { health, number } = this.#life ?? {}
+    return health === undefined || number === undefined ? undefined : { ...health, life: number }
+  }
+
+  get leaseTtlMs(): number {
+    return this.#present.leaseTtlMs
+  }
+
+  get reconcileIntervalMs(): number {
+    return this.#present.reconcileIntervalMs
+  }
+
+  get withdrawsOnStop(): boolean {
+    return this.#present.onShutdown !== 'keep'
+  }
+
+  get withdrawsLast(): boolean {
+    return this.#present.onShutdown === 'always'
+  }
+
+  get leavesWhenUnready(): boolean {
+    return this.#present.readinessGate === 'continuous'
+  }
+
+  get running(): boolean {
+    const life = this.#life
+    return life?.awake === true && !life.stopping && !life.frozen && !life.child.ended
+  }
+
+  get stopping(): boolean {
+    return this.#life?.stopping === true
+  }
+
+  get ended(): boolean {
+    return this.#life === undefined || this.#life.child.ended
+  }
+
+  get frozen(): boolean {
+    return this.#life?.frozen === true && !this.#life.child.ended
+  }
+
+  get connected(): boolean {
+    const { up, frozen, cut, storeless } = this.#front
+    return up && !frozen && !cut && !storeless && this.#store?.cut !== true
+  }
+
+  get delayMs(): number {
+    return Math.max(this.#front.delayMs, this.#store?.delayMs ?? 0)
+  }
+
+  get answering(): boolean {
+    return this.#front.answering
+  }
+
+  get ready(): boolean {
+    return this.#front.ready
+  }
+
+  get serves(): boolean {
+    return this.answering && this.ready && (this.#front.etcdCheck || this.#life?.wasReady === true)
+  }
+
+  get clientsMeet(): MemberState['clientsMeet'] {
+    return this.#front.clientsMeet
+  }
+
+  get well(): boolean {
+    return this.running && this.connected && this.serves
+  }
+
+  get renewing(): boolean {
+    if (this.ended || this.frozen || !this.answering) return false
+    return this.#store === undefined ? !this.#front.storeless : !this.#store.cut
+  }
+
+  get lifeCount(): number {
+    return this.#lives.length
+  }
+
+  get hasBeenReady(): boolean | undefined {
+    return this.#life?.wasReady
+  }
+
+  get connectionResets(): number {
+    return this.#front.resets
+  }
+
+  get failure(): unknown {
+    return this.#life?.child.failure
+  }
+
+  get #present(): SidecarSettings {
+    return this.#lives.at(-1)?.settings ?? this.#settings
+  }
+
+  async #toServer(deed: Deed): Promise<void> {
+    switch (deed) {
+      case 'start':
+        return this.#front.start()
+      case 'kill':
+      case 'terminate':
+        return this.#front.kill()
+      case 'freeze':
+      case 'thaw':
+        return this.#front.setFrozen(deed === 'freeze')
+    }
+  }
+
+  async #toSidecar(deed: Deed): Promise<void> {
+    const life = this.#life
+    switch (deed) {
+      case 'start':
+        return this.#start()
+      case 'kill':
+        this.#life = undefined
+        return life?.child.kill()
+      case 'terminate':
+        if (life === undefined) return
+        life.stopping = true
+        return life.child.signal('SIGTERM')
+      case 'freeze':
+      case 'thaw':
+        if (life === undefined) return
+        life.frozen = deed === 'freeze'
+        return life.child.signal(deed === 'freeze' ? 'SIGSTOP' : 'SIGCONT')
+    }
+  }
+
+  async #start(): Promise<void> {
+    const { options, cluster, directory, watchdog, serviceClusterIpRange } = this.#around
+    const settings = this.#settings
+    const number = this.#lives.length + 1
+    const kubeconfig = join(directory, `${this.name}.kubeconfig`)
+    await writeKubeconfigCopy(kubeconfig, cluster.access, this.#front.apiPort)
+    const [command = '', ...before] = options.program
+    const flags = sidecarFlags(settings, {
+      kubeconfig,
+      host: this.name,
+      readyzUrl: this.#front.readyzUrl(number),
+      serviceClusterIpRange,
+      etcd: this.#store && { servers: this.#store.urls, flags: etcdFlags(options) },
+    })
+    const child = await Child.start(command, [...before, ...flags], watchdog)
+    const life: Life = {
+      ...{ number, settings, child },
+      ...{ awake: false, wasReady: false, stopping: false, frozen: false, health: undefined },
+    }
+    this.#lives.push(life)
+    this.#life = life
+    child.onLine((line) => {
+      const [, host, port] = /"health":"(.+):(\d+)"/.exec(line) ?? []
+      if (host !== undefined) life.health ??= { host, port: Number(port) }
+    })
+  }
+}

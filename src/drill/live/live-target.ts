@@ -1,0 +1,236 @@
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import type { Random } from '../../runtime/random.ts'
+import { systemClock } from '../../runtime/system-clock.ts'
+import type { MemberState } from '../../verify/member-state.ts'
+import { damages } from '../damage.ts'
+import { DrillError } from '../drill-error.ts'
+import type { MasterPlan, Scenario } from '../scenario.ts'
+import { writeStaticList } from '../static-list.ts'
+import type { DrillTarget, Primitive, TargetObserver } from '../target.ts'
+import { followCluster, type Spoiled } from './followers.ts'
+import { LiveClients } from './live-clients.ts'
+import { LiveKubeApiserver } from './live-kube-apiserver.ts'
+import { LiveMaster } from './live-master.ts'
+import type { LiveMember, LiveSurroundings } from './live-member.ts'
+import { WriteCounts } from './write-counts.ts'
+
+/** Between two looks at what the sidecars have written, in milliseconds. */
+const COUNT_MS = 1_000
+/** How long what a damage has done may take to be heard of, in milliseconds. */
+const HEARD_MS = 1_000
+
+/** Opens what a fleet runs in, and puts everything back. */
+export interface LiveStage {
+  /** Looks whether the cluster is free, and notes what there is. */
+  open(signal: AbortSignal): Promise<LiveSurroundings>
+  /** Once all processes have ended. `addresses`: of everybody who may have left a lease. */
+  close(addresses: readonly string[]): Promise<void>
+}
+
+/** A fleet of real processes on a real API server. What a datastore outage cuts is every way to it: the store itself is not ours. */
+export class LiveTarget implements DrillTarget {
+  readonly kind = 'live'
+  readonly clock: Clock = systemClock
+  readonly retired = new Set<string>()
+  readonly #scenario: Scenario
+  readonly #random: Random
+  readonly #stage: LiveStage
+  readonly #members: LiveMember[] = []
+  readonly #end = new AbortController()
+  readonly #background: Promise<unknown>[] = []
+  /** Objects whose next version is a damage, until when. */
+  readonly #spoiled = new Map<Spoiled, number>()
+  readonly #underWay = new Set<Promise<void>>()
+  #around: LiveSurroundings | undefined
+  #storeAway = false
+  #closing: Promise<void> | undefined
+
+  constructor(scenario: Scenario, options: { readonly random: Random; readonly stage: LiveStage }) {
+    this.#scenario = scenario
+    this.#random = options.random
+    this.#stage = options.stage
+  }
+
+  get members(): readonly MemberState[] {
+    return this.#members
+  }
+
+  get leasesStandStill(): boolean {
+    // The etcd goes on, and ends leases; who cannot read it must not conclude anything from that. So it is judged as an outage.
+    return (
+      this.#storeAway ||
+      (this.#scenario.fleet.leaseStore === 'kubernetes' && this.#members.every(({ connected }) => !connected))
+    )
+  }
+
+  async open(observer: TargetObserver, signal: AbortSignal): Promise<void> {
+    this.#around = await this.#stage.open(signal)
+    const { cluster } = this.#around
+    const clients = new LiveClients({
+      plan: this.#scenario.clients,
+      clock: this.clock,
+      random: this.#random,
+      targetsOf: (address) => this.#targetsOf(address),
+      connected: (connection) => observer.connected(connection),
+    })
+    const heard: TargetObserver = {
+      requested: (request) => observer.requested(request),
+      objects: (found) => observer.objects(found),
+      leases: (addresses) => observer.leases(addresses),
+      connected: (connection) => observer.connected(connection),
+      listed(listing) {
+        if (listing.object === 'slice') clients.hear(listing.addresses ?? [])
+        observer.listed(listing)
+      },
+    }
+    const end = this.#end.signal
+    const spoiled = (object: Spoiled): boolean => this.#takeSpoiled(object)
+    await this.#listByHand(signal)
+    this.#background.push(
+      followCluster({ cluster, clock: this.clock, observer: heard, spoiled, signal: end }),
+      clients.run(end),
+      this.#countWrites(observer),
+    )
+  }
+
+  async perform(primitive: Primitive, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    this.#end.signal.throwIfAborted()
+    const done = this.#perform(primitive, signal)
+    this.#underWay.add(done)
+    await done.finally(() => this.#underWay.delete(done))
+  }
+
+  drive<T>(work: Promise<T>): Promise<T> {
+    return work
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #perform(primitive: Primitive, signal: AbortSignal): Promise<void> {
+    switch (primitive.type) {
+      case 'add':
+        this.#members.push(await this.#open(primitive.master))
+        return
+      case 'datastore':
+        return this.#setDatastore(primitive.state)
+      case 'damage':
+        return this.#damage(primitive.damage, signal)
+      case 'clock-skew':
+      case 'compact':
+        throw new DrillError(`${primitive.type} cannot be done to real processes`)
+    }
+    const member = this.#members.find(({ name }) => name === primitive.master)
+    if (member === undefined) return
+    switch (primitive.type) {
+      case 'start':
+      case 'kill':
+      case 'terminate':
+      case 'freeze':
+      case 'thaw':
+        return member.act(primitive.part, primitive.type)
+      case 'terminate-earlier':
+        return member.terminateEarlier()
+      case 'cut':
+        return member.cut(primitive.way)
+      case 'heal':
+        return member.heal(primitive.way)
+      case 'slow':
+        return member.slow(primitive.way, primitive.byMs)
+      case 'reset-connections':
+        return member.resetConnections()
+      case 'readyz':
+        return member.answerReadyz(primitive.answer)
+      case 'configure':
+        return member.configure(primitive.settings)
+      case 'retire':
+        this.retired.add(member.name)
+        await member.act('sidecar', 'kill')
+        return member.act('server', 'kill')
+    }
+  }
+
+  async #close(): Promise<void> {
+    this.#end.abort(new Error('the drill is over'))
+    // What is just being started would be left behind.
+    await Promise.allSettled(this.#underWay)
+    try {
+      await Promise.all([...this.#members.map((member) => member.close()), ...this.#background])
+    } finally {
+      await this.#stage.close(this.#members.flatMap(({ addresses }) => addresses))
+    }
+  }
+
+  #open(plan: MasterPlan): Promise<LiveMember> {
+    if (this.#around === undefined) throw new TypeError('the target is not open')
+    return plan.kind === 'kube-apiserver'
+      ? LiveKubeApiserver.open(this.#around, plan)
+      : LiveMaster.open(this.#around, this.#scenario.fleet, plan)
+  }
+
+  /** With the reconciler `none` nobody keeps the list: whoever sets the fleet up has written it. */
+  async #listByHand(signal: AbortSignal): Promise<void> {
+    const { reconciler, masters } = this.#scenario.fleet
+    if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)
+      return
+    const addresses = masters.flatMap((plan) => (plan.settings.addresses ?? plan.addresses).slice(0, 1))
+    await writeStaticList(this.#around.cluster.api, [...new Set(addresses)].sort(), { securePort: 6443, signal })
+  }
+
+  #setDatastore(state: 'up' | 'away' | 'full'): void {
+    if (state === 'full') throw new DrillError('an etcd that is not ours is not filled up')
+    this.#storeAway = state === 'away'
+    for (const member of this.#members) {
+      for (const way of ['server-store', 'store'] as const) {
+        if (state === 'away') member.cut(way)
+        else member.heal(way)
+      }
+    }
+  }
+
+  async #damage(name: keyof typeof damages, signal: AbortSignal): Promise<void> {
+    const { api } = this.#around?.cluster ?? {}
+    const object = name.split('-')[0] as Spoiled
+    this.#spoiled.set(object, Number.POSITIVE_INFINITY)
+    // Without effect where there is nothing to spoil.
+    if (api !== undefined) await damages[name](api).catch(() => {})
+    signal.throwIfAborted()
+    if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + HEARD_MS)
+  }
+
+  #takeSpoiled(object: Spoiled): boolean {
+    const untilMs = this.#spoiled.get(object) ?? Number.NEGATIVE_INFINITY
+    this.#spoiled.delete(object)
+    return this.clock.monotonicMs() < untilMs
+  }
+
+  /** Those that serve first: a virtual address leads to them. */
+  #targetsOf(address: string): readonly { readonly port: number; readonly tls: boolean }[] {
+    return this.#members
+      .filter(({ name, addresses }) => addresses.includes(address) && !this.retired.has(name))
+      .toSorted((a, b) => Number(b.clientsMeet === 'served') - Number(a.clientsMeet === 'served'))
+      .map(({ clientPort: port, clientTls: tls }) => ({ port, tls }))
+  }
+
+  async #countWrites(observer: TargetObserver): Promise<void> {
+    const counts = new Map<string, WriteCounts>()
+    const leasesAreObjects = this.#scenario.fleet.leaseStore === 'kubernetes'
+    while (!this.#end.signal.aborted) {
+      await sleep(this.clock, COUNT_MS, this.#end.signal).catch(() => {})
+      await Promise.all(
+        this.#members.map(async ({ name, metrics, frozen }) => {
+          if (metrics === undefined || frozen) return
+          const key = `${name} ${metrics.life}`
+          const life = counts.get(key) ?? new WriteCounts(leasesAreObjects)
+          counts.set(key, life)
+          for (const request of await life.next(metrics)) {
+            observer.requested({ atMs: this.clock.monotonicMs(), by: name, request })
+          }
+        }),
+      )
+    }
+  }
+}

@@ -1,0 +1,67 @@
+import { once } from 'node:events'
+import { createServer, type Server, type ServerResponse } from 'node:http'
+import { listenAnywhere } from './free-port.ts'
+
+/** What the real API server says of itself: a status and the text that goes with it. */
+export type RealReadyz = () => Promise<{ readonly status: number; readonly text: string }>
+
+/** What one master's own /readyz is made to say. */
+export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
+
+/**
+ * The readiness endpoint of one master's API server: the real one's answer, unless told otherwise. Each life of the sidecar asks at a path of
+ * its own, `/LIFE/readyz`, so that it is known who heard what.
+ */
+export class ReadyzResponder {
+  readonly port: number
+  answer: ReadyzAnswer = 'ready'
+  /** What it stores into is away: its `etcd` check fails, whatever else it is made to say. */
+  storeless = false
+  readonly #server: Server
+  readonly #real: RealReadyz
+  readonly #heard: (life: number, ready: boolean) => void
+
+  private constructor(server: Server, port: number, real: RealReadyz, heard: (life: number, ready: boolean) => void) {
+    this.#server = server
+    this.port = port
+    this.#real = real
+    this.#heard = heard
+    server.on(
+      'request',
+      (request, response) => void this.#respond(Number.parseInt(request.url?.slice(1) ?? '', 10), response),
+    )
+  }
+
+  /** `heard` is told each answer that is given, and to which life. */
+  static async open(real: RealReadyz, heard: (life: number, ready: boolean) => void): Promise<ReadyzResponder> {
+    const server = createServer()
+    return new ReadyzResponder(server, await listenAnywhere(server), real, heard)
+  }
+
+  async close(): Promise<void> {
+    if (!this.#server.listening) return
+    const closed = once(this.#server, 'close')
+    this.#server.close()
+    this.#server.closeAllConnections()
+    await closed
+  }
+
+  async #respond(life: number, response: ServerResponse): Promise<void> {
+    if (this.answer === 'hangs') return
+    const { status, text } = this.#failing() ?? (await this.#real().catch(() => ({ status: 0, text: '' })))
+    if (status === 0) {
+      response.destroy()
+      return
+    }
+    response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text)
+    this.#heard(life, status === 200)
+  }
+
+  #failing(): { readonly status: number; readonly text: string } | undefined {
+    if (this.answer === 'unready') return { status: 500, text: '[-]ping failed: reason withheld\n[+]etcd ok\n' }
+    if (this.answer === 'etcd-fails' || this.storeless) {
+      return { status: 500, text: '[+]ping ok\n[-]etcd failed: reason withheld\n' }
+    }
+    return undefined
+  }
+}

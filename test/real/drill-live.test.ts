@@ -1,0 +1,230 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Apiserver } from '../peers/apiserver.ts'
+import { type Cluster, startCluster } from '../peers/cluster.ts'
+import { openOwner } from '../peers/owner.ts'
+import { type Program, startMaster } from '../peers/program.ts'
+import { whenReady } from '../peers/program-health.ts'
+import { untilPasses } from '../peers/until.ts'
+import { childrenOf, type DrillOutcome, drill, isAlive, startDrill } from './drill-world.ts'
+
+// With the default TTL, and all eight built-in ones: test/long/drill-live.test.ts.
+
+const namespace = '/api/v1/namespaces/default'
+const kinds = [
+  `${namespace}/services/kubernetes`,
+  `${namespace}/endpoints/kubernetes`,
+  '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes',
+]
+/** What a list by hand looks like: one that is not the drill's. */
+const found = {
+  apiVersion: 'v1',
+  kind: 'Endpoints',
+  metadata: { name: 'kubernetes', labels: { 'endpointslice.kubernetes.io/skip-mirror': 'true', mine: 'yes' } },
+  subsets: [{ addresses: [{ ip: '203.0.113.77' }], ports: [{ name: 'https', port: 7443, protocol: 'TCP' }] }],
+}
+const head = `apiVersion: apiserver-bootstrap/v1alpha1
+kind: Drill
+description: For a test.
+`
+const quick = `leaseTtl: 3s
+  reconcileInterval: 1s`
+
+describe('live drills', () => {
+  const owner = openOwner({ after })
+  let cluster: Cluster
+  before(async () => {
+    cluster = await startCluster(owner, { kind: 'bare' })
+  })
+
+  test('masters that are killed, told to stop, frozen, cut off and restarted are removed and listed as they should be', async (t) => {
+    const outcome = await drill(
+      owner,
+      cluster,
+      `${head}name: faults
+fleet:
+  masters: 5
+  ${quick}
+duration: 40s
+steps:
+  - { at: 2s, action: kill, masters: [master-2], for: 6s }
+  - { at: 4s, action: terminate, masters: [master-3], for: 4s }
+  - { at: 11s, action: freeze, masters: [master-4], for: 6s }
+  - { at: 13s, action: partition, masters: [master-5], from: store, for: 6s }
+  - { at: 22s, action: restart, masters: [master-1], part: sidecar }
+`,
+    )
+    const { figures } = held(t, outcome)
+    const removals = new Map(figures.timeToRemove.samples.map(({ master, tookMs }) => [master, tookMs ?? Number.NaN]))
+    assert.deepEqual([...removals.keys()].sort(), ['master-1', 'master-2', 'master-3', 'master-4', 'master-5'])
+    t.diagnostic(`removed after ${JSON.stringify(Object.fromEntries(removals))} ms`)
+    assert.equal(figures.flaps, 0)
+    assert.equal(figures.deadListedAtEnd, 0)
+    assert.ok(figures.connections.served > 1_000)
+    assert.ok(figures.connections.refused > 0 && figures.connections.blackHoled > 0)
+    assert.ok(figures.writes.total > 0)
+    await nothingIsLeft(cluster.server)
+  })
+
+  test('an address that two masters have stays while one lives, and nobody leaves in an outage of the store', async (t) => {
+    const outcome = await drill(
+      owner,
+      cluster,
+      `${head}name: together
+fleet:
+  masters:
+    - addresses: [192.0.2.100]
+    - addresses: [192.0.2.100]
+    - {}
+  virtualAddresses: [192.0.2.100]
+  ${quick}
+duration: 35s
+steps:
+  - { at: 2s, action: kill, masters: [master-1], for: 6s }
+  - { at: 12s, action: datastore-outage, for: 8s }
+`,
+    )
+    const { figures, runs } = held(t, outcome)
+    assert.equal(figures.fewestListed, 2)
+    const shared = (runs[0]?.events ?? []).filter((event) => event.type === 'listed' && event.atMs >= 0)
+    assert.deepEqual(shared, [], 'nothing changes in the list')
+  })
+
+  test('with leases that are objects of the API a master that dies is removed too', async (t) => {
+    const outcome = await drill(
+      owner,
+      cluster,
+      `${head}name: objects
+fleet:
+  masters: 3
+  leaseStore: kubernetes
+  ${quick}
+duration: 26s
+steps:
+  - { at: 2s, action: kill, masters: [master-2] }
+`,
+    )
+    const { figures } = held(t, outcome)
+    assert.equal(figures.timeToRemove.count, 1)
+    assert.equal(figures.timeToDetect.count, 1)
+    const leases = await cluster.server.api.get<{ readonly items: readonly { readonly metadata: { name: string } }[] }>(
+      '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases',
+    )
+    assert.deepEqual(
+      leases.items.filter(({ metadata: { name } }) => name.startsWith('apiserver-bootstrap')),
+      [],
+    )
+  })
+
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    test(`a drill that gets ${signal} puts back what it found`, async (t) => {
+      const { server } = cluster
+      await server.api.send('POST', `${namespace}/endpoints`, { body: found })
+      t.after(() => server.api.send('DELETE', `${namespace}/endpoints/kubernetes`).then(() => {}))
+      const program = await started(cluster)
+      const children = childrenOf(program)
+      assert.ok(children.length >= 2, 'sidecars run')
+      program.process.signal(signal)
+      const { code } = await program.process.exited
+      assert.equal(code, 1, program.process.tail())
+      assert.match(program.process.tail(5), /interrupted.*put back/)
+      await whenEnded(children)
+      assert.equal((await server.api.send('GET', kinds[0] as string)).status, 404)
+      const endpoints = await server.api.get<typeof found>(kinds[1] as string)
+      assert.deepEqual(endpoints.subsets, found.subsets)
+      assert.deepEqual(endpoints.metadata.labels, found.metadata.labels)
+      assert.equal((await server.api.send('GET', kinds[2] as string)).status, 404)
+      assert.deepEqual(await leasesIn(cluster), [])
+    })
+  }
+
+  test('no process outlives a drill that is killed', async () => {
+    const program = await started(cluster)
+    const children = childrenOf(program)
+    assert.ok(children.length >= 2, 'sidecars run')
+    program.process.signal('SIGKILL')
+    await program.process.exited
+    await whenEnded(children)
+    for (const path of kinds) await cluster.server.api.send('DELETE', path)
+  })
+
+  test('without --yes, and where masters keep the list, nothing is touched', async () => {
+    const refused = await startDrill(owner, cluster, 'crash', [])
+    assert.equal((await refused.process.exited).code, 2)
+    assert.equal(refused.process.lines.length, 1)
+    assert.match(refused.process.tail(), /--yes/)
+
+    const { etcd, server } = cluster
+    const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=3s', '--reconcile-interval=1s']
+    const master = await startMaster(owner, server, { address: '203.0.113.5', flags })
+    await whenReady(master, 60_000)
+    const before = await server.api.get<{ metadata: object }>(kinds[1] as string)
+    const { code, said } = await drill(owner, cluster, 'crash')
+    assert.equal(code, 1)
+    assert.match(said, /203\.0\.113\.5/)
+    assert.match(said, /disturb/)
+    await sleep(500)
+    assert.deepEqual((await server.api.get<{ metadata: object }>(kinds[1] as string)).metadata, before.metadata)
+    await master.stop()
+    for (const path of kinds) await server.api.send('DELETE', path)
+  })
+
+  /** A drill whose masters are listed. */
+  async function started(cluster: Cluster): Promise<Program> {
+    const program = await startDrill(
+      owner,
+      cluster,
+      `${head}name: long
+fleet:
+  masters: 2
+  ${quick}
+duration: 90s
+steps:
+  - { at: 1s, action: freeze, masters: [master-2], part: sidecar }
+`,
+      ['--yes'],
+    )
+    await untilPasses(
+      'the first step',
+      () => {
+        program.assertRunning()
+        assert.match(program.process.tail(60), /freeze/)
+      },
+      { withinMs: 90_000 },
+    )
+    return program
+  }
+})
+
+/** What was reported of a drill in which everything held. */
+function held(
+  t: TestContext,
+  { code, report, said }: DrillOutcome,
+): NonNullable<DrillOutcome['report']>['variants'][number] {
+  const [variant] = report?.variants ?? []
+  assert.ok(variant, said)
+  for (const { violations } of variant.runs) assert.deepEqual(violations, [])
+  assert.equal(code, 0, said)
+  t.diagnostic(JSON.stringify({ ...variant.figures.connections, writes: variant.figures.writes }))
+  return variant
+}
+
+async function whenEnded(children: readonly number[]): Promise<void> {
+  const check = (): void => assert.deepEqual(children.filter(isAlive), [])
+  await untilPasses('its processes to end', check, { withinMs: 10_000 })
+}
+
+async function nothingIsLeft({ api }: Apiserver): Promise<void> {
+  for (const path of kinds) assert.equal((await api.send('GET', path)).status, 404, path)
+}
+
+async function leasesIn({ etcd }: Cluster): Promise<unknown> {
+  const prefix = Buffer.from('/registry/masterleases/')
+  const end = Buffer.from('/registry/masterleases0')
+  const { kvs = [] } = (await etcd.call('/v3/kv/range', {
+    key: prefix.toString('base64'),
+    range_end: end.toString('base64'),
+  })) as { readonly kvs?: readonly unknown[] }
+  return kvs
+}

@@ -1,0 +1,69 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { DrillReport } from '../../src/drill/report.ts'
+import { serviceRange } from '../peers/apiserver.ts'
+import type { Cluster } from '../peers/cluster.ts'
+import { type Owner, temporaryDirectory } from '../peers/owner.ts'
+import { Program } from '../peers/program.ts'
+
+/** Begins a live drill of a scenario, by its name or as YAML. */
+export function startDrill(
+  owner: Owner,
+  { etcd, server }: Pick<Cluster, 'etcd' | 'server'>,
+  scenario: string,
+  flags: readonly string[],
+): Promise<Program> {
+  const file = scenario.includes('\n') ? join(temporaryDirectory(owner, 'scenario'), 'scenario.yaml') : scenario
+  if (file !== scenario) writeFileSync(file, scenario)
+  const where = [`--kubeconfig=${server.kubeconfig}`, `--etcd-servers=${etcd.url}`]
+  const range = `--service-cluster-ip-range=${serviceRange}`
+  return Program.start(owner, ['drill', file, '--target=live', ...where, range, ...flags])
+}
+
+/** What came of a drill. */
+export interface DrillOutcome {
+  readonly code: number | null
+  /** Undefined when it did not come to its end. */
+  readonly report: DrillReport | undefined
+  /** The end of what it said. */
+  readonly said: string
+}
+
+/** Runs one to its end. */
+export async function drill(
+  owner: Owner,
+  cluster: Pick<Cluster, 'etcd' | 'server'>,
+  scenario: string,
+  flags: readonly string[] = [],
+): Promise<DrillOutcome> {
+  const directory = temporaryDirectory(owner, 'report')
+  const program = await startDrill(owner, cluster, scenario, ['--yes', `--report=${directory}`, ...flags])
+  const { code } = await program.process.exited
+  const said = program.process.tail(60)
+  let report: DrillReport | undefined
+  try {
+    report = JSON.parse(readFileSync(join(directory, 'report.json'), 'utf8')) as DrillReport
+  } catch {
+    // It says why.
+  }
+  return { code, report, said }
+}
+
+/** The processes that a drill runs at this moment. */
+export function childrenOf({ process: { pid } }: Program): readonly number[] {
+  const text = execFileSync('ps', ['-o', 'pid=', '--ppid', `${pid}`], { encoding: 'utf8' })
+  return text
+    .split('\n')
+    .filter((line) => line.trim() !== '')
+    .map(Number)
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch {
+    return false
+  }
+}

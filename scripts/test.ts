@@ -22,7 +22,7 @@ interface Tier {
 const minute = 60_000
 const inProcess = {
   concurrency: availableParallelism(),
-  // The 200 schedules take 20 s on a quiet machine; a busy one must not fail them.
+  // The random schedules take 20 s on a quiet machine; a busy one must not fail them.
   testTimeoutMs: 4 * minute,
   tierTimeoutMs: 10 * minute,
   needsPeers: false,
@@ -32,7 +32,11 @@ const withPeers = { concurrency: 2, testTimeoutMs: 5 * minute, tierTimeoutMs: 60
 
 const tiers: Readonly<Record<string, Tier>> = {
   unit: { files: ['test/**/*.test.ts'], except: ['test/{real,long,bench,floor}/**'], ...inProcess },
-  floor: { files: ['test/simulation/**/*.test.ts', 'test/floor/*.test.ts'], except: [], ...inProcess },
+  floor: {
+    files: ['test/simulation/**/*.test.ts', 'test/drill/random-schedules.test.ts', 'test/floor/*.test.ts'],
+    except: [],
+    ...inProcess,
+  },
   real: { files: ['test/real/**/*.test.ts'], except: [], ...withPeers },
   long: {
     files: ['test/long/**/*.test.ts'],
@@ -63,7 +67,7 @@ const found = await Promise.all(patterns.map((pattern) => filesOf(pattern, paths
 const missing = patterns.filter((_, index) => found[index]?.length === 0)
 if (missing.length > 0) fail(`no test file in ${missing.join(', ')}`)
 // The simulations take longest: begun first, they do not run on alone at the end.
-const rank = (file: string): string => (file.startsWith('test/simulation/') ? `0 ${file}` : `1 ${file}`)
+const rank = (file: string): string => (/^test\/(?:simulation\/|drill\/random-)/.test(file) ? `0 ${file}` : `1 ${file}`)
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 if (tier.needsPeers && !(await ensurePeers())) process.exit(1)
 

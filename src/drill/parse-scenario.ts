@@ -115,6 +115,7 @@ function readSettings(reader: MappingReader, value: unknown, path: Path, keys: K
 /** What a key of a step is called in a {@link Step}, where it is not the key itself. */
 const fieldOf: Readonly<Record<string, string>> = {
   at: 'atMs',
+  jitter: 'jitterMs',
   for: 'forMs',
   pause: 'pauseMs',
   overlap: 'overlapMs',

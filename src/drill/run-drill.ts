@@ -6,7 +6,7 @@ import { Conductor } from './conductor.ts'
 import type { DrillEvent } from './event.ts'
 import { computeFigures } from './figures.ts'
 import { knownFailures } from './known-failures.ts'
-import { drawRandomSteps } from './random/random-scenario.ts'
+import { drawSteps } from './random/random-scenario.ts'
 import { DrillRecorder } from './recorder.ts'
 import type { DrillReport, RunReport, VariantReport } from './report.ts'
 import type { FleetPlan, Scenario } from './scenario.ts'
@@ -72,7 +72,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
         openTarget === undefined
           ? new SimulatedTarget(varied.fleet, seed + index, options.createMaster)
           : await openTarget(varied, seed + index)
-      const outcome = await runOnce(drawRandomSteps(varied, seed + index), {
+      const outcome = await runOnce(drawSteps(varied, seed + index), {
         target,
         seed: seed + index,
         signal: signal ?? new AbortController().signal,

@@ -5,7 +5,7 @@ const ROLL_MS = 10_000
 
 /** When everything that a step does is done, and undone; of a rolling restart it is an estimate. */
 export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>): number {
-  return step.atMs + spanMs(step, masters.length)
+  return step.atMs + (step.jitterMs ?? 0) + spanMs(step, masters.length)
 }
 
 export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'masters'>): number {

@@ -70,7 +70,8 @@ export interface ClientsPlan {
   readonly timeoutMs: number
 }
 
-export type Step = { readonly atMs: number } & Action
+/** With `jitterMs` it happens up to so much later, as the seed of a run decides: so that many runs meet leases of every age. */
+export type Step = { readonly atMs: number; readonly jitterMs?: number } & Action
 
 /** Which of the two processes of a master: its API server, the sidecar beside it. */
 export type Part = 'sidecar' | 'server' | 'both'

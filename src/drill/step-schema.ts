@@ -39,6 +39,7 @@ const between = time(0, 'after each, once it is listed again', { default: '5s' }
 /** Of every step. */
 export const stepKeys = {
   at: time(0, 'when, from the moment that everybody is listed', { required: true }),
+  jitter: time(1, 'it happens up to so much later, as the seed of each run decides'),
   action: { schema: z.string(), metavar: 'ACTION', description: 'what happens', required: true },
 } as const satisfies Keys
 

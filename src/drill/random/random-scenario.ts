@@ -1,4 +1,4 @@
-import { seededRandom } from '../../runtime/random.ts'
+import { type Random, randomInteger, seededRandom } from '../../runtime/random.ts'
 import { defaultBounds, defaultClients, type Scenario, type Step } from '../scenario.ts'
 import { randomFleet } from './random-fleet.ts'
 import { randomSteps } from './random-steps.ts'
@@ -25,12 +25,20 @@ export function randomScenario(seed: number): Scenario {
   }
 }
 
-/** Replaces each `random` step by the steps that its seed decides, or `seed` where it has none; all are undone at its end. Pure. */
-export function drawRandomSteps(scenario: Scenario, seed: number): Scenario {
-  const steps = scenario.steps.flatMap((step, index): readonly Step[] => {
+/**
+ * Decides what a scenario leaves to chance: when a step with a jitter happens, and which steps a `random` one stands for, by its own seed
+ * or `seed`; all of these are undone at its end. Pure.
+ */
+export function drawSteps(scenario: Scenario, seed: number): Scenario {
+  const steps = scenario.steps.flatMap((given, index): readonly Step[] => {
+    const step = withoutJitter(given, seededRandom(seed, `jitter of step ${index + 1}`))
     if (step.action !== 'random') return [step]
     const random = seededRandom(step.seed ?? seed, `random step ${index + 1}`)
     return randomSteps(random, scenario.fleet, { fromMs: step.atMs, untilMs: step.atMs + step.forMs })
   })
   return { ...scenario, steps: steps.sort((a, b) => a.atMs - b.atMs) }
+}
+
+function withoutJitter({ jitterMs, ...step }: Step, random: Random): Step {
+  return jitterMs === undefined ? step : { ...step, atMs: step.atMs + randomInteger(random, jitterMs + 1) }
 }

@@ -4,7 +4,7 @@ import { fittingScenario } from '../../../src/drill/campaign/fitting-scenario.ts
 import { runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
 import { damages } from '../../../src/drill/damage.ts'
 import { parseScenario } from '../../../src/drill/parse-scenario.ts'
-import { drawRandomSteps, randomScenario } from '../../../src/drill/random/random-scenario.ts'
+import { drawSteps, randomScenario } from '../../../src/drill/random/random-scenario.ts'
 import { renderScenario } from '../../../src/drill/render-scenario.ts'
 import type { Step } from '../../../src/drill/scenario.ts'
 import { lastStepEndMs } from '../../../src/drill/scenario-duration.ts'
@@ -106,12 +106,12 @@ test('a random step becomes steps within its time, by its own seed or that of th
     ...randomScenario(1),
     steps: [{ atMs: 60_000, action: 'random', forMs: 120_000, seed: 5 }] as const,
   }
-  const drawn = drawRandomSteps(scenario, 1)
+  const drawn = drawSteps(scenario, 1)
   assert.ok(drawn.steps.length > 5)
   assert.ok(drawn.steps.every(({ action, atMs }) => action !== 'random' && atMs >= 60_000))
   assert.ok(lastStepEndMs(drawn.steps, drawn.fleet) <= 180_000)
-  assert.deepEqual(drawRandomSteps(scenario, 2), drawn)
+  assert.deepEqual(drawSteps(scenario, 2), drawn)
 
   const unseeded = { ...scenario, steps: [{ atMs: 60_000, action: 'random', forMs: 120_000 }] as const }
-  assert.notDeepEqual(drawRandomSteps(unseeded, 1), drawRandomSteps(unseeded, 2))
+  assert.notDeepEqual(drawSteps(unseeded, 1), drawSteps(unseeded, 2))
 })

@@ -135,7 +135,10 @@ export function vary(scenario: Scenario, { fleet, kubeApiservers = false }: Vari
   const masters = scenario.fleet.masters.map((master) =>
     kubeApiservers ? { ...master, kind: 'kube-apiserver' as const } : master,
   )
-  return { ...scenario, fleet: { ...scenario.fleet, ...fleet, masters } }
+  const varied = { ...scenario.fleet, ...fleet, masters }
+  // A kube-apiserver knows no other leases than those in etcd.
+  const leaseStore = kubeApiservers && varied.leaseStore !== 'kine' ? 'etcd' : varied.leaseStore
+  return { ...scenario, fleet: { ...varied, leaseStore } }
 }
 
 function variantReport(

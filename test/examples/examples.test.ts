@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { endpointSlices, endpoints, namespaces, services } from '../../src/index.ts'
+import { drilledCrash } from './drill.ts'
 import { simulatedMaster } from './in-process.ts'
 import { onOwnLeases, StaticLeases } from './own-leases.ts'
 import { behindLoadBalancer } from './own-reconciler.ts'
@@ -80,4 +82,10 @@ test('a lease store of your own makes a fleet', async () => {
   stop.abort()
   await time.advance(30_000)
   await Promise.all(ended)
+})
+
+test('an embedding server drills the masters that it composes itself', async () => {
+  const { held, text } = await drilledCrash(readFileSync('config/drills/crash.yaml', 'utf8'))
+  assert.equal(held, true)
+  assert.match(text, /time to remove/)
 })

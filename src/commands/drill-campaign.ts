@@ -53,9 +53,11 @@ export async function runCampaignCommand(
       runs,
       failFast,
       signal,
-      onResult({ violations }) {
+      onResult({ seed: of, violations: [violation] }) {
         done++
-        if (violations.length > 0) failed++
+        if (violation === undefined) return
+        failed++
+        progress.say(`seed ${of} does not hold: ${violation.invariant}: ${violation.detail}`)
       },
     })
   } finally {
@@ -73,7 +75,14 @@ export async function runCampaignCommand(
       }),
   )
   const json = JSON.stringify(
-    { kind: 'DrillCampaign', version: options.version, seed, runs, summary, failures },
+    {
+      kind: 'DrillCampaign',
+      version: options.version,
+      seed,
+      runs,
+      summary,
+      failures: failures.map(({ shortest, ...failure }) => ({ ...failure, shortest: shortest?.schedule.scenario })),
+    },
     undefined,
     2,
   )
@@ -115,16 +124,20 @@ async function write(
   return { schedule, file, yaml }
 }
 
-/** In place on a terminal, else a line now and then. */
-function showProgress(screen: Screen, tell: () => string): { end(): void } {
+/** In place on a terminal, else a line now and then; what is said stays. */
+function showProgress(screen: Screen, tell: () => string): { say(line: string): void; end(): void } {
   const inPlace = screen.isTTY === true
   const show = (): void => {
-    const line = tell().slice(0, (screen.columns ?? 80) - 1)
+    // A terminal that does not know its width says 0.
+    const line = tell().slice(0, (screen.columns || 80) - 1)
     screen.write(inPlace ? `\r\u001b[2K${line}` : `${tell()}\n`)
   }
   show()
   const timer = setInterval(show, inPlace ? LOOK_MS : LINE_MS)
   return {
+    say(line) {
+      screen.write(inPlace ? `\r\u001b[2K${line}\n` : `${line}\n`)
+    },
     end() {
       clearInterval(timer)
       if (inPlace) screen.write('\r\u001b[2K')

@@ -87,7 +87,10 @@ export type Chosen = readonly string[] | 'all'
 
 /** With `forMs` a step is undone so much later. */
 export type Action =
-  /** SIGKILL, SIGTERM, SIGSTOP. Undone by `start`, `start` and `thaw`. */
+  /**
+   * SIGKILL, SIGTERM, SIGSTOP. Undone by `start`, `start` and `thaw`. Where both are told to stop the server serves on until a little
+   * after its sidecar has ended.
+   */
   | {
       readonly action: 'kill' | 'terminate' | 'freeze'
       readonly masters: Chosen
@@ -119,7 +122,7 @@ export type Action =
   | { readonly action: 'reset-connections'; readonly masters: Chosen }
   /** The master dies for good, and `pauseMs` later another comes with its address. */
   | { readonly action: 'replace'; readonly masters: Chosen; readonly pauseMs: number }
-  /** The wall clock of the sidecar is set. */
+  /** The wall clock of the sidecar is set, so far ahead of true time (negative: behind). */
   | { readonly action: 'clock-skew'; readonly masters: Chosen; readonly byMs: number }
   /** What everything is stored in is away, or full. */
   | { readonly action: 'datastore-outage'; readonly how: 'away' | 'full'; readonly forMs: number }

@@ -51,14 +51,6 @@ export class StandingFaults {
     })
   }
 
-  /** This master is not expected back: nothing of it is undone any more. */
-  forget(master: string): void {
-    for (const [key, [fault]] of this.#faults) {
-      if (fault !== undefined && 'master' in fault.primitive && fault.primitive.master === master)
-        this.#faults.delete(key)
-    }
-  }
-
   #keep(key: string, before: readonly Fault[], left: Fault[]): readonly Primitive[] {
     if (left.length > 0) this.#faults.set(key, left)
     else this.#faults.delete(key)

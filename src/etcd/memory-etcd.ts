@@ -13,6 +13,8 @@ export interface MemoryEtcdOptions {
   readonly flavour?: 'etcd' | 'kine' | undefined
   /** What runs out goes when this many milliseconds, or a multiple of them, have passed on its clock; 0: at once. @default 0 */
   readonly expiryStepMs?: number | undefined
+  /** When on its clock the first of these steps is, in milliseconds. @default 0 */
+  readonly expiryPhaseMs?: number | undefined
 }
 
 /** What ends at one time: an etcd lease with its keys, or on kine a single key. */
@@ -35,17 +37,21 @@ export class MemoryEtcd {
   readonly #clock: Clock
   readonly #flavour: 'etcd' | 'kine'
   readonly #expiryStepMs: number
+  readonly #expiryPhaseMs: number
   readonly #history = new KeyHistory()
   /** By lease on etcd, by key on kine. */
   readonly #terms = new Map<bigint | string, Term>()
   readonly #watchers = new Set<{ readonly prefix: string; readonly tell: (change: KeyChange) => void }>()
   #nextLease = 7_587_000_000_000_000_001n
   #cancelExpiry: Cancel = () => {}
+  /** No term ends earlier. */
+  #nothingBeforeMs = Number.POSITIVE_INFINITY
 
   constructor(options: MemoryEtcdOptions) {
     this.#clock = options.clock
     this.#flavour = options.flavour ?? 'etcd'
     this.#expiryStepMs = options.expiryStepMs ?? 0
+    this.#expiryPhaseMs = options.expiryPhaseMs ?? 0
   }
 
   /** The revision of the last write; 1n before the first, as in etcd. */
@@ -183,13 +189,17 @@ export class MemoryEtcd {
     return this.#terms.get(this.#flavour === 'kine' ? key : lease)
   }
 
+  /** For a term that begins now. */
   #endOf(seconds: number): number {
-    return this.#clock.monotonicMs() + seconds * 1000
+    const endMs = this.#clock.monotonicMs() + seconds * 1000
+    this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, endMs)
+    return endMs
   }
 
   /** Ends what has run out, in the order in which it did. Called before each read, so that expiry does not depend on a watch. */
   #expire(): void {
     const nowMs = this.#clock.monotonicMs()
+    if (nowMs < this.#nothingBeforeMs) return
     const over = [...this.#terms]
       .filter(([, term]) => this.#goesAtMs(term) <= nowMs)
       .sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)
@@ -197,11 +207,13 @@ export class MemoryEtcd {
       this.#terms.delete(id)
       this.#delete([...term.keys].sort())
     }
+    this.#nothingBeforeMs = Number.POSITIVE_INFINITY
+    for (const { endsAtMs } of this.#terms.values()) this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, endsAtMs)
   }
 
   #goesAtMs({ endsAtMs }: Term): number {
-    const step = this.#expiryStepMs
-    return step === 0 ? endsAtMs : Math.ceil(endsAtMs / step) * step
+    const [step, phase] = [this.#expiryStepMs, this.#expiryPhaseMs]
+    return step === 0 ? endsAtMs : Math.ceil((endsAtMs - phase) / step) * step + phase
   }
 
   /** A timer only while somebody watches, and for terms that have keys: else the next call finds out. */

@@ -42,6 +42,7 @@ function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
 export function isDualStack(leases: readonly MasterLease[]): boolean | undefined {
   const live = leases.filter(isNotWithdrawn)
   if (live.length === 0) return undefined
+  if (live.some(({ holder }) => holder === undefined || holder.addresses.length < 2)) return false
   const families = live.map(({ holder }) => (holder?.addresses ?? []).map(isIpv6))
   const primary = families[0]?.[0]
   return families.every(([first, second]) => first === primary && second === !primary)

@@ -2,7 +2,6 @@ import type { MemberHistory } from './member-history.ts'
 import {
   areOverFor,
   type Breach,
-  doubtMs,
   latenessOf,
   listedNow,
   type Moment,
@@ -86,8 +85,10 @@ function lateToLeave(
     if (sinceMs === undefined || nowMs - sinceMs <= withinMs + latenessOf(history)) return []
     if (!listedNow(moment).includes(address)) return []
     const beside = histories.filter((one) => one !== history && one.address === address)
+    // Whoever finds another behind its address leaves the lease of both as it is: it then ends as a dead one's does.
+    const then = { ...moment, nowMs: sinceMs }
     const seen = observers(histories, [address]).some(
-      (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, beside, moment),
+      (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, beside, then),
     )
     if (!seen) return []
     return [{ of: name, detail: `${address} of ${name}, ${what} for ${seconds(nowMs - sinceMs)}, is still listed` }]
@@ -98,15 +99,14 @@ function lateToLeave(
 export function wrongAfterwards(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
   const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)
-  const upstream = histories.every(({ kind }) => kind === 'kube-apiserver')
-  const lateMs = Math.max(0, ...histories.map((history) => (upstream ? latenessOf(history) : history.lagMs)))
-  if (standingMs <= bounds.recoveryMs + lateMs) return []
+  if (standingMs <= bounds.recoveryMs) return []
   const well = histories.filter(({ wellSinceMs }) => wellSinceMs !== undefined)
   if (well.length === 0) return []
+  const lateMs = Math.min(...well.map(latenessOf)) + Math.max(...histories.map((history) => history.lagMs))
+  if (standingMs <= bounds.recoveryMs + lateMs) return []
   const ofWell = new Set(well.map(({ address }) => address))
   // Whoever is neither well nor dead for long enough may be listed or not.
-  const isGone = ({ goneSinceMs = nowMs, ttlMs }: MemberHistory): boolean =>
-    nowMs - goneSinceMs > doubtMs(ttlMs) + bounds.removalMarginMs + lateMs
+  const isGone = (history: MemberHistory): boolean => well.some((one) => areOverFor(one, [history], moment))
   const allowed = new Set(histories.filter((history) => !isGone(history)).map(({ address }) => address))
   return (['endpoints', 'slice'] as const).flatMap((object) => {
     const { addresses: listed = [], atMs = 0 } = latest[object] ?? {}

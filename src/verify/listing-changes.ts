@@ -14,7 +14,10 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
       const writer = histories.findLast(({ name }) => name === by)
       // Whoever takes its address out even when it is the last does so when nobody else is there.
       const leaving = histories.some(
-        (one) => one.state.withdrawsLast && one.stoppedSinceMs !== undefined && (by === undefined || one === writer),
+        (one) =>
+          one.state.withdrawsLast &&
+          (one.stoppedSinceMs !== undefined || one.mayBeLeftByEarlierLife) &&
+          (by === undefined || one === writer),
       )
       const others = histories.filter(({ stoppedSinceMs }) => !leaving || stoppedSinceMs === undefined)
       if (leaving && (writer?.kind === 'kube-apiserver' || !others.some((one) => isKnownToServe(one, atMs))))

@@ -1,4 +1,5 @@
 import type { Bounds } from './bounds.ts'
+import { isLike, snapshotOf } from './member-snapshot.ts'
 import type { MemberState } from './member-state.ts'
 
 /** What etcd refuses for good is tried again now and then, in milliseconds. */
@@ -112,10 +113,17 @@ export class MemberHistory {
     return this.#stoppedSinceMs
   }
 
+  /** Whether an earlier life of it may leave although this one does not serve yet. */
+  get mayBeLeftByEarlierLife(): boolean {
+    return this.#overlaps && this.#startedUnready
+  }
+
   /** Since when it should be leaving because it was told to, with nothing to keep it from doing so. */
   get leavingSinceMs(): number | undefined {
-    if (!this.#state.withdrawsOnStop || this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined)
-      return undefined
+    const { withdrawsOnStop, hasBeenReady } = this.#state
+    // A life that has never been ready has no lease of its own to take back.
+    if (!withdrawsOnStop || hasBeenReady === false) return undefined
+    if (this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
     return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs)
   }
 
@@ -179,7 +187,9 @@ export class MemberHistory {
 
   /** Whether its lease may be there at this moment, so that its address may come. */
   mayCome(nowMs: number): boolean {
-    if (this.#goneSinceMs === undefined || this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
+    // Whoever runs may still say of itself that it is not ready, and is listed where nobody is.
+    if (this.#goneSinceMs === undefined || this.#state.running) return true
+    if (this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
     return aloneMs <= this.#longestTtlMs + this.#bounds.removalMarginMs + this.lagMs
   }
@@ -192,8 +202,12 @@ export class MemberHistory {
     this.#noteDelay(nowMs)
     this.#connectedSinceMs = state.connected ? (this.#connectedSinceMs ?? nowMs) : undefined
     // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
-    const able = state.well && this.lagMs <= slackOf(state)
-    this.#wellSinceMs = able ? (this.#wellSinceMs ?? nowMs) : undefined
+    const able = state.well && this.lagMs <= slackOf(state) && !this.#isTakingOver(nowMs)
+    // One that became well while it was slow is given its time from when it is no more.
+    const becomesWell = able && this.lagMs === 0
+    this.#wellSinceMs = able ? (this.#wellSinceMs ?? (becomesWell ? nowMs : undefined)) : undefined
+    // Who is not there when it is over does not renew its lease in the time that others give it then.
+    if (!standsStill && !state.well && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
     this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
@@ -213,6 +227,11 @@ export class MemberHistory {
     this.#noteLives(nowMs)
   }
 
+  /** A life whose messages are slow needs a while until it holds the lease of the one that it overlaps, which may leave meanwhile. */
+  #isTakingOver(nowMs: number): boolean {
+    return this.#overlaps && nowMs - this.#startedAtMs < this.lagMs
+  }
+
   #noteDelay(nowMs: number): void {
     const { delayMs } = this.#state
     if (delayMs > 0) this.#delay = { ms: MESSAGES * delayMs, untilMs: nowMs + MESSAGES * delayMs }
@@ -220,7 +239,7 @@ export class MemberHistory {
 
   #noteReadiness(nowMs: number): void {
     const { answering, serves, connected, frozen, running, ready, leavesWhenUnready } = this.#state
-    if (!serves || !connected || frozen) this.#troubledAtMs = nowMs
+    if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
     if (serves) {
       const unready = this.#unready
       if (unready !== undefined) {
@@ -256,6 +275,7 @@ export class MemberHistory {
       // The life before may be told to stop before this one has a lease of its own.
       if (this.#overlaps && nowMs - this.#startedAtMs >= READY_AT_ONCE_MS) this.#startedUnready = true
     }
+    if (this.#isTakingOver(nowMs)) this.#startedUnready = true
     this.#lives = lifeCount
     this.#ran = running
   }
@@ -264,60 +284,4 @@ export class MemberHistory {
 /** How much later than the last renewal a lease may be looked for and still be there. */
 function slackOf({ leaseTtlMs, reconcileIntervalMs }: MemberState): number {
   return leaseTtlMs - reconcileIntervalMs
-}
-
-function snapshotOf(member: MemberState): MemberState {
-  return {
-    name: member.name,
-    address: member.address,
-    kind: member.kind,
-    leaseTtlMs: member.leaseTtlMs,
-    reconcileIntervalMs: member.reconcileIntervalMs,
-    withdrawsOnStop: member.withdrawsOnStop,
-    withdrawsLast: member.withdrawsLast,
-    leavesWhenUnready: member.leavesWhenUnready,
-    running: member.running,
-    stopping: member.stopping,
-    ended: member.ended,
-    frozen: member.frozen,
-    connected: member.connected,
-    delayMs: member.delayMs,
-    answering: member.answering,
-    ready: member.ready,
-    serves: member.serves,
-    clientsMeet: member.clientsMeet,
-    well: member.well,
-    renewing: member.renewing,
-    storeFull: member.storeFull,
-    lifeCount: member.lifeCount,
-    hasBeenReady: member.hasBeenReady,
-    connectionResets: member.connectionResets,
-    failure: member.failure,
-  }
-}
-
-function isLike(one: MemberState, other: MemberState): boolean {
-  return (
-    one.running === other.running &&
-    one.well === other.well &&
-    one.renewing === other.renewing &&
-    one.lifeCount === other.lifeCount &&
-    one.stopping === other.stopping &&
-    one.ended === other.ended &&
-    one.frozen === other.frozen &&
-    one.connected === other.connected &&
-    one.connectionResets === other.connectionResets &&
-    one.delayMs === other.delayMs &&
-    one.answering === other.answering &&
-    one.ready === other.ready &&
-    one.serves === other.serves &&
-    one.hasBeenReady === other.hasBeenReady &&
-    one.storeFull === other.storeFull &&
-    one.leaseTtlMs === other.leaseTtlMs &&
-    one.reconcileIntervalMs === other.reconcileIntervalMs &&
-    one.withdrawsOnStop === other.withdrawsOnStop &&
-    one.withdrawsLast === other.withdrawsLast &&
-    one.leavesWhenUnready === other.leavesWhenUnready &&
-    one.failure === other.failure
-  )
 }

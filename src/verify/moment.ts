@@ -76,7 +76,7 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
  * it last has it: it may end before this one's next renewal.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
-  return all.some((other) => other.address === address && other.ttlMs < ttlMs)
+  return all.some((other) => other.address === address && other.state.leaseTtlMs < ttlMs)
 }
 
 /**

@@ -20,7 +20,6 @@ test('SIGINT ends a campaign and its processes at once, and what there is is tol
   const child = await startProgram(t, ['drill', 'random', '--runs=100000', '--jobs=2'])
   await child.output(/^0 of 100000 schedules, all held so far$/m)
   child.kill('SIGINT')
-  // The processes hold its standard error: it is not complete before they have ended.
   const { code } = await child.exited
   assert.equal(code, 1)
   assert.match(child.stdout(), /^interrupted: \d+ random schedules of ten minutes: all held$/m)

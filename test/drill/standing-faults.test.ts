@@ -79,15 +79,6 @@ test('what somebody puts right for good is not put right again', () => {
   assert.deepEqual(faults.release(owner), [])
 })
 
-test('nothing is undone for those who are not expected back', () => {
-  const faults = new StandingFaults()
-  const owner = {}
-  faults.add(kill, owner)
-  faults.add({ ...kill, master: 'master-2' }, owner)
-  faults.forget(master)
-  assert.deepEqual(faults.release(owner), [{ ...start, master: 'master-2' }])
-})
-
 test('servers are started before what is beside them', () => {
   const faults = new StandingFaults()
   const owner = {}

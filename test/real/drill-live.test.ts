@@ -46,7 +46,7 @@ describe('live drills', () => {
 fleet:
   masters: 5
   ${quick}
-duration: 40s
+duration: 34s
 steps:
   - { at: 2s, action: kill, masters: [master-2], for: 6s }
   - { at: 4s, action: terminate, masters: [master-3], for: 4s }
@@ -79,7 +79,7 @@ fleet:
     - {}
   virtualAddresses: [192.0.2.100]
   ${quick}
-duration: 35s
+duration: 34s
 steps:
   - { at: 2s, action: kill, masters: [master-1], for: 6s }
   - { at: 12s, action: datastore-outage, for: 8s }
@@ -100,7 +100,7 @@ fleet:
   masters: 3
   leaseStore: kubernetes
   ${quick}
-duration: 26s
+duration: 20s
 steps:
   - { at: 2s, action: kill, masters: [master-2] }
 `,

@@ -107,7 +107,12 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
     'dead-master-removed',
   ],
   'an observer whose messages are slow sees it later': [
-    () => storyOfThree({ delayMs: 100 }).turn('b', killed).wait(18_500).list(['a', 'c']),
+    () => slowStory(100).turn('b', killed).wait(18_900).list(['a', 'c']).wait(9_000),
+  ],
+
+  'an observer whose messages are slow sees it later than that takes': [
+    () => slowStory(100).turn('b', killed).wait(19_100).list(['a', 'c']),
+    'dead-master-removed',
   ],
 
   // live-master-listed
@@ -126,8 +131,19 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
     () => storyOfThree().list([], { byDamage: true }).wait(1_900).list(['a', 'b', 'c']).wait(5_000),
   ],
   'what somebody spoiled stays': [() => storyOfThree().list([], { byDamage: true }).wait(2_100), 'live-master-listed'],
-  'a slow master needs longer': [
-    () => storyOfThree().add('d', { delayMs: 200 }).wait(9_500).list(['a', 'b', 'c', 'd']),
+  'a master that becomes well while its messages are slow has its time from when they are no more': [
+    () =>
+      storyOfThree()
+        .add('d', { delayMs: 200 })
+        .wait(10_000)
+        .turn('d', { delayMs: 0 })
+        .wait(9_900)
+        .list(['a', 'b', 'c', 'd'])
+        .wait(10_000),
+  ],
+  'a master that became well while its messages were slow is not listed when they long are no more': [
+    () => storyOfThree().add('d', { delayMs: 200 }).wait(10_000).turn('d', { delayMs: 0 }).wait(10_600),
+    'live-master-listed',
   ],
   'a master whose messages take longer than its lease bears need not be listed': [
     () => storyOfThree().add('d', { delayMs: 500, leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 }).wait(60_000),
@@ -144,8 +160,30 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
   'a master that is cut off cannot say that it leaves': [
     () => storyOfThree().turn('b', cut).turn('b', stopped).wait(10_000),
   ],
+  'a master that is told to stop before it was ready leaves its earlier life’s lease to its end': [
+    () =>
+      storyOfThree()
+        .turn('b', sidecarKilled)
+        .begin('b', { hasBeenReady: false, serves: false })
+        .turn('b', { ...stopped, hasBeenReady: false })
+        .wait(14_000)
+        .list(['a', 'c']),
+  ],
   'the last one stays': [
     () => new FleetStory({ a: {}, b: {} }).turn('a', killed).wait(5_000).turn('b', stopped).wait(60_000),
+  ],
+  'one that took over the address of a dead one leaves before the dead one’s lease has ended': [
+    () => {
+      const story = storyOfThree().turn('b', killed).wait(1_000).add('d', { address: 'at-b' }).wait(10_000)
+      return story.turn('d', stopped).wait(14_000).list(['a', 'c']).wait(30_000)
+    },
+  ],
+  'one that took over the address of a dead one long ago is told to stop, and stays': [
+    () => {
+      const story = storyOfThree().turn('b', killed).wait(1_000).add('d', { address: 'at-b' }).wait(30_000)
+      return story.turn('d', stopped).wait(3_600)
+    },
+    'stopped-master-leaves',
   ],
   'an address stays for another behind it': [
     () => new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } }).turn('b', stopped).wait(60_000),
@@ -186,6 +224,13 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
   'one that died long before is not listed when all is over': [
     () => storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(60_000),
   ],
+}
+
+/** Everybody's messages become slow. */
+function slowStory(delayMs: number): FleetStory {
+  const story = storyOfThree()
+  for (const name of ['a', 'b', 'c']) story.turn(name, { delayMs })
+  return story
 }
 
 /** Everybody is cut off for half a minute, in which the list is spoiled. Four seconds are enough to put that right. */

@@ -49,6 +49,13 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
     'never-empty',
     'not-removed-by-others',
   ],
+  'one whose server does not answer empties the list while others live': [
+    () => storyOfThree().turn('a', silent).wait(4_000).list(['b', 'c']).list([]).list(['b', 'c']),
+    'listed-master-stays',
+    'live-master-listed',
+    'never-empty',
+    'no-address-goes-without-cause',
+  ],
   'nobody knows who emptied the list, and somebody lives': [
     () =>
       storyOfThree()
@@ -128,6 +135,19 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
   'an address goes with the damage, and comes back without it': [
     () => storyOfThree().list(['a', 'c'], { byDamage: true }).wait(500).list(['a', 'b', 'c']).wait(10_000),
   ],
+  'what somebody spoiled is put right without one of them': [
+    () => storyOfThree().list([], { byDamage: true }).list(['a', 'c']).wait(500).list(['a', 'b', 'c']).wait(5_000),
+    'listed-master-stays',
+    'no-address-goes-without-cause',
+  ],
+  'a master whose messages take longer than its lease bears goes': [
+    () =>
+      storyOfThree({ leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 })
+        .turn('b', { delayMs: 500 })
+        .wait(2_600)
+        .list(['a', 'c'])
+        .wait(20_000),
+  ],
   'an address goes while its lease is still good, which was not renewed for a while': [
     () => storyOfThree().turn('b', storeCut).wait(4_400).list(['a', 'c']),
     'no-address-goes-without-cause',
@@ -146,6 +166,17 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
       return story.wait(1_000).list(['a', 'c']).list(['a', 'b', 'c'])
     },
     'no-address-goes-without-cause',
+  ],
+  'a master sleeps when an outage is over, and does not renew its lease in time': [
+    () => {
+      const story = storyOfThree()
+      for (const name of ['a', 'b', 'c']) story.turn(name, storeCut)
+      story.leasesStandStill = true
+      story.wait(3_000)
+      for (const name of ['a', 'b', 'c']) story.turn(name, BACK)
+      story.leasesStandStill = false
+      return story.turn('b', { frozen: true, running: false }).wait(2_000).list(['a', 'c'])
+    },
   ],
   'an unready master goes after three seconds': [() => storyOfThree().turn('b', unready).wait(3_000).list(['a', 'c'])],
   'an unready master goes before': [
@@ -187,6 +218,15 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
     'live-master-listed',
     'no-address-goes-without-cause',
   ],
+  'a master with a shorter TTL than before may go as soon as that has passed': [
+    () =>
+      storyOfThree()
+        .turn('b', sidecarKilled)
+        .begin('b', { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 })
+        .turn('b', sidecarKilled)
+        .wait(2_000)
+        .list(['a', 'c']),
+  ],
   'a master with a longer TTL than before is judged by the shorter until it has surely renewed': [
     () =>
       storyOfThree({ leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 })
@@ -222,6 +262,10 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
     () =>
       storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(1_000).list(['a', 'b', 'c']).list(['a', 'c']),
   ],
+  'a master that cannot renew its lease but runs comes back to the list, where nobody is ready': [
+    () =>
+      storyOfThree().turn('b', cut).wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c']),
+  ],
   'a dead master’s address comes back with another': [
     () =>
       storyOfThree()
@@ -241,6 +285,20 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
       story.turn('b', killed).wait(30_000).list(['a', 'c'], { byDamage: true })
       for (const name of ['a', 'c']) story.turn(name, BACK)
       return story.wait(500).list(['a', 'b', 'c']).wait(15_000).list(['a', 'c']).wait(30_000)
+    },
+  ],
+  'one that a kube-apiserver took out comes back by one of ours that could not see it die': [
+    () => {
+      const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } })
+        .turn('a', storeCut)
+        .turn('b', killed)
+      story
+        .wait(24_000)
+        .list(['a', 'k'], { by: 'k' })
+        .turn('a', BACK)
+        .wait(500)
+        .list(['a', 'b', 'k'], { only: 'endpoints' })
+      return story.wait(1_000).list(['a', 'k'], { only: 'endpoints' })
     },
   ],
   'a kube-apiserver puts a slice back as it was, which nothing guards': [

@@ -22,7 +22,8 @@ export async function performTask(
       const { violations } = await runSchedule(candidate, seed, signal)
       return violations.find((violation) => violation.invariant === invariant)?.atMs
     })
-    tell({ type: 'shrunk', seed, scenario, tries })
+    const description = `What is left of seed ${seed} where the rest of it is not needed: ${invariant}.`
+    tell({ type: 'shrunk', seed, scenario: { ...scenario, description }, tries })
     return
   }
   for (let seed = task.firstSeed; seed < task.firstSeed + task.count; seed++) {

@@ -14,7 +14,8 @@ export function describeProgress({
 }): string {
   const told = failed === 0 ? 'all held so far' : `${failed} did not hold`
   const parts = [`${done} of ${runs} schedules`]
-  if (done > 0 && elapsedMs > 0) {
+  if (done === runs) parts.push('looking for the shortest ones that fail')
+  else if (done > 0 && elapsedMs > 0) {
     parts.push(`${((done * 1000) / elapsedMs).toFixed(1)} a second`)
     parts.push(`${humanDuration(((runs - done) * elapsedMs) / done)} left`)
   }

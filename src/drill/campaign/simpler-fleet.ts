@@ -21,7 +21,7 @@ export function withoutMaster(scenario: Scenario, name: string): Scenario {
     return masters.length === 0 ? [] : [{ ...step, masters }]
   })
   const masters = scenario.fleet.masters.filter((master) => master.name !== name)
-  return { ...scenario, steps, fleet: { ...scenario.fleet, masters } }
+  return { ...scenario, steps, fleet: { ...scenario.fleet, masters, apiserverCount: masters.length } }
 }
 
 function everyMaster(fleet: FleetPlan, change: (master: MasterPlan) => MasterPlan): FleetPlan {

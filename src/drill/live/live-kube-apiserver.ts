@@ -272,7 +272,7 @@ export class LiveKubeApiserver implements LiveMember {
       try {
         // It makes its certificate itself.
         const ca = await readFile(join(this.#directory, 'certificates', 'apiserver.crt'), 'utf8')
-        transport ??= new HttpTransport({ server, tls: { ca, serverName: 'localhost' }, timeoutMs: 3_000 })
+        transport ??= new HttpTransport({ server, tls: { ca }, timeoutMs: 3_000 })
         const headers = { authorization: `Bearer ${this.#token}` }
         const { status } = await transport.send(
           { method: 'GET', path: '/readyz', query: [], headers },

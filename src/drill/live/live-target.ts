@@ -16,6 +16,8 @@ import { WriteCounts } from './write-counts.ts'
 
 /** Between two looks at what the sidecars have written, in milliseconds. */
 const COUNT_MS = 1_000
+/** How long the others wait for the first kube-apiserver, in milliseconds. */
+const FIRST_LIMIT_MS = 60_000
 /** How long what a damage has done may take to be heard of, in milliseconds. */
 const HEARD_MS = 1_000
 
@@ -43,6 +45,8 @@ export class LiveTarget implements DrillTarget {
   readonly #underWay = new Set<Promise<void>>()
   #around: LiveSurroundings | undefined
   #storeAway = false
+  /** A kube-apiserver has been started. */
+  #bootstrapped = false
   #closing: Promise<void> | undefined
 
   constructor(scenario: Scenario, options: { readonly random: Random; readonly stage: LiveStage }) {
@@ -131,7 +135,8 @@ export class LiveTarget implements DrillTarget {
       case 'terminate':
       case 'freeze':
       case 'thaw':
-        return member.act(primitive.part, primitive.type)
+        await member.act(primitive.part, primitive.type)
+        return this.#bootstrapBy(member, signal)
       case 'terminate-earlier':
         return member.terminateEarlier()
       case 'cut':
@@ -178,6 +183,16 @@ export class LiveTarget implements DrillTarget {
       return
     const addresses = masters.flatMap((plan) => (plan.settings.addresses ?? plan.addresses).slice(0, 1))
     await writeStaticList(this.#around.cluster.api, [...new Set(addresses)].sort(), { securePort: 6443, signal })
+  }
+
+  /** The first kube-apiserver may find an empty store; several that fill it at once can fail for good. */
+  async #bootstrapBy(member: LiveMember, signal: AbortSignal): Promise<void> {
+    if (this.#bootstrapped || member.kind !== 'kube-apiserver') return
+    this.#bootstrapped = true
+    const untilMs = this.clock.monotonicMs() + FIRST_LIMIT_MS
+    while (member.hasBeenReady === false && !member.ended && this.clock.monotonicMs() < untilMs) {
+      await sleep(this.clock, 100, signal)
+    }
   }
 
   #setDatastore(state: 'up' | 'away' | 'full'): void {

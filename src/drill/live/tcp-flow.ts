@@ -43,9 +43,7 @@ export class TcpFlow {
   }
 
   #take(chunk: Buffer | undefined): void {
-    // Nothing overtakes what was sent before it, also when the delay is taken away.
-    const last = this.#waiting.at(-1)?.dueMs ?? 0
-    this.#waiting.push({ dueMs: Math.max(last, performance.now() + this.#delayMs()), chunk })
+    this.#waiting.push({ dueMs: performance.now() + this.#delayMs(), chunk })
     this.#pass()
   }
 
@@ -54,6 +52,7 @@ export class TcpFlow {
     while (!this.#held) {
       const [next] = this.#waiting
       if (next === undefined) return
+      // Nothing overtakes what was sent before it, also when the delay is taken away.
       const leftMs = next.dueMs - performance.now()
       if (leftMs > 0) {
         this.#timer = setTimeout(() => this.#pass(), Math.ceil(leftMs))

@@ -78,7 +78,7 @@ export class TcpProxy {
   /** Resets every connection that is open. */
   reset(): void {
     for (const { client, upstream } of this.#connections) {
-      client.resetAndDestroy()
+      resetSocket(client)
       upstream.destroy()
     }
   }
@@ -105,7 +105,7 @@ export class TcpProxy {
     })
     // One that ends in order is followed by what was sent before, and by its end.
     upstream.on('close', (failed) => {
-      if (failed) client.resetAndDestroy()
+      if (failed) resetSocket(client)
     })
     if (this.#holds.size > 0) for (const flow of flows) flow.hold(true)
   }
@@ -113,4 +113,10 @@ export class TcpProxy {
   #applyHolds(): void {
     for (const { flows } of this.#connections) for (const flow of flows) flow.hold(this.#holds.size > 0)
   }
+}
+
+/** One whose end is on its way cannot be reset any more: Node would lose the handle, and never end for it. */
+function resetSocket(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy()
+  else socket.resetAndDestroy()
 }

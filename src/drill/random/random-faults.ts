@@ -1,5 +1,6 @@
 import { type DamageName, damages } from '../damage.ts'
 import type { Action, FleetPlan, Step } from '../scenario.ts'
+import { stepEndMs } from '../scenario-duration.ts'
 import type { Draw } from './draw.ts'
 import type { Roster } from './roster.ts'
 
@@ -120,22 +121,19 @@ const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
 }
 
-/** How long one master of a roll takes where nothing else is wrong, in milliseconds. */
-const ROLL_MS = 4_000
-
 /** One after the other restarted: all that are left alone, or a few. */
 const roll =
   (make: (ground: Ground, masters: readonly string[], pauseMs: number) => Action): Fault =>
   (ground, atMs) => {
-    const { draw, roster, untilMs } = ground
+    const { draw, roster, untilMs, fleet } = ground
     const free = roster.free(atMs, OURS)
     const pauseMs = draw.ms(0, 3_000)
     const masters = draw.some(free, draw.integer(1, free.length))
-    const endMs = atMs + masters.length * (ROLL_MS + pauseMs)
-    // Beside other faults it takes longer.
-    if (masters.length === 0 || endMs + 30_000 > untilMs) return undefined
+    const step: Step = { atMs, ...make(ground, masters, pauseMs) }
+    const endMs = stepEndMs(step, fleet)
+    if (masters.length === 0 || endMs > untilMs) return undefined
     roster.occupy(masters, endMs)
-    return [{ atMs, ...make(ground, masters, pauseMs) }]
+    return [step]
   }
 
 const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart', masters, part: 'sidecar', pauseMs }))

@@ -6,6 +6,9 @@ import type { VirtualClock } from '../../runtime/virtual-clock.ts'
 import { type ProcessClock, StoreClock } from './process-clock.ts'
 import { latency, Route, roundTrip } from './route.ts'
 
+/** How often etcd looks which leases are over, in milliseconds: it ends them up to so much late. */
+const LEASE_END_STEP_MS = 500
+
 /** What all masters of a fleet store their leases in. */
 export class SimulatedEtcd {
   readonly store: MemoryEtcd
@@ -15,9 +18,11 @@ export class SimulatedEtcd {
   readonly #routes: EtcdRoute[] = []
   #down = false
 
-  constructor(time: VirtualClock, flavour: 'etcd' | 'kine') {
+  /** `random` decides how late leases end; without it they end on time, as on kine. */
+  constructor(time: VirtualClock, flavour: 'etcd' | 'kine', random?: Random) {
     this.#clock = new StoreClock(time)
-    this.store = new MemoryEtcd({ clock: this.#clock, flavour })
+    const late = random && { expiryStepMs: LEASE_END_STEP_MS, expiryPhaseMs: random.next() * LEASE_END_STEP_MS }
+    this.store = new MemoryEtcd({ clock: this.#clock, flavour, ...(flavour === 'etcd' && late) })
   }
 
   get down(): boolean {

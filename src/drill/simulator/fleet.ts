@@ -66,7 +66,7 @@ export class Fleet {
     this.random = seededRandom(seed, 'fleet')
     const clock = this.time.view()
     this.store = createApiServer({ clock, random: seededRandom(seed, 'store') })
-    this.etcd = etcd === undefined ? undefined : new SimulatedEtcd(this.time, etcd)
+    this.etcd = etcd === undefined ? undefined : new SimulatedEtcd(this.time, etcd, seededRandom(seed, 'etcd'))
     this.surroundings = {
       time: this.time,
       seed,

@@ -7,8 +7,6 @@ import { FRESH_MS } from '../../kubernetes-service/lease-keeper.ts'
 import { EtcdLeases } from '../../kubernetes-service/leases/etcd.ts'
 import { type MemoryLeaseRegistry, MemoryLeases } from '../../kubernetes-service/leases/memory.ts'
 import { parseAddress } from '../../net/address.ts'
-import { parseCidr } from '../../net/cidr.ts'
-import { parsePortRange } from '../../net/port-range.ts'
 import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
 import { seededRandom } from '../../runtime/random.ts'
 import type { VirtualClock } from '../../runtime/virtual-clock.ts'
@@ -16,6 +14,7 @@ import { memoryLogger } from '../../telemetry/memory-logger.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { type Datastore, SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
+import { masterDefaults } from './master-defaults.ts'
 import { noMetrics } from './no-metrics.ts'
 import { type ProcessClock, processClock } from './process-clock.ts'
 import { ProcessLeases } from './process-leases.ts'
@@ -87,7 +86,7 @@ export class SimulatedMaster implements MemberState {
     this.etcd = surroundings.etcdRoute()
     this.name = name
     this.skewMs = skewMs
-    this.options = { ...defaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
+    this.options = { ...masterDefaults, ...options, host: name, advertiseAddresses: addresses.map(parseAddress) }
   }
 
   /** Begins another life, which may have other settings than the master has otherwise. */
@@ -309,35 +308,4 @@ function tellToStop({ clock, stop }: Life): void {
   const signal = (): void => stop.abort(new Error('SIGTERM'))
   if (clock.frozen) clock.schedule(0, signal)
   else signal()
-}
-
-const defaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
-  securePort: 6443,
-  serviceClusterIpRanges: [parseCidr('10.96.0.0/12')],
-  kubernetesServiceNodePort: 0,
-  serviceNodePortRange: parsePortRange('30000-32767'),
-  rangeRegistry: 'none',
-  repairIntervalMs: 180_000,
-  startupTimeoutMs: 60_000,
-  repairDegraded: false,
-  adoptRange: false,
-  endpointReconcilerType: 'lease',
-  apiserverCount: 1,
-  leaseStore: 'kubernetes',
-  etcdPrefix: '/registry',
-  leaseTtlMs: 15_000,
-  reconcileIntervalMs: 10_000,
-  readinessGate: 'continuous',
-  readinessProbePeriodMs: 1_000,
-  onShutdown: 'withdraw',
-  shutdownDelayMs: 0,
-  // The repairs have a simulation of their own.
-  controllers: { auto: true, on: [], off: ['cluster-ip-repair', 'node-port-repair'] },
-  workloads: {
-    endpoints: { workers: 5, batchPeriodMs: 0 },
-    endpointSlice: { workers: 5, batchPeriodMs: 0, maxEndpointsPerSlice: 100 },
-    mirroring: { workers: 5, batchPeriodMs: 0, maxEndpointsPerSubset: 1000 },
-    leaderElection: undefined,
-  },
-  dryRun: false,
 }

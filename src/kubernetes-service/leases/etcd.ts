@@ -57,6 +57,8 @@ export class EtcdLeases implements MasterLeases {
   readonly #doubt: LeaseDoubt
   readonly #company: LeaseCompany
   #own: OwnKeys | undefined
+  /** This process has written its record before. */
+  #hasSpoken = false
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
   #unusable: ReadonlySet<string> = new Set()
@@ -239,11 +241,15 @@ export class EtcdLeases implements MasterLeases {
   /** False where a later life of the same master holds it. */
   async #writeRecord(record: GuardedKey, holder: Holder, time: bigint, signal: AbortSignal): Promise<boolean> {
     const value = Buffer.from(encodeHolder(holder))
+    const { lease } = this.#ownKeys(holder)
     let before = record.last
     while (!(await record.put(value, time, before, signal))) {
       before = await record.read(signal)
-      if (before !== undefined && this.#yields(decodeRecord(before.value), holder)) return false
+      if (before === undefined || !this.#yields(decodeRecord(before.value), holder)) continue
+      // A record without a lease that seems to be of a later life, before this one has said anything: the host's clock was set back.
+      if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return false
     }
+    this.#hasSpoken = true
     return true
   }
 

@@ -229,9 +229,9 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     return isDualStack(this.#lastRead)
   }
 
-  /** Whether no live master wants other ports than this one. */
+  /** Whether no live master wants other ports than this one. While nobody lives each would think so. */
   portsAgreed(): boolean {
-    return portsAgreed(this.#lastRead, this.#holder.ports)
+    return this.#lastRead.length > 0 && portsAgreed(this.#lastRead, this.#holder.ports)
   }
 
   /** False when this master was withdrawn before: what is left of it then goes without further questions. */
@@ -249,6 +249,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   async #renew(ip: Address, signal: AbortSignal): Promise<void> {
     if (!this.#announced) this.#holder = startedAfter(await this.#read(signal), this.#holder)
     await this.#leases.update(this.#holderOf(ip), signal)
+    // A removal that failed half-way, and was not tried again, is over.
+    this.#removing = false
     this.#announced = true
     this.#firstAnnounced.resolve()
   }

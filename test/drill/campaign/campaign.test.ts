@@ -131,3 +131,10 @@ test('progress tells rate and time left once there is something to tell', () => 
     '100 of 10000 schedules, 10.0 a second, 16m left, 2 did not hold',
   )
 })
+
+test('once all have run, progress tells what is still waited for', () => {
+  assert.equal(
+    describeProgress({ done: 10, runs: 10, failed: 1, elapsedMs: 10_000 }),
+    '10 of 10 schedules, looking for the shortest ones that fail, 1 did not hold',
+  )
+})

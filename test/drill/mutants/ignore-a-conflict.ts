@@ -1,10 +1,8 @@
 import type { Mutant } from '../mutant.ts'
 
 export const mutant: Mutant = {
-  broken: 'Takes a lease that was renewed at the last moment for collected.',
+  broken: 'Takes a renewal that met a conflict for one that was made.',
   file: 'kubernetes-service/leases/kubernetes.ts',
-  text: `      if (isKubeError(error, 'Conflict')) return false
-`,
-  instead: `      if (isKubeError(error, 'Conflict')) return true
-`,
+  text: "        } else if (isKubeError(error, 'Conflict', 'AlreadyExists')) {\n",
+  instead: "        } else if (isKubeError(error, 'Conflict', 'AlreadyExists')) {\n          return\n",
 }

@@ -16,6 +16,7 @@ test('kube-apiservers alone come up: namespaces, ServiceCIDR, Service and everyb
   const { namespaces, service } = fleet.objects.at(-1) ?? {}
   assert.deepEqual([...(namespaces ?? [])].sort(), ['default', 'kube-node-lease', 'kube-public', 'kube-system'])
   assert.equal(service?.clusterIP, '10.96.0.1')
+  assert.ok(fleet.listings[0] !== undefined && fleet.listings[0].atMs < 5_000, 'at the first tick')
 })
 
 test('a kube-apiserver makes a Service that is gone at its next tick, and never mends one that is wrong', async (t) => {

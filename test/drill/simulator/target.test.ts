@@ -215,6 +215,8 @@ test('with two addresses everywhere there is a Service of both families, and bac
   const slices = (method: string) =>
     fleet.requests.filter(({ request }) => request.method === method && request.path.includes('/endpointslices'))
   assert.ok(slices('POST').some(({ request }) => JSON.stringify(request.body).includes('2001:db8::2')))
+  const toService = fleet.requests.filter(({ request }) => request.path.endsWith('/services/kubernetes'))
+  assert.ok(toService.some(({ request }) => JSON.stringify(request.body ?? {}).includes('fd00:10:96::1')))
 })
 
 test('a full etcd, a compaction and a reset take nobody out', async (t) => {
@@ -294,5 +296,6 @@ test('after its end nothing runs, also when it is closed while it is being drive
   assert.ok(fleet.requests.length - asked < 5)
   assert.ok(simulatorEvents > 0)
   await fleet.perform({ type: 'start', master: 'master-1', part: 'sidecar' })
+  assert.equal(fleet.member(1).lifeCount, 1)
   assert.equal(fleet.target.simulatorEvents, simulatorEvents)
 })

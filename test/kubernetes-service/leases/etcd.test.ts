@@ -190,6 +190,21 @@ test('a record whose time ends while it is marked is gone, and stays so', async 
   assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
 })
 
+test('a life whose clock was set back yields to its earlier life’s record only while that has a lease', async () => {
+  const later = { ...self, instanceId: 'later', startedAt: '2025-12-31T00:00:00Z' }
+  for (const leaseEnds of [false, true]) {
+    const { etcd, open } = openWorld()
+    await open().leases.update(self, signal)
+    const stored = await etcd.get(leaseKey, signal)
+    if (leaseEnds) await etcd.delete(leaseKey, stored?.modRevision ?? 0n, signal)
+    const { leases } = open()
+    await leases.update(later, signal)
+    const [lease] = await leases.list(signal)
+    assert.equal(lease?.holder?.instanceId, leaseEnds ? 'later' : self.instanceId)
+    assert.ok(await etcd.get(leaseKey, signal))
+  }
+})
+
 test('a master that is unready has no lease that a kube-apiserver would list, and is known to ours; ready, it has one again', async () => {
   const { time, etcd, open } = openWorld()
   const { leases } = open()

@@ -99,6 +99,20 @@ for (const how of ['removeEndpoints', 'leave'] as const) {
   })
 }
 
+test('a master whose server became ready while its earlier entry was being taken out leaves at its stop all the same', async () => {
+  const { api, open, listed } = await setUp()
+  const [addressOne, addressTwo] = [parseAddress('192.0.2.1'), parseAddress('192.0.2.2')]
+  await open('192.0.2.1', 'a').reconcileEndpoints(addressOne, ports, true, signal)
+  await open('192.0.2.2', 'b').reconcileEndpoints(addressTwo, ports, true, signal)
+  const later = open('192.0.2.1', 'a', conflictingOnce(api))
+  await assert.rejects(later.clearAway(addressOne, ports, signal), { code: 'Conflict' })
+  await later.reconcileEndpoints(addressOne, ports, true, signal)
+  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
+  later.stopReconciling()
+  assert.equal(await later.leave(addressOne, ports, signal), 'left')
+  assert.deepEqual(await listed(), ['192.0.2.2'])
+})
+
 test('a master that finds, once its lease has gone, that the one who was to remain serves no more puts it back', async () => {
   for (const found of ['at once', 'after a conflict'] as const) {
     const { api, open, listed } = await setUp()
@@ -141,4 +155,17 @@ test('the last master does not leave, and is as it was', async () => {
   assert.deepEqual(await listed(), ['192.0.2.1'])
   assert.equal(one.isSatisfied({ endpoints: undefined, slice: undefined }, ports, true), false)
   assert.equal(one.portsAgreed(), true)
+})
+
+test('nobody says that the ports are agreed while no lease lives: each would, and they would fight', async () => {
+  const { open } = await setUp()
+  const one = open('192.0.2.1', 'a')
+  const two = open('192.0.2.2', 'b')
+  await one.reconcileEndpoints(parseAddress('192.0.2.1'), ports, true, signal)
+  await two.readMembers(signal)
+  assert.equal(two.portsAgreed(), true)
+
+  await one.removeEndpoints(parseAddress('192.0.2.1'), ports, signal).catch(() => {})
+  await two.readMembers(signal)
+  assert.equal(two.portsAgreed(), false)
 })

@@ -5,7 +5,7 @@ import type { MasterHistory, RunHistory } from './history.ts'
 import { type Html, html } from './html.ts'
 import { lengthOf, type Span } from './spans.ts'
 
-/** Narrower than this share of the time nothing is drawn: it would not be seen. */
+/** What was shorter than this share of the time is drawn this wide, so that it is seen. */
 const NARROWEST = 0.0015
 /** With more faults than these their lines would hide the lanes. */
 const MOST_GUIDES = 24

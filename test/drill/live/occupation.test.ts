@@ -1,0 +1,57 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import type { Cluster } from '../../../src/drill/live/cluster.ts'
+import { whenUnoccupied } from '../../../src/drill/live/occupation.ts'
+import { writeStaticList } from '../../../src/drill/static-list.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import type { LeaseLife, LeaseSighting } from '../../../src/kubernetes-service/leases/inspect.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { systemClock } from '../../../src/runtime/system-clock.ts'
+
+const { signal } = new AbortController()
+
+function lease(life: LeaseLife, revision = '1'): LeaseSighting {
+  return { id: 'a key', revision, address: '203.0.113.5', holders: [], leased: true, odd: [], life }
+}
+
+/** A cluster whose leases are found so, one reading after the other, and then no more. */
+function clusterOf(readings: readonly (readonly LeaseSighting[])[], readyz = '[+]ping ok'): Cluster {
+  const options = { clock: systemClock, random: seededRandom(1, 'server') }
+  const api = restKubeApi({ transport: inProcessTransport(createApiServer(options)), ...options })
+  const left = [...readings]
+  const leases = { inspect: async () => left.shift() ?? [], evict: async () => false }
+  return { api, leases, readyz: async () => ({ status: 200, text: readyz }) } as unknown as Cluster
+}
+
+async function saidOf(cluster: Cluster): Promise<readonly string[]> {
+  const said: string[] = []
+  await whenUnoccupied(cluster, { clock: systemClock, log: (line) => said.push(line), signal })
+  return said
+}
+
+test('where nobody keeps the list a drill begins at once', async () => {
+  assert.deepEqual(await saidOf(clusterOf([])), [])
+})
+
+test('what somebody left behind is waited for, and said', async () => {
+  const dying = [lease({ type: 'ends', leftMs: 1_000 })]
+  assert.match((await saidOf(clusterOf([dying, dying, []]))).join('\n'), /^waiting for .*203\.0\.113\.5$/)
+})
+
+test('leases that are renewed, and those that never end, refuse a drill', async () => {
+  const renewed = clusterOf([[lease({ type: 'ends', leftMs: 5_000 })], [lease({ type: 'ends', leftMs: 15_000 }, '2')]])
+  await assert.rejects(saidOf(renewed), { code: 'DrillFailed', message: /203\.0\.113\.5/ })
+  const eternal = [lease({ type: 'never' })]
+  const kept = clusterOf(Array.from({ length: 50 }, () => eternal))
+  await assert.rejects(saidOf(kept), { code: 'DrillFailed', message: /never end.*masters evict/ })
+})
+
+test('an API server that keeps the list itself refuses a drill', async () => {
+  const own = '[+]poststarthook/bootstrap-controller ok'
+  const listing = clusterOf([], own)
+  await writeStaticList(listing.api, ['203.0.113.1'], { securePort: 6443 })
+  await assert.rejects(saidOf(listing), { code: 'DrillFailed', message: /203\.0\.113\.1.*reconciler-type=none/ })
+  assert.deepEqual(await saidOf(clusterOf([], own)), [], 'it lists nobody: its reconciler is none')
+})

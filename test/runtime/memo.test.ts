@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { remembering } from '../../src/runtime/memo.ts'
+
+test('a result is remembered, up to a limit, and the oldest is read again', () => {
+  const read: string[] = []
+  const lengthOf = remembering((text) => {
+    read.push(text)
+    return { length: text.length }
+  }, 2)
+  const first = lengthOf('a')
+  assert.equal(lengthOf('a'), first)
+  assert.deepEqual(lengthOf('bb'), { length: 2 })
+  assert.deepEqual(lengthOf('ccc'), { length: 3 })
+  assert.deepEqual(lengthOf('a'), { length: 1 })
+  assert.deepEqual(read, ['a', 'bb', 'ccc', 'a'])
+})

@@ -118,7 +118,7 @@ export class MemberHistory {
     return this.#overlaps && this.#startedUnready
   }
 
-  /** Since when it should be leaving because it was told to, with nothing to keep it from doing so. */
+  /** Since when it should be leaving because it was told to, with nothing to keep it from doing so. Not if it had ended before. */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
     // A life that has never been ready has no lease of its own to take back.
@@ -148,8 +148,11 @@ export class MemberHistory {
   /** Takes in the state in which it is from now on. `standsStill`: nobody's lease can end. */
   note(nowMs: number, standsStill: boolean): void {
     if (!this.#closed && !isLike(this.#member, this.#state)) {
+      const before = this.#state
       this.#state = snapshotOf(this.#member)
       this.#changedAtMs = nowMs
+      // What a stopped server was sent before is done when it goes on: a renewal, too, so it is gone from then only.
+      if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = undefined
     }
     this.#noteState(nowMs, standsStill)
   }
@@ -200,7 +203,9 @@ export class MemberHistory {
     if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)
-    this.#connectedSinceMs = state.connected ? (this.#connectedSinceMs ?? nowMs) : undefined
+    // Whoever has ended gets in touch with nothing any more.
+    const inTouch = state.connected && (this.#connectedSinceMs !== undefined || !state.ended)
+    this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
     const able = state.well && this.lagMs <= slackOf(state) && !this.#isTakingOver(nowMs)
     // One that became well while it was slow is given its time from when it is no more.
@@ -279,6 +284,16 @@ export class MemberHistory {
     this.#lives = lifeCount
     this.#ran = running
   }
+}
+
+/** Whether its server takes whatever it is sent, and does nothing: one that is gone refuses. */
+function isStopped({ clientsMeet, answering }: MemberState): boolean {
+  return clientsMeet === 'black-holed' && !answering
+}
+
+/** Whether it does what it was sent, for a sidecar that is still there. */
+function goesOn(state: MemberState): boolean {
+  return state.clientsMeet !== 'refused' && !isStopped(state) && !state.ended
 }
 
 /** How much later than the last renewal a lease may be looked for and still be there. */

@@ -47,6 +47,7 @@ export function isLike(one: MemberState, other: MemberState): boolean {
     one.answering === other.answering &&
     one.ready === other.ready &&
     one.serves === other.serves &&
+    one.clientsMeet === other.clientsMeet &&
     one.hasBeenReady === other.hasBeenReady &&
     one.storeFull === other.storeFull &&
     one.leaseTtlMs === other.leaseTtlMs &&

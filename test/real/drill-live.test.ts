@@ -159,13 +159,26 @@ steps:
     const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=3s', '--reconcile-interval=1s']
     const master = await startMaster(owner, server, { address: '203.0.113.5', flags })
     await whenReady(master, 60_000)
-    const before = await server.api.get<{ metadata: object }>(kinds[1] as string)
+    // The leases of the drill that was killed end first.
+    const before = await untilPasses(
+      'the list to be its own',
+      async () => {
+        const endpoints = await server.api.get<typeof found>(kinds[1] as string)
+        assert.deepEqual(
+          endpoints.subsets.flatMap(({ addresses }) => addresses.map(({ ip }) => ip)),
+          ['203.0.113.5'],
+        )
+        assert.equal(((await leasesIn(cluster)) as readonly unknown[]).length, 1)
+        return endpoints
+      },
+      { withinMs: 30_000 },
+    )
     const { code, said } = await drill(owner, cluster, 'crash')
     assert.equal(code, 1)
     assert.match(said, /203\.0\.113\.5/)
     assert.match(said, /disturb/)
     await sleep(500)
-    assert.deepEqual((await server.api.get<{ metadata: object }>(kinds[1] as string)).metadata, before.metadata)
+    assert.deepEqual((await server.api.get<typeof found>(kinds[1] as string)).metadata, before.metadata)
     await master.stop()
     for (const path of kinds) await server.api.send('DELETE', path)
   })

@@ -46,6 +46,8 @@ export const happenings = {
   stopped: { running: false, stopping: true, ended: true },
   unready: { ready: false, serves: false },
   silent: { answering: false, serves: false },
+  /** SIGSTOP of the server. */
+  serverStopped: { connected: false, answering: false, serves: false, clientsMeet: 'black-holed' },
   storeCut: { connected: false },
   cut: { connected: false, answering: false, serves: false },
 } as const satisfies Readonly<Record<string, Partial<MemberState>>>

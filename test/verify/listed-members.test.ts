@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
 
-const { killed, sidecarKilled, stopped, unready, cut } = happenings
+const { killed, sidecarKilled, stopped, serverStopped, silent, unready, cut } = happenings
 
 /** What happens, and which invariants it breaks. */
 const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: string[]]>> = {
@@ -94,6 +94,28 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
         .wait(31_000)
         .list(['a', 'c']),
   ],
+  'a stopped server goes on, does the renewal that it was sent before, and its /readyz hangs': [
+    () =>
+      storyOfThree()
+        .turn('b', serverStopped)
+        .wait(12_000)
+        .turn('b', { ...silent, connected: true, clientsMeet: 'served' })
+        .wait(16_900)
+        .list(['a', 'c']),
+  ],
+  'a stopped server goes on, its /readyz hangs, and the renewal lasts longer than the TTL': [
+    () =>
+      storyOfThree()
+        .turn('b', serverStopped)
+        .wait(12_000)
+        .turn('b', { ...silent, connected: true, clientsMeet: 'served' })
+        .wait(17_100),
+    'dead-master-removed',
+  ],
+  'a stopped server is killed, and what it was sent is lost': [
+    () => storyOfThree().turn('b', serverStopped).wait(12_000).turn('b', { clientsMeet: 'refused' }).wait(5_100),
+    'dead-master-removed',
+  ],
   'kube-apiservers alone look at their ticks': [
     () =>
       storyOfThree({ kind: 'kube-apiserver', withdrawsLast: true })
@@ -159,6 +181,25 @@ const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: st
   ],
   'a master that is cut off cannot say that it leaves': [
     () => storyOfThree().turn('b', cut).turn('b', stopped).wait(10_000),
+  ],
+  'a master that is cut off ends, and what cut it off is over then': [
+    () =>
+      storyOfThree()
+        .turn('b', cut)
+        .turn('b', stopped)
+        .wait(1_000)
+        .turn('b', { connected: true, answering: true, serves: true })
+        .wait(10_000),
+  ],
+  'a master that is cut off is told to stop, and is still there when that is over': [
+    () =>
+      storyOfThree()
+        .turn('b', cut)
+        .turn('b', { ...stopped, ended: false })
+        .wait(1_000)
+        .turn('b', { connected: true, answering: true, serves: true })
+        .wait(3_100),
+    'stopped-master-leaves',
   ],
   'a master that is told to stop before it was ready leaves its earlier life’s lease to its end': [
     () =>

@@ -19,8 +19,8 @@ export function randomSteps(
   let atMs = fromMs
   while (atMs < untilMs) {
     const waveEndMs = Math.min(atMs + draw.ms(15_000, 50_000), untilMs)
-    for (; atMs < waveEndMs; atMs += draw.ms(300, 9_000)) steps.push(...makeFault(ground, atMs))
-    atMs += draw.ms(10_000, 70_000)
+    for (; atMs < waveEndMs; atMs += draw.ms(300, 12_000)) steps.push(...makeFault(ground, atMs))
+    atMs += draw.ms(15_000, 75_000)
   }
   return steps.sort((a, b) => a.atMs - b.atMs)
 }

@@ -64,11 +64,11 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   ['at: 5s\naction: kill\nmasters: all\npart: api', '11:11: part: must be one of sidecar, server, both, not "api"'],
   [
     'at: 5s\naction: kill\nmasters: all\nhow: hard',
-    '11:5: the action kill has no "how"; it takes at, action, masters, part, for',
+    '11:5: the action kill has no "how"; it takes at, jitter, action, masters, part, for',
   ],
   [
     'at: 5s\naction: start\nmasters: all\nfor: 5s',
-    '11:5: the action start has no "for"; it takes at, action, masters, part',
+    '11:5: the action start has no "for"; it takes at, jitter, action, masters, part',
   ],
   ['at: 5s\naction: restart\nmasters: all\nsignal: hup', '11:13: signal: must be one of kill, terminate, not "hup"'],
   [
@@ -98,14 +98,14 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   ['at: 5s\naction: datastore-outage\nfor: 5s\nhow: broken', '11:10: how: must be one of away, full, not "broken"'],
   [
     'at: 5s\naction: datastore-outage\nfor: 5s\nmasters: all',
-    '11:5: the action datastore-outage has no "masters"; it takes at, action, how, for',
+    '11:5: the action datastore-outage has no "masters"; it takes at, jitter, action, how, for',
   ],
   ['at: 5s\naction: apiserver-outage', '8:5: the action apiserver-outage needs "for": so much later it is undone'],
   [
     'at: 5s\naction: readyz-fails\nmasters: all\nhow: slowly',
     '11:10: how: must be one of unready, hangs, etcd, not "slowly"',
   ],
-  ['at: 5s\naction: compact\nmasters: all', '10:5: the action compact has no "masters"; it takes at, action'],
+  ['at: 5s\naction: compact\nmasters: all', '10:5: the action compact has no "masters"; it takes at, jitter, action'],
   ['at: 5s\naction: damage', '8:5: the action damage needs "damage": how'],
   [
     'at: 5s\naction: damage\ndamage: slice-delete',

@@ -80,6 +80,7 @@ export class LeaseMembership {
       },
     })
     this.reconciler = new LeaseEndpointReconciler({
+      clock,
       adapter,
       leases,
       holder,

@@ -99,10 +99,27 @@ export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts):
   )
 }
 
-/** `self`, begun after every other life of this master that still has a lease: the host's clock may have been set back since. */
-export function startedAfter(leases: readonly MasterLease[], self: Holder): Holder {
+/** When a life began and what time it is, both by what its host's clock shows now, as RFC 3339 with microseconds. */
+export interface LifeSpan {
+  readonly began: string
+  readonly now: string
+}
+
+/**
+ * Whether a lease is of a life of this master that began after `self`, and by now: so its host's clock was not set back between them.
+ * Both came to write their leases late, as when the store was away while they overlapped.
+ */
+export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, now }: LifeSpan): boolean {
+  if (holder === undefined || holder.instanceId === self.instanceId || masterKey(holder) !== masterKey(self))
+    return false
+  return holder.startedAt > began && holder.startedAt <= now
+}
+
+/** `self`, begun after every earlier life of this master that still has a lease: the host's clock may have been set back since. */
+export function startedAfter(leases: readonly MasterLease[], self: Holder, span: LifeSpan): Holder {
   const others = leases.filter((lease) => isHeldBy(lease, self) && lease.holder?.instanceId !== self.instanceId)
   const latest = others
+    .filter((lease) => !isOfLaterLife(lease, self, span))
     .flatMap(({ holder }) => holder?.startedAt ?? [])
     .sort()
     .at(-1)

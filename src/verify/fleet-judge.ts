@@ -60,6 +60,7 @@ export class FleetJudge {
   #missing: Moment['missing'] = { namespaces: [], sinceMs: 0 }
   #differSinceMs: number | undefined
   #damagedAtMs = 0
+  #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
   #leasesSinceMs = 0
   #changedAtMs = 0
   #full: { readonly sinceMs: number; readonly lives: number } | undefined
@@ -112,6 +113,7 @@ export class FleetJudge {
       differSinceMs: this.#differSinceMs,
       missing: this.#missing,
       damagedAtMs: this.#damagedAtMs,
+      objectsDamagedAtMs: this.#objectsDamagedAtMs,
       leasesSinceMs: this.#leasesSinceMs,
       changedAtMs: Math.max(this.#changedAtMs, this.#damagedAtMs),
     }
@@ -189,7 +191,10 @@ export class FleetJudge {
   #find(found: ObservedObjects): Moment['objects'][number] {
     const before = this.#objects
     this.#objects = found
-    if (found.byDamage) this.#damagedAtMs = found.atMs
+    if (found.byDamage) {
+      this.#damagedAtMs = found.atMs
+      this.#objectsDamagedAtMs = found.atMs
+    }
     const namespaces = systemNamespaces.filter((name) => !found.namespaces.includes(name))
     const sinceMs = this.#missing.namespaces.length === 0 ? found.atMs : this.#missing.sinceMs
     this.#missing = { namespaces, sinceMs }

@@ -5,6 +5,7 @@ import {
   latenessOf,
   listedNow,
   type Moment,
+  mayHaveMissedTick,
   names,
   observers,
   seconds,
@@ -45,7 +46,10 @@ export function wellAndMissing(moment: Moment): readonly Breach[] {
   const listed = listedNow(moment)
   const missing = histories.filter(
     (history) =>
-      !listed.includes(history.address) && history.isSettled(nowMs) && !sharesShorterLease(history, histories),
+      !listed.includes(history.address) &&
+      history.isSettled(nowMs) &&
+      !sharesShorterLease(history, histories) &&
+      !mayHaveMissedTick(history, moment),
   )
   if (missing.length === 0) return []
   // What somebody spoiled is mended at once by ours, and at its next tick by each kube-apiserver.

@@ -1,5 +1,15 @@
 import type { MemberHistory } from './member-history.ts'
-import { type Breach, comeTo, doubtMs, goneFrom, type Moment, names, sharesShorterLease } from './moment.ts'
+import {
+  ageOf,
+  type Breach,
+  comeTo,
+  doubtMs,
+  goneFrom,
+  type Moment,
+  mayHaveMissedTick,
+  names,
+  sharesShorterLease,
+} from './moment.ts'
 
 /** So lately another's shutdown may be what an address went for, in milliseconds. */
 const SHUTDOWN_MS = 5_000
@@ -39,13 +49,16 @@ export function goesWithoutCause(moment: Moment): readonly Breach[] {
   return goneWithoutCause(moment).filter(({ byOthers }) => !byOthers)
 }
 
-function goneWithoutCause({ listings, histories }: Moment): readonly (Breach & { readonly byOthers: boolean })[] {
+function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOthers: boolean })[] {
+  const { listings, histories } = moment
   return listings.flatMap((successor) =>
     goneFrom(successor).flatMap((address) => {
       const { atMs, object } = successor.listing
+      const ageMs = ageOf(successor.listing, histories)
       return histories
         .filter((history) => history.address === address && history.causeToGo(atMs) === undefined)
-        .filter((history) => !sharesShorterLease(history, histories))
+        .filter(({ causeAtMs }) => ageMs === 0 || atMs - causeAtMs > ageMs)
+        .filter((history) => !sharesShorterLease(history, histories) && !mayHaveMissedTick(history, moment))
         .map((history) => {
           const restarted = atMs - history.startedAtMs < history.ttlMs
           const shutdown = histories.some(
@@ -88,10 +101,11 @@ export function goneThoughWell({ listings, histories }: Moment): readonly Breach
       const { atMs, object } = successor.listing
       // A kube-apiserver guards its write to a slice by nothing.
       if (object === 'slice' && upstream) return []
+      const ageMs = ageOf(successor.listing, histories)
       return histories
         .filter((history) => history.address === address && history.kind === 'apiserver-bootstrap')
         .filter((history) => (history.wellSinceMs ?? atMs) < (successor.since.get(address) ?? 0))
-        .filter((history) => !history.isRecovering(atMs) && !sharesShorterLease(history, histories))
+        .filter((history) => !history.isRecovering(atMs - ageMs) && !sharesShorterLease(history, histories))
         .map(({ name }) => ({ of: `${address} ${object}`, detail: `${address} of ${name}, well, goes from ${object}` }))
     }),
   )
@@ -105,9 +119,12 @@ export function leavesForUnready({ listings, histories }: Moment): readonly Brea
     if (addresses.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
-    const sinceMs = Math.max(...stay.map((history) => history.cleanlyUnreadySinceMs ?? Number.POSITIVE_INFINITY))
+    // Whose messages are slow is known not to be ready only later, and knows so much later of the others.
+    const saidMs = Math.max(
+      ...stay.map(({ cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY, lagMs }) => cleanlyUnreadySinceMs + lagMs),
+    )
     return gone
-      .filter(({ cleanlyUnreadySinceMs }) => cleanlyUnreadySinceMs !== undefined && cleanlyUnreadySinceMs >= sinceMs)
+      .filter(({ cleanlyUnreadySinceMs: sinceMs, lagMs }) => sinceMs !== undefined && sinceMs - lagMs >= saidMs)
       .map(({ name }) => ({
         of: `${name} ${listing.object}`,
         detail: `${name} leaves ${listing.object} to ${names(listing.addresses)}, not ready either`,
@@ -127,8 +144,9 @@ function isDoubted({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bound
 
 /** Is well, and has had the time to say so: a kube-apiserver does at its ticks. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
-  const { kind, wellSinceMs = Number.POSITIVE_INFINITY } = history
-  return kind === 'kube-apiserver' ? history.isSettled(atMs) : wellSinceMs < atMs - SAID_MS
+  const { kind, mayStillSeemUnready, wellSinceMs = Number.POSITIVE_INFINITY } = history
+  if (kind === 'kube-apiserver') return history.isSettled(atMs)
+  return !mayStillSeemUnready && wellSinceMs < atMs - SAID_MS
 }
 
 /** Runs beside a server that answers, and has had the time to say so. */

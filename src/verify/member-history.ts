@@ -10,7 +10,7 @@ const NOTICED_MS = { answered: 1_500, silent: 5_000 }
 const UNREADY_LEAVES_MS = 2_900
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
-/** Until a process whose server is ready has heard so, in milliseconds. */
+/** Until a process whose server is ready has heard so, and has its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
 /** How many messages one after the other whatever a master does takes at most, there and back. */
 const MESSAGES = 20
@@ -44,6 +44,9 @@ export class MemberHistory {
   #lives = 0
   #ran = false
   #overlaps = false
+  /** Of its present life: since when it is well, and whether it was for long enough to have a lease. */
+  #life: { wellSinceMs: number | undefined; hasLease: boolean } = { wellSinceMs: undefined, hasLease: false }
+  #causeAtMs = Number.NEGATIVE_INFINITY
   #resets = 0
   #resetAtMs = 0
   /** Of the lives since it was last settled: what is stored may be any one's. */
@@ -90,6 +93,21 @@ export class MemberHistory {
   /** How much longer what it does takes, because messages of its take longer. */
   get lagMs(): number {
     return this.#delay.untilMs >= this.#notedAtMs ? this.#delay.ms : 0
+  }
+
+  /** Whether it waits too long for each answer to renew its lease in time. */
+  get isTooSlow(): boolean {
+    return this.lagMs > slackOf(this.#state)
+  }
+
+  /** Whether it may still say of itself what was so while its server did not serve. */
+  get mayStillSeemUnready(): boolean {
+    return this.#unready !== undefined
+  }
+
+  /** When there last was a cause for its address to go. */
+  get causeAtMs(): number {
+    return this.#causeAtMs
   }
 
   /** Since when it is well; undefined while it is not. */
@@ -155,6 +173,7 @@ export class MemberHistory {
       if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = undefined
     }
     this.#noteState(nowMs, standsStill)
+    if (this.causeToGo(nowMs) !== undefined) this.#causeAtMs = nowMs
   }
 
   /** The member has another address from now on; what it left under this one lasts as long as its lease does. */
@@ -207,7 +226,7 @@ export class MemberHistory {
     const inTouch = state.connected && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
-    const able = state.well && this.lagMs <= slackOf(state) && !this.#isTakingOver(nowMs)
+    const able = state.well && !this.isTooSlow && !this.#isTakingOver(nowMs)
     // One that became well while it was slow is given its time from when it is no more.
     const becomesWell = able && this.lagMs === 0
     this.#wellSinceMs = able ? (this.#wellSinceMs ?? (becomesWell ? nowMs : undefined)) : undefined
@@ -266,20 +285,25 @@ export class MemberHistory {
   }
 
   #noteLives(nowMs: number): void {
-    const { stopping, lifeCount, hasBeenReady, answering, ready, running } = this.#state
+    const { stopping, lifeCount, hasBeenReady, answering, ready, running, well } = this.#state
     this.#stoppedSinceMs = stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
     if (stopping) this.#toldToStop = true
     if (lifeCount > this.#lives) {
       if (this.#lives > 0) this.#startedAtMs = nowMs
       this.#overlaps = this.#ran
+      this.#life = { wellSinceMs: undefined, hasLease: false }
       // A kube-apiserver takes its own address out when it starts, a master only while its server is not ready.
       if (this.kind === 'kube-apiserver') this.#startedUnready = true
     }
     if (this.kind !== 'kube-apiserver' && hasBeenReady === false) {
       if (!(answering && ready)) this.#startedUnready = true
-      // The life before may be told to stop before this one has a lease of its own.
-      if (this.#overlaps && nowMs - this.#startedAtMs >= READY_AT_ONCE_MS) this.#startedUnready = true
     }
+    const life = this.#life
+    life.wellSinceMs = well ? (life.wellSinceMs ?? nowMs) : undefined
+    if (hasBeenReady && nowMs - (life.wellSinceMs ?? nowMs) >= READY_AT_ONCE_MS) life.hasLease = true
+    // The life before may be told to stop before this one has a lease of its own.
+    const waits = this.#overlaps && !life.hasLease && nowMs - this.#startedAtMs >= READY_AT_ONCE_MS
+    if (waits && this.kind !== 'kube-apiserver') this.#startedUnready = true
     if (this.#isTakingOver(nowMs)) this.#startedUnready = true
     this.#lives = lifeCount
     this.#ran = running

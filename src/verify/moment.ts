@@ -26,6 +26,8 @@ export interface Moment {
   readonly missing: { readonly namespaces: readonly string[]; readonly sinceMs: number }
   /** When somebody last spoiled an object. */
   readonly damagedAtMs: number
+  /** When somebody last spoiled what is beside the lists; long ago if nobody did. */
+  readonly objectsDamagedAtMs: number
   /** Since when leases can end: the last time that they began anew. */
   readonly leasesSinceMs: number
   /** When anything was last done to the fleet, or became of it. */
@@ -72,11 +74,25 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
 }
 
 /**
- * Whether another behind the same address has, or had, shorter leases. There is one lease for both, which is as long as whoever renewed
- * it last has it: it may end before this one's next renewal.
+ * Whether another behind the same address has, or had, shorter leases, or is so slow that its own are over before their time. There is one
+ * lease for both, which is as long as whoever renewed it last has it: it may end before this one's next renewal.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
-  return all.some((other) => other.address === address && other.state.leaseTtlMs < ttlMs)
+  return all.some((other) => other.address === address && (other.state.leaseTtlMs < ttlMs || other.isTooSlow))
+}
+
+/**
+ * Whether it may have missed a renewal: a kube-apiserver whose tick comes to make the Service at the same moment as somebody else does is
+ * refused, because the ClusterIP is taken, and renews nothing until its next one.
+ */
+export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, moment: Moment): boolean {
+  const sinceMs = moment.nowMs - moment.objectsDamagedAtMs
+  return kind === 'kube-apiserver' && sinceMs <= ttlMs + state.reconcileIntervalMs + lagMs
+}
+
+/** How old what a version of an object rests on may be: as slowly as its writer's messages go. */
+export function ageOf({ by }: Listing, all: readonly MemberHistory[]): number {
+  return Math.max(0, ...all.filter(({ name }) => by === undefined || name === by).map(({ lagMs }) => lagMs))
 }
 
 /**

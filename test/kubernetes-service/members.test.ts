@@ -3,10 +3,12 @@ import { test } from 'node:test'
 import type { Holder, HolderState, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import {
   isHeldBy,
+  isOfLaterLife,
   listedAddresses,
   masterKey,
   othersRemain,
   portsAgreed,
+  startedAfter,
 } from '../../src/kubernetes-service/members.ts'
 
 function holder(address: string, state: HolderState = 'ready', more: Partial<Holder> = {}): Holder {
@@ -71,6 +73,43 @@ test('a restart is the same master; another host behind the same address is not'
     masterKey(self),
     masterKey(holder('192.0.2.1', 'ready', { ports: { securePort: 6444, nodePort: 0 } })),
     'a restart with another port is the same master',
+  )
+})
+
+test('a life begins after whatever earlier lives left, also where the clock was set back, and leaves a later life its lease', () => {
+  const at = (seconds: number): string => `2026-01-01T00:00:${seconds.toFixed(6).padStart(9, '0')}Z`
+  const self = holder('192.0.2.1', 'ready', { startedAt: at(10) })
+  const of = (seconds: number): MasterLease =>
+    lease('192.0.2.1', 'ready', { instanceId: 'other', startedAt: at(seconds) })
+  const cases = [
+    { name: 'an earlier life', other: 5, began: 10, later: false, startedAt: at(10) },
+    { name: 'a later life', other: 15, began: 10, later: true, startedAt: at(10) },
+    {
+      name: 'an earlier life, before the clock was set back',
+      other: 40,
+      began: 10,
+      later: false,
+      startedAt: at(40.001),
+    },
+    {
+      name: 'an earlier life, and the clock was put forward since',
+      other: 15,
+      began: 18,
+      later: false,
+      startedAt: at(15.001),
+    },
+  ]
+  for (const { name, other, began, later, startedAt } of cases) {
+    const span = { began: at(began), now: at(20) }
+    assert.equal(isOfLaterLife(of(other), self, span), later, name)
+    assert.equal(startedAfter([of(other)], self, span).startedAt, startedAt, name)
+  }
+  const span = { began: at(10), now: at(20) }
+  assert.equal(isOfLaterLife(lease('192.0.2.1', 'ready', { startedAt: at(15) }), self, span), false, 'itself')
+  assert.equal(
+    isOfLaterLife(lease('192.0.2.2', 'ready', { instanceId: 'other', startedAt: at(15) }), self, span),
+    false,
+    'another master',
   )
 })
 

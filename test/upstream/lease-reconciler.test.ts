@@ -39,6 +39,7 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
   registry.addForeign(...given.leases.filter((address) => address !== call.ip))
   if (given.leases.includes(call.ip)) await leases.update(holder)
   const reconciler = new LeaseEndpointReconciler({
+    clock: world.clock,
     adapter: new EndpointsAdapter({
       api: world.api,
       logger: silentLogger,

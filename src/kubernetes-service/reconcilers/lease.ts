@@ -1,5 +1,7 @@
 import type { Address } from '../../net/address.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import { Mutex } from '../../runtime/mutex.ts'
+import { formatMicroTime } from '../../runtime/time-format.ts'
 import { type EndpointsAdapter, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { EndpointPort } from '../identity.ts'
@@ -14,7 +16,9 @@ import {
 import {
   isDualStack,
   isHeldBy,
+  isOfLaterLife,
   keepingPlaces,
+  type LifeSpan,
   listedAddresses,
   othersRemain,
   portsAgreed,
@@ -24,6 +28,7 @@ import {
 import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
 export interface LeaseReconcilerOptions {
+  readonly clock: Clock
   readonly adapter: EndpointsAdapter
   readonly leases: MasterLeases
   /** This master, as it wants to be known. */
@@ -46,6 +51,8 @@ export interface LeaseReconcilerOptions {
  * Upstream: `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
  */
 export class LeaseEndpointReconciler implements EndpointReconciler {
+  readonly #clock: Clock
+  readonly #beganMs: number
   readonly #adapter: EndpointsAdapter
   readonly #leases: MasterLeases
   /** Of whoever changes the list, or what this master says of itself. */
@@ -65,6 +72,8 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   #lastRead: readonly MasterLease[] = []
 
   constructor(options: LeaseReconcilerOptions) {
+    this.#clock = options.clock
+    this.#beganMs = options.clock.monotonicMs()
     this.#adapter = options.adapter
     this.#leases = options.leases
     this.#holder = options.holder
@@ -187,8 +196,10 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
    */
   async clearAway(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean> {
     const leases = await this.#mutex.run(() => this.#read(signal))
-    if (!leases.some((lease) => isHeldBy(lease, this.#holderOf(ip)))) return false
-    this.#holder = startedAfter(leases, this.#holder)
+    const own = leases.filter((lease) => isHeldBy(lease, this.#holderOf(ip)))
+    const span = this.#span
+    if (own.length === 0 || own.some((lease) => isOfLaterLife(lease, this.#holder, span))) return false
+    this.#holder = startedAfter(leases, this.#holder, span)
     return (await this.#leave({ ...this.#holderOf(ip), state: 'unready' }, ports, signal)) === 'left'
   }
 
@@ -247,7 +258,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   }
 
   async #renew(ip: Address, signal: AbortSignal): Promise<void> {
-    if (!this.#announced) this.#holder = startedAfter(await this.#read(signal), this.#holder)
+    if (!this.#announced) this.#holder = startedAfter(await this.#read(signal), this.#holder, this.#span)
     await this.#leases.update(this.#holderOf(ip), signal)
     // A removal that failed half-way, and was not tried again, is over.
     this.#removing = false
@@ -272,6 +283,12 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
     if (plan.type === 'refuse' && this.#isHeldBack()) return
     await this.#adapter.execute(plan, stored, signal, secondAddresses(leases, live))
+  }
+
+  get #span(): LifeSpan {
+    const nowMs = this.#clock.wallMs()
+    const ageMs = this.#clock.monotonicMs() - this.#beganMs
+    return { began: formatMicroTime(nowMs - ageMs), now: formatMicroTime(nowMs) }
   }
 
   #holderOf(ip: Address): Holder {

@@ -15,6 +15,7 @@ import { ObjectWriter } from '../../../src/kubernetes-service/object-writer.ts'
 import { LeaseEndpointReconciler } from '../../../src/kubernetes-service/reconcilers/lease.ts'
 import { parseAddress } from '../../../src/net/address.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
+import { formatMicroTime } from '../../../src/runtime/time-format.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
@@ -23,7 +24,8 @@ const ports = endpointPorts(6443)
 const { signal } = new AbortController()
 
 async function setUp() {
-  const clock = new VirtualClock().view()
+  const time = new VirtualClock()
+  const clock = time.view()
   const random = seededRandom(1, 'test')
   const server = createApiServer({ clock, random })
   const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
@@ -33,7 +35,10 @@ async function setUp() {
     address: string,
     host: string,
     using: KubeApi = api,
-    hooks: { readonly removed?: (() => Promise<unknown>) | undefined } = {},
+    hooks: {
+      readonly removed?: (() => Promise<unknown>) | undefined
+      readonly life?: Partial<Holder> | undefined
+    } = {},
   ): LeaseEndpointReconciler => {
     const holder: Holder = {
       instanceId: `${host} ${address}`,
@@ -42,6 +47,7 @@ async function setUp() {
       addresses: [address],
       ports: { securePort: 6443, nodePort: 0 },
       state: 'ready',
+      ...hooks.life,
     }
     const writer = new ObjectWriter({ api: using, metrics: prometheusMetrics() })
     const adapter = new EndpointsAdapter({ api: using, logger: silentLogger, writer })
@@ -51,13 +57,13 @@ async function setUp() {
       await remove(...args)
       await hooks.removed?.()
     }
-    return new LeaseEndpointReconciler({ adapter, leases, holder })
+    return new LeaseEndpointReconciler({ clock, adapter, leases, holder })
   }
   const listed = async (): Promise<readonly string[]> => {
     const { subsets } = await api.get(endpoints, KUBERNETES_SERVICE)
     return (subsets ?? []).flatMap((subset) => subset.addresses ?? []).map(({ ip }) => ip)
   }
-  return { api, open, listed }
+  return { time, clock, registry, api, open, listed }
 }
 
 /** The first update of Endpoints through it is refused with a conflict. */
@@ -111,6 +117,25 @@ test('a master whose server became ready while its earlier entry was being taken
   later.stopReconciling()
   assert.equal(await later.leave(addressOne, ports, signal), 'left')
   assert.deepEqual(await listed(), ['192.0.2.2'])
+})
+
+test('a life that announces itself only after a later life of its master has leaves the lease to that', async () => {
+  const { time, clock, registry, api, open } = await setUp()
+  const address = parseAddress('192.0.2.1')
+  const begin = (instanceId: string): LeaseEndpointReconciler =>
+    open('192.0.2.1', 'a', api, { life: { instanceId, startedAt: formatMicroTime(clock.wallMs()) } })
+  const held = async () => {
+    const leases = new MemoryLeases(registry, { ttlMs: 15_000 })
+    return (await leases.list()).map(({ holder }) => holder?.instanceId)
+  }
+  const earlier = begin('earlier')
+  await time.advance(5_000)
+  const later = begin('later')
+  await time.advance(1_000)
+  await later.reconcileEndpoints(address, ports, true, signal)
+  assert.equal(await earlier.clearAway(address, ports, signal), false)
+  await earlier.reconcileEndpoints(address, ports, true, signal)
+  assert.deepEqual(await held(), ['later'])
 })
 
 test('a master that finds, once its lease has gone, that the one who was to remain serves no more puts it back', async () => {

@@ -35,6 +35,7 @@ export async function execute(flags: Flags, name: string): Promise<number> {
 /** The built-in scenarios, a line each. */
 async function list(): Promise<number> {
   const scenarios = await builtInScenarios()
+  outputGone()
   const width = Math.max(...scenarios.map(({ name }) => name.length))
   await print(scenarios.map(({ name, description }) => `${name.padEnd(width)}  ${description}\n`).join(''))
   return 0
@@ -58,7 +59,7 @@ async function runCampaign(
         report,
         version,
       },
-      { signal: stop.signal, screen: process.stdout },
+      { signal: AbortSignal.any([stop.signal, outputGone()]), screen: process.stdout },
     )
   } finally {
     stop.release()
@@ -73,11 +74,9 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   if (directory !== undefined) await prepareReportDirectory(directory)
 
   const stop = stopSignals()
-  const unread = new AbortController()
-  // Nobody reads on: there is nobody to drill for.
-  process.stdout.on('error', (error) => unread.abort(error))
   dieOfUnhandled((error) => process.stderr.write(`apiserver-bootstrap: ${error}\n`))
-  const signal = AbortSignal.any([stop.signal, unread.signal])
+  // Nobody reads on: there is nobody to drill for.
+  const signal = AbortSignal.any([stop.signal, outputGone()])
   const told = output === 'text'
   const screen = new DrillScreen(told ? process.stdout : process.stderr)
   const variants = varied.map(({ variant }) => variant)
@@ -123,9 +122,22 @@ function rendered(report: DrillReport, output: DrillValues['output']): string {
   return output === 'junit' ? `${renderJunit(report).trimEnd()}\n` : `${JSON.stringify(report, undefined, 2)}\n`
 }
 
-/** Resolves when it is written; whoever went away before is no failure. */
+/** Aborts when nothing can be written any more. */
+function outputGone(): AbortSignal {
+  const gone = new AbortController()
+  process.stdout.on('error', (error) => gone.abort(error))
+  return gone.signal
+}
+
+/** Resolves when it is written; whoever went away before is no failure. Rejects when it could not be, as on a full disk. */
 function print(text: string): Promise<void> {
-  return new Promise((resolve) => process.stdout.write(text, () => resolve()))
+  return new Promise((resolve, reject) =>
+    process.stdout.write(text, (error) => {
+      const code = (error as NodeJS.ErrnoException | null | undefined)?.code
+      if (code === undefined || code === 'EPIPE') resolve()
+      else reject(new Error(`the output cannot be written: ${code}`))
+    }),
+  )
 }
 
 async function packageVersion(): Promise<string> {

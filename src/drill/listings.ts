@@ -3,6 +3,9 @@ import type { KubeObject } from '../kube/json.ts'
 import { endpointSlices, endpoints, type Resource } from '../kube/resources.ts'
 import type { Listing } from '../verify/listing.ts'
 
+/** Longer than any drill, so that no server ends the watches of those who look on, in seconds. */
+export const WATCH_SECONDS = 172_800
+
 /** Hears every version of the Endpoints or of the slice of `kubernetes`, until the signal is aborted. */
 export async function followListings(
   api: KubeApi,
@@ -11,7 +14,12 @@ export async function followListings(
   signal: AbortSignal,
 ): Promise<void> {
   const resource = (object === 'endpoints' ? endpoints : endpointSlices) as Resource<KubeObject>
-  const query = { namespace: 'default', fieldSelector: 'metadata.name=kubernetes', signal }
+  const query = {
+    namespace: 'default',
+    fieldSelector: 'metadata.name=kubernetes',
+    timeoutSeconds: WATCH_SECONDS,
+    signal,
+  }
   for await (const event of api.watch(resource, { ...query, sendInitialEvents: true, allowWatchBookmarks: true })) {
     if (event.type === 'BOOKMARK' || event.type === 'ERROR') continue
     hear(event.type === 'DELETED' ? undefined : addressesOf(event.object))

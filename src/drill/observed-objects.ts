@@ -1,6 +1,7 @@
 import type { KubeApi } from '../kube/api.ts'
 import { type Namespace, namespaces, type Service, services } from '../kube/resources.ts'
 import type { ObservedObjects, ObservedService } from '../verify/observation.ts'
+import { WATCH_SECONDS } from './listings.ts'
 
 type Found = Pick<ObservedObjects, 'service' | 'namespaces'>
 
@@ -13,9 +14,10 @@ export async function followObjects(api: KubeApi, hear: (found: Found) => void, 
     // Not before both lists are known.
     if (synced.size === 2) hear({ service, namespaces: [...names].sort() })
   }
+  const watched = { sendInitialEvents: true, allowWatchBookmarks: true, timeoutSeconds: WATCH_SECONDS, signal }
   const followService = async (): Promise<void> => {
-    const query = { namespace: 'default', fieldSelector: 'metadata.name=kubernetes', signal }
-    for await (const event of api.watch(services, { ...query, sendInitialEvents: true, allowWatchBookmarks: true })) {
+    const query = { namespace: 'default', fieldSelector: 'metadata.name=kubernetes', ...watched }
+    for await (const event of api.watch(services, query)) {
       if (event.type === 'BOOKMARK') synced.add('service')
       else if (event.type !== 'ERROR')
         service = event.type === 'DELETED' ? undefined : serviceOf(event.object as Service)
@@ -23,7 +25,7 @@ export async function followObjects(api: KubeApi, hear: (found: Found) => void, 
     }
   }
   const followNamespaces = async (): Promise<void> => {
-    for await (const event of api.watch(namespaces, { sendInitialEvents: true, allowWatchBookmarks: true, signal })) {
+    for await (const event of api.watch(namespaces, watched)) {
       if (event.type === 'ERROR') continue
       if (event.type === 'BOOKMARK') synced.add('namespaces')
       else {

@@ -101,11 +101,10 @@ export function goneThoughWell({ listings, histories }: Moment): readonly Breach
       const { atMs, object } = successor.listing
       // A kube-apiserver guards its write to a slice by nothing.
       if (object === 'slice' && upstream) return []
-      const ageMs = ageOf(successor.listing, histories)
       return histories
         .filter((history) => history.address === address && history.kind === 'apiserver-bootstrap')
         .filter((history) => (history.wellSinceMs ?? atMs) < (successor.since.get(address) ?? 0))
-        .filter((history) => !history.isRecovering(atMs - ageMs) && !sharesShorterLease(history, histories))
+        .filter((history) => !history.isRecovering(atMs) && !sharesShorterLease(history, histories))
         .map(({ name }) => ({ of: `${address} ${object}`, detail: `${address} of ${name}, well, goes from ${object}` }))
     }),
   )

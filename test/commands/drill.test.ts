@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { delimiter, dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
+import { promisify } from 'node:util'
 import type { DrillReport } from '../../src/drill/report.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
+
+/** With the Node that this runs on first. */
+const path = `${dirname(process.execPath)}${delimiter}${process.env.PATH}`
 
 const crash = `apiVersion: apiserver-bootstrap/v1alpha1
 kind: Drill
@@ -51,6 +56,17 @@ suite('drill', { concurrency: 2 }, () => {
         ],
       ],
     )
+  })
+
+  test('what cannot be written is said in one line, with exit code 1', async (t) => {
+    const file = join(await tempDir(t), 'said')
+    const command = `node src/cli.ts drill list > /dev/full 2> ${file}`
+    const { code } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: path } }).then(
+      () => ({ code: 0 }),
+      (error: { readonly code: number }) => error,
+    )
+    const said = await readFile(file, 'utf8')
+    assert.deepEqual([code, said], [1, 'apiserver-bootstrap: the output cannot be written: ENOSPC\n'])
   })
 
   test('list shows the built-in scenarios with their sentences', async (t) => {
@@ -111,7 +127,7 @@ suite('drill', { concurrency: 2 }, () => {
 
   test('an interrupted drill ends with exit code 1 and one line', async (t) => {
     const child = await startProgram(t, ['drill', 'crash', '--runs=1000000'])
-    await child.output(/\+\d+\.\d+s  state     master-2: sidecar running/)
+    await child.output(/\+\d+\.\d+s {2}state {5}master-2: sidecar running/)
     child.kill('SIGINT')
     assert.deepEqual(await child.exited, { code: 1, signal: null })
     assert.equal(child.stderr(), 'interrupted: the drill did not come to its end\n')

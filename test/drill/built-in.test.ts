@@ -74,3 +74,14 @@ for (const reconciler of ['master-count', 'none'] as const) {
     })
   }
 }
+
+test('who looks on sees as much after an hour, when servers have ended every watch that they may', async () => {
+  const crash = scenarios.find((one) => one.name === 'crash')
+  assert.ok(crash !== undefined)
+  const late = {
+    ...crash,
+    steps: [{ atMs: 3_900_000, action: 'kill', masters: ['master-2'], part: 'both' } as const],
+    durationMs: 3_960_000,
+  }
+  assert.deepEqual(await run(late, { leaseStore: 'kubernetes' }, 1), [])
+})

@@ -1,11 +1,9 @@
-import assert from 'node:assert/strict'
-import { test } from 'node:test'
 import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+import { type Stories, tellStories } from './stories.ts'
 
 const { killed, sidecarKilled, stopped, serverStopped, silent, unready, cut } = happenings
 
-/** What happens, and which invariants it breaks. */
-const stories: Readonly<Record<string, readonly [() => FleetStory, ...broken: string[]]>> = {
+const stories: Stories = {
   'a fleet to which nothing happens': [() => storyOfThree().wait(60_000)],
 
   // dead-master-removed
@@ -283,10 +281,4 @@ function outageStory(): FleetStory {
   return story
 }
 
-for (const [story, [tell, ...broken]] of Object.entries(stories)) {
-  test(`${story}: ${broken.length === 0 ? 'all holds' : broken.join(', ')}`, () => {
-    const { violations } = tell()
-    const found = [...new Set(violations.map(({ invariant }) => invariant))].sort()
-    assert.deepEqual(found, broken.sort(), violations.map(({ atMs, detail }) => `${atMs} ${detail}`).join('\n'))
-  })
-}
+tellStories(stories)

@@ -5,6 +5,7 @@ import { EtcdLeaseKeys } from '../../kubernetes-service/leases/etcd-keys.ts'
 import { decodeHolder } from '../../kubernetes-service/leases/holder-record.ts'
 import { HOLDER_ANNOTATION, LABEL_SELECTOR, NAMESPACE } from '../../kubernetes-service/leases/kubernetes.ts'
 import type { MemoryLeaseRegistry } from '../../kubernetes-service/leases/memory.ts'
+import { WATCH_SECONDS } from '../listings.ts'
 
 /** Hears whose leases are in the store: their addresses, in order, each time that they change. */
 export type HearLeases = (addresses: readonly string[]) => void
@@ -53,7 +54,13 @@ export async function followEtcdLeases(
 /** Lease objects of the API, until the signal is aborted. */
 export async function followKubernetesLeases(api: KubeApi, hear: HearLeases, signal: AbortSignal): Promise<void> {
   const addresses = new LeaseAddresses(hear)
-  const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, sendInitialEvents: true, signal }
+  const query = {
+    namespace: NAMESPACE,
+    labelSelector: LABEL_SELECTOR,
+    sendInitialEvents: true,
+    timeoutSeconds: WATCH_SECONDS,
+    signal,
+  }
   for await (const event of api.watch(leases, query)) {
     if (event.type === 'BOOKMARK' || event.type === 'ERROR') continue
     const { metadata } = event.object as Lease

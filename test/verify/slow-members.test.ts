@@ -1,0 +1,52 @@
+import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+import { type Stories, tellStories } from './stories.ts'
+
+const { unready } = happenings
+const BACK = { connected: true, answering: true, serves: true, ready: true }
+
+const stories: Stories = {
+  'the lease of an address that two share ends, because one of them is too slow for it': [
+    () => sharedStory(300).list(['a']).list(['a', 'b']).wait(30_000),
+  ],
+  'the lease of an address that two share ends, though the slow one is fast enough': [
+    () => sharedStory(100).list(['a']).list(['a', 'b']),
+    'listed-master-stays',
+    'live-master-listed',
+    'no-address-goes-without-cause',
+  ],
+  'a list that its writer read long ago leaves out who was not ready then': [
+    () => backStory().list(['a', 'c'], { by: 'a' }).list(['a', 'b', 'c']).wait(10_000),
+  ],
+  'a list that its writer read just now leaves out who was not ready before': [
+    () => backStory().list(['a', 'c'], { by: 'c' }).list(['a', 'b', 'c']),
+    'no-address-goes-without-cause',
+  ],
+  'one leaves to others who have been unready for longer, and are slow to say so': [
+    () =>
+      storyOfThree()
+        .turn('a', { ...unready, delayMs: 100 })
+        .turn('c', { ...unready, delayMs: 100 })
+        .wait(500)
+        .turn('b', unready)
+        .wait(4_000)
+        .list(['a', 'c']),
+  ],
+}
+
+/** One of two behind one address is slow. */
+function sharedStory(delayMs: number): FleetStory {
+  const story = new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } })
+  return story.turn('c', { delayMs }).wait(1_000)
+}
+
+/** Of two in a list one is slow; a third was not ready for a while. */
+function backStory(): FleetStory {
+  return storyOfThree({ leaseTtlMs: 20_000 })
+    .turn('a', { delayMs: 100 })
+    .turn('b', unready)
+    .wait(3_500)
+    .turn('b', BACK)
+    .wait(2_000)
+}
+
+tellStories(stories)

@@ -63,7 +63,7 @@ export class FleetJudge {
   #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
   #leasesSinceMs = 0
   #changedAtMs = 0
-  #full: { readonly sinceMs: number; readonly lives: number } | undefined
+  #full: { readonly sinceMs: number; readonly lives: number; readonly allKnow: boolean } | undefined
   #wasDoubting = false
 
   constructor({ bounds = defaultBounds }: { readonly bounds?: Bounds } = {}) {
@@ -142,8 +142,8 @@ export class FleetJudge {
   }
 
   /**
-   * Whether our masters keep those whose leases have ended, because etcd takes no writes. One that has started since, or slept, knows
-   * nothing to keep; in a list that somebody spoils nobody has a place to be kept.
+   * Whether our masters keep those whose leases have ended, because etcd takes no writes. One that has started since, slept, or was
+   * cut off when that began, knows nothing to keep; in a list that somebody spoils nobody has a place to be kept.
    */
   #doubting(nowMs: number, members: readonly MemberState[]): boolean {
     const full = members.some(({ storeFull }) => storeFull)
@@ -152,10 +152,11 @@ export class FleetJudge {
       return false
     }
     const lives = members.reduce((sum, member) => sum + member.lifeCount, 0)
-    this.#full ??= { sinceMs: nowMs, lives }
+    const allKnow = this.#histories.every(({ state }) => !state.running || state.connected)
+    this.#full ??= { sinceMs: nowMs, lives, allKnow }
     const slept = members.some(({ frozen }) => frozen)
     const spoiled = this.#damagedAtMs >= this.#full.sinceMs && this.#damagedAtMs > 0
-    return this.#full.lives === lives && !slept && !spoiled
+    return this.#full.lives === lives && this.#full.allKnow && !slept && !spoiled
   }
 
   #countWrites(nowMs: number, requests: readonly ObservedRequest[]): ReadonlyMap<string, number> {

@@ -13,6 +13,8 @@ import {
 
 /** So lately another's shutdown may be what an address went for, in milliseconds. */
 const SHUTDOWN_MS = 5_000
+/** When whoever notices first looks around, after masters failed together, while late messages may still be on their way, in milliseconds. */
+const LOOKED_AROUND_MS = { from: 4_000, to: 4_500 }
 /** Until a process that has become well can have said so, in milliseconds. */
 const SAID_MS = 1_000
 
@@ -122,6 +124,9 @@ export function leavesForUnready({ listings, histories }: Moment): readonly Brea
     const saidMs = Math.max(
       ...stay.map(({ cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY, lagMs }) => cleanlyUnreadySinceMs + lagMs),
     )
+    // A message that is late then comes after the one who noticed first has looked around: too rare, and mended at once.
+    const knownMs = listing.atMs - saidMs
+    if (knownMs >= LOOKED_AROUND_MS.from && knownMs < LOOKED_AROUND_MS.to) return []
     return gone
       .filter(({ cleanlyUnreadySinceMs: sinceMs, lagMs }) => sinceMs !== undefined && sinceMs - lagMs >= saidMs)
       .map(({ name }) => ({
@@ -143,9 +148,9 @@ function isDoubted({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bound
 
 /** Is well, and has had the time to say so: a kube-apiserver does at its ticks. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
-  const { kind, mayStillSeemUnready, wellSinceMs = Number.POSITIVE_INFINITY } = history
+  const { kind, mayStillSeemUnready, watchingSinceMs = Number.POSITIVE_INFINITY } = history
   if (kind === 'kube-apiserver') return history.isSettled(atMs)
-  return !mayStillSeemUnready && wellSinceMs < atMs - SAID_MS
+  return !mayStillSeemUnready && watchingSinceMs < atMs - SAID_MS
 }
 
 /** Runs beside a server that answers, and has had the time to say so. */

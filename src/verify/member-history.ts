@@ -198,7 +198,7 @@ export class MemberHistory {
   causeToGo(nowMs: number): string | undefined {
     if (this.#settledAtMs === undefined) return 'it has not been well yet'
     const unrenewedMs = nowMs - this.#settledAtMs - this.#stoodStillMs
-    if (unrenewedMs > this.#slackMs - RENEWAL_MS) return 'its lease may have ended'
+    if (unrenewedMs > this.#slackMs - RENEWAL_MS - this.lagMs) return 'its lease may have ended'
     if (this.#toldToStop && this.#state.withdrawsOnStop) return 'it was told to stop'
     if (this.#startedUnready) return 'it was started before its server was ready'
     const unready = this.#unready

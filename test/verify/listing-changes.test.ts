@@ -76,6 +76,20 @@ const stories: Stories = {
     () => alwaysStory().wait(5_100).turn('a', stopped).list([]).list(['b']),
     'never-empty',
   ],
+  'one that takes itself out whatever becomes of the list does not know of another that etcd refused a moment ago': [
+    () =>
+      new FleetStory({ a: { withdrawsLast: true }, b: { withdrawsLast: true } })
+        .turn('b', storeCut)
+        .wait(16_000)
+        .list(['a'])
+        .turn('b', { storeFull: true })
+        .wait(1_000)
+        .turn('b', { storeFull: false, connected: true })
+        .wait(5_100)
+        .turn('a', stopped)
+        .list([])
+        .list(['b']),
+  ],
 
   // not-removed-by-others
   'another goes beside the one that is told to stop': [
@@ -342,6 +356,15 @@ const stories: Stories = {
       storyOfThree().turn('a', unready).turn('c', unready).wait(500).turn('b', unready).wait(4_000).list(['a', 'c']),
     'unready-leaves-only-for-ready',
   ],
+  'one leaves to others who failed with it, and all had the time to say so': [
+    () => togetherStory(4_600),
+    'unready-leaves-only-for-ready',
+  ],
+  'one leaves to others who failed with it, before it looked around': [
+    () => togetherStory(3_500),
+    'unready-leaves-only-for-ready',
+  ],
+  'one leaves to others who failed with it, and of whom one says so late': [() => togetherStory(4_200)],
   'one leaves to others of whom one serves': [
     () => storyOfThree().turn('a', unready).wait(500).turn('b', unready).wait(4_000).list(['c']).wait(60_000),
   ],
@@ -351,6 +374,12 @@ const stories: Stories = {
 function alwaysStory(): FleetStory {
   const story = new FleetStory({ a: { withdrawsLast: true }, b: { withdrawsLast: true } })
   return story.turn('b', silent).wait(16_000).list(['a']).turn('b', BACK)
+}
+
+/** All fail at one moment, and one leaves. */
+function togetherStory(afterMs: number): FleetStory {
+  const story = storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready)
+  return story.wait(afterMs).list(['a', 'c'])
 }
 
 /** Somebody deletes the Service, and it is made again. */

@@ -1,7 +1,7 @@
 import { FleetStory, happenings, storyOfThree } from './fleet-story.ts'
 import { type Stories, tellStories } from './stories.ts'
 
-const { unready } = happenings
+const { sidecarKilled, unready } = happenings
 const BACK = { connected: true, answering: true, serves: true, ready: true }
 
 const stories: Stories = {
@@ -21,6 +21,13 @@ const stories: Stories = {
     () => backStory().list(['a', 'c'], { by: 'c' }).list(['a', 'b', 'c']),
     'no-address-goes-without-cause',
   ],
+  'a slow master whose sidecar was restarted goes before the others’ time, because its last renewal was late': [
+    () => restartedStory(100).list(['a', 'c']).list(['a', 'b', 'c']).wait(20_000),
+  ],
+  'a master whose sidecar was restarted goes before its time': [
+    () => restartedStory(0).list(['a', 'c']).list(['a', 'b', 'c']),
+    'not-removed-by-others',
+  ],
   'one leaves to others who have been unready for longer, and are slow to say so': [
     () =>
       storyOfThree()
@@ -37,6 +44,11 @@ const stories: Stories = {
 function sharedStory(delayMs: number): FleetStory {
   const story = new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } })
   return story.turn('c', { delayMs }).wait(1_000)
+}
+
+/** A sidecar is killed, and its next life comes four seconds later. */
+function restartedStory(delayMs: number): FleetStory {
+  return storyOfThree().turn('b', { delayMs }).turn('b', sidecarKilled).wait(4_000).begin('b').wait(200)
 }
 
 /** Of two in a list one is slow; a third was not ready for a while. */

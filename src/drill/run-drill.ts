@@ -58,10 +58,14 @@ export interface DrillOptions {
 /**
  * Drills a fleet as a scenario says, and reports. In the simulator, where no target is given: the code that ships, in simulated time, the
  * same for the same seed. Rejects with a {@link DrillError} when a fleet does not come up or a step cannot be done, with the signal's
- * reason when it is aborted; every process has ended then, and what was found is put back.
+ * reason when it is aborted; every process has ended then, and what was found is put back. Rejects with a RangeError when `runs` or `seed` is
+ * no such number.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
+  if (!(Number.isInteger(runs) && runs > 0)) throw new RangeError(`runs must be a whole number from 1 on, not ${runs}`)
+  if (!(Number.isInteger(seed) && seed >= 0))
+    throw new RangeError(`a seed must be a whole number from 0 on, not ${seed}`)
   const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
   const reports: VariantReport[] = []
   for (const variant of variants) {

@@ -63,6 +63,7 @@ export class FleetJudge {
   #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
   #leasesSinceMs = 0
   #changedAtMs = 0
+  #judges = false
   #full: { readonly sinceMs: number; readonly lives: number; readonly allKnow: boolean } | undefined
   #wasDoubting = false
 
@@ -93,6 +94,9 @@ export class FleetJudge {
 
   /** Judges what was observed since the last call, and how things are now. */
   check({ nowMs }: FleetTruth, news: FleetNews): void {
+    // Whoever came up before the others may still be about to write what they have written.
+    if (!this.#judges) this.#changedAtMs = nowMs
+    this.#judges = true
     const moment = this.#momentOf(nowMs, news)
     for (const name of invariantNames) this.#judge(name, moment)
   }

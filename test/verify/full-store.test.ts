@@ -1,0 +1,26 @@
+import { type FleetStory, happenings, storyOfThree } from './fleet-story.ts'
+import { type Stories, tellStories } from './stories.ts'
+
+const { storeCut } = happenings
+const FULL = { storeFull: true, connected: false }
+
+const stories: Stories = {
+  'etcd takes no writes, all leases end, and an address goes': [
+    () => fullStory(storyOfThree()).list(['b', 'c']).list(['a', 'b', 'c']),
+    'no-address-goes-without-cause',
+  ],
+  'etcd takes no writes, all leases end, and one that was cut off before knows of some only': [
+    () => fullStory(storyOfThree().turn('c', storeCut).wait(500)).list(['b', 'c']).list(['a', 'b', 'c']),
+  ],
+  'etcd takes no writes, all leases end, and one that slept knows of none': [
+    () => fullStory(storyOfThree(), { frozen: true, running: false }).list(['b', 'c']).list(['a', 'b', 'c']),
+  ],
+}
+
+/** Nobody can renew for twenty seconds; one fares in its own way for a while. */
+function fullStory(story: FleetStory, change: Parameters<FleetStory['turn']>[1] = {}): FleetStory {
+  for (const name of ['a', 'b', 'c']) story.turn(name, FULL)
+  return story.turn('c', change).wait(10_000).turn('c', { frozen: false, running: true }).wait(10_000)
+}
+
+tellStories(stories)

@@ -82,7 +82,8 @@ export class FleetJudge {
     }
     for (const history of this.#histories) {
       history.note(nowMs, leasesStandStill || doubting)
-      if (forget) history.forgetOutage()
+      // Where only some know whom to keep, whoever is kept may go and come.
+      if (forget || this.#full?.allKnow === false) history.forgetOutage()
       this.#changedAtMs = Math.max(this.#changedAtMs, history.changedAtMs)
     }
   }

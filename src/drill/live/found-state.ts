@@ -25,6 +25,12 @@ export class FoundState {
     return new FoundState(found)
   }
 
+  /** All of it, as kubectl takes it: for who has to put it back by hand. */
+  get list(): KubeObject {
+    const items = KINDS.flatMap((kind) => (this.#found.get(kind) ?? []).map(stripped))
+    return { apiVersion: 'v1', kind: 'List', items } as KubeObject
+  }
+
   /** Makes everything what it was: objects that went come back, others go. What is right is not written. */
   async putBack(api: KubeApi, signal: AbortSignal): Promise<void> {
     for (const kind of KINDS) {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseEndpoint } from '../../etcd/endpoint.ts'
@@ -14,10 +14,12 @@ import type { LiveSurroundings } from './live-member.ts'
 import type { LiveOptions } from './live-options.ts'
 import type { LiveStage } from './live-target.ts'
 import { whenUnoccupied } from './occupation.ts'
+import { patiently } from './patience.ts'
 import { Watchdog } from './watchdog.ts'
 
-/** How long putting back may take, in milliseconds. */
-const PUT_BACK_MS = 30_000
+/** How long putting back is tried, and how long one try may take, in milliseconds: API servers that just died come back by then. */
+const PUT_BACK_MS = 60_000
+const TRY_MS = 15_000
 
 /** The cluster that a drill takes place in: looked at before, and put back after it. */
 export class ClusterStage implements LiveStage {
@@ -82,19 +84,29 @@ export class ClusterStage implements LiveStage {
 
   async #putBack(addresses: readonly string[]): Promise<void> {
     if (this.#found === undefined) return
-    const signal = AbortSignal.timeout(PUT_BACK_MS)
+    const found = this.#found
+    const say = (failure: unknown): void =>
+      this.#options.log(`default/kubernetes cannot be put back yet, trying on: ${messageOf(failure)}`)
     try {
-      for (const lease of await this.#cluster.leases.inspect(signal)) {
-        if (lease.address !== undefined && addresses.includes(lease.address))
-          await this.#cluster.leases.evict(lease, signal)
-      }
-      await this.#found.putBack(this.#cluster.api, signal)
-      // The sidecars make what a bare cluster lacks. Namespaces stay: no API server lets these go.
-      if (!this.#hadRange) await this.#removeRange(signal)
+      await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: PUT_BACK_MS, say })
     } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error)
-      throw new DrillError(`default/kubernetes could not be put back as it was: ${reason}`)
+      const file = join(tmpdir(), `default-kubernetes-found-${process.pid}.json`)
+      await writeFile(file, `${JSON.stringify(found.list, undefined, 2)}\n`, { mode: 0o600 })
+      throw new DrillError(
+        `default/kubernetes could not be put back as it was: ${messageOf(error)}; what was found is in ${file}, for kubectl replace --force`,
+      )
     }
+  }
+
+  async #tryToPutBack(found: FoundState, addresses: readonly string[]): Promise<void> {
+    const signal = AbortSignal.timeout(TRY_MS)
+    for (const lease of await this.#cluster.leases.inspect(signal)) {
+      if (lease.address !== undefined && addresses.includes(lease.address))
+        await this.#cluster.leases.evict(lease, signal)
+    }
+    await found.putBack(this.#cluster.api, signal)
+    // The sidecars make what a bare cluster lacks. Namespaces stay: no API server lets these go.
+    if (!this.#hadRange) await this.#removeRange(signal)
   }
 
   async #removeRange(signal: AbortSignal): Promise<void> {
@@ -121,4 +133,8 @@ function namesOf(options: Pick<LiveOptions, 'etcdCafile' | 'etcdCertfile' | 'etc
   readonly keyfile: string | undefined
 } {
   return { cafile: options.etcdCafile, certfile: options.etcdCertfile, keyfile: options.etcdKeyfile }
+}
+
+function messageOf(failure: unknown): string {
+  return failure instanceof Error ? failure.message : String(failure)
 }

@@ -1,16 +1,23 @@
+/** A SIGINT that follows another so closely is the same Ctrl-C, in milliseconds. */
+const ECHO_MS = 300
+
 /** Why a run was ended: the signal's name. */
 export class StopRequest extends Error {
   override readonly name = 'StopRequest'
 }
 
 /**
- * Turns the first SIGTERM or SIGINT into an abort. A second one, of either kind, ends the process at once with 1.
- * `release` gives the signals back to Node.
+ * Turns the first SIGTERM or SIGINT into an abort. A second one, of either kind, ends the process at once with 1, unless it is a SIGINT
+ * that comes with the first: who hands a terminal's Ctrl-C on, as npx does, makes two of one. `release` gives the signals back to Node.
  */
 export function stopSignals(): { readonly signal: AbortSignal; readonly release: () => void } {
   const controller = new AbortController()
+  let interruptedMs = Number.NEGATIVE_INFINITY
   const onSignal = (name: NodeJS.Signals): void => {
-    if (controller.signal.aborted) process.exit(1)
+    const isEcho = name === 'SIGINT' && performance.now() - interruptedMs < ECHO_MS
+    if (controller.signal.aborted && !isEcho) process.exit(1)
+    if (isEcho) return
+    if (name === 'SIGINT') interruptedMs = performance.now()
     controller.abort(new StopRequest(name))
   }
   process.on('SIGTERM', onSignal)

@@ -27,6 +27,8 @@ export function stopSignals(): { readonly signal: AbortSignal; readonly release:
     release() {
       process.off('SIGTERM', onSignal)
       process.off('SIGINT', onSignal)
+      // The echo of what has just been obeyed must not end the process before it has said so.
+      if (performance.now() - interruptedMs < ECHO_MS) process.once('SIGINT', () => {})
     },
   }
 }

@@ -7,7 +7,7 @@ import { runSchedule } from '../../src/drill/campaign/run-schedule.ts'
 import { foreignResources } from '../simulation/tripwire.ts'
 import { shortSchedule } from './short-schedule.ts'
 
-const SEEDS = 150
+const SEEDS = 100
 const UNDER_TRIPWIRE = 50
 /** The Node that the project brings: where this test runs on another one, both must come to the same. */
 const node = 'node_modules/.bin/node'

@@ -120,6 +120,8 @@ steps:
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     test(`a drill that gets ${signal} puts back what it found`, async (t) => {
       const { server } = cluster
+      // A bare server has none before somebody makes it.
+      await server.api.send('POST', '/api/v1/namespaces', { body: { metadata: { name: 'default' } } })
       await server.api.send('POST', `${namespace}/endpoints`, { body: found })
       t.after(() => server.api.send('DELETE', `${namespace}/endpoints/kubernetes`).then(() => {}))
       const program = await started(cluster)

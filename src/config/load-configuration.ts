@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { Rule } from '../documents/option.ts'
+import { unreadableReason } from '../documents/unreadable.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { Configuration } from './configuration.ts'
 import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
@@ -12,21 +13,10 @@ export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Conf
   const file = flags.config
   if (file === undefined) return resolveConfiguration(flags, undefined, rules)
   const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
-    throw new InvalidInputError([{ where: '--config', message: `cannot read ${file}: ${reasonOf(cause)}` }], { cause })
+    throw new InvalidInputError([{ where: '--config', message: `cannot read ${file}: ${unreadableReason(cause)}` }], {
+      cause,
+    })
   })
   const { parseYaml } = await import('../documents/yaml.ts')
   return resolveConfiguration(flags, parseYaml(text, file), rules)
-}
-
-function reasonOf(error: NodeJS.ErrnoException): string {
-  switch (error.code) {
-    case 'ENOENT':
-      return 'there is no such file'
-    case 'EACCES':
-      return 'permission denied'
-    case 'EISDIR':
-      return 'it is a directory'
-    default:
-      return error.message
-  }
 }

@@ -13,7 +13,7 @@ export interface ExpectedList {
  */
 export function expectedList({ masters, reconciler, apiserverCount }: FleetPlan): ExpectedList {
   const kept = masters.filter((plan) => reconcilerOf(plan, reconciler) !== 'none')
-  const addresses = [...new Set((kept.length > 0 ? kept : masters).map(firstAddress))].sort()
+  const addresses = firstAddresses(kept.length > 0 ? kept : masters)
   const counted = kept.length > 0 && kept.every((plan) => reconcilerOf(plan, reconciler) === 'master-count')
   const places = counted ? Math.min(apiserverCount, addresses.length) : addresses.length
   return {
@@ -27,6 +27,7 @@ function reconcilerOf({ kind, settings }: MasterPlan, fleet: FleetPlan['reconcil
   return kind === 'kube-apiserver' ? 'lease' : (settings.reconciler ?? fleet)
 }
 
-function firstAddress({ addresses, settings }: MasterPlan): string {
-  return (settings.addresses ?? addresses)[0] ?? ''
+/** The addresses of these masters that belong into Endpoints, each once, in order. */
+export function firstAddresses(masters: readonly MasterPlan[]): readonly string[] {
+  return [...new Set(masters.map(({ addresses, settings }) => (settings.addresses ?? addresses)[0] ?? ''))].sort()
 }

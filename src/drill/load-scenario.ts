@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { didYouMean } from '../documents/did-you-mean.ts'
+import { unreadableReason } from '../documents/unreadable.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import { parseScenario } from './parse-scenario.ts'
 import type { Scenario } from './scenario.ts'
@@ -21,7 +22,7 @@ export async function loadScenario(nameOrFile: string): Promise<Scenario> {
   }
   const text = await readFile(nameOrFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
     const isPath = /[/\\]|\.ya?ml$/.test(nameOrFile) || cause.code !== 'ENOENT'
-    const message = isPath ? `cannot read ${nameOrFile}: ${reasonOf(cause)}` : unknownName(nameOrFile, names)
+    const message = isPath ? `cannot read ${nameOrFile}: ${unreadableReason(cause)}` : unknownName(nameOrFile, names)
     throw new InvalidInputError([{ where: 'SCENARIO', message }], { cause })
   })
   return parseScenario(text, nameOrFile)
@@ -60,17 +61,4 @@ function unknownName(name: string, names: readonly string[]): string {
   const meant = didYouMean(name, names)
   const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
   return `there is no built-in scenario ${JSON.stringify(name)}${hint}; there are ${names.join(', ')}; or give the path of a YAML file`
-}
-
-function reasonOf(error: NodeJS.ErrnoException): string {
-  switch (error.code) {
-    case 'ENOENT':
-      return 'there is no such file'
-    case 'EACCES':
-      return 'permission denied'
-    case 'EISDIR':
-      return 'it is a directory'
-    default:
-      return error.message
-  }
 }

@@ -1,13 +1,12 @@
 import type { KubeApi } from '../../kube/api.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import type { KubeObject } from '../../kube/json.ts'
-import { endpointSlices, endpoints, leases, type Resource } from '../../kube/resources.ts'
+import { endpointSlices, endpoints, type Resource } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { EtcdLeaseKeys } from '../../kubernetes-service/leases/etcd-keys.ts'
-import { decodeHolder } from '../../kubernetes-service/leases/holder-record.ts'
-import { HOLDER_ANNOTATION, LABEL_SELECTOR, NAMESPACE } from '../../kubernetes-service/leases/kubernetes.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Listing } from '../../verify/listing.ts'
+import { followKubernetesLeases, LeaseAddresses } from '../follow-leases.ts'
 import { followListings } from '../listings.ts'
 import { followObjects } from '../observed-objects.ts'
 import type { TargetObserver } from '../target.ts'
@@ -78,66 +77,38 @@ async function isThere<T extends KubeObject>(api: KubeApi, kind: Resource<T>, si
 }
 
 function followLeases(options: FollowOptions): Promise<void> {
-  return options.cluster.leaseStore === 'etcd' ? followEtcdLeases(options) : followLeaseObjects(options)
+  const { cluster, observer, signal } = options
+  if (cluster.leaseStore === 'etcd') return followEtcdLeases(options)
+  return followKubernetesLeases(cluster.api, (addresses) => observer.leases(addresses), signal)
 }
 
 async function followEtcdLeases({ cluster, observer, signal }: FollowOptions): Promise<void> {
   if (cluster.etcd === undefined) return
   const { kv, prefix } = cluster.etcd
   const keys = new EtcdLeaseKeys(prefix)
-  const tell = teller(observer)
-  const present = new Set<string>()
+  const addresses = new LeaseAddresses((listed) => observer.leases(listed))
+  const add = (key: string): void => addresses.set(key, key.slice(keys.leases.length))
   await kv.watch(keys.leases, {
     onChange: (changes) => {
       if (changes === undefined) {
         // The watch stands anew: whatever may have happened meanwhile is in a list.
         kv.list(keys.leases, { signal }).then(
           ({ items }) => {
-            present.clear()
-            for (const { key } of items) present.add(key)
-            tell([...present].map((key) => key.slice(keys.leases.length)))
+            addresses.clear()
+            for (const { key } of items) add(key)
+            addresses.tell()
           },
           () => {},
         )
         return
       }
       for (const { type, key } of changes) {
-        if (type === 'deleted') present.delete(key)
-        else present.add(key)
+        if (type === 'deleted') addresses.set(key, undefined)
+        else add(key)
       }
-      tell([...present].map((key) => key.slice(keys.leases.length)))
+      addresses.tell()
     },
     report: () => {},
     signal,
   })
-}
-
-async function followLeaseObjects({ cluster, observer, signal }: FollowOptions): Promise<void> {
-  const addresses = new Map<string, string>()
-  const tell = teller(observer)
-  const query = {
-    namespace: NAMESPACE,
-    labelSelector: LABEL_SELECTOR,
-    sendInitialEvents: true,
-    allowWatchBookmarks: true,
-  }
-  for await (const { type, object } of cluster.api.watch(leases, { ...query, signal })) {
-    if (type === 'ERROR') return
-    const { name = '', annotations } = object.metadata ?? {}
-    const address = decodeHolder(annotations?.[HOLDER_ANNOTATION])?.addresses[0]
-    if (type === 'DELETED') addresses.delete(name)
-    else if (type !== 'BOOKMARK' && address !== undefined) addresses.set(name, address)
-    tell([...addresses.values()])
-  }
-}
-
-/** Says what has changed. */
-function teller(observer: TargetObserver): (addresses: readonly string[]) => void {
-  let told = ''
-  return (addresses) => {
-    const sorted = addresses.toSorted()
-    if (sorted.join() === told) return
-    told = sorted.join()
-    observer.leases(sorted)
-  }
 }

@@ -4,6 +4,7 @@ import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { damages } from '../damage.ts'
 import { DrillError } from '../drill-error.ts'
+import { firstAddresses } from '../expected-list.ts'
 import type { MasterPlan, Scenario } from '../scenario.ts'
 import { writeStaticList } from '../static-list.ts'
 import type { DrillTarget, Primitive, TargetObserver } from '../target.ts'
@@ -181,8 +182,7 @@ export class LiveTarget implements DrillTarget {
     const { reconciler, masters } = this.#scenario.fleet
     if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)
       return
-    const addresses = masters.flatMap((plan) => (plan.settings.addresses ?? plan.addresses).slice(0, 1))
-    await writeStaticList(this.#around.cluster.api, [...new Set(addresses)].sort(), { securePort: 6443, signal })
+    await writeStaticList(this.#around.cluster.api, firstAddresses(masters), { securePort: 6443, signal })
   }
 
   /** The first kube-apiserver may find an empty store; several that fill it at once can fail for good. */

@@ -4,6 +4,7 @@ import type { Clock } from '../../runtime/clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { damages } from '../damage.ts'
 import { DrillError } from '../drill-error.ts'
+import { firstAddresses } from '../expected-list.ts'
 import type { FleetPlan, MasterPlan } from '../scenario.ts'
 import { writeStaticList } from '../static-list.ts'
 import type { DrillTarget, Primitive, TargetObserver } from '../target.ts'
@@ -68,8 +69,7 @@ export class SimulatedTarget implements DrillTarget {
     this.#fleet.observe(observer)
     const { reconciler, masters } = this.#plan
     if (reconciler !== 'none') return
-    const addresses = new Set(masters.flatMap((plan) => (plan.settings.addresses ?? plan.addresses).slice(0, 1)))
-    await writeStaticList(this.#fleet.api, [...addresses].sort(), { securePort: 6443 })
+    await writeStaticList(this.#fleet.api, firstAddresses(masters), { securePort: 6443 })
   }
 
   async perform(primitive: Primitive): Promise<void> {

@@ -1,17 +1,17 @@
-import type { EtcdKv } from '../../etcd/kv.ts'
-import type { KubeApi } from '../../kube/api.ts'
-import { type Lease, leases } from '../../kube/resources.ts'
-import { EtcdLeaseKeys } from '../../kubernetes-service/leases/etcd-keys.ts'
-import { decodeHolder } from '../../kubernetes-service/leases/holder-record.ts'
-import { HOLDER_ANNOTATION, LABEL_SELECTOR, NAMESPACE } from '../../kubernetes-service/leases/kubernetes.ts'
-import type { MemoryLeaseRegistry } from '../../kubernetes-service/leases/memory.ts'
-import { WATCH_SECONDS } from '../listings.ts'
+import type { EtcdKv } from '../etcd/kv.ts'
+import type { KubeApi } from '../kube/api.ts'
+import { type Lease, leases } from '../kube/resources.ts'
+import { EtcdLeaseKeys } from '../kubernetes-service/leases/etcd-keys.ts'
+import { decodeHolder } from '../kubernetes-service/leases/holder-record.ts'
+import { HOLDER_ANNOTATION, LABEL_SELECTOR, NAMESPACE } from '../kubernetes-service/leases/kubernetes.ts'
+import type { MemoryLeaseRegistry } from '../kubernetes-service/leases/memory.ts'
+import { WATCH_SECONDS } from './listings.ts'
 
 /** Hears whose leases are in the store: their addresses, in order, each time that they change. */
 export type HearLeases = (addresses: readonly string[]) => void
 
 /** The addresses of what is in a store by key, told when they have changed. */
-class LeaseAddresses {
+export class LeaseAddresses {
   readonly #byKey = new Map<string, string>()
   readonly #hear: HearLeases
   #told = '[]'
@@ -23,6 +23,10 @@ class LeaseAddresses {
   set(key: string, address: string | undefined): void {
     if (address === undefined) this.#byKey.delete(key)
     else this.#byKey.set(key, address)
+  }
+
+  clear(): void {
+    this.#byKey.clear()
   }
 
   tell(addresses = [...this.#byKey.values()].sort()): void {

@@ -11,15 +11,15 @@ export interface EtcdCall {
   readonly changes?: readonly KeyChange[] | undefined
 }
 
-/** What happens on the way. Each is given the signal of the call. */
+/** What happens on the way. Each is given the signal of the call, and answers with nothing where nothing holds it up. */
 export interface EtcdFaults {
   /** Before a call reaches the store, or a watch is opened. What it rejects with is the answer: nothing has happened. */
-  before?(call: EtcdCall, signal: AbortSignal): Promise<void>
+  before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
    * Before an answer is heard. What it rejects with is the answer: it has happened, and nobody hears of it. Of a watch: before it
    * tells something; a rejection breaks it, and what happens until it stands again is told as "anything may have changed".
    */
-  after?(call: EtcdCall, signal: AbortSignal): Promise<void>
+  after?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
 }
 
 export interface FaultyEtcdOptions extends EtcdFaults {
@@ -38,9 +38,11 @@ export function faultyEtcd(
 } {
   const breakers = new Set<(error: unknown) => void>()
   const pass = async <T>(call: EtcdCall, signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
-    await options.before?.(call, signal)
+    const held = options.before?.(call, signal)
+    if (held !== undefined) await held
     const answer = await work()
-    await options.after?.(call, signal)
+    const heldBack = options.after?.(call, signal)
+    if (heldBack !== undefined) await heldBack
     return answer
   }
   return {
@@ -86,15 +88,25 @@ async function watchUntilBroken(
   await before?.(call, signal)
   const { controller, unlink } = linkedController(signal)
   const broken = Promise.withResolvers<never>()
-  let last = Promise.resolve()
+  let last: Promise<void> | undefined
+  const hold = (changes: readonly KeyChange[] | undefined): Promise<void> | undefined =>
+    after?.({ ...call, changes }, controller.signal)
   // One after the other, however long each is held up.
   const inOrder = (changes: readonly KeyChange[] | undefined, tell: () => void): void => {
-    last = last
-      .then(() => after?.({ ...call, changes }, controller.signal))
-      .then(() => {
-        if (!controller.signal.aborted) tell()
-      })
-    last.catch(broken.reject)
+    const held = last === undefined ? hold(changes) : last.then(() => hold(changes))
+    const tellUnlessEnded = (): void => {
+      if (!controller.signal.aborted) tell()
+    }
+    // Most changes of most watches are held up by nothing.
+    if (held === undefined) {
+      tellUnlessEnded()
+      return
+    }
+    const told = held.then(tellUnlessEnded).finally(() => {
+      if (last === told) last = undefined
+    })
+    last = told
+    told.catch(broken.reject)
   }
   breakers.add(broken.reject)
   try {

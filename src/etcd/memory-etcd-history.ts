@@ -13,8 +13,16 @@ export interface StoredVersion {
 export class KeyHistory {
   /** Of each key, oldest first. */
   readonly #versions = new Map<string, StoredVersion[]>()
+  /** Sorted; undefined until they are asked for again. */
+  #keys: readonly string[] | undefined
   #revision = 1n
   #compacted = 0n
+  readonly #keeps: bigint | undefined
+
+  /** `keeps`: how many revisions are there at least when older ones are forgotten by themselves; all, when left out. */
+  constructor({ keeps }: { readonly keeps?: number | undefined } = {}) {
+    this.#keeps = keeps === undefined ? undefined : BigInt(keeps)
+  }
 
   get revision(): bigint {
     return this.#revision
@@ -39,17 +47,30 @@ export class KeyHistory {
   /** Everything under a prefix as it was at a revision, sorted by key. Throws `Compacted`. */
   list(prefix: string, revision: bigint): readonly StoredVersion[] {
     this.at(prefix, revision)
-    const keys = [...this.#versions.keys()].filter((key) => key.startsWith(prefix)).sort()
-    return keys.flatMap((key) => this.at(key, revision) ?? [])
+    this.#keys ??= [...this.#versions.keys()].sort()
+    const listed: StoredVersion[] = []
+    for (const key of this.#keys) {
+      const version = key.startsWith(prefix) ? this.at(key, revision) : undefined
+      if (version !== undefined) listed.push(version)
+    }
+    return listed
   }
 
   /** Writes, all in one revision, and returns it. */
   write(writes: readonly Omit<StoredVersion, 'modRevision'>[]): bigint {
     const modRevision = ++this.#revision
     for (const write of writes) {
-      const versions = this.#versions.get(write.key) ?? []
-      versions.push({ ...write, modRevision })
-      this.#versions.set(write.key, versions)
+      const version = { ...write, modRevision }
+      const versions = this.#versions.get(write.key)
+      if (versions !== undefined) {
+        versions.push(version)
+        continue
+      }
+      this.#versions.set(write.key, [version])
+      this.#keys = undefined
+    }
+    if (this.#keeps !== undefined && modRevision - this.#compacted > 2n * this.#keeps) {
+      this.compact(modRevision - this.#keeps)
     }
     return modRevision
   }
@@ -59,6 +80,7 @@ export class KeyHistory {
     if (revision > this.#revision) throw new EtcdError('Refused', 'mvcc: required revision is a future revision')
     if (revision <= this.#compacted) return
     this.#compacted = revision
+    this.#keys = undefined
     for (const [key, versions] of this.#versions) {
       const first = Math.max(
         versions.findLastIndex(({ modRevision }) => modRevision <= revision),

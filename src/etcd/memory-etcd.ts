@@ -15,6 +15,8 @@ export interface MemoryEtcdOptions {
   readonly expiryStepMs?: number | undefined
   /** When on its clock the first of these steps is, in milliseconds. @default 0 */
   readonly expiryPhaseMs?: number | undefined
+  /** How many revisions it keeps, as etcd's `--auto-compaction-mode=revision` does; up to twice as many. @default all */
+  readonly revisions?: number | undefined
 }
 
 /** What ends at one time: an etcd lease with its keys, or on kine a single key. */
@@ -38,7 +40,7 @@ export class MemoryEtcd {
   readonly #flavour: 'etcd' | 'kine'
   readonly #expiryStepMs: number
   readonly #expiryPhaseMs: number
-  readonly #history = new KeyHistory()
+  readonly #history: KeyHistory
   /** By lease on etcd, by key on kine. */
   readonly #terms = new Map<bigint | string, Term>()
   readonly #watchers = new Set<{ readonly prefix: string; readonly tell: (change: KeyChange) => void }>()
@@ -50,6 +52,7 @@ export class MemoryEtcd {
   constructor(options: MemoryEtcdOptions) {
     this.#clock = options.clock
     this.#flavour = options.flavour ?? 'etcd'
+    this.#history = new KeyHistory({ keeps: options.revisions })
     this.#expiryStepMs = options.expiryStepMs ?? 0
     this.#expiryPhaseMs = options.expiryPhaseMs ?? 0
   }
@@ -200,15 +203,17 @@ export class MemoryEtcd {
   #expire(): void {
     const nowMs = this.#clock.monotonicMs()
     if (nowMs < this.#nothingBeforeMs) return
-    const over = [...this.#terms]
-      .filter(([, term]) => this.#goesAtMs(term) <= nowMs)
-      .sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)
-    for (const [id, term] of over) {
+    this.#nothingBeforeMs = Number.POSITIVE_INFINITY
+    const over: [id: string | bigint, term: Term][] = []
+    for (const entry of this.#terms) {
+      const goesAtMs = this.#goesAtMs(entry[1])
+      if (goesAtMs <= nowMs) over.push(entry)
+      else this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, goesAtMs)
+    }
+    for (const [id, term] of over.sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
       this.#terms.delete(id)
       this.#delete([...term.keys].sort())
     }
-    this.#nothingBeforeMs = Number.POSITIVE_INFINITY
-    for (const { endsAtMs } of this.#terms.values()) this.#nothingBeforeMs = Math.min(this.#nothingBeforeMs, endsAtMs)
   }
 
   #goesAtMs({ endsAtMs }: Term): number {

@@ -1,4 +1,4 @@
-import { clone, create } from '@bufbuild/protobuf'
+import { create } from '@bufbuild/protobuf'
 import { remembering } from '../runtime/memo.ts'
 import { type EndpointSubset, EndpointSubsetSchema, EndpointsSchema } from './gen/k8s.io/api/core/v1/generated_pb.ts'
 import { ObjectMetaSchema } from './gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
@@ -58,11 +58,11 @@ function decode(value: Uint8Array): StoredMasterLease {
  * is, fields that are not described here included; without one the lease is new.
  */
 export function encodeMasterLease(address: string, previous?: ProtobufMasterLease): Uint8Array {
-  const object = previous === undefined ? create(EndpointsSchema) : clone(EndpointsSchema, previous.stored.object)
+  const object = asGoWrites(EndpointsSchema, previous?.stored.object ?? create(EndpointsSchema))
   object.metadata ??= create(ObjectMetaSchema)
   object.metadata.generation = BigInt.asIntN(64, object.metadata.generation + 1n)
-  object.subsets = [subsetWith(address, object.subsets[0])]
-  return encodeStored(endpoints, asGoWrites(EndpointsSchema, object), previous?.stored.envelope)
+  object.subsets = [asGoWrites(EndpointSubsetSchema, subsetWith(address, object.subsets[0]))]
+  return encodeStored(endpoints, object, previous?.stored.envelope)
 }
 
 function subsetWith(address: string, previous: EndpointSubset | undefined): EndpointSubset {

@@ -113,6 +113,20 @@ test('leases that start over last their whole time again', async () => {
   assert.deepEqual(await keys(etcd), [])
 })
 
+test('a store that keeps few revisions forgets older ones by itself, and nothing that is there now', async () => {
+  const { store, etcd } = setUp({ revisions: 10 })
+  await etcd.create('/steady', bytes('here'), { signal })
+  for (let write = 0; write < 100; write++) {
+    const before = await etcd.get('/busy', signal)
+    if (before === undefined) await etcd.create('/busy', bytes('0'), { signal })
+    else await etcd.update('/busy', bytes(`${write}`), before.modRevision, { signal })
+    const kept = await etcd.list('/', { revision: store.revision > 10n ? store.revision - 10n : 1n, signal })
+    assert.ok(kept.items.length <= 2)
+  }
+  assert.deepEqual(await keys(etcd), ['/busy', '/steady'])
+  await assert.rejects(etcd.list('/', { revision: store.revision - 21n, signal }), { code: 'Compacted' })
+})
+
 test('the past can be listed until it is compacted, and what was deleted before is forgotten then', async () => {
   const { store, etcd } = setUp()
   const first = await etcd.create('/a', bytes('1'), { signal })

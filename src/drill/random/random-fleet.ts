@@ -4,17 +4,24 @@ import { Draw } from './draw.ts'
 
 const HOUR_MS = 3_600_000
 
-/** TTL and interval of the leases, in milliseconds: from the shortest that are of use to the defaults. */
+/**
+ * TTL and interval of the leases, in milliseconds: from the shortest that are of use to the defaults. The shorter they are, the more a
+ * schedule costs, and the fewer have them.
+ */
 const leaseTimes = [
   [3_000, 1_000],
   [6_000, 4_000],
   [10_000, 5_000],
+  [10_000, 5_000],
+  [15_000, 10_000],
+  [15_000, 10_000],
+  [15_000, 10_000],
   [15_000, 10_000],
   [15_000, 10_000],
   [15_000, 10_000],
 ] as const
 /** How many masters: as many as there are usually are drawn most often. */
-const sizes = [3, 3, 3, 3, 4, 4, 5, 5, 6, 7] as const
+const sizes = [3, 3, 3, 3, 3, 4, 4, 5, 6, 7] as const
 
 /** Three to seven masters, sometimes two of them behind one address, sometimes kube-apiservers among them. */
 export function randomFleet(random: Random): FleetPlan {

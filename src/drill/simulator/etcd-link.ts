@@ -8,6 +8,8 @@ import { latency, Route, roundTrip } from './route.ts'
 
 /** How often etcd looks which leases are over, in milliseconds: it ends them up to so much late. */
 const LEASE_END_STEP_MS = 500
+/** More than any fleet writes while a list is on its way. */
+const REVISIONS = 1_000
 
 /** What all masters of a fleet store their leases in. */
 export class SimulatedEtcd {
@@ -22,7 +24,7 @@ export class SimulatedEtcd {
   constructor(time: VirtualClock, flavour: 'etcd' | 'kine', random?: Random) {
     this.#clock = new StoreClock(time)
     const late = random && { expiryStepMs: LEASE_END_STEP_MS, expiryPhaseMs: random.next() * LEASE_END_STEP_MS }
-    this.store = new MemoryEtcd({ clock: this.#clock, flavour, ...(flavour === 'etcd' && late) })
+    this.store = new MemoryEtcd({ clock: this.#clock, flavour, revisions: REVISIONS, ...(flavour === 'etcd' && late) })
   }
 
   get down(): boolean {
@@ -101,28 +103,30 @@ export class EtcdRoute extends Route {
     const { clock, random, spikes, tap = (kv: EtcdKv) => kv } = options
     const etcd = this.#etcd
     const back = (signal: AbortSignal): Promise<void> => roundTrip(clock, random, spikes, signal, this.slowMs)
-    const pass = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
+    const pass = (call: EtcdCall, signal: AbortSignal): Promise<void> | undefined =>
+      this.refused || etcd.down || this.cut ? stop(call, signal) : undefined
+    const stop = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
       if (this.refused || etcd.down) throw new EtcdError('Unreachable', 'connection refused')
-      if (!this.cut) return
       // A watch waits for ever: nothing tells it that nothing comes.
       const end = await this.swallow(clock, call.method === 'watch' ? 1e9 : 5_000, signal)
       throw end === 'reset' ? new EtcdError('Unreachable', 'connection reset') : new EtcdError('Timeout', 'no answer')
     }
+    const refuse = async (call: EtcdCall, isFull: boolean, signal: AbortSignal): Promise<void> => {
+      if (isFull || this.refused || etcd.down) await back(signal)
+      await pass(call, signal)
+      if (isFull) throw new EtcdError('NoSpace', 'mvcc: database space exceeded')
+    }
     const kv = faultyEtcd(tap(etcd.store.client()), {
       clock,
-      before: async (call, signal) => {
+      before: (call, signal) => {
         const isRefused = etcd.full && GROWING.includes(call.method)
-        if (isRefused || this.refused || etcd.down) await back(signal)
-        await pass(call, signal)
-        if (isRefused) throw new EtcdError('NoSpace', 'mvcc: database space exceeded')
+        return isRefused || this.broken || etcd.down ? refuse(call, isRefused, signal) : undefined
       },
-      after: async (call, signal) => {
-        if (call.method !== 'watch') await back(signal)
+      after: (call, signal) => {
+        if (call.method !== 'watch') return back(signal).then(() => pass(call, signal))
         // Heard of at once, in its order: nobody acts on it, and there are many.
-        else if (clock.frozen || this.slowMs > 0 || !call.changes?.every(isRenewal)) {
-          await latency(clock, random, spikes, signal, this.slowMs)
-        }
-        await pass(call, signal)
+        if (!clock.frozen && this.slowMs === 0 && call.changes?.every(isRenewal)) return pass(call, signal)
+        return latency(clock, random, spikes, signal, this.slowMs).then(() => pass(call, signal))
       },
     })
     // By the process' own clock: one that is frozen hears of it when it goes on.

@@ -21,7 +21,7 @@ export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: C
   const view = time.view({ skewMs })
   const rate = 1 + driftPpm / 1_000_000
   const late = driftPpm === 0 ? 0 : ROUNDING_MS
-  const timers = new Set<object>()
+  let timers = 0
   return {
     wallMs: () => view.wallMs(),
     monotonicMs: () => view.monotonicMs() * rate,
@@ -32,17 +32,21 @@ export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: C
       return view.frozen
     },
     get timers() {
-      return timers.size
+      return timers
     },
     schedule(delayMs, callback) {
-      const timer = {}
-      timers.add(timer)
+      let isSet = true
+      const end = (): void => {
+        if (isSet) timers--
+        isSet = false
+      }
+      timers++
       const cancel = view.schedule(delayMs > 0 ? delayMs / rate + late : delayMs, () => {
-        timers.delete(timer)
+        end()
         callback()
       })
       return () => {
-        timers.delete(timer)
+        end()
         cancel()
       }
     },

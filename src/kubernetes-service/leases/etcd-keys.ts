@@ -1,4 +1,5 @@
 import { tryParseAddress } from '../../net/address.ts'
+import { remembering } from '../../runtime/memo.ts'
 import { unlistableReason } from '../advertised-address.ts'
 import type { Holder } from './master-leases.ts'
 
@@ -44,6 +45,11 @@ export class EtcdLeaseKeys {
 }
 
 function listable(text: string): string | undefined {
-  const address = tryParseAddress(text)
-  return address?.text === text && unlistableReason(address) === undefined ? text : undefined
+  return isListable(text) ? text : undefined
 }
+
+/** Each look reads the keys of all masters, and they are the same ones. */
+const isListable = remembering((text) => {
+  const address = tryParseAddress(text)
+  return address?.text === text && unlistableReason(address) === undefined
+}, 64)

@@ -118,11 +118,7 @@ function describeUsageError({ code, message }: { readonly code: string; readonly
   return `${line.replaceAll('\n', ' ')}; see --help`
 }
 
-/** The version is package.json's, which lies beside `src/` and `dist/` alike. */
 async function versionText(): Promise<string> {
-  const { readFile } = await import('node:fs/promises')
-  const { version } = JSON.parse(await readFile(new URL('../package.json', import.meta.url), 'utf8')) as {
-    version: string
-  }
-  return `apiserver-bootstrap ${version} (Node ${process.versions.node})`
+  const { packageVersion } = await import('./runtime/system-package.ts')
+  return `apiserver-bootstrap ${await packageVersion()} (Node ${process.versions.node})`
 }

@@ -1,35 +1,42 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { constants, existsSync } from 'node:fs'
+import { access, mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
 import { InvalidInputError } from '../documents/validation.ts'
 import { renderPage } from '../drill/report/page.ts'
 import { renderTranscript } from '../drill/report/transcript.ts'
 import type { DrillReport } from '../drill/report.ts'
 
-/** What a directory of reports has; anything else in it was put there by somebody else. */
-const marks = ['report.json', 'campaign.json']
-
 /**
- * Makes sure, before a drill begins, that its report has a place. Throws an {@link InvalidInputError} for a directory that holds
- * something else than a report, or that cannot be made.
+ * Makes sure, before a drill begins, that its report has a place. What else is in the directory is left alone. Throws an
+ * {@link InvalidInputError} for one that cannot be made or written.
  */
 export async function prepareReportDirectory(directory: string): Promise<void> {
-  const refuse = (message: string, cause?: unknown): never => {
-    throw new InvalidInputError([{ where: '--report', message: `${directory} ${message}` }], { cause })
-  }
-  let names: readonly string[] = []
   try {
-    await mkdir(directory, { recursive: true })
-    names = await readdir(directory)
-  } catch (error) {
-    const { code = 'it failed' } = error as NodeJS.ErrnoException
-    refuse(code === 'EEXIST' || code === 'ENOTDIR' ? 'is not a directory' : `cannot be made (${code})`, error)
-  }
-  if (names.length > 0 && !marks.some((mark) => names.includes(mark))) {
-    refuse('holds other files and no report.json; give an empty directory or a new one')
+    await makeDirectory(resolve(directory))
+    // With a slash at its end it is nothing but a directory.
+    await access(`${directory}/`, constants.W_OK | constants.X_OK)
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    const fault = code === 'ENOTDIR' ? 'is not a directory' : `cannot be made or written (${code})`
+    throw new InvalidInputError([{ where: '--report', message: `${directory} ${fault}` }], { cause })
   }
 }
 
-/** Writes `report.json`, `timeline.txt` and `report.html`. What was there of the same names is gone. */
+/** With `recursive`, mkdir never ends below a directory that is there and says that it is not, as /proc does. */
+async function makeDirectory(directory: string): Promise<void> {
+  try {
+    await mkdir(directory)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') return
+    const parent = dirname(directory)
+    if (code !== 'ENOENT' || existsSync(parent)) throw error
+    await makeDirectory(parent)
+    await mkdir(directory)
+  }
+}
+
+/** Writes `report.json`, `timeline.txt` and `report.html`. What was there of the same names is overwritten. */
 export async function writeReport(directory: string, report: DrillReport): Promise<void> {
   const files = {
     'timeline.txt': timelineOf(report),

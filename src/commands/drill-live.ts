@@ -1,5 +1,9 @@
+import { constants } from 'node:fs'
+import { access, stat } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { observerRules } from '../config/configuration.ts'
 import { type Flags, resolveConfiguration } from '../config/resolve.ts'
+import { unreadableReason } from '../documents/unreadable.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { LiveOptions } from '../drill/live/live-options.ts'
 import type { DrillOptions } from '../drill/run-drill.ts'
@@ -17,6 +21,7 @@ export async function liveTargets(
 ): Promise<NonNullable<DrillOptions['openTarget']>> {
   const resolved = resolveConfiguration(rest, undefined, observerRules)
   await checkCertificates(resolved)
+  const kubeApiserver = values.kubeApiserver && (await programIn(values.kubeApiserver, '--kube-apiserver'))
   const {
     kubeconfig = '',
     context,
@@ -36,7 +41,7 @@ export async function liveTargets(
     etcdCafile,
     etcdCertfile,
     etcdKeyfile,
-    kubeApiserver: values.kubeApiserver ?? builtKubeApiserver(program),
+    kubeApiserver: kubeApiserver ?? builtKubeApiserver(program),
     serviceClusterIpRange: values.serviceClusterIpRange?.map(({ text }) => text).join(),
     program,
     log: (line) => process.stderr.write(`${line}\n`),
@@ -50,6 +55,19 @@ export async function liveTargets(
       if (!(cause instanceof Error) || cause.name !== 'KubeConfigError') throw cause
       throw new InvalidInputError([{ where: '--kubeconfig', message: cause.message }], { cause })
     }
+  }
+}
+
+/** The whole path of a program. Throws an {@link InvalidInputError} for a file that cannot be run. */
+async function programIn(file: string, where: string): Promise<string> {
+  try {
+    await access(file, constants.X_OK)
+    // Whoever may look into a directory may run it, by its mode.
+    if ((await stat(file)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
+    return resolve(file)
+  } catch (cause) {
+    const message = `cannot run ${file}: ${unreadableReason(cause as NodeJS.ErrnoException)}`
+    throw new InvalidInputError([{ where, message }], { cause })
   }
 }
 

@@ -1,15 +1,14 @@
-import { readFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { join } from 'node:path'
 import type { Flags } from '../config/resolve.ts'
 import { DrillError } from '../drill/drill-error.ts'
-import { builtInScenarios, loadScenario, packageRoot } from '../drill/load-scenario.ts'
+import { builtInScenarios, loadScenario } from '../drill/load-scenario.ts'
 import { randomScenario } from '../drill/random/random-scenario.ts'
 import { renderJunit } from '../drill/report/junit.ts'
 import { renderText } from '../drill/report/text.ts'
 import type { DrillReport } from '../drill/report.ts'
 import { runDrill } from '../drill/run-drill.ts'
 import type { Scenario } from '../drill/scenario.ts'
+import { packageVersion } from '../runtime/system-package.ts'
 import { prepareReportDirectory, writeReport } from './drill-files.ts'
 import type { DrillValues } from './drill-options.ts'
 import { type DrillRequest, readDrillRequest } from './drill-request.ts'
@@ -138,9 +137,4 @@ function print(text: string): Promise<void> {
       else reject(new Error(`the output cannot be written: ${code}`))
     }),
   )
-}
-
-async function packageVersion(): Promise<string> {
-  const { version } = JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as { version: string }
-  return version
 }

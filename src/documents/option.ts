@@ -98,7 +98,7 @@ export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput 
     case 'text':
       return text
     case 'integer':
-      return /^-?\d+$/.test(text) ? Number(text) : text
+      return /^-?\d+$/.test(text) && Number.isSafeInteger(Number(text)) ? Number(text) : text
     case 'boolean':
       return text === 'true' ? true : text === 'false' ? false : text
     case 'list':
@@ -136,5 +136,6 @@ export function parsedText<Value>(
 /** A whole number in [`min`, `max`]. */
 export function wholeNumber(min: number, max: number): z.ZodMiniType<number, number> {
   const error = `must be a whole number from ${min} to ${max}`
-  return z.int({ error }).check(z.gte(min, { error }), z.lte(max, { error }))
+  // What is no such number is said once: it may be out of the range too.
+  return z.int({ error, abort: true }).check(z.gte(min, { error }), z.lte(max, { error }))
 }

@@ -1,9 +1,9 @@
-import { existsSync } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { didYouMean } from '../documents/did-you-mean.ts'
 import { unreadableReason } from '../documents/unreadable.ts'
 import { InvalidInputError } from '../documents/validation.ts'
+import { packageRoot } from '../runtime/system-package.ts'
 import { parseScenario } from './parse-scenario.ts'
 import type { Scenario } from './scenario.ts'
 
@@ -41,20 +41,8 @@ async function builtInNames(): Promise<readonly string[]> {
     .sort()
 }
 
-/** In the package, whose root is above the sources, the bundle and the library alike. */
 function builtInDirectory(): string {
   return join(packageRoot(), 'config', 'drills')
-}
-
-/** Where package.json is. */
-export function packageRoot(): string {
-  let directory = import.meta.dirname
-  while (!existsSync(join(directory, 'package.json'))) {
-    const parent = dirname(directory)
-    if (parent === directory) throw new Error(`no package.json above ${import.meta.dirname}`)
-    directory = parent
-  }
-  return directory
 }
 
 function unknownName(name: string, names: readonly string[]): string {

@@ -10,7 +10,7 @@ import { drawSteps } from './random/random-scenario.ts'
 import { DrillRecorder } from './recorder.ts'
 import type { DrillReport, RunReport, VariantReport } from './report.ts'
 import type { FleetPlan, Scenario } from './scenario.ts'
-import { longestTtlMs } from './scenario-duration.ts'
+import { longestTtlMs, whyUnjudged } from './scenario-duration.ts'
 import { simulatedLatency } from './simulator/route.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
@@ -95,6 +95,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
     command,
     scenario,
     held: reports.every(({ held }) => held),
+    unjudged: whyUnjudged(scenario),
     variants: reports,
   }
 }

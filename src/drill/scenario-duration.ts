@@ -1,15 +1,28 @@
-import type { FleetPlan, Step } from './scenario.ts'
+import { formatDuration } from '../documents/duration.ts'
+import type { FleetPlan, Scenario, Step } from './scenario.ts'
 
 /** How long one master of a rolling restart takes as a rule, from its signal until it is listed again, in milliseconds. */
 const ROLL_MS = 10_000
 
-/** When everything that a step does is done, and undone; of a rolling restart it is an estimate. */
-export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>): number {
-  return step.atMs + (step.jitterMs ?? 0) + spanMs(step, masters.length)
+/** When everything that a step does is done, and undone; of a rolling restart it is an estimate, unless `rollMs` says how long one takes. */
+export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>, rollMs = ROLL_MS): number {
+  return step.atMs + (step.jitterMs ?? 0) + spanMs(step, masters.length, rollMs)
 }
 
-export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'masters'>): number {
-  return Math.max(0, ...steps.map((step) => stepEndMs(step, fleet)))
+export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'masters'>, rollMs?: number): number {
+  return Math.max(0, ...steps.map((step) => stepEndMs(step, fleet, rollMs)))
+}
+
+/** Why not everything that a scenario does can be judged, in one sentence; undefined when all of it is due before the end. */
+export function whyUnjudged({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
+  if (steps.length === 0) return undefined
+  const { recoveryMs, listedMs, removalMarginMs } = bounds
+  const withinMs = Math.max(recoveryMs, listedMs, longestTtlMs(steps, fleet) + removalMarginMs)
+  // How long a rolling restart takes is not known: at least its pauses.
+  const dueMs = lastStepEndMs(steps, fleet, 0) + withinMs
+  if (dueMs <= durationMs) return undefined
+  const [due, end] = [formatDuration(dueMs), formatDuration(durationMs)]
+  return `Not everything could be judged: what the last step leads to is due by ${due}, and the drill ended at ${end}; lengthen its duration.`
 }
 
 /** The longest TTL that anybody has at some time. A kube-apiserver's is 15 s. */
@@ -22,11 +35,11 @@ export function longestTtlMs(steps: readonly Step[], { masters, leaseTtlMs }: Fl
   return Math.max(leaseTtlMs, upstream, ...settings.map((one) => one.leaseTtlMs ?? 0))
 }
 
-function spanMs(step: Step, size: number): number {
+function spanMs(step: Step, size: number, rollMs: number): number {
   switch (step.action) {
     case 'rolling-restart':
     case 'roll-config':
-      return (step.masters === 'all' ? size : step.masters.length) * (ROLL_MS + step.pauseMs)
+      return (step.masters === 'all' ? size : step.masters.length) * (rollMs + step.pauseMs)
     case 'restart':
       return step.overlapMs ?? step.pauseMs
     case 'replace':

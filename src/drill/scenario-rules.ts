@@ -2,8 +2,8 @@ import { didYouMean } from '../documents/did-you-mean.ts'
 import { formatDuration } from '../documents/duration.ts'
 import { ttlFault } from '../kubernetes-service/options.ts'
 import { parseAddress } from '../net/address.ts'
+import { absentNames } from './absent-names.ts'
 import type { MappingReader, Path } from './mapping-reader.ts'
-import { namesEver } from './member-names.ts'
 import type { FleetPlan, MasterSettings, Scenario, Step } from './scenario.ts'
 import { stepEndMs } from './scenario-duration.ts'
 
@@ -23,9 +23,10 @@ export function checkScenario(
   checkNames(reader, scenario.fleet)
   checkAddresses(reader, scenario, file.virtualAddresses)
   checkMasters(reader, scenario.fleet)
+  const names = absentNames(scenario)
   for (const { step, path } of file.placed) {
     checkTime(reader, scenario, step, path)
-    checkChosen(reader, scenario, step, path)
+    checkChosen(reader, names, { step, path })
     if (step.action === 'restart') checkOverlap(reader, step, path)
     if (step.action === 'roll-config') checkRoll(reader, scenario.fleet, step, { path, shared: file.virtualAddresses })
   }
@@ -128,19 +129,27 @@ function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step:
   reader.wrong(path, `${step.action} is over at ${end}, after the end of the drill, whose duration is ${duration}`)
 }
 
-function checkChosen(reader: MappingReader, { fleet, steps }: Scenario, step: Step, path: Path): void {
+function checkChosen(
+  reader: MappingReader,
+  { absent, comesMs }: ReturnType<typeof absentNames>,
+  { step, path }: PlacedStep,
+): void {
   if (!('masters' in step) || step.masters === 'all') return
-  const seen = new Set<string>()
-  const known = namesEver({ fleet, steps })
+  const absentThen = absent.get(step) ?? []
   for (const [index, name] of step.masters.entries()) {
     const at = [...path, 'masters', index]
-    if (seen.has(name)) reader.wrong(at, `${name} is named twice`)
-    seen.add(name)
-    if (known.has(name) || reader.isWrongWithin('fleet', 'masters') || fleet.masters.length === 0) continue
-    const meant = didYouMean(name, [...known])
-    const rest = meant === undefined ? `; there are ${[...known].join(', ')}` : `; did you mean ${meant}?`
-    reader.wrong(at, `there is no master ${JSON.stringify(name)}${rest}`)
+    if (step.masters.indexOf(name) < index) reader.wrong(at, `${name} is named twice`)
+    if (!absentThen.includes(name) || comesMs.size === 0 || reader.isWrongWithin('fleet', 'masters')) continue
+    reader.wrong(at, `there is no master ${JSON.stringify(name)}${hintFor(name, comesMs)}`)
   }
+}
+
+function hintFor(name: string, comesMs: ReadonlyMap<string, number>): string {
+  const fromMs = comesMs.get(name)
+  if (fromMs !== undefined) return ` until after ${formatDuration(fromMs)}`
+  const known = [...comesMs.keys()]
+  const meant = didYouMean(name, known)
+  return meant === undefined ? `; there are ${known.join(', ')}` : `; did you mean ${meant}?`
 }
 
 function checkOverlap(reader: MappingReader, step: Extract<Step, { action: 'restart' }>, path: Path): void {

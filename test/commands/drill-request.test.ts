@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { rm, writeFile } from 'node:fs/promises'
+import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { execute } from '../../src/commands/drill.ts'
@@ -111,6 +111,16 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
     '--kube-apiserver: is required for kube-apiserver',
     '--etcd-servers: is required for kube-apiserver',
   ],
+  ...(
+    [
+      ['/nope', 'there is no such file'],
+      ['/', 'it is a directory'],
+      [import.meta.filename, 'permission denied'],
+    ] as const
+  ).map(
+    ([file, fault]) =>
+      ['crash', { ...live, ...etcd, kubeApiserver: file }, `--kube-apiserver: cannot run ${file}: ${fault}`] as const,
+  ),
   [
     'crash',
     { ...live, ...etcd, etcdCertfile: 'x' },
@@ -136,17 +146,23 @@ for (const [scenario, flags, ...lines] of refused) {
   })
 }
 
-test('a report goes into a directory that is new, empty, or holds one', async (t) => {
+test('a report goes into any directory that can be made and written', { timeout: 30_000 }, async (t) => {
   const directory = await tempDir(t)
   const made = join(directory, 'a', 'b')
   await prepareReportDirectory(made)
-  await prepareReportDirectory(made)
-  for (const name of ['notes.txt', 'report.json']) await writeFile(join(made, name), '')
-  await prepareReportDirectory(made)
+  const empty = join(directory, 'a', 'c')
+  await prepareReportDirectory(`${made}/../c/`)
   const file = join(made, 'notes.txt')
-  await assert.rejects(prepareReportDirectory(file), { message: `--report: ${file} is not a directory` })
-  await assert.rejects(prepareReportDirectory(join(file, 'c')), { message: /is not a directory$/ })
-  await rm(join(made, 'report.json'))
-  const message = `--report: ${made} holds other files and no report.json; give an empty directory or a new one`
-  await assert.rejects(prepareReportDirectory(made), { code: 'InvalidInput', message })
+  await writeFile(file, '')
+  await prepareReportDirectory(made)
+  const refused = (name: string, fault: string): Promise<void> =>
+    assert.rejects(prepareReportDirectory(name), { code: 'InvalidInput', message: `--report: ${name} ${fault}` })
+  await refused(file, 'is not a directory')
+  await refused(join(file, 'd'), 'is not a directory')
+  // It is there, and says that it is not.
+  if (process.platform === 'linux') await refused('/proc/x', 'cannot be made or written (ENOENT)')
+  // Whoever may do anything may write there too.
+  if (process.getuid?.() === 0) return
+  await chmod(empty, 0o500)
+  await refused(empty, 'cannot be made or written (EACCES)')
 })

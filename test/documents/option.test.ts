@@ -29,11 +29,24 @@ test('the form of the input is seen through codecs', () => {
 test("a flag's text is brought into the form of the input, or handed on as it is", () => {
   assert.equal(inputOfFlag(wholeNumber(0, 9), '7'), 7)
   assert.equal(inputOfFlag(wholeNumber(0, 9), '-7'), -7)
-  for (const text of ['', ' 7', '7.0', '0x7', '7e0', 'seven']) assert.equal(inputOfFlag(wholeNumber(0, 9), text), text)
+  // As a number the last one would be told otherwise than it was given.
+  for (const text of ['', ' 7', '7.0', '0x7', '7e0', 'seven', '99999999999999999999']) {
+    assert.equal(inputOfFlag(wholeNumber(0, 9), text), text)
+  }
   assert.equal(inputOfFlag(z.boolean(), 'false'), false)
   assert.equal(inputOfFlag(z.boolean(), 'no'), 'no')
   assert.deepEqual(inputOfFlag(z.array(z.string()), 'a,b'), ['a', 'b'])
   assert.equal(inputOfFlag(z.string(), '7'), '7')
+})
+
+test('whatever is wrong with a whole number is said once', () => {
+  for (const input of [1e20, -1e20, 10, -1, 1.5, '7', null]) {
+    const { error } = z.safeParse(wholeNumber(0, 9), input)
+    assert.deepEqual(
+      error?.issues.map(({ message }) => message),
+      ['must be a whole number from 0 to 9'],
+    )
+  }
 })
 
 test('a list is split at commas and nowhere else', () => {

@@ -63,6 +63,7 @@ export function report(variants: readonly VariantReport[], change: Partial<Drill
     command: 'apiserver-bootstrap drill crash --seed 1',
     scenario,
     held: variants.every(({ held }) => held),
+    unjudged: undefined,
     variants,
     ...change,
   }

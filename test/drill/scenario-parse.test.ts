@@ -124,7 +124,7 @@ for (const [line, step] of read) {
 test('masters that come during the drill may be named', () => {
   const named = steps(
     'at: 1s, action: replace, masters: [master-2]',
-    'at: 2s, action: kill, masters: [master-2-anew]',
+    'at: 7s, action: kill, masters: [master-2-anew]',
     'at: 3s, action: scale, to: 7',
     'at: 4s, action: kill, masters: [master-7, master-8]',
   )

@@ -53,9 +53,13 @@ steps:
   - { at: 11s, action: freeze, masters: [master-4], for: 6s }
   - { at: 13s, action: partition, masters: [master-5], from: store, for: 6s }
   - { at: 22s, action: restart, masters: [master-1], part: sidecar }
+  - { at: 24s, action: restart, masters: [master-2], overlap: 3s }
 `,
     )
-    const { figures } = held(t, outcome)
+    const { figures, runs } = held(t, outcome)
+    const overlapping = runs[0]?.events?.filter((event) => event.type === 'state' && event.master === 'master-2')
+    const states = overlapping?.filter(({ atMs }) => atMs > 20_000) ?? []
+    assert.deepEqual(states, [], 'where two lives overlap, the master is as well as before')
     const removals = new Map(figures.timeToRemove.samples.map(({ master, tookMs }) => [master, tookMs ?? Number.NaN]))
     assert.deepEqual([...removals.keys()].sort(), ['master-1', 'master-2', 'master-3', 'master-4', 'master-5'])
     t.diagnostic(`removed after ${JSON.stringify(Object.fromEntries(removals))} ms`)

@@ -11,6 +11,7 @@ import type { MasterPlan } from '../scenario.ts'
 import { Child } from './child.ts'
 import { listenAnywhere } from './free-port.ts'
 import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type LiveWay } from './live-member.ts'
+import { ProcessLife } from './process-life.ts'
 import { StoreWays } from './store-ways.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
@@ -20,13 +21,9 @@ const INTERVAL_MS = 10_000
 /** Between two questions for its health, in milliseconds. */
 const PROBE_MS = 250
 
-interface Life {
-  readonly child: Child
-  answering: boolean
-  ready: boolean
-  wasReady: boolean
-  stopping: boolean
-  frozen: boolean
+class ServerLife extends ProcessLife {
+  answering = false
+  ready = false
 }
 
 /**
@@ -53,7 +50,7 @@ export class LiveKubeApiserver implements LiveMember {
   readonly #token: string
   readonly #clients: TcpProxy
   readonly #store: StoreWays
-  #life: Life | undefined
+  #life: ServerLife | undefined
   #cutClients = false
 
   private constructor(
@@ -112,21 +109,14 @@ export class LiveKubeApiserver implements LiveMember {
     switch (deed) {
       case 'start':
         // Two of the same server cannot be: they listen on one port.
-        if (this.running || (life !== undefined && !life.stopping && !life.frozen && !life.child.ended)) return
+        if (life?.running === true) return
         await life?.child.kill()
         return this.#start()
       case 'kill':
         this.#life = undefined
         return life?.child.kill()
-      case 'terminate':
-        if (life === undefined) return
-        life.stopping = true
-        return life.child.signal('SIGTERM')
-      case 'freeze':
-      case 'thaw':
-        if (life === undefined) return
-        life.frozen = deed === 'freeze'
-        return life.child.signal(deed === 'freeze' ? 'SIGSTOP' : 'SIGCONT')
+      default:
+        life?.signal(deed)
     }
   }
 
@@ -168,8 +158,7 @@ export class LiveKubeApiserver implements LiveMember {
   }
 
   get running(): boolean {
-    const life = this.#life
-    return life !== undefined && !life.stopping && !life.frozen && !life.child.ended
+    return this.#life?.running === true
   }
 
   get stopping(): boolean {
@@ -177,11 +166,11 @@ export class LiveKubeApiserver implements LiveMember {
   }
 
   get ended(): boolean {
-    return this.#life === undefined || this.#life.child.ended
+    return this.#life?.child.ended !== false
   }
 
   get frozen(): boolean {
-    return this.#life?.frozen === true && !this.#life.child.ended
+    return this.#life?.frozen === true && !this.ended
   }
 
   get connected(): boolean {
@@ -258,14 +247,14 @@ export class LiveKubeApiserver implements LiveMember {
       '--profiling=false',
     ]
     const child = await Child.start(options.kubeApiserver ?? '', flags, watchdog)
-    const life: Life = { child, answering: false, ready: false, wasReady: false, stopping: false, frozen: false }
+    const life = new ServerLife(child)
     this.#life = life
     this.lifeCount++
     void this.#probe(life)
   }
 
   /** Asks it for its health for as long as it runs. */
-  async #probe(life: Life): Promise<void> {
+  async #probe(life: ServerLife): Promise<void> {
     const server = new URL(`https://127.0.0.1:${this.#port}`)
     let transport: HttpTransport | undefined
     while (!life.child.ended) {

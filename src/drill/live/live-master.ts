@@ -7,21 +7,8 @@ import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type Live
 import type { ReadyzAnswer } from './readyz-responder.ts'
 import { ServerFront } from './server-front.ts'
 import { type SidecarSettings, settingsOf, sidecarFlags } from './sidecar-flags.ts'
+import { lifeThatCounts, SidecarLife } from './sidecar-life.ts'
 import { StoreWays } from './store-ways.ts'
-
-/** One life of a master's sidecar. */
-interface Life {
-  readonly number: number
-  readonly settings: SidecarSettings
-  readonly child: Child
-  /** It has asked its server for its health: from then on it works. */
-  awake: boolean
-  wasReady: boolean
-  stopping: boolean
-  frozen: boolean
-  /** Of its health server. */
-  health: { readonly host: string; readonly port: number } | undefined
-}
 
 /** One master of real processes: a sidecar of ours, and its API server's front. */
 export class LiveMaster implements LiveMember {
@@ -32,10 +19,11 @@ export class LiveMaster implements LiveMember {
   readonly #front: ServerFront
   /** Undefined where the leases are objects of the API. */
   readonly #store: StoreWays | undefined
-  readonly #lives: Life[]
+  readonly #lives: SidecarLife[]
   /** Of the next life. */
   #settings: SidecarSettings
-  #life: Life | undefined
+  /** The latest, unless it was killed. */
+  #life: SidecarLife | undefined
 
   private constructor(
     around: LiveSurroundings,
@@ -44,7 +32,7 @@ export class LiveMaster implements LiveMember {
       readonly settings: SidecarSettings
       readonly front: ServerFront
       readonly store: StoreWays | undefined
-      readonly lives: Life[]
+      readonly lives: SidecarLife[]
     },
   ) {
     this.#around = around
@@ -57,7 +45,7 @@ export class LiveMaster implements LiveMember {
 
   /** Nothing of it runs yet. */
   static async open(around: LiveSurroundings, fleet: FleetPlan, plan: MasterPlan): Promise<LiveMaster> {
-    const lives: Life[] = []
+    const lives: SidecarLife[] = []
     const front = await ServerFront.open(around.cluster, (number, ready) => {
       const life = lives.find((one) => one.number === number)
       if (life === undefined) return
@@ -74,10 +62,7 @@ export class LiveMaster implements LiveMember {
   }
 
   terminateEarlier(): void {
-    const earlier = this.#lives.at(-2)
-    if (earlier === undefined) return
-    earlier.stopping = true
-    earlier.child.signal('SIGTERM')
+    this.#lives.at(-2)?.signal('terminate')
   }
 
   cut(way: LiveWay): void {
@@ -114,7 +99,7 @@ export class LiveMaster implements LiveMember {
   }
 
   get addresses(): readonly string[] {
-    return (this.#lives.at(-1)?.settings ?? this.#settings).addresses
+    return this.#presentSettings.addresses
   }
 
   get address(): string {
@@ -135,40 +120,39 @@ export class LiveMaster implements LiveMember {
   }
 
   get leaseTtlMs(): number {
-    return this.#present.leaseTtlMs
+    return this.#presentSettings.leaseTtlMs
   }
 
   get reconcileIntervalMs(): number {
-    return this.#present.reconcileIntervalMs
+    return this.#presentSettings.reconcileIntervalMs
   }
 
   get withdrawsOnStop(): boolean {
-    return this.#present.onShutdown !== 'keep'
+    return this.#presentSettings.onShutdown !== 'keep'
   }
 
   get withdrawsLast(): boolean {
-    return this.#present.onShutdown === 'always'
+    return this.#presentSettings.onShutdown === 'always'
   }
 
   get leavesWhenUnready(): boolean {
-    return this.#present.readinessGate === 'continuous'
+    return this.#presentSettings.readinessGate === 'continuous'
   }
 
   get running(): boolean {
-    const life = this.#life
-    return life?.awake === true && !life.stopping && !life.frozen && !life.child.ended
+    return this.#present?.running === true
   }
 
   get stopping(): boolean {
-    return this.#life?.stopping === true
+    return this.#present?.stopping === true
   }
 
   get ended(): boolean {
-    return this.#life === undefined || this.#life.child.ended
+    return this.#present?.child.ended !== false
   }
 
   get frozen(): boolean {
-    return this.#life?.frozen === true && !this.#life.child.ended
+    return this.#present?.frozen === true && !this.ended
   }
 
   get connected(): boolean {
@@ -189,7 +173,7 @@ export class LiveMaster implements LiveMember {
   }
 
   get serves(): boolean {
-    return this.answering && this.ready && (this.#front.etcdCheck || this.#life?.wasReady === true)
+    return this.answering && this.ready && (this.#front.etcdCheck || this.#present?.wasReady === true)
   }
 
   get clientsMeet(): MemberState['clientsMeet'] {
@@ -206,11 +190,11 @@ export class LiveMaster implements LiveMember {
   }
 
   get lifeCount(): number {
-    return this.#lives.length
+    return this.#present?.number ?? this.#lives.length
   }
 
   get hasBeenReady(): boolean | undefined {
-    return this.#life?.wasReady
+    return this.#present?.wasReady
   }
 
   get connectionResets(): number {
@@ -218,10 +202,14 @@ export class LiveMaster implements LiveMember {
   }
 
   get failure(): unknown {
-    return this.#life?.child.failure
+    return this.#present?.child.failure
   }
 
-  get #present(): SidecarSettings {
+  get #present(): SidecarLife | undefined {
+    return lifeThatCounts(this.#life, this.#lives.at(-2))
+  }
+
+  get #presentSettings(): SidecarSettings {
     return this.#lives.at(-1)?.settings ?? this.#settings
   }
 
@@ -246,15 +234,8 @@ export class LiveMaster implements LiveMember {
       case 'kill':
         this.#life = undefined
         return life?.child.kill()
-      case 'terminate':
-        if (life === undefined) return
-        life.stopping = true
-        return life.child.signal('SIGTERM')
-      case 'freeze':
-      case 'thaw':
-        if (life === undefined) return
-        life.frozen = deed === 'freeze'
-        return life.child.signal(deed === 'freeze' ? 'SIGSTOP' : 'SIGCONT')
+      default:
+        life?.signal(deed)
     }
   }
 
@@ -273,10 +254,7 @@ export class LiveMaster implements LiveMember {
       etcd: this.#store && { servers: this.#store.urls, flags: etcdFlags(options) },
     })
     const child = await Child.start(command, [...before, ...flags], watchdog)
-    const life: Life = {
-      ...{ number, settings, child },
-      ...{ awake: false, wasReady: false, stopping: false, frozen: false, health: undefined },
-    }
+    const life = new SidecarLife(child, number, settings)
     this.#lives.push(life)
     this.#life = life
     child.onLine((line) => {

@@ -28,12 +28,16 @@ interface Suite {
   readonly lines: readonly string[]
 }
 
-function suite({ scenario, command, target, seed }: DrillReport, { name, runs, figures }: VariantReport): Suite {
+function suite(
+  { scenario, command, target, seed, unjudged }: DrillReport,
+  { name, runs, figures }: VariantReport,
+): Suite {
   const violations = runs.flatMap((run) => run.violations.map((violation) => ({ ...violation, seed: run.seed })))
   const names = [...new Set<string>([...invariantNames, ...violations.map(({ invariant }) => invariant)])]
   const failed = new Set<string>(violations.map(({ invariant }) => invariant)).size
   const seconds = (runs.length * scenario.durationMs) / 1000
-  const properties = [['target', target], ['seed', seed], ['command', command], ...flatten(figures)] as const
+  const said = unjudged === undefined ? [] : [['unjudged', unjudged] as const]
+  const properties = [['target', target], ['seed', seed], ['command', command], ...said, ...flatten(figures)] as const
   const cases = names.flatMap((invariant) => {
     const own = violations.filter((violation) => violation.invariant === invariant)
     const attributes = attributesOf({ name: invariant, classname: `${scenario.name}.${name}`, time: '0.000' })

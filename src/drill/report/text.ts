@@ -7,12 +7,12 @@ import { renderFigureTable } from './figure-table.ts'
 const WIDTH = 100
 
 /**
- * The report for a terminal: what did not hold first, then what the reconcilers are known for, then the table of figures, the reconcilers
- * side by side; the last line says whether all held, and how to see it again. At most 100 columns, but for names and details that are
+ * The report for a terminal: what did not hold first, then what the reconcilers are known for and what could not be judged, then the table of
+ * figures, the reconcilers side by side; the last line says whether all held, and how to see it again. At most 100 columns, but for names and details that are
  * longer. Ends without a newline.
  */
 export function renderText(report: DrillReport): string {
-  const { scenario, variants, held, command, seed } = report
+  const { scenario, variants, held, unjudged, command, seed } = report
   const failed = variants.flatMap(describeViolations)
   const known = variants.flatMap(describeKnownFailures)
   const again = command === '' ? `seed ${seed}` : command
@@ -20,6 +20,7 @@ export function renderText(report: DrillReport): string {
     [...wrap(`${scenario.name}: ${scenario.description}`, ''), describeRuns(report)],
     failed.length === 0 ? [] : ['Did not hold:', ...failed],
     known.length === 0 ? [] : ['Known failures:', ...known],
+    unjudged === undefined ? [] : wrap(unjudged, ''),
     ['Figures, times as p50 / p99 / max:', ...renderFigureTable(variants, WIDTH)],
     [`${held ? 'held' : 'did not hold'}: ${again}`],
   ]

@@ -1,0 +1,20 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+
+/** Where this program's package.json is: above the sources, the bundle and the library alike. */
+export function packageRoot(): string {
+  let directory = import.meta.dirname
+  while (!existsSync(join(directory, 'package.json'))) {
+    const parent = dirname(directory)
+    if (parent === directory) throw new Error(`no package.json above ${import.meta.dirname}`)
+    directory = parent
+  }
+  return directory
+}
+
+/** The version of this program. */
+export async function packageVersion(): Promise<string> {
+  const { version } = JSON.parse(await readFile(join(packageRoot(), 'package.json'), 'utf8')) as { version: string }
+  return version
+}

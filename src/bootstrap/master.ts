@@ -44,6 +44,9 @@ export interface Master {
 /** What must not be refused for `default/kubernetes` to come about. */
 const SERVICE_SOURCES = ['kubernetes-service', 'lease', 'leases', 'services', 'endpoints', 'endpointslices']
 
+/** At least so long may leaving take, in milliseconds: a server that hangs is first asked for its health in vain. */
+const LEAVING_MS = 6_000
+
 /** The one place where parts become a master. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
   const parts = compose(options, ports)
@@ -139,7 +142,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     clock,
     logger,
     shutdownDelayMs: options.shutdownDelayMs,
-    preShutdownTimeoutMs: 2 * options.reconcileIntervalMs,
+    preShutdownTimeoutMs: Math.max(2 * options.reconcileIntervalMs, LEAVING_MS),
   })
   const monitor = new ReadinessMonitor({
     ...as('readiness'),

@@ -15,6 +15,8 @@ const OVER = new Error('over')
 const START_LIMIT_MS = 90_000
 /** How long one master of a rolling restart may take to be listed again, in milliseconds. */
 const LISTED_AGAIN_LIMIT_MS = 30_000
+/** How much longer than it should a drill may take, in milliseconds: a process that does not end would go on for ever. */
+const OVERTIME_MS = 600_000
 /** Between two looks at how the fleet fares, in milliseconds. */
 const LOOK_MS = 500
 
@@ -89,6 +91,9 @@ export class Conductor {
       for (;;) {
         const leftMs = endMs - this.#clock.monotonicMs()
         if (leftMs <= 0 && !performing) return
+        if (leftMs <= -OVERTIME_MS) {
+          throw new DrillError(`a step is not over ${OVERTIME_MS / 60_000} minutes after the end of the drill`)
+        }
         await this.#fleet.sleep(leftMs > 0 ? Math.min(LOOK_MS, leftMs) : LOOK_MS)
         this.#recorder.look()
       }

@@ -31,8 +31,10 @@ export function addressesOf(object: unknown): readonly string[] {
   // A Go server says null for a list that has nothing in it.
   const { subsets, endpoints: sliced } = object as {
     subsets?: { addresses?: { ip: string }[] }[] | null
-    endpoints?: { addresses: string[] }[] | null
+    endpoints?: { addresses: string[]; conditions?: { ready?: boolean } }[] | null
   }
   const listed = (subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
-  return [...listed, ...(sliced ?? []).flatMap((endpoint) => endpoint.addresses)].sort()
+  // Only false says that nobody should go there: a kube-apiserver carries foreign unready addresses over.
+  const usable = (sliced ?? []).filter(({ conditions }) => conditions?.ready !== false)
+  return [...listed, ...usable.flatMap(({ addresses }) => addresses)].sort()
 }

@@ -97,7 +97,7 @@ export class LeaseKeeper {
     if (!this.#lost && clock.monotonicMs() < dueMs) return true
     const waitMs = this.#lost ? correctionDueMs(this.#contention, limits) - clock.monotonicMs() : 0
     if (waitMs > 0) await sleep(clock, waitMs, signal)
-    await this.#answered(signal)
+    await this.whenAnswered(signal)
     const wasLost = this.#lost
     this.#lost = false
     if (!(await this.#renew(signal))) return false
@@ -110,8 +110,8 @@ export class LeaseKeeper {
     return true
   }
 
-  /** Waits until the server has answered since the last renewal, and lately. */
-  async #answered(signal: AbortSignal): Promise<void> {
+  /** Resolves when the server has answered since the last renewal, and lately. */
+  async whenAnswered(signal: AbortSignal): Promise<void> {
     const { clock, monitor } = this.#options
     const renewedMs = this.#renewedMs ?? Number.NEGATIVE_INFINITY
     const { lastAnswerMs = Number.NEGATIVE_INFINITY } = monitor
@@ -134,7 +134,7 @@ export class LeaseKeeper {
         report(error)
         if (isFinal(error)) return false
         await sleep(clock, Math.min(this.#retry.next(error), RENEWAL_RETRY_MS), signal)
-        await this.#answered(signal)
+        await this.whenAnswered(signal)
       }
     }
   }

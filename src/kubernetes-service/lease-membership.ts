@@ -23,8 +23,8 @@ import { isHeldBy } from './members.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import { LeaseEndpointReconciler } from './reconcilers/lease.ts'
 
-/** Longer than masters that fail for one reason are apart in noticing it. */
-const LOOK_AROUND_MS = 1_000
+/** Longer than masters that fail for one reason are apart in saying so: the probes' period, and what late messages add. */
+const LOOK_AROUND_MS = 1_500
 
 export interface LeaseMembershipOptions {
   readonly clock: Clock
@@ -85,6 +85,7 @@ export class LeaseMembership {
       leases,
       holder,
       stateAnew: () => (monitor.phase === 'unready' ? 'unready' : 'ready'),
+      whenAnswered: (signal) => this.#keeper.whenAnswered(signal),
       onLost: () => this.#keeper.hurry(),
       isHeldBack: () => this.#keeper.isHeldBack,
       onRead: (live) => this.#read(live),
@@ -168,8 +169,8 @@ export class LeaseMembership {
   /**
    * What the record should say next; undefined leaves it as it is.
    *
-   * Leaving for unreadiness has two steps, a second apart: say that the server fails, then look whether another one serves. When all
-   * fail at once each finds the others failing, and nobody leaves.
+   * Leaving for unreadiness has two steps, two probes apart: say that the server fails, then look whether another one serves. When
+   * all fail at once each finds the others failing, and nobody leaves.
    */
   async #nextState(othersServe: () => Promise<boolean>): Promise<HolderState | undefined> {
     const { monitor, clock, logger, address } = this.#options

@@ -14,8 +14,8 @@ import {
 
 /** Until a master that was told to stop is off the list, besides the margin, in milliseconds. */
 const LEAVING_MS = 1_000
-/** Until a master that is not ready is, besides the margin: three seconds, a second to look around, the probes' period, in milliseconds. */
-const UNREADY_MS = 5_000
+/** Until a master that is not ready is, besides the margin: three seconds, two until it looks around, the probes' period, in milliseconds. */
+const UNREADY_MS = 6_000
 
 /** Dead masters that are listed later than their leases' ends. */
 export function deadAndListed(moment: Moment): readonly Breach[] {

@@ -13,10 +13,15 @@ import {
 
 /** So lately another's shutdown may be what an address went for, in milliseconds. */
 const SHUTDOWN_MS = 5_000
-/** When whoever notices first looks around, after masters failed together, while late messages may still be on their way, in milliseconds. */
-const LOOKED_AROUND_MS = { from: 4_000, to: 4_500 }
 /** Until a process that has become well can have said so, in milliseconds. */
 const SAID_MS = 1_000
+
+/** A master that was not ready for so long has surely looked around, in milliseconds. */
+const SURELY_SAID_MS = 6_500
+/** Whoever is ready again has said so by then, in milliseconds. */
+const SAID_AGAIN_MS = 3_500
+/** Nothing is left of whoever went so long ago, in milliseconds. */
+const LONG_GONE_MS = 60_000
 
 /** Lists of nobody while somebody lives. */
 export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
@@ -112,21 +117,47 @@ export function goneThoughWell({ listings, histories }: Moment): readonly Breach
   )
 }
 
+/** Masters that leave because they are not ready while nobody else is, or go afterwards for having said so then. */
+export function leavesForUnready(moment: Moment): readonly Breach[] {
+  return [...leavesToUnready(moment), ...saidAmongUnready(moment)]
+}
+
+/** Masters that go when they are ready again: they have said that they are not, although nobody else was ready all that time. */
+function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
+  // A kube-apiserver's lease always says that it serves.
+  if (histories.some(({ kind }) => kind === 'kube-apiserver')) return []
+  return listings.flatMap((successor) => {
+    const { atMs, object } = successor.listing
+    return histories
+      .filter(({ address }) => goneFrom(successor).includes(address))
+      .filter(({ cleanlyUnready: own, wellSinceMs, lagMs }) => {
+        if (own === undefined || wellSinceMs !== own.untilMs || lagMs > 0) return false
+        if (own.untilMs - own.sinceMs < SURELY_SAID_MS || atMs - own.untilMs > SAID_AGAIN_MS) return false
+        return histories.every(({ cleanlyUnready: other, goneSinceMs }) => {
+          if (goneSinceMs !== undefined) return own.sinceMs - goneSinceMs > LONG_GONE_MS
+          return other !== undefined && other.sinceMs <= own.sinceMs && other.untilMs >= own.untilMs
+        })
+      })
+      .map(({ name }) => ({
+        of: `${name} ${object}`,
+        detail: `${name}, ready again, goes from ${object}: it had left it to others who were not ready either`,
+      }))
+  })
+}
+
 /** Masters that leave because they are not ready, while all who stay are not ready either. */
-export function leavesForUnready({ listings, histories }: Moment): readonly Breach[] {
+function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
     const addresses = goneFrom(successor)
-    if (addresses.length === 0) return []
+    // A list of nobody is another matter, and perhaps a kube-apiserver's.
+    if (addresses.length === 0 || listing.addresses?.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
     // Whose messages are slow is known not to be ready only later, and knows so much later of the others.
     const saidMs = Math.max(
       ...stay.map(({ cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY, lagMs }) => cleanlyUnreadySinceMs + lagMs),
     )
-    // A message that is late then comes after the one who noticed first has looked around: too rare, and mended at once.
-    const knownMs = listing.atMs - saidMs
-    if (knownMs >= LOOKED_AROUND_MS.from && knownMs < LOOKED_AROUND_MS.to) return []
     return gone
       .filter(({ cleanlyUnreadySinceMs: sinceMs, lagMs }) => sinceMs !== undefined && sinceMs - lagMs >= saidMs)
       .map(({ name }) => ({
@@ -139,10 +170,12 @@ export function leavesForUnready({ listings, histories }: Moment): readonly Brea
 /** Died while another of ours could not see it, who therefore gives it the time to renew its lease. */
 function isDoubted({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
   return histories.some((other) => {
-    const { kind, startedAtMs, wellSinceMs } = other
-    if (kind === 'kube-apiserver' || wellSinceMs === undefined || startedAtMs > goneSinceMs) return false
+    const { kind, startedAtMs, wellSinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
+    if (kind === 'kube-apiserver' || startedAtMs > goneSinceMs) return false
+    // It needs no server of its own that is ready to look after the list.
+    const seesSinceMs = Math.max(wellSinceMs, cutOffUntilMs)
     const graceMs = doubtMs(Math.max(ttlMs, other.ttlMs)) + bounds.removalMarginMs
-    return wellSinceMs > goneSinceMs && atMs - wellSinceMs <= graceMs
+    return seesSinceMs > goneSinceMs && atMs - seesSinceMs <= graceMs
   })
 }
 

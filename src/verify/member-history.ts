@@ -4,16 +4,27 @@ import type { MemberState } from './member-state.ts'
 
 /** What etcd refuses for good is tried again now and then, in milliseconds. */
 const REFUSED_MS = 10_000
-/** Readiness that lasted so long was noticed by a probe, in milliseconds; longer when probes had to time out first. */
-const NOTICED_MS = { answered: 1_500, silent: 5_000 }
+/**
+ * Readiness that lasted so long was noticed by a probe, in milliseconds; longer when probes had to time out first, and by who may have
+ * said that it is not ready: it says otherwise after two seconds.
+ */
+const NOTICED_MS = { answered: 1_500, said: 3_500, silent: 5_000 }
 /** Before that nobody leaves because it is not ready, in milliseconds: three seconds, less what a clock may be off. */
 const UNREADY_LEAVES_MS = 2_900
+/** Before that nobody says that it is not ready, but in a lease made anew, in milliseconds: the same, and the time to look around. */
+const UNREADY_SAYS_MS = 4_400
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
 /** Until a process whose server is ready has heard so, and has its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
 /** How many messages one after the other whatever a master does takes at most, there and back. */
 const MESSAGES = 20
+
+/** A time that was, or is. */
+export interface Period {
+  readonly sinceMs: number
+  readonly untilMs: number
+}
 
 /**
  * What one member has gone through under one address, for those who judge whether it is rightly listed. All times are true ones. A member
@@ -34,8 +45,10 @@ export class MemberHistory {
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
   #connectedSinceMs: number | undefined
+  #cutOffUntilMs = Number.NEGATIVE_INFINITY
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
   #cleanlyUnreadySinceMs: number | undefined
+  #cleanlyUnready: Period | undefined
   /** Since it was last settled. */
   #toldToStop = false
   #startedUnready = false
@@ -121,6 +134,11 @@ export class MemberHistory {
     return Math.max(this.#wellSinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS)
   }
 
+  /** When it was last out of touch with what it needs while it ran; long ago if it never was. */
+  get cutOffUntilMs(): number {
+    return this.#cutOffUntilMs
+  }
+
   /** Since when it cannot renew its lease; undefined while it can. */
   get goneSinceMs(): number | undefined {
     return this.#goneSinceMs
@@ -148,6 +166,12 @@ export class MemberHistory {
   /** Since when it is not ready in one way, while it is in touch with everything and has been listed. */
   get cleanlyUnreadySinceMs(): number | undefined {
     return this.#cleanlyUnreadySinceMs
+  }
+
+  /** When it was last not ready in this way; its end is far away while it is. */
+  get cleanlyUnready(): Period | undefined {
+    const sinceMs = this.#cleanlyUnreadySinceMs
+    return sinceMs === undefined ? this.#cleanlyUnready : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
   /** How long it takes to be listed, or to have others listed, once it is well. A kube-apiserver acts at its ticks. */
@@ -223,6 +247,7 @@ export class MemberHistory {
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)
     // Whoever has ended gets in touch with nothing any more.
+    if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
     const inTouch = state.connected && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
@@ -268,9 +293,12 @@ export class MemberHistory {
       const unready = this.#unready
       if (unready !== undefined) {
         unready.servesSinceMs ??= nowMs
-        const noticedMs = unready.silent ? NOTICED_MS.silent : NOTICED_MS.answered
+        const said = unready.servesSinceMs - unready.sinceMs >= UNREADY_SAYS_MS
+        const noticedMs = NOTICED_MS[unready.silent ? 'silent' : said ? 'said' : 'answered']
         if (nowMs - unready.servesSinceMs >= noticedMs + this.lagMs) this.#unready = undefined
       }
+      const sinceMs = this.#cleanlyUnreadySinceMs
+      if (sinceMs !== undefined) this.#cleanlyUnready = { sinceMs, untilMs: nowMs }
       this.#cleanlyUnreadySinceMs = undefined
       return
     }

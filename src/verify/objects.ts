@@ -35,12 +35,12 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs, bounds } = moment
   if (requests.length === 0) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
-  const quietMs = Math.max(changedAtMs, leasesSinceMs) + bounds.recoveryMs + lagMs
+  // Whoever is neither well nor gone may come and go; a lease that could not end for a while begins anew then.
+  const settledMs = histories.map(({ wellSinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
+    wellSinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
+  )
+  const quietMs = Math.max(changedAtMs, leasesSinceMs, ...settledMs) + bounds.recoveryMs + lagMs
   if (moment.nowMs <= quietMs) return []
-  const settled = histories.every(({ wellSinceMs, goneSinceMs, ttlMs }) => {
-    return wellSinceMs !== undefined || (goneSinceMs !== undefined && goneSinceMs + ttlMs + bounds.recoveryMs < quietMs)
-  })
-  if (!settled) return []
   return requests
     .filter((one) => one.atMs > quietMs && isBesideLeases(one))
     .map(({ by, request: { method, path } }) => ({ of: by, detail: `${by}: ${method} ${path}` }))

@@ -50,16 +50,24 @@ for (const readinessGate of ['startup', 'continuous'] as const) {
   })
 }
 
-test('a master that is not ready leaves after three seconds and is back two seconds after it has recovered', async (t) => {
+test('a master that is not ready leaves after three seconds and two to look around, and is back two seconds after it has recovered', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   master(fleet, 1).server.ready = false
-  await fleet.advance(2_900)
+  await fleet.advance(4_900)
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
-  await fleet.advance(1_500)
+  await fleet.advance(1_300)
   assert.deepEqual(fleet.listed('slice'), addresses(2))
   master(fleet, 1).server.ready = true
   await fleet.advance(3_500)
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
+})
+
+test('a master that is told to stop while its server hangs is out before its lease ends, however short the interval', async (t) => {
+  const fleet = await startedFleet(t, { masters: 2, master: { leaseTtlMs: 15_000, reconcileIntervalMs: 1_000 } })
+  master(fleet, 2).server.silent = true
+  master(fleet, 2).terminate()
+  await fleet.advance(3_000)
+  assert.deepEqual(fleet.listed('slice'), addresses(1))
 })
 
 test('of masters that all turn unready within a second none leaves, not even for a moment', async (t) => {

@@ -107,14 +107,14 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, reusedMs), Array(2).fill(['192.0.2.1', '192.0.2.2']))
   })
 
-  test(`leases in ${store}: a master that is not ready leaves after three seconds and another to look around`, async (t) => {
+  test(`leases in ${store}: a master that is not ready leaves after three seconds and two to look around`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd })
     const turnedMs = fleet.time.nowMs
     const { server } = master(fleet, 'master-1')
     server.ready = false
-    await fleet.advance(2_900)
+    await fleet.advance(4_900)
     assert.deepEqual(since(fleet, turnedMs), [])
-    await fleet.advance(3_100)
+    await fleet.advance(1_300)
     assert.deepEqual(since(fleet, turnedMs), Array(2).fill(['192.0.2.2']))
     const recoveredMs = fleet.time.nowMs
     server.ready = true
@@ -239,6 +239,26 @@ for (const etcd of ['etcd', 'kine'] as const) {
     route.heal()
     await fleet.advance(1_000)
     assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+  })
+
+  test(`a master that could not announce itself to ${etcd} before its server died does not do so afterwards`, async (t) => {
+    const fleet = await startedFleet(t, { masters: 2, etcd })
+    const restarted = master(fleet, 'master-2')
+    assert.ok(restarted.etcd)
+    restarted.kill()
+    restarted.etcd.refused = true
+    restarted.start()
+    await fleet.advance(20_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+    const backMs = fleet.time.nowMs
+    restarted.server.kill()
+    await fleet.advance(5_000)
+    restarted.etcd.heal()
+    await fleet.advance(30_000)
+    assert.deepEqual(since(fleet, backMs), [])
+    restarted.server.start()
+    await fleet.advance(4_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.1', '192.0.2.2'])
   })
 
   test(`an API server that answers no request but its /readyz does not cost a lease in ${etcd}`, async (t) => {

@@ -230,9 +230,9 @@ const stories: Stories = {
 
   // unready-master-leaves
   'an unready master leaves in time': [
-    () => storyOfThree().turn('b', unready).wait(6_900).list(['a', 'c']).wait(30_000),
+    () => storyOfThree().turn('b', unready).wait(7_900).list(['a', 'c']).wait(30_000),
   ],
-  'an unready master stays': [() => storyOfThree().turn('b', unready).wait(7_600), 'unready-master-leaves'],
+  'an unready master stays': [() => storyOfThree().turn('b', unready).wait(8_600), 'unready-master-leaves'],
   'an unready master stays that waits for its start only': [
     () => storyOfThree({ leavesWhenUnready: false }).turn('b', unready).wait(60_000),
   ],

@@ -214,6 +214,18 @@ const stories: Stories = {
     () => storyOfThree().turn('b', unready).wait(2_500).list(['a', 'c']),
     'no-address-goes-without-cause',
   ],
+  'of those that were all unready and are ready again, one goes that says so later than another': [
+    () => readyAgainStory(2_500).list(['a', 'b']).wait(500).list(['a', 'b', 'c']).wait(60_000),
+  ],
+  'of those that were all unready and are ready again, one goes that must have said so': [
+    () => readyAgainStory(4_000).list(['a', 'b']).wait(500).list(['a', 'b', 'c']).wait(60_000),
+    'no-address-goes-without-cause',
+  ],
+  'a master that was not ready too briefly to say so goes': [
+    () =>
+      storyOfThree().turn('b', unready).wait(1_500).turn('b', BACK).wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']),
+    'no-address-goes-without-cause',
+  ],
   'an unready master goes though only its start waits for it': [
     () => storyOfThree({ leavesWhenUnready: false }).turn('b', unready).wait(3_000).list(['a', 'c']),
     'no-address-goes-without-cause',
@@ -325,6 +337,13 @@ const stories: Stories = {
       return story.wait(500).list(['a', 'b', 'c']).wait(15_000).list(['a', 'c']).wait(30_000)
     },
   ],
+  'one that died while another was cut off is given its time, though that one’s server is not ready': [
+    () => hangingStory().wait(500).list(['a', 'b']).wait(15_000).list(['a']),
+  ],
+  'one that died while another was cut off is given no more than its time': [
+    () => hangingStory().wait(17_500).list(['a', 'b']).list(['a']),
+    'no-address-comes-without-cause',
+  ],
   'one that a kube-apiserver took out comes back by one of ours that could not see it die': [
     () => {
       const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } })
@@ -356,15 +375,32 @@ const stories: Stories = {
       storyOfThree().turn('a', unready).turn('c', unready).wait(500).turn('b', unready).wait(4_000).list(['a', 'c']),
     'unready-leaves-only-for-ready',
   ],
-  'one leaves to others who failed with it, and all had the time to say so': [
-    () => togetherStory(4_600),
-    'unready-leaves-only-for-ready',
-  ],
   'one leaves to others who failed with it, before it looked around': [
     () => togetherStory(3_500),
     'unready-leaves-only-for-ready',
   ],
-  'one leaves to others who failed with it, and of whom one says so late': [() => togetherStory(4_200)],
+  'one leaves to others who failed with it, a second after it has said so': [
+    () => togetherStory(4_200),
+    'unready-leaves-only-for-ready',
+  ],
+  'one leaves to others who failed with it, after it looked around': [
+    () => togetherStory(5_100),
+    'unready-leaves-only-for-ready',
+  ],
+  'one goes when all that were not ready are ready again: it had left the list to them': [
+    () => againStory().wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']).wait(30_000),
+    'unready-leaves-only-for-ready',
+  ],
+  'one goes when all are ready again, of whom one had noticed later': [
+    () => againStory(500).wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']).wait(30_000),
+  ],
+  'a kube-apiserver that leaves takes another out of the slice that is not ready': [
+    () => {
+      const story = new FleetStory({ a: {}, k: { kind: 'kube-apiserver', withdrawsLast: true } })
+      story.turn('a', unready).wait(5_500).list(['k']).turn('k', stopped).list([], { by: 'k' }).list(['a'])
+      return story.list([], { only: 'slice', by: 'k' }).list(['a'], { only: 'slice' })
+    },
+  ],
   'one leaves to others of whom one serves': [
     () => storyOfThree().turn('a', unready).wait(500).turn('b', unready).wait(4_000).list(['c']).wait(60_000),
   ],
@@ -374,6 +410,33 @@ const stories: Stories = {
 function alwaysStory(): FleetStory {
   const story = new FleetStory({ a: { withdrawsLast: true }, b: { withdrawsLast: true } })
   return story.turn('b', silent).wait(16_000).list(['a']).turn('b', BACK)
+}
+
+/** One fails, then the others, so that all are listed; then all are ready again. */
+function readyAgainStory(afterMs: number): FleetStory {
+  const story = storyOfThree({ leaseTtlMs: 60_000 })
+    .turn('c', unready)
+    .wait(6_000)
+    .list(['a', 'b'])
+    .turn('a', unready)
+    .turn('b', unready)
+  story.wait(6_000).list(['a', 'b', 'c'])
+  for (const name of ['a', 'b', 'c']) story.turn(name, { serves: true, ready: true })
+  return story.wait(afterMs)
+}
+
+/** All fail, one of them perhaps later, and are ready again. */
+function againStory(laterMs = 0): FleetStory {
+  const story = storyOfThree().turn('a', unready).turn('b', unready).wait(laterMs).turn('c', unready).wait(10_000)
+  for (const name of ['a', 'b', 'c']) story.turn(name, { serves: true, ready: true })
+  return story
+}
+
+/** The servers of both hang; one dies while the other is cut off, which then is in touch again. */
+function hangingStory(): FleetStory {
+  const story = new FleetStory({ a: {}, b: {} }).turn('a', silent).turn('b', silent).wait(2_500)
+  story.turn('a', { connected: false }).wait(12_000).list(['a'], { by: 'b' }).turn('b', killed).wait(4_000)
+  return story.turn('a', { connected: true })
 }
 
 /** All fail at one moment, and one leaves. */

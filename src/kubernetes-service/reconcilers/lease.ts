@@ -35,6 +35,8 @@ export interface LeaseReconcilerOptions {
   readonly holder: Holder
   /** What the record of a lease that has gone and is made anew says. @default 'ready' */
   readonly stateAnew?: (() => HolderState) | undefined
+  /** Resolves when this master's server has lately answered: not before does it announce itself. @default at once */
+  readonly whenAnswered?: ((signal: AbortSignal) => Promise<void>) | undefined
   /** Called when a read shows that this master's lease has gone although it should be there, or was withdrawn. */
   readonly onLost?: (() => void) | undefined
   /** Whether this master's lease has gone and is not made again yet, because somebody keeps taking it away. */
@@ -60,6 +62,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   /** Of whoever writes this master's lease; taken after {@link #mutex}. A renewal takes it alone: no slow write to the list costs the lease. */
   readonly #leaseMutex = new Mutex()
   readonly #stateAnew: () => HolderState
+  readonly #whenAnswered: (signal: AbortSignal) => Promise<void>
   readonly #onLost: () => void
   readonly #isHeldBack: () => boolean
   readonly #onRead: (leases: readonly MasterLease[]) => void
@@ -78,6 +81,7 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     this.#leases = options.leases
     this.#holder = options.holder
     this.#stateAnew = options.stateAnew ?? (() => 'ready')
+    this.#whenAnswered = options.whenAnswered ?? (async () => {})
     this.#onLost = options.onLost ?? (() => {})
     this.#isHeldBack = options.isHeldBack ?? (() => false)
     this.#onRead = options.onRead ?? (() => {})
@@ -96,7 +100,10 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
   ): Promise<void> {
     return this.#mutex.run(async () => {
       if (this.#stopped) return
-      if (!this.#announced) await this.renew(ip, signal)
+      if (!this.#announced) {
+        await this.#whenAnswered(signal)
+        await this.renew(ip, signal)
+      }
       await this.#reconcile(ports, reconcilePorts, signal)
     })
   }

@@ -34,6 +34,16 @@ test('a kube-apiserver makes a Service that is gone at its next tick, and never 
   )
 })
 
+test('a foreign address that is not ready is not listed, although a kube-apiserver carries it over into the slice', async (t) => {
+  const fleet = await FleetUnderTest.started(upstream(1))
+  t.after(() => fleet.target.close())
+  const before = fleet.listings.length
+  await fleet.perform({ type: 'damage', damage: 'endpoints-with-a-foreign-unready-address' })
+  await fleet.advance(11_000)
+  assert.ok(fleet.listings.slice(before).some(({ object }) => object === 'slice'))
+  for (const listing of fleet.listings.slice(before)) assert.deepEqual(listing.addresses, addresses(1))
+})
+
 test('its two parts are one process: whichever is killed, frozen or told to stop', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(2))
   t.after(() => fleet.target.close())

@@ -246,8 +246,8 @@ export class MemberHistory {
     if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)
-    // Whoever has ended gets in touch with nothing any more.
     if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
+    // Whoever has ended gets in touch with nothing any more.
     const inTouch = state.connected && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.

@@ -34,6 +34,8 @@ export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs, bounds } = moment
   if (requests.length === 0) return []
+  // Nobody then has had the means to make it right.
+  if (histories.every(({ wellSinceMs }) => wellSinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
   // Whoever is neither well nor gone may come and go; a lease that could not end for a while begins anew then.
   const settledMs = histories.map(({ wellSinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>

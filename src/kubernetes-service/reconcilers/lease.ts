@@ -4,7 +4,7 @@ import { Mutex } from '../../runtime/mutex.ts'
 import { formatMicroTime } from '../../runtime/time-format.ts'
 import { type EndpointsAdapter, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
-import type { EndpointPort } from '../identity.ts'
+import { addressesIn, type EndpointPort } from '../identity.ts'
 import {
   type Holder,
   type HolderState,
@@ -284,13 +284,17 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     const current = stored.endpoints
     const live = await this.#read(signal)
     const leases = keepingPlaces(live, current)
-    const addresses = listedAddresses(leases)
+    const listed = listedAddresses(leases)
+    // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
+    const addresses = stopping && listed.length === 0 ? addressesIn(current).filter(this.#isOthers) : listed
     const mend = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
     const plan = planEndpoints({ addresses, current, ports, reconcilePorts: mend, stopping })
     // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
     if (plan.type === 'refuse' && this.#isHeldBack()) return
     await this.#adapter.execute(plan, stored, signal, secondAddresses(leases, live))
   }
+
+  readonly #isOthers = (address: string): boolean => !this.#holder.addresses.includes(address)
 
   get #span(): LifeSpan {
     const nowMs = this.#clock.wallMs()

@@ -159,6 +159,20 @@ test('a master that finds, once its lease has gone, that the one who was to rema
   }
 })
 
+test('a master that goes while all leases have ended takes its own address along, and leaves those of the others', async () => {
+  const { time, registry, api, open, listed } = await setUp()
+  const [addressOne, addressTwo] = [parseAddress('192.0.2.1'), parseAddress('192.0.2.2')]
+  const [one, two] = [open('192.0.2.1', 'a', conflictingOnce(api)), open('192.0.2.2', 'b')]
+  await one.reconcileEndpoints(addressOne, ports, true, signal)
+  await two.reconcileEndpoints(addressTwo, ports, true, signal)
+  one.stopReconciling()
+  await assert.rejects(one.removeEndpoints(addressOne, ports, signal), { code: 'Conflict' })
+  await time.advance(20_000)
+  assert.deepEqual(await new MemoryLeases(registry, { ttlMs: 15_000 }).list(), [])
+  await one.removeEndpoints(addressOne, ports, signal)
+  assert.deepEqual(await listed(), ['192.0.2.2'])
+})
+
 test('two masters behind one address: when one leaves, the address stays', async () => {
   const { open, listed } = await setUp()
   const vip = parseAddress('192.0.2.10')

@@ -26,6 +26,8 @@ export interface FaultyEtcdOptions extends EtcdFaults {
   readonly clock: Clock
   /** How long a watch that broke waits before it is opened again, in milliseconds. @default 1000 */
   readonly reopenMs?: number | undefined
+  /** Whether the caller is no more: its watches then end, and nobody hears of that. @default never */
+  readonly isGone?: (() => boolean) | undefined
 }
 
 /** A store whose calls can be held up, refused and lost on their way, as the test or the drill decides. */
@@ -81,7 +83,7 @@ async function watchUntilBroken(
   inner: EtcdKv,
   prefix: string,
   { onChange, report, signal }: WatchOptions,
-  { before, after }: EtcdFaults,
+  { before, after, isGone = () => false }: FaultyEtcdOptions,
   breakers: Set<(error: unknown) => void>,
 ): Promise<void> {
   const call: EtcdCall = { method: 'watch', key: prefix }
@@ -93,6 +95,10 @@ async function watchUntilBroken(
     after?.({ ...call, changes }, controller.signal)
   // One after the other, however long each is held up.
   const inOrder = (changes: readonly KeyChange[] | undefined, tell: () => void): void => {
+    if (isGone()) {
+      controller.abort(signal.reason)
+      return
+    }
     const held = last === undefined ? hold(changes) : last.then(() => hold(changes))
     const tellUnlessEnded = (): void => {
       if (!controller.signal.aborted) tell()
@@ -116,6 +122,7 @@ async function watchUntilBroken(
       signal: controller.signal,
     })
     await Promise.race([watching, broken.promise])
+    if (isGone()) await new Promise<never>(() => {})
   } finally {
     breakers.delete(broken.reject)
     controller.abort(signal.reason)

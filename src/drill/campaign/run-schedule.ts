@@ -27,10 +27,10 @@ export interface ScheduleOutcome {
 export async function runSchedule(scenario: Scenario, seed: number, signal: AbortSignal): Promise<ScheduleOutcome> {
   const target = new SimulatedTarget(scenario.fleet, seed)
   const recorder = new DrillRecorder(target, new FleetJudge({ bounds: scenario.bounds }))
-  const hash = createHash('sha256')
+  const requests: string[] = []
   const broken: Violation[] = []
   try {
-    await target.open(hashing(recorder, hash))
+    await target.open(noting(recorder, requests))
     await target.drive(new Conductor({ target, recorder, scenario, signal }).run())
   } catch (error) {
     signal.throwIfAborted()
@@ -46,16 +46,16 @@ export async function runSchedule(scenario: Scenario, seed: number, signal: Abor
     events,
     simulatorEvents: target.simulatorEvents,
     flaps: flaps.count,
-    digest: hash.update(JSON.stringify(events)).digest('hex'),
+    digest: createHash('sha256').update(requests.join('\n')).update(JSON.stringify(events)).digest('hex'),
   }
 }
 
 /** Requests that only read are no events: what is asked is as good a witness of what a master does as what it writes. */
-function hashing(recorder: DrillRecorder, hash: { update(text: string): unknown }): TargetObserver {
+function noting(recorder: DrillRecorder, requests: string[]): TargetObserver {
   return {
     listed: (listing) => recorder.listed(listing),
     requested(request) {
-      hash.update(`${request.atMs} ${request.by} ${request.request.method} ${request.request.path}\n`)
+      requests.push(`${request.atMs} ${request.by} ${request.request.method} ${request.request.path}`)
       recorder.requested(request)
     },
     leases: (addresses) => recorder.leases(addresses),

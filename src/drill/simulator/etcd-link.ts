@@ -118,6 +118,7 @@ export class EtcdRoute extends Route {
     }
     const kv = faultyEtcd(tap(etcd.store.client()), {
       clock,
+      isGone: () => clock.killed,
       before: (call, signal) => {
         const isRefused = etcd.full && GROWING.includes(call.method)
         return isRefused || this.broken || etcd.down ? refuse(call, isRefused, signal) : undefined

@@ -49,7 +49,7 @@ export class SimulatedKubeApiserver implements MemberState {
   }
 
   kill(): void {
-    this.life?.clock.freeze()
+    this.life?.clock.kill()
     this.life = undefined
   }
 

@@ -192,9 +192,18 @@ export function simulatedLink(
       const isRenewal = request.path.includes('/leases') ? renewals() : () => false
       return { ...response, stream: relay(response.stream) }
 
+      /** Whoever was killed hears nothing any more, not even that its connection has ended. */
+      function hangUp(): Promise<never> {
+        forget()
+        unlink()
+        controller.abort(OVER)
+        return new Promise<never>(() => {})
+      }
+
       async function* relay(events: AsyncIterable<unknown>): AsyncGenerator<unknown> {
         try {
           for await (const event of events) {
+            if (clock.killed) await hangUp()
             const atOnce = isRenewal(event) && !clock.frozen && server.slowMs === 0
             if (!atOnce) await latency(clock, random, spikes, controller.signal, server.slowMs)
             if (server.frozen) {

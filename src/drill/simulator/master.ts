@@ -56,8 +56,6 @@ export interface Life {
   wasReady: boolean
   /** When its server last answered it, in true time. */
   answeredAtMs: number
-  /** By SIGKILL. */
-  killed: boolean
   ended: boolean
   failure: unknown
 }
@@ -123,7 +121,6 @@ export class SimulatedMaster implements MemberState {
     const state = {
       wasReady: false,
       answeredAtMs: Number.NEGATIVE_INFINITY,
-      killed: false,
       ended: false,
       failure: undefined,
     }
@@ -148,10 +145,7 @@ export class SimulatedMaster implements MemberState {
 
   /** SIGKILL of the sidecar: whatever it had under way is never heard of again. */
   kill(): void {
-    for (const life of this.#processes) {
-      life.clock.freeze()
-      life.killed = true
-    }
+    for (const life of this.#processes) life.clock.kill()
     this.life = undefined
   }
 
@@ -300,8 +294,8 @@ export class SimulatedMaster implements MemberState {
   }
 }
 
-function isProcess({ killed, ended }: Life): boolean {
-  return !killed && !ended
+function isProcess({ clock, ended }: Life): boolean {
+  return !clock.killed && !ended
 }
 
 function tellToStop({ clock, stop }: Life): void {

@@ -10,6 +10,9 @@ export interface ClockFaults {
 
 /** One process' clock, which knows how many timers are set. */
 export interface ProcessClock extends ClockView {
+  /** Ends the process as SIGKILL does: nothing of it ever happens again. */
+  kill(): void
+  readonly killed: boolean
   readonly timers: number
 }
 
@@ -22,11 +25,21 @@ export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: C
   const rate = 1 + driftPpm / 1_000_000
   const late = driftPpm === 0 ? 0 : ROUNDING_MS
   let timers = 0
+  let killed = false
   return {
     wallMs: () => view.wallMs(),
     monotonicMs: () => view.monotonicMs() * rate,
     freeze: () => view.freeze(),
-    thaw: () => view.thaw(),
+    thaw: () => {
+      if (!killed) view.thaw()
+    },
+    kill: () => {
+      killed = true
+      view.freeze()
+    },
+    get killed() {
+      return killed
+    },
     setSkew: (ms) => view.setSkew(ms),
     get frozen() {
       return view.frozen

@@ -1,8 +1,8 @@
 import type { Mutant } from '../mutant.ts'
 
 export const mutant: Mutant = {
-  broken: 'Goes on counting the age of leases while it cannot read them.',
+  broken: 'Counts the time in which it could not read leases as time in which nobody renewed them.',
   file: 'kubernetes-service/leases/lease-observer.ts',
-  text: '    if (this.#interrupted || nowMs - this.#lastReadMs > this.#maxGapMs) {',
-  instead: '    if (false) {',
+  text: '        this.#sightings.set(key, { ...sighting, sinceMs: nowMs, confirmedMs: undefined })',
+  instead: '        this.#sightings.set(key, { ...sighting, confirmedMs: sighting.sinceMs })',
 }

@@ -112,8 +112,9 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     timeline.end()
     stop.release()
   }
-  if (directory !== undefined) await writeReport(directory, report)
+  // Before its files: a disk that is full takes those alone.
   await print(told ? `\n${renderText(report)}\n` : rendered(report, output))
+  if (directory !== undefined) await writeReport(directory, report)
   return report.held ? 0 : 1
 }
 

@@ -59,7 +59,7 @@ export interface DrillOptions {
  * Drills a fleet as a scenario says, and reports. In the simulator, where no target is given: the code that ships, in simulated time, the
  * same for the same seed. Rejects with a {@link DrillError} when a fleet does not come up or a step cannot be done, with the signal's
  * reason when it is aborted; every process has ended then, and what was found is put back. Rejects with a RangeError when `runs` or `seed` is
- * no such number.
+ * no such number, or there is no variant.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -67,6 +67,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   if (!(Number.isInteger(seed) && seed >= 0))
     throw new RangeError(`a seed must be a whole number from 0 on, not ${seed}`)
   const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
+  if (variants.length === 0) throw new RangeError('there must be a variant to drill')
   const reports: VariantReport[] = []
   for (const variant of variants) {
     const varied = vary(scenario, variant)

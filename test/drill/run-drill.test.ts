@@ -11,6 +11,7 @@ test('a drill of no runs, or from no seed, is refused before anything runs', asy
     await assert.rejects(runDrill(crash, { runs }), { name: 'RangeError', message: /^runs must be/ })
   for (const seed of [-1, 0.5, Number.NaN])
     await assert.rejects(runDrill(crash, { seed }), { name: 'RangeError', message: /^a seed must be/ })
+  await assert.rejects(runDrill(crash, { variants: [] }), { name: 'RangeError', message: /^there must be a variant/ })
 })
 
 test('what kube-apiservers write as the last of them comes up is not held against them', async () => {

@@ -5,7 +5,7 @@ import type { EtcdKv } from '../../src/etcd/kv.ts'
 import { openClient, patient } from '../etcd/etcd-client.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { type FakeReadyz, startFakeReadyz } from '../peers/fake-readyz.ts'
-import { listedIn, type Transition, watchState, whenRight } from '../peers/kubernetes-service.ts'
+import { listedIn, listedInSlices, type Transition, watchState, whenRight } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
@@ -37,6 +37,15 @@ async function startFleet(t: TestContext): Promise<Fleet> {
     await whenRight(server.api, { addresses: expected, port: server.port }, boundMs)
   }
   await whenListed(...addresses)
+  // The watch may be a little behind.
+  await untilPasses(
+    'the history',
+    () => {
+      const latest = history.at(-1)?.state
+      assert.deepEqual([listedIn(latest?.endpoints), listedInSlices(latest?.slices ?? [])], [addresses, addresses])
+    },
+    { withinMs: boundMs },
+  )
   return { readyz: [...readyz], history, etcd: openClient(t, [etcd.url]), whenListed }
 }
 

@@ -27,7 +27,14 @@ export class FoundState {
 
   /** All of it, as kubectl takes it: for who has to put it back by hand. */
   get list(): KubeObject {
-    const items = KINDS.flatMap((kind) => (this.#found.get(kind) ?? []).map(stripped))
+    // A server names the kind of what it lists once, in the list.
+    const items = KINDS.flatMap((kind) =>
+      (this.#found.get(kind) ?? []).map((object) => ({
+        ...stripped(object),
+        apiVersion: kind.group === '' ? kind.version : `${kind.group}/${kind.version}`,
+        kind: kind.kind,
+      })),
+    )
     return { apiVersion: 'v1', kind: 'List', items } as KubeObject
   }
 

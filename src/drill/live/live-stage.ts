@@ -93,7 +93,7 @@ export class ClusterStage implements LiveStage {
       const file = join(tmpdir(), `default-kubernetes-found-${process.pid}.json`)
       await writeFile(file, `${JSON.stringify(found.list, undefined, 2)}\n`, { mode: 0o600 })
       throw new DrillError(
-        `default/kubernetes could not be put back as it was: ${messageOf(error)}; what was found is in ${file}, for kubectl replace --force`,
+        `default/kubernetes could not be put back as it was: ${messageOf(error)}; what was found is in ${file}, for kubectl replace --force -f; Services, Endpoints and EndpointSlices of kubernetes that are not in it are the drill's, for kubectl delete`,
       )
     }
   }

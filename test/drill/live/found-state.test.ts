@@ -77,3 +77,21 @@ test('where there was nothing, nothing is left', async () => {
   await found.putBack(api, signal)
   assert.deepEqual(await contentOf(api), [[], [], []])
 })
+
+test('what was found is told as a list that kubectl takes, although a server names no kind in each item', async () => {
+  const api = openApi()
+  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
+  await api.create(services, service)
+  const bare: Pick<KubeApi, 'list'> = {
+    list: async (kind, options) => {
+      const { items, ...list } = await api.list(kind, options)
+      return { ...list, items: items.map((item) => ({ ...item, kind: undefined, apiVersion: undefined })) }
+    },
+  }
+  const { list } = await FoundState.read({ ...api, ...bare } as KubeApi, signal)
+  const { items } = JSON.parse(JSON.stringify(list)) as { items: { apiVersion?: string; kind?: string }[] }
+  assert.deepEqual(
+    items.map(({ apiVersion, kind }) => `${apiVersion} ${kind}`),
+    ['v1 Service', 'v1 Endpoints', 'discovery.k8s.io/v1 EndpointSlice'],
+  )
+})

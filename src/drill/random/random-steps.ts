@@ -20,7 +20,7 @@ export function randomSteps(
   while (atMs < untilMs) {
     const waveEndMs = Math.min(atMs + draw.ms(15_000, 50_000), untilMs)
     for (; atMs < waveEndMs; atMs += draw.ms(300, 12_000)) steps.push(...makeFault(ground, atMs))
-    atMs += draw.ms(25_000, 100_000)
+    atMs += draw.ms(20_000, 90_000)
   }
   return steps.sort((a, b) => a.atMs - b.atMs)
 }

@@ -1,7 +1,7 @@
 import type { KubeApi } from '../../kube/api.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import type { KubeObject } from '../../kube/json.ts'
-import { endpointSlices, endpoints, type Resource, services } from '../../kube/resources.ts'
+import { apiVersionOf, endpointSlices, endpoints, type Resource, services } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 
 type Kind = Resource<KubeObject>
@@ -31,7 +31,7 @@ export class FoundState {
     const items = KINDS.flatMap((kind) =>
       (this.#found.get(kind) ?? []).map((object) => ({
         ...stripped(object),
-        apiVersion: kind.group === '' ? kind.version : `${kind.group}/${kind.version}`,
+        apiVersion: apiVersionOf(kind),
         kind: kind.kind,
       })),
     )

@@ -286,15 +286,16 @@ export class LeaseEndpointReconciler implements EndpointReconciler {
     const leases = keepingPlaces(live, current)
     const listed = listedAddresses(leases)
     // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
-    const addresses = stopping && listed.length === 0 ? addressesIn(current).filter(this.#isOthers) : listed
+    const addresses =
+      stopping && listed.length === 0
+        ? addressesIn(current).filter((address) => !this.#holder.addresses.includes(address))
+        : listed
     const mend = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
     const plan = planEndpoints({ addresses, current, ports, reconcilePorts: mend, stopping })
     // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
     if (plan.type === 'refuse' && this.#isHeldBack()) return
     await this.#adapter.execute(plan, stored, signal, secondAddresses(leases, live))
   }
-
-  readonly #isOthers = (address: string): boolean => !this.#holder.addresses.includes(address)
 
   get #span(): LifeSpan {
     const nowMs = this.#clock.wallMs()

@@ -55,8 +55,9 @@ export async function startEtcd(owner: Owner, options: EtcdOptions = {}): Promis
 
 /** Members of one cluster, all ready. */
 export function startEtcdCluster(owner: Owner, size: number, options: EtcdOptions = {}): Promise<readonly Etcd[]> {
-  const directory = temporaryDirectory(owner, 'etcd')
   return startOnFreePorts(async () => {
+    // Not that of an earlier attempt, whose members would go on looking for each other at the ports they had.
+    const directory = temporaryDirectory(owner, 'etcd')
     const places: Place[] = []
     for (let index = 0; index < size; index++) {
       const clientPort = await freePort()
@@ -72,10 +73,11 @@ export function startEtcdCluster(owner: Owner, size: number, options: EtcdOption
     // None is ready before most have started.
     const members = await Promise.allSettled(places.map((place) => startMember(owner, place, places, options)))
     const started = members.flatMap((member) => (member.status === 'fulfilled' ? [member.value] : []))
-    const failed = members.find((member) => member.status === 'rejected')
-    if (failed !== undefined) {
+    const failures = members.flatMap((member) => (member.status === 'rejected' ? [member.reason] : []))
+    if (failures.length > 0) {
       await Promise.all(started.map((member) => member.kill()))
-      throw failed.reason
+      // One that ended may be why the others were not ready.
+      throw new AggregateError(failures, failures.map(String).join('\n'))
     }
     return started
   })

@@ -78,20 +78,30 @@ export interface Transition {
   readonly state: ServiceState
 }
 
+/** What somebody who watches default/kubernetes saw. */
+export interface Watched {
+  /** Every state it went through. */
+  readonly history: readonly Transition[]
+  /** Like {@link whenRight}, and the history has come as far as what was read: a watch may be behind. */
+  whenRight(expected: Expected, withinMs: number): Promise<void>
+}
+
 /**
  * Follows default/kubernetes by watches and keeps every state it went through. Resolves when the present state has been read.
  */
-export async function watchState(owner: Owner, api: ApiClient): Promise<{ readonly history: readonly Transition[] }> {
+export async function watchState(owner: Owner, api: ApiClient): Promise<Watched> {
   const history: Transition[] = []
+  const versions = new Set<string>()
   let service: Service | undefined
   let endpoints: Endpoints | undefined
   const slices = new Map<string, EndpointSlice>()
   const stop = new AbortController()
   owner.after(() => stop.abort())
 
-  const follow = <T>(path: string, apply: (event: SeenEvent<T>) => boolean): void => {
+  const follow = <T extends Versioned>(path: string, apply: (event: SeenEvent<T>) => boolean): void => {
     const seen = (event: SeenEvent<T>): void => {
       if (event.type !== 'BOOKMARK' && apply(event)) {
+        versions.add(versionOf(event.object))
         history.push({ atMs: performance.now(), state: { service, endpoints, slices: [...slices.values()] } })
       }
     }
@@ -123,7 +133,27 @@ export async function watchState(owner: Owner, api: ApiClient): Promise<{ readon
     },
     { withinMs: 20_000, everyMs: 5 },
   )
-  return { history }
+  return {
+    history,
+    async whenRight(expected, withinMs) {
+      const read = await whenRight(api, expected, withinMs)
+      const found = [read.service, read.endpoints, ...read.slices].filter((object) => object !== undefined)
+      await untilPasses(
+        'the watches to deliver what was read',
+        () => {
+          const missing = found.filter((object) => !versions.has(versionOf(object)))
+          if (missing.length > 0) throw new Error(`without ${missing.map(versionOf).join(', ')}`)
+        },
+        { withinMs: 20_000, everyMs: 5 },
+      )
+    },
+  }
+}
+
+type Versioned = Pick<Service, 'metadata'>
+
+function versionOf({ metadata }: Versioned): string {
+  return `${metadata?.uid} at ${metadata?.resourceVersion}`
 }
 
 function concernsKubernetes(slice: EndpointSlice): boolean {

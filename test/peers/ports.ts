@@ -1,23 +1,49 @@
 import { randomInt } from 'node:crypto'
-import { createServer } from 'node:net'
+import { createServer, type Server } from 'node:net'
 
 // Below the range from which the kernel takes ports for outgoing connections, so that none of those can be in the way.
 const firstPort = 20_000
-const portCount = 10_000
+const blockCount = 200
+const blockSize = 50
 
-/** A loopback TCP port that is free at this moment. Whoever binds it must still be ready to find it taken. */
+/** The ports of this process that were not given out yet. */
+const own: number[] = []
+
+/**
+ * A loopback TCP port that is free at this moment, and that no other caller of this function, in whatever process, is given. A program
+ * that is none of ours may still take it before it is bound.
+ */
 export async function freePort(): Promise<number> {
-  for (let attempt = 0; attempt < 100; attempt++) {
-    const port = firstPort + randomInt(portCount)
-    if (await canBind(port)) return port
+  for (let attempt = 0; attempt < 1000; attempt++) {
+    const port = own.shift()
+    if (port === undefined) own.push(...(await takeBlock()))
+    else if (await canBind(port)) return port
   }
-  throw new Error(`no free port between ${firstPort} and ${firstPort + portCount - 1}`)
+  throw new Error(`no free port between ${firstPort} and ${firstPort + blockCount * blockSize - 1}`)
 }
 
-function canBind(port: number): Promise<boolean> {
+/** A block of ports is a process's own while it listens on the first of them. It keeps doing so until it ends. */
+async function takeBlock(): Promise<readonly number[]> {
+  for (let attempt = 0; attempt < 20 * blockCount; attempt++) {
+    const first = firstPort + blockSize * randomInt(blockCount)
+    const server = await listen(first)
+    if (server === undefined) continue
+    server.unref()
+    return Array.from({ length: blockSize - 1 }, (_, index) => first + 1 + index)
+  }
+  throw new Error(`all ${blockCount} blocks of ports from ${firstPort} on are taken`)
+}
+
+async function canBind(port: number): Promise<boolean> {
+  const server = await listen(port)
+  await new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)))
+  return server !== undefined
+}
+
+function listen(port: number): Promise<Server | undefined> {
   return new Promise((resolve) => {
     const server = createServer()
-    server.once('error', () => resolve(false))
-    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)))
+    server.once('error', () => resolve(undefined))
+    server.listen(port, '127.0.0.1', () => resolve(server))
   })
 }

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openClient, patient } from '../etcd/etcd-client.ts'
 import { type Apiserver, startApiserver } from '../peers/apiserver.ts'
 import { type Etcd, startEtcd } from '../peers/etcd.ts'
-import { listedIn, listedInSlices, type Transition, watchState, whenRight } from '../peers/kubernetes-service.ts'
+import { listedIn, listedInSlices, type Transition, watchState } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
@@ -35,7 +35,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
     const own = openOwner(t)
     const prefix = `/addresses-${++clusters}`
     const server = await startApiserver(own, { kind: 'bare', etcd, etcdPrefix: prefix })
-    const { history } = await watchState(own, server.api)
+    const { history, whenRight } = await watchState(own, server.api)
     const flags = [...shortLease]
     if (store === 'etcd') flags.push(`--etcd-servers=${etcd.url}`, `--etcd-prefix=${prefix}`)
     return {
@@ -44,7 +44,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
       prefix,
       start: (host, address) => startMaster(own, server, { address, host, flags }),
       whenListed: async (...addresses) => {
-        await whenRight(server.api, { addresses, port: server.port }, boundMs)
+        await whenRight({ addresses, port: server.port }, boundMs)
       },
     }
   }

@@ -5,7 +5,7 @@ import type { EtcdKv } from '../../src/etcd/kv.ts'
 import { openClient } from '../etcd/etcd-client.ts'
 import { type Apiserver, startApiserver } from '../peers/apiserver.ts'
 import type { Etcd } from '../peers/etcd.ts'
-import { listedIn, listedInSlices, type Transition, watchState, whenRight } from '../peers/kubernetes-service.ts'
+import { listedIn, listedInSlices, type Transition, watchState } from '../peers/kubernetes-service.ts'
 import { type Owner, openOwner } from '../peers/owner.ts'
 import type { Exit } from '../peers/process.ts'
 import { type Program, startMaster } from '../peers/program.ts'
@@ -40,7 +40,7 @@ export async function fleetWithKubeApiserver(
   const store = await startStore(owner)
   // Another API server of the cluster, to look through: it stays when the others are killed.
   const home = await startApiserver(owner, { kind: 'bare', etcd: store })
-  const { history } = await watchState(owner, home.api)
+  const { history, whenRight } = await watchState(owner, home.api)
   const renewals = followRenewals(t, openClient(t, [store.url]))
   const stock = await startApiserver(owner, { kind: 'stock', etcd: store, advertiseAddress: foreign })
   const flags = [`--etcd-servers=${store.url}`]
@@ -49,7 +49,7 @@ export async function fleetWithKubeApiserver(
   )
   const [first, second, third] = masters as [Program, Program, Program]
   const whenListed = async (...addresses: readonly string[]): Promise<void> => {
-    await whenRight(home.api, { addresses, port: stock.port }, soonMs)
+    await whenRight({ addresses, port: stock.port }, soonMs)
   }
   await whenListed(...ours, foreign)
   await sleep(2_000)

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Apiserver } from '../peers/apiserver.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { type FakeReadyz, startFakeReadyz } from '../peers/fake-readyz.ts'
-import { listedIn, readState, watchState, whenRight } from '../peers/kubernetes-service.ts'
+import { listedIn, readState, watchState } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { throughout } from '../peers/until.ts'
@@ -29,15 +29,15 @@ interface Pair {
 async function startPair(t: TestContext, ...flags: readonly string[]): Promise<Pair> {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
+  const { history, whenRight } = await watchState(owner, server.api)
   const readyz = await startFakeReadyz(owner)
   const start = (address: string, ...more: readonly string[]): Promise<Program> =>
     startMaster(owner, server, { address, flags: [...shortLease, ...flags, ...more] })
   const [, troubledMaster] = await Promise.all([start(steady), start(troubled, `--readyz-url=${readyz.url}`)])
   const whenListed = async (...addresses: readonly string[]): Promise<void> => {
-    await whenRight(server.api, { addresses, port: server.port }, boundMs)
+    await whenRight({ addresses, port: server.port }, boundMs)
   }
   await whenListed(steady, troubled)
-  const { history } = await watchState(owner, server.api)
   const removedAtMs = (): number => {
     const since = history.findLastIndex(({ state }) => listedIn(state.endpoints).includes(troubled))
     return history[since + 1]?.atMs ?? Number.NaN

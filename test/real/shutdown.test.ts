@@ -20,21 +20,21 @@ interface Fleet {
   whenListed(...addresses: readonly string[]): Promise<void>
 }
 
-/** Masters at these addresses beside one server, all listed; each Endpoints and slice since then is in `history`. */
+/** Masters at these addresses beside one server, all listed; each Endpoints and slice is in `history`. */
 async function startFleet(t: TestContext, addresses: readonly string[], flags: readonly string[]): Promise<Fleet> {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
+  const watched = await watchState(owner, server.api)
   const masters = await Promise.all(addresses.map((address) => startMaster(owner, server, { address, flags })))
   const whenListed = async (...listed: readonly string[]): Promise<void> => {
-    await whenRight(server.api, { addresses: listed, port: server.port }, boundMs)
+    await watched.whenRight({ addresses: listed, port: server.port }, boundMs)
   }
   await whenListed(...addresses)
-  const { history } = await watchState(owner, server.api)
-  return { owner, server, masters, history, whenListed }
+  return { owner, server, masters, history: watched.history, whenListed }
 }
 
 /** The transitions after the first `since` in which Endpoints or a slice does not list the address. */
-function without(address: string, history: readonly Transition[], since = 0): readonly Transition[] {
+function without(address: string, history: readonly Transition[], since: number): readonly Transition[] {
   return history
     .slice(since)
     .filter(

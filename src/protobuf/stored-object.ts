@@ -1,4 +1,4 @@
-import { clone, create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
 import { type Unknown, UnknownSchema } from './gen/k8s.io/apimachinery/pkg/runtime/generated_pb.ts'
 import { asGoWrites } from './go-message.ts'
 
@@ -65,7 +65,7 @@ export function encodeStored<Desc extends DescMessage>(
   object: MessageShape<Desc>,
   previous?: Unknown,
 ): Uint8Array {
-  const envelope = previous === undefined ? newEnvelope(kind) : clone(UnknownSchema, previous)
+  const envelope = previous === undefined ? newEnvelope(kind) : Object.assign(create(UnknownSchema), previous)
   envelope.raw = toBinary(kind.schema, object)
   return Buffer.concat([magic, toBinary(UnknownSchema, envelope)])
 }

@@ -18,6 +18,8 @@ export interface ClockView extends Clock {
    */
   setSkew(skewMs: number): void
   readonly frozen: boolean
+  /** How many callbacks are scheduled and have neither run nor been cancelled. */
+  readonly timers: number
 }
 
 interface Event {
@@ -25,7 +27,7 @@ interface Event {
   sequence: number
   /** Undefined once it ran or was cancelled. */
   callback: (() => void) | undefined
-  readonly view: { frozen: boolean; held: Event[] }
+  readonly view: { frozen: boolean; held: Event[]; timers: number }
 }
 
 /**
@@ -74,7 +76,7 @@ export class VirtualClock {
    */
   view(options: { readonly skewMs?: number } = {}): ClockView {
     const originMs = this.#nowMs - ++this.#views * 1_000_003
-    const state: Event['view'] = { frozen: false, held: [] }
+    const state: Event['view'] = { frozen: false, held: [], timers: 0 }
     let skewMs = options.skewMs ?? 0
     return {
       wallMs: () => this.#startWallMs + this.#nowMs + skewMs,
@@ -92,6 +94,9 @@ export class VirtualClock {
       },
       get frozen() {
         return state.frozen
+      },
+      get timers() {
+        return state.timers
       },
     }
   }
@@ -118,30 +123,50 @@ export class VirtualClock {
     if (this.#running) throw new Error('this clock is already being advanced')
     this.#running = true
     try {
-      const endMs = this.#nowMs + ms
-      await settle()
-      while (!enough()) {
-        const event = this.#next(endMs)
-        if (event === undefined) {
-          this.#nowMs = endMs
-          return enough()
-        }
-        if (event.callback === undefined) continue
-        this.#nowMs = event.dueMs
-        if (event.view.frozen) {
-          event.view.held.push(event)
-          continue
-        }
-        this.#events++
-        this.#countAtInstant()
-        const callback = event.callback
-        event.callback = undefined
-        callback()
-        await (this.#events % EVENTS_PER_TURN === 0 ? turn() : settle())
-      }
-      return true
+      return await this.#until(this.#nowMs + ms, enough)
     } finally {
       this.#running = false
+    }
+  }
+
+  /** Without a promise for each event: there are thousands of them. */
+  #until(endMs: number, enough: () => boolean): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const go = (): void => {
+        try {
+          if (enough()) resolve(true)
+          else if (this.#happens(endMs)) this.#events % EVENTS_PER_TURN === 0 ? setImmediate(go) : whenSettled(goNext)
+          else resolve(enough())
+        } catch (error) {
+          reject(error)
+        }
+      }
+      const goNext = (): void => process.nextTick(go)
+      whenSettled(goNext)
+    })
+  }
+
+  /** Goes to the next event and lets it happen; when there is none by `endMs`, goes there and returns false. */
+  #happens(endMs: number): boolean {
+    for (;;) {
+      const event = this.#next(endMs)
+      if (event === undefined) {
+        this.#nowMs = endMs
+        return false
+      }
+      const { callback } = event
+      if (callback === undefined) continue
+      this.#nowMs = event.dueMs
+      if (event.view.frozen) {
+        event.view.held.push(event)
+        continue
+      }
+      this.#events++
+      this.#countAtInstant()
+      event.callback = undefined
+      event.view.timers--
+      callback()
+      return true
     }
   }
 
@@ -161,7 +186,9 @@ export class VirtualClock {
     if (Number.isNaN(delayMs)) throw new RangeError('a delay must be a number of milliseconds, not NaN')
     const event: Event = { dueMs: 0, sequence: 0, callback, view }
     this.#enqueue(event, this.#nowMs + Math.max(delayMs, 0))
+    view.timers++
     return () => {
+      if (event.callback !== undefined) view.timers--
       event.callback = undefined
     }
   }
@@ -206,15 +233,12 @@ function before(a: Event, b: Event): boolean {
   return a.dueMs < b.dueMs || (a.dueMs === b.dueMs && a.sequence < b.sequence)
 }
 
-/**
- * Every promise that can settle without time passing has settled afterwards: Node goes back to what waits for its next tick only once no
- * microtask is left. A turn of the event loop would do as well, and costs more.
- */
-function settle(): Promise<void> {
-  return new Promise((resolve) => queueMicrotask(() => process.nextTick(resolve)))
-}
+const RESOLVED = Promise.resolve()
 
-/** The same; and the world outside, such as a signal or a message, is heard of. */
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
+/**
+ * Calls what is to go on at the next tick: Node gets there only once no microtask is left, so that every promise that can settle without
+ * time passing has settled. A turn of the event loop would do as well, and costs more; it lets a signal or a message be heard of.
+ */
+function whenSettled(goNext: () => void): void {
+  void RESOLVED.then(goNext)
 }

@@ -17,8 +17,15 @@ const UNREADY_SAYS_MS = 4_400
 const RENEWAL_MS = 500
 /** Until a process whose server is ready has heard so, and has its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
+/** How long whoever is told to stop waits for its server to say something, before it leaves for good, in milliseconds. */
+const ASKS_MS = 3_000
 /** How many messages one after the other whatever a master does takes at most, there and back. */
 const MESSAGES = 20
+
+/** How much later than usual what a master does may come about, where each of its messages takes so much longer; in milliseconds. */
+export function lagOf(delayMs: number): number {
+  return MESSAGES * delayMs
+}
 
 /** A time that was, or is. */
 export interface Period {
@@ -44,6 +51,7 @@ export class MemberHistory {
   #goneSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
+  #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
@@ -160,7 +168,7 @@ export class MemberHistory {
     // A life that has never been ready has no lease of its own to take back.
     if (!withdrawsOnStop || hasBeenReady === false) return undefined
     if (this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
-    return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs)
+    return Math.max(this.#stoppedSinceMs + (this.#asksInVain ? ASKS_MS : 0), this.#connectedSinceMs)
   }
 
   /** Since when it is not ready in one way, while it is in touch with everything and has been listed. */
@@ -283,7 +291,7 @@ export class MemberHistory {
 
   #noteDelay(nowMs: number): void {
     const { delayMs } = this.#state
-    if (delayMs > 0) this.#delay = { ms: MESSAGES * delayMs, untilMs: nowMs + MESSAGES * delayMs }
+    if (delayMs > 0) this.#delay = { ms: lagOf(delayMs), untilMs: nowMs + lagOf(delayMs) }
   }
 
   #noteReadiness(nowMs: number): void {
@@ -314,6 +322,7 @@ export class MemberHistory {
 
   #noteLives(nowMs: number): void {
     const { stopping, lifeCount, hasBeenReady, answering, ready, running, well } = this.#state
+    if (this.#stoppedSinceMs === undefined) this.#asksInVain = stopping && !answering
     this.#stoppedSinceMs = stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
     if (stopping) this.#toldToStop = true
     if (lifeCount > this.#lives) {

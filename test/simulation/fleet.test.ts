@@ -66,7 +66,7 @@ test('a master that is told to stop while its server hangs is out before its lea
   const fleet = await startedFleet(t, { masters: 2, master: { leaseTtlMs: 15_000, reconcileIntervalMs: 1_000 } })
   master(fleet, 2).server.silent = true
   master(fleet, 2).terminate()
-  await fleet.advance(3_000)
+  await fleet.advance(3_500)
   assert.deepEqual(fleet.listed('slice'), addresses(1))
 })
 

@@ -174,6 +174,23 @@ const stories: Stories = {
     () => storyOfThree().turn('b', stopped).wait(2_900).list(['a', 'c']).wait(30_000),
   ],
   'a master that is told to stop stays': [() => storyOfThree().turn('b', stopped).wait(3_100), 'stopped-master-leaves'],
+  'a master whose server does not answer is told to stop, and leaves when it has asked for three seconds': [
+    () =>
+      storyOfThree()
+        .turn('b', { ...silent, connected: true })
+        .turn('b', { ...stopped, ended: false })
+        .wait(5_900)
+        .list(['a', 'c'])
+        .wait(30_000),
+  ],
+  'a master whose server does not answer is told to stop, and stays': [
+    () =>
+      storyOfThree()
+        .turn('b', { ...silent, connected: true })
+        .turn('b', { ...stopped, ended: false })
+        .wait(6_100),
+    'stopped-master-leaves',
+  ],
   'a master that keeps its place when it stops may stay until its lease ends': [
     () => storyOfThree({ withdrawsOnStop: false }).turn('b', stopped).wait(15_500).list(['a', 'c']),
   ],
@@ -196,7 +213,7 @@ const stories: Stories = {
         .turn('b', { ...stopped, ended: false })
         .wait(1_000)
         .turn('b', { connected: true, answering: true, serves: true })
-        .wait(3_100),
+        .wait(5_100),
     'stopped-master-leaves',
   ],
   'a master that is told to stop before it was ready leaves its earlier life’s lease to its end': [

@@ -260,7 +260,7 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
       const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next())
       asked = true
       if (delayMs > 0) await sleep(clock, delayMs, signal)
-      if (server.cut || server.frozen || server.silent) await sleep(clock, 2_000, signal)
+      if (server.cut || server.frozen || server.silent) await sleep(clock, 3_000, signal)
       if (!server.answering) return { answered: false, reason: 'connection refused' }
       const { ready, etcdCheck, storeless } = server
       const checks = [

@@ -8,12 +8,11 @@ export interface ClockFaults {
   readonly driftPpm?: number | undefined
 }
 
-/** One process' clock, which knows how many timers are set. */
+/** One process' clock. */
 export interface ProcessClock extends ClockView {
   /** Ends the process as SIGKILL does: nothing of it ever happens again. */
   kill(): void
   readonly killed: boolean
-  readonly timers: number
 }
 
 /** What a timer of a drifting clock is late at most, in milliseconds: rounding must not let it ring before its time. */
@@ -24,7 +23,6 @@ export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: C
   const view = time.view({ skewMs })
   const rate = 1 + driftPpm / 1_000_000
   const late = driftPpm === 0 ? 0 : ROUNDING_MS
-  let timers = 0
   let killed = false
   return {
     wallMs: () => view.wallMs(),
@@ -45,24 +43,9 @@ export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: C
       return view.frozen
     },
     get timers() {
-      return timers
+      return view.timers
     },
-    schedule(delayMs, callback) {
-      let isSet = true
-      const end = (): void => {
-        if (isSet) timers--
-        isSet = false
-      }
-      timers++
-      const cancel = view.schedule(delayMs > 0 ? delayMs / rate + late : delayMs, () => {
-        end()
-        callback()
-      })
-      return () => {
-        end()
-        cancel()
-      }
-    },
+    schedule: (delayMs, callback) => view.schedule(delayMs > 0 ? delayMs / rate + late : delayMs, callback),
   }
 }
 

@@ -21,6 +21,7 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
 async function main(argv: readonly string[]): Promise<number> {
   const { CommanderError } = await import('commander')
   const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
+  const { messageOf } = await import('./runtime/message-of.ts')
   const fail = (code: 1 | 2, ...lines: readonly string[]): number => {
     for (const line of lines) process.stderr.write(`${line}\n`)
     return code
@@ -31,7 +32,7 @@ async function main(argv: readonly string[]): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : fail(2, describeUsageError(error))
     if (error instanceof InvalidInputError) return fail(2, ...error.mistakes.map(formatMistake))
-    return fail(1, `apiserver-bootstrap: ${error instanceof Error ? error.message : String(error)}`)
+    return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
   }
 }
 

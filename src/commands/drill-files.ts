@@ -1,6 +1,7 @@
 import { constants, existsSync } from 'node:fs'
 import { access, mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { unreadableReason } from '../documents/unreadable.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import { renderPage } from '../drill/report/page.ts'
 import { renderTranscript } from '../drill/report/transcript.ts'
@@ -36,14 +37,24 @@ async function makeDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Writes `report.json`, `timeline.txt` and `report.html`. What was there of the same names is overwritten. */
-export async function writeReport(directory: string, report: DrillReport): Promise<void> {
-  const files = {
+/** Writes `report.json`, `timeline.txt` and `report.html`, as {@link writeFiles} does. */
+export function writeReport(directory: string, report: DrillReport): Promise<void> {
+  return writeFiles(directory, {
     'timeline.txt': timelineOf(report),
     'report.html': renderPage(report),
     'report.json': `${JSON.stringify(report, undefined, 2)}\n`,
+  })
+}
+
+/** Writes all that can be written; what was there of the same names is overwritten. Rejects, in one line, when something could not. */
+export async function writeFiles(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
+  const faults: string[] = []
+  for (const [name, text] of Object.entries(files)) {
+    const file = join(directory, name)
+    await writeFile(file, text).catch((cause) => faults.push(`cannot write ${file}: ${unreadableReason(cause)}`))
   }
-  for (const [name, text] of Object.entries(files)) await writeFile(join(directory, name), text)
+  if (faults.length === 0) return
+  throw new Error(`${faults.join('; ')}; put that right, or give --report another directory`)
 }
 
 /** Every run whose events are kept, one after the other; with a heading each where there are more. */

@@ -11,6 +11,7 @@ import type { Scenario } from '../drill/scenario.ts'
 import { packageVersion } from '../runtime/system-package.ts'
 import { prepareReportDirectory, writeReport } from './drill-files.ts'
 import type { DrillValues } from './drill-options.ts'
+import { print, watchOutput } from './drill-output.ts'
 import { type DrillRequest, readDrillRequest } from './drill-request.ts'
 import { DrillScreen } from './drill-screen.ts'
 import { DrillTimeline } from './drill-timeline.ts'
@@ -34,7 +35,7 @@ export async function execute(flags: Flags, name: string): Promise<number> {
 /** The built-in scenarios, a line each. */
 async function list(): Promise<number> {
   const scenarios = await builtInScenarios()
-  outputGone()
+  watchOutput()
   const width = Math.max(...scenarios.map(({ name }) => name.length))
   await print(scenarios.map(({ name, description }) => `${name.padEnd(width)}  ${description}\n`).join(''))
   return 0
@@ -58,7 +59,7 @@ async function runCampaign(
         report,
         version,
       },
-      { signal: AbortSignal.any([stop.signal, outputGone()]), screen: process.stdout },
+      { signal: AbortSignal.any([stop.signal, watchOutput().gone]), screen: process.stdout },
     )
   } finally {
     stop.release()
@@ -75,7 +76,8 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   const stop = stopSignals()
   dieOfUnhandled((error) => process.stderr.write(`apiserver-bootstrap: ${error}\n`))
   // Nobody reads on: there is nobody to drill for.
-  const signal = AbortSignal.any([stop.signal, outputGone()])
+  const stdout = watchOutput()
+  const signal = AbortSignal.any([stop.signal, stdout.gone])
   const told = output === 'text'
   const screen = new DrillScreen(told ? process.stdout : process.stderr)
   const variants = varied.map(({ variant }) => variant)
@@ -107,35 +109,21 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     timeline.end()
     const found = live ? ', and what was found is put back' : ''
     if (stop.signal.aborted) process.stderr.write(`interrupted: the drill did not come to its end${found}\n`)
+    else if (stdout.fault() !== undefined) throw new Error(`${stdout.fault()}${found}`)
     return 1
   } finally {
     timeline.end()
     stop.release()
   }
-  // Before its files: a disk that is full takes those alone.
-  await print(told ? `\n${renderText(report)}\n` : rendered(report, output))
-  if (directory !== undefined) await writeReport(directory, report)
+  // A disk that is full takes the one or the other.
+  try {
+    await print(told ? `\n${renderText(report)}\n` : rendered(report, output))
+  } finally {
+    if (directory !== undefined) await writeReport(directory, report)
+  }
   return report.held ? 0 : 1
 }
 
 function rendered(report: DrillReport, output: DrillValues['output']): string {
   return output === 'junit' ? `${renderJunit(report).trimEnd()}\n` : `${JSON.stringify(report, undefined, 2)}\n`
-}
-
-/** Aborts when nothing can be written any more. */
-function outputGone(): AbortSignal {
-  const gone = new AbortController()
-  process.stdout.on('error', (error) => gone.abort(error))
-  return gone.signal
-}
-
-/** Resolves when it is written; whoever went away before is no failure. Rejects when it could not be, as on a full disk. */
-function print(text: string): Promise<void> {
-  return new Promise((resolve, reject) =>
-    process.stdout.write(text, (error) => {
-      const code = (error as NodeJS.ErrnoException | null | undefined)?.code
-      if (code === undefined || code === 'EPIPE') resolve()
-      else reject(new Error(`the output cannot be written: ${code}`))
-    }),
-  )
 }

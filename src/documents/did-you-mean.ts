@@ -2,9 +2,12 @@
  * The candidate that `word` was probably meant to be, or undefined. Case, dashes and underscores do not count; beyond that at most
  * a third of the letters may differ. The first of equally near candidates wins.
  */
-export function didYouMean(word: string, candidates: readonly string[]): string | undefined {
+export function didYouMean<Candidate extends string>(
+  word: string,
+  candidates: readonly Candidate[],
+): Candidate | undefined {
   const plain = flatten(word)
-  let best: string | undefined
+  let best: Candidate | undefined
   let bestDistance = Math.floor(plain.length / 3) + 1
   for (const candidate of candidates) {
     const distance = editDistance(plain, flatten(candidate))

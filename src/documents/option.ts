@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { messageOf } from '../runtime/message-of.ts'
 
 /** What an option holds before it is parsed: a flag's text made into this, or a YAML value. */
 export type OptionInput = string | number | boolean | readonly string[]
@@ -123,7 +124,7 @@ export function parsedText<Value>(
       } catch (error) {
         context.issues.push({
           code: 'custom',
-          message: error instanceof Error ? error.message : String(error),
+          message: messageOf(error),
           input: text,
         })
         return z.NEVER

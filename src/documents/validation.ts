@@ -63,7 +63,7 @@ function nounOf(expected: string): string {
 }
 
 /** A value as a person wrote it, short. */
-function show(value: unknown): string {
+export function show(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (typeof value === 'object') return 'a mapping'
   const text = typeof value === 'string' ? JSON.stringify(value) : String(value)

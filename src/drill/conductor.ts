@@ -1,5 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/message-of.ts'
 import { linkedController } from '../runtime/signals.ts'
+import type { MemberState } from '../verify/member-state.ts'
 import { DrillError } from './drill-error.ts'
 import { expectedList } from './expected-list.ts'
 import { FleetControl, partsOf } from './fleet-control.ts'
@@ -18,7 +20,7 @@ const LISTED_AGAIN_LIMIT_MS = 30_000
 /** How much longer than it should a drill may take, in milliseconds: a process that does not end would go on for ever. */
 const OVERTIME_MS = 600_000
 /** Between two looks at how the fleet fares, in milliseconds. */
-const LOOK_MS = 500
+const LOOK_MS = 1_000
 
 type ActionOf<Name extends Action['action']> = Extract<Action, { readonly action: Name }>
 
@@ -32,6 +34,8 @@ export class Conductor {
   readonly #scenario: Scenario
   readonly #clock: Clock
   readonly #fleet: FleetControl
+  /** By `scale`; each needs some seconds to go. */
+  readonly #sentAway = new Set<string>()
   /** Aborted as soon as the drill is over, however it ends. */
   readonly #ending: ReturnType<typeof linkedController>
 
@@ -71,7 +75,12 @@ export class Conductor {
     const expected = expectedList(fleet)
     const isUp = (): boolean =>
       this.#target.members.every(({ well }) => well) && expected.isMet(this.#recorder.sliceNow)
-    if (await this.#fleet.until(isUp, START_LIMIT_MS)) return this.#recorder.begin()
+    // Nobody starts it again.
+    const failed = (): MemberState | undefined => this.#target.members.find(({ failure }) => failure !== undefined)
+    const inTime = await this.#fleet.until(() => isUp() || failed() !== undefined, START_LIMIT_MS)
+    const { name, failure } = failed() ?? {}
+    if (failure !== undefined) throw new DrillError(`the fleet did not come up: ${name}: ${messageOf(failure)}`)
+    if (inTime) return this.#recorder.begin()
     const unwell = this.#target.members.filter(({ well }) => !well).map(({ name }) => name)
     const listed = this.#recorder.sliceNow?.join(', ') ?? 'nobody'
     const faring = unwell.length === 0 ? '' : `; not well: ${unwell.join(', ')}`
@@ -251,12 +260,13 @@ export class Conductor {
   }
 
   async #scale(to: number): Promise<void> {
-    const { present } = this.#fleet.roster
-    const leaving = present.slice(to).map(({ name }) => name)
+    const staying = this.#fleet.roster.present.filter(({ name }) => !this.#sentAway.has(name))
+    const leaving = staying.slice(to).map(({ name }) => name)
+    for (const name of leaving) this.#sentAway.add(name)
     await this.#fleet.terminate(leaving, 'both', {})
     for (const name of leaving) await this.#fleet.retire(name)
     const [pattern] = this.#scenario.fleet.masters
-    for (let count = present.length; count < to && pattern !== undefined; count++) {
+    for (let count = staying.length; count < to && pattern !== undefined; count++) {
       await this.#fleet.add(this.#fleet.roster.another(pattern))
     }
   }

@@ -40,19 +40,18 @@ export class MappingReader {
   }
 
   /**
-   * The values of a mapping, by its keys. A value that is wrong counts as left out.
+   * The values of a mapping, by its keys. A value that is wrong counts as left out, and so does one whose key is misspelt; both are doubtful.
    * @param what - what the mapping is, for messages: `fleet`, `the action kill`.
    */
   read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): Read<Of> {
     const given = this.#mappingAt(value, path, what)
     const names = Object.keys(keys)
-    const misspelt = new Set<string | undefined>()
     for (const name of Object.keys(given)) {
       if (names.includes(name)) continue
       const meant = didYouMean(name, names)
-      misspelt.add(meant)
       const rest = meant === undefined ? `; it takes ${names.join(', ') || 'nothing'}` : `; did you mean ${meant}?`
-      this.#note([...path, name], `${what} has no ${JSON.stringify(name)}${rest}`, 'key')
+      const where = this.#document.positionOf([...path, name], 'key')
+      this.#note([...path, meant ?? name], `${what} has no ${JSON.stringify(name)}${rest}`, where)
     }
     const values: Record<string, unknown> = {}
     for (const [name, key] of Object.entries(keys) as [string, Key][]) {
@@ -60,7 +59,7 @@ export class MappingReader {
       const read = input === undefined ? undefined : this.#parse(key, input, [...path, name])
       const byDefault = key.default === undefined ? undefined : z.parse(key.schema, key.default)
       values[name] = read ?? byDefault
-      const missing = key.required && input === undefined && !misspelt.has(name) && !this.#isWrong(path)
+      const missing = key.required && input === undefined && !this.isDoubtful(...path, name)
       if (missing) this.#note([...path, name], `${what} needs ${JSON.stringify(name)}: ${key.description}`)
     }
     return values as Read<Of>
@@ -81,21 +80,17 @@ export class MappingReader {
     return value !== undefined
   }
 
-  /** Whether something at this path, or within it, is wrong. */
-  isWrongWithin(...path: Path): boolean {
-    return this.#mistakes.some(({ path: wrong }) => isWithin(wrong, path))
+  /** Whether nothing can be said of the value at this path: it, something within it, or the whole that it is part of is wrong. */
+  isDoubtful(...path: Path): boolean {
+    return this.#mistakes.some(({ path: wrong }) => isWithin(wrong, path) || isWithin(path, wrong))
   }
 
-  #note(path: Path, message: string, of: 'key' | 'value' = 'value'): void {
-    this.#mistakes.push({ where: this.#document.positionOf(path, of), message, path })
-  }
-
-  #isWrong(path: Path): boolean {
-    return this.#mistakes.some(({ path: wrong }) => wrong.length === path.length && isWithin(wrong, path))
+  #note(path: Path, message: string, where = this.#document.positionOf(path)): void {
+    this.#mistakes.push({ where, message, path })
   }
 
   #mappingAt(value: unknown, path: Path, what: string): Readonly<Record<string, unknown>> {
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
+    if (isMapping(value)) return value
     if (value !== undefined) this.#note(path, `${what} must be a mapping of keys to values`)
     return {}
   }
@@ -112,6 +107,10 @@ export class MappingReader {
     }
     return undefined
   }
+}
+
+export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function isWithin(inner: Path, path: Path): boolean {

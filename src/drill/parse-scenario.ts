@@ -1,11 +1,12 @@
 import { didYouMean } from '../documents/did-you-mean.ts'
-import { InvalidInputError } from '../documents/validation.ts'
+import { InvalidInputError, show } from '../documents/validation.ts'
 import { parseYaml } from '../documents/yaml.ts'
 import type { Address } from '../net/address.ts'
-import { MappingReader, type Path, type Read } from './mapping-reader.ts'
+import { isMapping, MappingReader, type Path, type Read } from './mapping-reader.ts'
+import type { PlacedStep } from './placed-step.ts'
 import type { FleetPlan, MasterPlan, MasterSettings, Scenario, Step } from './scenario.ts'
 import { lastStepEndMs, longestTtlMs } from './scenario-duration.ts'
-import { checkScenario, type PlacedStep } from './scenario-rules.ts'
+import { checkScenario } from './scenario-rules.ts'
 import {
   boundsKeys,
   clientsKeys,
@@ -16,25 +17,28 @@ import {
   masterSettingsKeys,
   settingsKeys,
 } from './scenario-schema.ts'
-import { actionNames, actions, stepKeys } from './step-schema.ts'
+import { actionNames, actions, stepKeys, timeKeys } from './step-schema.ts'
 
 /** At the end, where nothing happens any more, in milliseconds. */
 const QUIET_MS = 10_000
 
 /**
  * Reads a scenario. `file` is for messages. Steps may stand in any order; those of the same time keep theirs. Throws an
- * {@link InvalidInputError} with every mistake, each with file, line and column. Pure.
+ * {@link InvalidInputError} with every mistake, each with file, line and column; with the argument that is no text. Pure.
  */
 export function parseScenario(text: string, file: string): Scenario {
+  for (const [where, given] of Object.entries({ text, file })) {
+    if (typeof given !== 'string') throw new InvalidInputError([{ where, message: `must be text, not ${show(given)}` }])
+  }
   const document = parseYaml(text, file)
   const reader = new MappingReader(document)
   const drill = reader.read(document.value, [], drillKeys, 'a drill')
   const { fleet, virtualAddresses } = readFleet(reader, drill.fleet)
   const clients = reader.read(drill.clients, ['clients'], clientsKeys, 'clients')
   const bounds = reader.read(drill.bounds, ['bounds'], boundsKeys, 'bounds')
-  const placed = (drill.steps ?? []).flatMap((value, index) => readStep(reader, value, ['steps', index]))
+  const placed = (drill.steps ?? []).map((value, index) => readStep(reader, value, ['steps', index]))
   placed.sort((a, b) => a.step.atMs - b.step.atMs)
-  const steps = placed.map(({ step }) => step)
+  const steps = placed.filter(({ isWhole }) => isWhole).map(({ step }) => step)
   const automaticMs = lastStepEndMs(steps, fleet) + 2 * longestTtlMs(steps, fleet) + bounds.recovery + QUIET_MS
   const scenario: Scenario = {
     name: drill.name,
@@ -88,9 +92,10 @@ function readFleet(
 function readMaster(reader: MappingReader, value: unknown, index: number): MasterPlan {
   const path = ['fleet', 'masters', index]
   const { name, addresses, kind, skew, drift, settings } = reader.read(value, path, masterKeys, 'a master')
+  const isLeftOut = addresses === undefined && !reader.isDoubtful(...path, 'addresses')
   return {
     name: name ?? `master-${index + 1}`,
-    addresses: addresses === undefined ? [`192.0.2.${index + 1}`] : textsOf(addresses),
+    addresses: isLeftOut ? [`192.0.2.${index + 1}`] : textsOf(addresses),
     kind,
     skewMs: skew,
     driftPpm: drift,
@@ -122,37 +127,36 @@ const fieldOf: Readonly<Record<string, string>> = {
   by: 'byMs',
 }
 
-/** One step; none where something is wrong with it. */
-function readStep(reader: MappingReader, value: unknown, path: Path): readonly PlacedStep[] {
-  const action = (value as { readonly action?: unknown } | null)?.action
+/** One step, as far as it is right; of an unknown action its time alone. */
+function readStep(reader: MappingReader, value: unknown, path: Path): PlacedStep {
+  const action = isMapping(value) ? value.action : undefined
   const known = actionNames.find((name) => name === action)
-  if (known === undefined && typeof value === 'object') {
-    reader.wrong([...path, 'action'], unknownAction(action))
-    return []
-  }
-  const keys: Keys = known === undefined ? {} : actions[known].keys
-  const what = known === undefined ? 'a step' : `the action ${known}`
-  const read: Read<typeof stepKeys> & Readonly<Record<string, unknown>> = reader.read(
-    value,
-    path,
-    { ...stepKeys, ...keys },
-    what,
-  )
-  if (reader.isWrongWithin(...path)) return []
-  const { settings } = read
-  const entries = Object.entries(read)
-    .filter(([, given]) => given !== undefined)
-    .map(([key, given]) => [fieldOf[key] ?? key, given] as const)
+  const meant = known ?? (typeof action === 'string' ? didYouMean(action, actionNames) : undefined)
+  if (isMapping(value) && known === undefined) reader.wrong([...path, 'action'], unknownAction(action, meant))
+  const keys: Keys = known === undefined ? timeKeys : { ...stepKeys, ...actions[known].keys }
+  const read: Readonly<Record<string, unknown>> =
+    known === undefined
+      ? reader.read(timeOf(value), path, keys, 'a step')
+      : reader.read(value, path, keys, `the action ${known}`)
+  const right = Object.entries(read).filter(([key, one]) => one !== undefined && !reader.isDoubtful(...path, key))
+  const { settings, overlap } = read
   const step = {
-    ...Object.fromEntries(entries),
+    atMs: Number.POSITIVE_INFINITY,
+    ...Object.fromEntries(right.map(([key, one]) => [fieldOf[key] ?? key, one])),
     ...(settings !== undefined && { settings: readSettings(reader, settings, [...path, 'settings'], settingsKeys) }),
-    ...(read.overlap !== undefined && overlapping),
+    ...(overlap !== undefined && overlapping),
   } as Step
-  return [{ step, path }]
+  const isWhole = known !== undefined && !Object.keys(keys).some((key) => reader.isDoubtful(...path, key))
+  return { step, meant, path, isWhole }
 }
 
-function unknownAction(action: unknown): string {
-  const meant = typeof action === 'string' ? didYouMean(action, actionNames) : undefined
+/** What a step of whatever action has. */
+function timeOf(value: unknown): unknown {
+  if (!isMapping(value)) return value
+  return Object.fromEntries(Object.entries(value).filter(([key]) => Object.hasOwn(timeKeys, key)))
+}
+
+function unknownAction(action: unknown, meant: string | undefined): string {
   const rest = meant === undefined ? `there are ${actionNames.join(', ')}` : `did you mean ${meant}?`
   return action === undefined ? `is missing; ${rest}` : `there is no action ${JSON.stringify(action)}; ${rest}`
 }

@@ -14,7 +14,7 @@ export interface DrillReport {
   readonly command: string
   readonly scenario: Scenario
   readonly held: boolean
-  /** Why not everything could be judged, in one sentence; undefined when the drill was long enough for that. */
+  /** Why not everything could be judged, in one sentence; undefined when all of it could. */
   readonly unjudged: string | undefined
   /** One for each reconciler that was drilled, side by side. */
   readonly variants: readonly VariantReport[]

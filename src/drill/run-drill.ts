@@ -1,8 +1,8 @@
-import type { createMaster } from '../bootstrap/master.ts'
 import { seededRandom } from '../runtime/random.ts'
 import { FleetJudge, type Violation } from '../verify/fleet-judge.ts'
 import { condenseServed, inOrder, simulateClients } from './clients.ts'
 import { Conductor } from './conductor.ts'
+import { checkArguments, type DrillOptions, type Variant } from './drill-arguments.ts'
 import type { DrillEvent } from './event.ts'
 import { computeFigures } from './figures.ts'
 import { knownFailures } from './known-failures.ts'
@@ -15,6 +15,8 @@ import { simulatedLatency } from './simulator/route.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
 
+export type { DrillOptions, Variant } from './drill-arguments.ts'
+
 /** How one run went. */
 export interface RunOutcome {
   /** In the order of time, what clients met among them: served connections as counts. */
@@ -24,50 +26,16 @@ export interface RunOutcome {
   readonly untilMs: number
 }
 
-/** One way to keep the list, drilled beside others. */
-export interface Variant {
-  readonly name: string
-  /** What of the scenario's fleet is otherwise. */
-  readonly fleet: Partial<Pick<FleetPlan, 'reconciler' | 'leaseStore'>>
-  /** All masters are kube-apiservers, with upstream's own reconciler. */
-  readonly kubeApiservers?: boolean
-}
-
-export interface DrillOptions {
-  /** Decides everything in the simulator, and what clients pick. Each further run takes the next one. @default 1 */
-  readonly seed?: number
-  /** How often each variant is drilled. @default 1 */
-  readonly runs?: number
-  /** Left out: the scenario as it is. */
-  readonly variants?: readonly Variant[]
-  /**
-   * Composes each simulated sidecar, at each of its starts: for a server that has its own leases, reconciler or hooks, and wants to know
-   * what becomes of its clients. @default createMaster
-   */
-  readonly createMaster?: typeof createMaster
-  /** Makes the fleet of one run. Left out: simulated. */
-  readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
-  /** What is said to make the report again. */
-  readonly command?: string
-  readonly version?: string
-  readonly signal?: AbortSignal
-  /** Hears each event of each run as it happens. */
-  readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
-}
-
 /**
  * Drills a fleet as a scenario says, and reports. In the simulator, where no target is given: the code that ships, in simulated time, the
  * same for the same seed. Rejects with a {@link DrillError} when a fleet does not come up or a step cannot be done, with the signal's
- * reason when it is aborted; every process has ended then, and what was found is put back. Rejects with a RangeError when `runs` or `seed` is
- * no such number, or there is no variant.
+ * reason when it is aborted; every process has ended then, and what was found is put back. Rejects with a RangeError that
+ * names the argument when that is of no such form: `runs` is no whole number, or there is no variant.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
+  checkArguments(scenario, options)
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
-  if (!(Number.isInteger(runs) && runs > 0)) throw new RangeError(`runs must be a whole number from 1 on, not ${runs}`)
-  if (!(Number.isInteger(seed) && seed >= 0))
-    throw new RangeError(`a seed must be a whole number from 0 on, not ${seed}`)
   const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
-  if (variants.length === 0) throw new RangeError('there must be a variant to drill')
   const reports: VariantReport[] = []
   for (const variant of variants) {
     const varied = vary(scenario, variant)

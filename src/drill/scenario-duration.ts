@@ -1,5 +1,8 @@
 import { formatDuration } from '../documents/duration.ts'
+import { lagOf } from '../verify/member-history.ts'
 import type { FleetPlan, Scenario, Step } from './scenario.ts'
+
+type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Name }>
 
 /** How long one master of a rolling restart takes as a rule, from its signal until it is listed again, in milliseconds. */
 const ROLL_MS = 10_000
@@ -13,16 +16,41 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
   return Math.max(0, ...steps.map((step) => stepEndMs(step, fleet, rollMs)))
 }
 
-/** Why not everything that a scenario does can be judged, in one sentence; undefined when all of it is due before the end. */
+/**
+ * Why not everything that a scenario does can be judged, in one sentence; undefined when all of it is due before the end. What is done on
+ * a slow way is due as much later as that is slow, and nothing is ever due of who cannot renew a lease on it.
+ */
 export function whyUnjudged({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
   if (steps.length === 0) return undefined
   const { recoveryMs, listedMs, removalMarginMs } = bounds
   const withinMs = Math.max(recoveryMs, listedMs, longestTtlMs(steps, fleet) + removalMarginMs)
+  const slow = steps.flatMap((step) =>
+    step.action === 'slow' ? [{ lagMs: lagOf(step.byMs), endMs: slowEndMs(step, steps, fleet) }] : [],
+  )
+  const lagMs = Math.max(0, ...slow.map((one) => (one.endMs === undefined ? one.lagMs : 0)))
+  if (lagMs > fleet.leaseTtlMs - fleet.reconcileIntervalMs) {
+    return 'Not everything could be judged: nothing is asked of a master that is slowed, to the end, by more than leaves it time to renew its lease; end that with for, or by heal.'
+  }
   // How long a rolling restart takes is not known: at least its pauses.
-  const dueMs = lastStepEndMs(steps, fleet, 0) + withinMs
+  const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
+  // Late are both whoever is to be seen to and whoever sees to it.
+  const dueMs = Math.max(lastStepEndMs(steps, fleet, 0), ...endsMs) + withinMs + 2 * lagMs
   if (dueMs <= durationMs) return undefined
   const [due, end] = [formatDuration(dueMs), formatDuration(durationMs)]
   return `Not everything could be judged: what the last step leads to is due by ${due}, and the drill ended at ${end}; lengthen its duration.`
+}
+
+/** When whatever a step slows is slow no more; undefined where that is nowhere said. */
+function slowEndMs(slow: ActionOf<'slow'>, steps: readonly Step[], fleet: FleetPlan): number | undefined {
+  if (slow.forMs !== undefined) return stepEndMs(slow, fleet)
+  const { masters } = slow
+  const heal = steps.find(
+    (step) =>
+      step.action === 'heal' &&
+      step.atMs >= slow.atMs &&
+      (step.masters === 'all' || (masters !== 'all' && masters.every((name) => step.masters.includes(name)))),
+  )
+  return heal && stepEndMs(heal, fleet)
 }
 
 /** The longest TTL that anybody has at some time. A kube-apiserver's is 15 s. */

@@ -36,10 +36,15 @@ const settings: Key = {
 }
 const between = time(0, 'after each, once it is listed again', { default: '5s' })
 
-/** Of every step. */
-export const stepKeys = {
+/** Of every step: when. */
+export const timeKeys = {
   at: time(0, 'when, from the moment that everybody is listed', { required: true }),
   jitter: time(1, 'it happens up to so much later, as the seed of each run decides'),
+} as const satisfies Keys
+
+/** Of every step. */
+export const stepKeys = {
+  ...timeKeys,
   action: { schema: z.string(), metavar: 'ACTION', description: 'what happens', required: true },
 } as const satisfies Keys
 
@@ -143,7 +148,8 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
     keys: { masters: mastersOrAll, settings, pause: between },
   },
   scale: {
-    description: 'more masters are added, `master-N` at 192.0.2.N; or the last ones are terminated for good',
+    description:
+      'more masters are added, `master-N` at 192.0.2.N, never with a name of before; or the last ones are terminated for good',
     keys: { to: { schema: wholeNumber(1, MAX_MASTERS), metavar: 'N', description: 'how many then', required: true } },
   },
   random: {

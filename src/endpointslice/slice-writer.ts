@@ -1,6 +1,7 @@
 import type { KubeApi } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { type EndpointSlice, endpointSlices, type Service } from '../kube/resources.ts'
+import { messageOf } from '../runtime/message-of.ts'
 import type { SliceAction } from './slice-actions.ts'
 import type { SliceTracker } from './slice-tracker.ts'
 
@@ -47,7 +48,7 @@ export class SliceWriter {
     } catch (error) {
       if (signal.aborted) throw error
       throw new SliceWriteError(
-        `error deleting ${slice.metadata?.name} EndpointSlice for Service ${nameOf(service)}: ${messageOf(error)}`,
+        `error deleting ${slice.metadata?.name} EndpointSlice for Service ${nameOf(service)}: ${wordsOf(error)}`,
         { cause: error },
       )
     }
@@ -103,7 +104,7 @@ export class SliceWriter {
 function failed(action: SliceAction, service: Service, error: unknown): SliceWriteError {
   const name = action.type === 'create' ? '' : `${action.slice.metadata?.name} `
   return new SliceWriteError(
-    `failed to ${action.type} ${name}EndpointSlice for Service ${nameOf(service)}: ${messageOf(error)}`,
+    `failed to ${action.type} ${name}EndpointSlice for Service ${nameOf(service)}: ${wordsOf(error)}`,
     { cause: error },
   )
 }
@@ -118,7 +119,7 @@ function nameOf(service: Service): string {
 }
 
 /** The server's own words where there are any, as upstream has them in its events. */
-function messageOf(error: unknown): string {
+function wordsOf(error: unknown): string {
   if (isKubeError(error)) return error.status?.message ?? error.message
-  return error instanceof Error ? error.message : String(error)
+  return messageOf(error)
 }

@@ -2,6 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/message-of.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { EtcdError } from './kv.ts'
@@ -108,7 +109,7 @@ function usable<T>(what: string, load: () => T): T {
   try {
     return load()
   } catch (error) {
-    const [line = ''] = (error instanceof Error ? error.message : String(error)).split('\n')
+    const [line = ''] = messageOf(error).split('\n')
     throw new EtcdError('NoCredentials', `${what} cannot be used: ${line.replace(/^error:[0-9A-F]+:/i, '')}`, error)
   }
 }

@@ -1,4 +1,5 @@
 import type { Clock } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/message-of.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import type { Logger } from '../telemetry/logger.ts'
 
@@ -68,7 +69,7 @@ export class Availability {
       return
     }
     if (before?.kind === 'refused') return
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     const nowMs = this.#clock.monotonicMs()
     if (before?.kind === 'lost' && before.refused) {
       this.#troubles.set(source, { kind: 'refused', reason, own })
@@ -115,7 +116,7 @@ export class Availability {
       this.#outage.sources.add(source)
       return
     }
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = messageOf(error)
     this.#outage = { sinceMs: this.#clock.monotonicMs(), reason, sources: new Set([source]) }
     this.#logger.warn({ source, reason }, `lost ${this.#server}`)
     this.#tell(false)

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { RequestOptions } from 'node:https'
 import type { KubeConfig } from '@kubernetes/client-node'
 import type { Clock } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/message-of.ts'
 import { abortable } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { KubeError } from './errors.ts'
@@ -240,6 +241,6 @@ function clusterInfo(access: Access): unknown {
 }
 
 function problemOf(error: unknown): string {
-  const message = error instanceof Error ? error.message : String(error)
+  const message = messageOf(error)
   return message.replace(/\s+/g, ' ').trim().slice(0, 200)
 }

@@ -1,4 +1,5 @@
 import { spawn } from 'node:child_process'
+import { messageOf } from '../runtime/message-of.ts'
 import { abortable } from '../runtime/signals.ts'
 import { parseTime } from '../runtime/time-format.ts'
 import { KubeError } from './errors.ts'
@@ -83,7 +84,7 @@ export class ExecPlugin {
       this.#credential = { value, renewAtMs }
       return value
     } catch (error) {
-      throw new KubeError('NoCredentials', `${plugin} ${error instanceof Error ? error.message : String(error)}`)
+      throw new KubeError('NoCredentials', `${plugin} ${messageOf(error)}`)
     }
   }
 

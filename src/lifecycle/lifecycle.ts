@@ -1,4 +1,5 @@
 import { type Clock, sleep } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/message-of.ts'
 import { type HealthCheck, type HealthEndpoint, healthEndpoints } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { HealthChecks } from './health-checks.ts'
@@ -292,8 +293,4 @@ export class Lifecycle {
 /** Turns a throw on the spot into a rejection, which is heard only when everything else is started. */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work()
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

@@ -1,3 +1,5 @@
+import { messageOf } from '../runtime/message-of.ts'
+
 /** What broke a connection, by the system's or Node's code, in few words. */
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'connection refused',
@@ -50,6 +52,5 @@ export function failureCode(error: unknown): string {
 
 /** A message of somebody else's as one line of bounded length. Pure. */
 export function shortMessage(error: unknown): string {
-  const text = error instanceof Error ? error.message : String(error)
-  return text.replace(/\s+/g, ' ').slice(0, 200)
+  return messageOf(error).replace(/\s+/g, ' ').slice(0, 200)
 }

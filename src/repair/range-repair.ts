@@ -1,5 +1,6 @@
 import { LookLoop } from '../kube/look-loop.ts'
 import { type Cancel, sleep } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/message-of.ts'
 import { together } from '../runtime/together.ts'
 import type { Finding } from './finding.ts'
 import type { RangeClaims } from './range-claims.ts'
@@ -119,7 +120,7 @@ export class RangeRepair implements Repair {
       this.#lookAgain()
     } catch (error) {
       signal.throwIfAborted()
-      this.#failure = error instanceof Error ? error.message : String(error)
+      this.#failure = messageOf(error)
       reporter.metrics.failed()
       throw error
     }

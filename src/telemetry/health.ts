@@ -1,3 +1,4 @@
+import { messageOf } from '../runtime/message-of.ts'
 import type { Metrics } from './metrics.ts'
 
 /** kube-apiserver's three: is it alive, may it be sent work, and the older mix of both. */
@@ -86,7 +87,7 @@ async function faultOf(check: HealthCheck): Promise<string | undefined> {
   try {
     return await check.fault()
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return messageOf(error)
   }
 }
 

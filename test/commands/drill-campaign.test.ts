@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
+import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { tempDir } from '../support/temp-dir.ts'
@@ -16,11 +16,16 @@ test('a campaign of three seeds in two processes holds, and says what it cost', 
   assert.equal(await readFile(join(directory, 'campaign.json'), 'utf8'), stdout)
 })
 
-test('SIGINT ends a campaign and its processes at once, and what there is is told', async (t) => {
-  const child = await startProgram(t, ['drill', 'random', '--runs=100000', '--jobs=2'])
+test('SIGINT ends a campaign and its processes at once, and what there is is told, even where its file cannot be written', async (t) => {
+  const directory = await tempDir(t)
+  const file = join(directory, 'campaign.json')
+  await mkdir(file)
+  const child = await startProgram(t, ['drill', 'random', '--runs=100000', '--jobs=2', `--report=${directory}`])
   await child.output(/^0 of 100000 schedules, all held so far$/m)
   child.kill('SIGINT')
   const { code } = await child.exited
   assert.equal(code, 1)
   assert.match(child.stdout(), /^interrupted: \d+ random schedules of ten minutes: all held$/m)
+  const told = `cannot write ${file}: it is a directory; put that right, or give --report another directory`
+  assert.equal(child.stderr(), `apiserver-bootstrap: ${told}\n`)
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { promisify } from 'node:util'
@@ -58,15 +58,32 @@ suite('drill', { concurrency: 2 }, () => {
     )
   })
 
-  test('what cannot be written is said in one line, with exit code 1', async (t) => {
-    const file = join(await tempDir(t), 'said')
-    const command = `node src/cli.ts drill list > /dev/full 2> ${file}`
-    const { code } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: path } }).then(
-      () => ({ code: 0 }),
-      (error: { readonly code: number }) => error,
+  for (const args of ['list', 'crash', 'crash --output=json', 'random --runs=2 --jobs=1']) {
+    test(`that the output of ${args} cannot be written is said in one line, with exit code 1`, async (t) => {
+      const file = join(await tempDir(t), 'said')
+      const command = `node src/cli.ts drill ${args} > /dev/full 2> ${file}`
+      const { code } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: path } }).then(
+        () => ({ code: 0 }),
+        (error: { readonly code: number }) => error,
+      )
+      const said = await readFile(file, 'utf8')
+      assert.deepEqual([code, said], [1, 'apiserver-bootstrap: the output cannot be written: ENOSPC\n'])
+    })
+  }
+
+  test('a file of the report that cannot be written is named at the end; the report and the other files are there', async (t) => {
+    const directory = await tempDir(t)
+    const [first, last] = [join(directory, 'timeline.txt'), join(directory, 'report.json')]
+    await mkdir(first)
+    await mkdir(last)
+    const { code, stdout, stderr } = await runProgram(t, ['drill', 'graceful', '--report', directory])
+    const told = `cannot write ${first}: it is a directory; cannot write ${last}: it is a directory`
+    assert.deepEqual(
+      [code, stderr],
+      [1, [`apiserver-bootstrap: ${told}; put that right, or give --report another directory`]],
     )
-    const said = await readFile(file, 'utf8')
-    assert.deepEqual([code, said], [1, 'apiserver-bootstrap: the output cannot be written: ENOSPC\n'])
+    assert.match(stdout, /^held: apiserver-bootstrap drill graceful --seed 1$/m)
+    assert.match(await readFile(join(directory, 'report.html'), 'utf8'), /<\/html>\s*$/)
   })
 
   test('list shows the built-in scenarios with their sentences', async (t) => {

@@ -27,7 +27,13 @@ const stories: readonly (readonly [title: string, steps: readonly Step[], absent
   ['one of many, at the moment when they come', [scaled(7_000, 5), healed(7_000, 'master-4', 'master-5')], []],
   ['one of many, before they come', [healed(7_000, 'master-5'), scaled(7_000, 5)], ['master-5']],
   ['a number that was left out', [replaced, scaled(20_000, 4), healed(21_000, 'master-4', 'master-5')], ['master-4']],
-  ['the last one, when it has gone', [scaled(7_000, 2), healed(40_000, 'master-3')], []],
+  ['the last one, at the moment when it goes', [scaled(7_000, 2), healed(7_000, 'master-3')], []],
+  ['a new one after the last one has gone', [scaled(7_000, 2), scaled(40_000, 3), healed(50_000, 'master-4')], []],
+  [
+    'the successor of the last one, when it has gone',
+    [{ ...replaced, masters: ['master-3'] }, scaled(20_000, 2), healed(60_000, 'master-3', 'master-3-anew')],
+    [],
+  ],
 ]
 for (const [title, steps, names] of stories) {
   const story: Scenario = { ...scenario, steps }
@@ -39,6 +45,14 @@ for (const [title, steps, names] of stories) {
     else await assert.rejects(drilled, { message: `there is no master ${names.at(-1)}` })
   })
 }
+
+test('whoever scale has sent away is nobody any more, with a jitter so much later', () => {
+  const named = [healed(7_001, 'master-2', 'master-3'), healed(9_001, 'master-3')]
+  const absentOf = (first: Step): readonly string[] =>
+    [...absentNames({ ...scenario, steps: [first, ...named] }).absent.values()].flat()
+  assert.deepEqual(absentOf(scaled(7_000, 2)), ['master-3', 'master-3'])
+  assert.deepEqual(absentOf({ ...scaled(7_000, 2), jitterMs: 2_000 }), ['master-3'])
+})
 
 test('a step with a jitter may bring somebody so much later', () => {
   const { absent, comesMs } = absentNames({
@@ -59,5 +73,13 @@ test('who is named too early is told from when on it may be, with its place in t
   const early = '  - {at: 8s, action: replace, masters: [master-1], pause: 4s}\n  - {at: 9s, action: kill, masters: '
   assert.deepEqual(mistakesIn(`${base}${early}[master-2, master-1-anew]}\n`), [
     '12:48: masters: there is no master "master-1-anew" until after 12s',
+  ])
+})
+
+test('who is named after it was sent away is told when that was and who is there then, with its place in the file', () => {
+  const scales = '  - {at: 9s, action: scale, to: 2}\n  - {at: 1m, action: scale, to: 3}\n'
+  const named = '  - {at: 70s, action: start, masters: [master-4, master-3]}\n'
+  assert.deepEqual(mistakesIn(`${base}${scales}${named}`), [
+    '13:50: masters: there is no master "master-3" after 9s, when scale sends it away; there are master-1, master-2, master-4 then',
   ])
 })

@@ -249,6 +249,15 @@ test('scale adds masters with addresses of their own, and takes the last ones aw
   assert.deepEqual(drilled.violations, [])
 })
 
+test('who is still on the way out is not counted when there are to be more again', async () => {
+  const drilled = await drill(fleetPlan(3), [
+    { atMs: 1_000, action: 'scale', to: 2 },
+    { atMs: 1_050, action: 'scale', to: 3 },
+  ])
+  assert.deepEqual(slices(drilled).at(-1)?.addresses, addresses(1, 2, 4))
+  assert.deepEqual(drilled.violations, [])
+})
+
 test('steps that last longer than the drill are waited for', async () => {
   const drilled = await drill(
     fleetPlan(2),
@@ -277,6 +286,20 @@ test('a fleet that does not come up is said to in one line', async () => {
   await assert.rejects(drill(fleetPlan(2), [], { perform }), {
     name: 'DrillError',
     message: 'the fleet did not come up: after 90 s 192.0.2.1 of 192.0.2.1, 192.0.2.2 listed; not well: master-2',
+  })
+})
+
+test('who fails before the fleet has come up is named at once, with why', async () => {
+  const full = drill(fleetPlan(2), [], {
+    perform: (primitive, target) =>
+      primitive.type === 'add'
+        ? target.perform({ type: 'datastore', state: 'full' }).then(() => target.perform(primitive))
+        : undefined,
+  })
+  await assert.rejects(full, {
+    name: 'DrillError',
+    message:
+      'the fleet did not come up: master-1: PostStartHook "bootstrap-controller" failed: still refused after 1m0s: mvcc: database space exceeded',
   })
 })
 

@@ -21,7 +21,7 @@ export interface DrillSettings {
   readonly seed?: number
   readonly signal?: AbortSignal
   /** Instead of what the target does. */
-  readonly perform?: (primitive: Primitive) => Promise<void> | undefined
+  readonly perform?: (primitive: Primitive, target: SimulatedTarget) => Promise<void> | undefined
 }
 
 export function scenarioOf(fleet: FleetPlan, steps: readonly Step[], durationMs = 60_000): Scenario {
@@ -36,7 +36,7 @@ export async function drill(fleet: FleetPlan, steps: readonly Step[], settings: 
   const primitives: { atMs: number; primitive: Primitive }[] = []
   const performed = async (primitive: Primitive): Promise<void> => {
     primitives.push({ atMs: target.clock.monotonicMs(), primitive })
-    await (perform?.(primitive) ?? target.perform(primitive))
+    await (perform?.(primitive, target) ?? target.perform(primitive))
   }
   const told: DrillEvent[] = []
   const recorder = new DrillRecorder(target, new FleetJudge(), (event) => told.push(event))

@@ -2,20 +2,78 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parseScenario } from '../../src/drill/parse-scenario.ts'
-import { runDrill } from '../../src/drill/run-drill.ts'
+import { type DrillOptions, runDrill } from '../../src/drill/run-drill.ts'
+import type { Scenario } from '../../src/drill/scenario.ts'
 
 const crash = parseScenario(readFileSync('config/drills/crash.yaml', 'utf8'), 'crash.yaml')
 
-test('a drill of no runs, or from no seed, is refused before anything runs', async () => {
-  for (const runs of [0, -1, 1.5, Number.NaN])
-    await assert.rejects(runDrill(crash, { runs }), { name: 'RangeError', message: /^runs must be/ })
-  for (const seed of [-1, 0.5, Number.NaN])
-    await assert.rejects(runDrill(crash, { seed }), { name: 'RangeError', message: /^a seed must be/ })
-  await assert.rejects(runDrill(crash, { variants: [] }), { name: 'RangeError', message: /^there must be a variant/ })
+/** Wrong arguments, as JavaScript lets them through, and what is said of them. */
+const wrong: readonly (readonly [scenario: unknown, options: unknown, message: string])[] = [
+  [undefined, undefined, 'scenario must be a scenario, as parseScenario reads it, not nothing'],
+  ['crash', undefined, 'scenario must be a scenario, as parseScenario reads it, not "crash"'],
+  [{ ...crash, fleet: {} }, undefined, 'scenario.fleet must be an object with masters'],
+  [
+    { ...crash, steps: 'kill' },
+    undefined,
+    'scenario.steps must be a list of steps, each with atMs and action, not "kill"',
+  ],
+  [
+    { ...crash, steps: [{ action: 'kill' }] },
+    undefined,
+    'scenario.steps must be a list of steps, each with atMs and action',
+  ],
+  [{ ...crash, bounds: undefined }, undefined, 'scenario.bounds must be an object, not nothing'],
+  [{ ...crash, durationMs: '95s' }, undefined, 'scenario.durationMs must be a number from 0 on, not "95s"'],
+  [crash, null, 'options must be an object, not nothing'],
+  [crash, 7, 'options must be an object, not 7'],
+  ...[0, -1, 1.5, Number.NaN].map(
+    (runs) => [crash, { runs }, `runs must be a whole number from 1 on, not ${runs}`] as const,
+  ),
+  ...[-1, 0.5, Number.NaN].map(
+    (seed) => [crash, { seed }, `seed must be a whole number from 0 on, not ${seed}`] as const,
+  ),
+  [crash, { seed: '1' }, 'seed must be a whole number from 0 on, not "1"'],
+  [crash, { variants: [] }, 'variants must be a list of at least one variant, each with name and fleet'],
+  [crash, { variants: ['lease'] }, 'variants must be a list of at least one variant, each with name and fleet'],
+  [crash, { createMaster: {} }, 'createMaster must be a function'],
+  [crash, { openTarget: 'live' }, 'openTarget must be a function, not "live"'],
+  [crash, { onEvent: true }, 'onEvent must be a function, not true'],
+  [crash, { signal: {} }, 'signal must be an AbortSignal'],
+  [crash, { version: 1 }, 'version must be text, not 1'],
+]
+
+test('what is no scenario, or no such option, is refused in one line that names it, before anything runs', async () => {
+  for (const [scenario, options, message] of wrong) {
+    await assert.rejects(runDrill(scenario as Scenario, options as DrillOptions), { name: 'RangeError', message })
+  }
+})
+
+test('what is no text of a scenario is refused in one line', () => {
+  const parse = parseScenario as (...given: readonly unknown[]) => unknown
+  for (const [given, message] of [
+    [[], 'text: must be text, not nothing'],
+    [[5, 'f'], 'text: must be text, not 5'],
+    [['a: b'], 'file: must be text, not nothing'],
+    [['', 'f'], 'f:1:1: is empty'],
+    [['crash', 'f'], 'f:1:1: a drill must be a mapping of keys to values'],
+    [['- a', 'f'], 'f:1:1: a drill must be a mapping of keys to values'],
+  ] as const) {
+    assert.throws(() => parse(...given), { name: 'InvalidInputError', message })
+  }
 })
 
 test('what kube-apiservers write as the last of them comes up is not held against them', async () => {
   const variants = [{ name: 'kube-apiserver', fleet: {}, kubeApiservers: true }]
   const { held } = await runDrill(crash, { seed: 64, variants })
   assert.equal(held, true)
+})
+
+test('kube-apiservers alone may keep a dead one beyond its lease and the margin, until their next look, and hold', async () => {
+  const variants = [{ name: 'kube-apiserver', fleet: {}, kubeApiservers: true }]
+  const {
+    held,
+    variants: [{ figures } = assert.fail()],
+  } = await runDrill(crash, { runs: 5, variants })
+  const { keptDead, timeToRemove } = figures
+  assert.deepEqual([held, keptDead > 0, (timeToRemove.maxMs ?? 0) > 17_000], [true, true, true])
 })

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { formatDuration } from '../../src/documents/duration.ts'
 import { builtInScenarios } from '../../src/drill/load-scenario.ts'
 import { randomScenario } from '../../src/drill/random/random-scenario.ts'
 import { renderJunit } from '../../src/drill/report/junit.ts'
 import { renderPage } from '../../src/drill/report/page.ts'
 import { renderText } from '../../src/drill/report/text.ts'
 import { runDrill } from '../../src/drill/run-drill.ts'
-import type { Scenario } from '../../src/drill/scenario.ts'
+import type { FleetPlan, Scenario, Step } from '../../src/drill/scenario.ts'
 import { whyUnjudged } from '../../src/drill/scenario-duration.ts'
 import { scenario } from './reports.ts'
 
@@ -38,6 +39,36 @@ test('what the last step leads to is due when everything has recovered, or the l
     assert.notEqual(whyUnjudged({ ...short, ...changed, durationMs: ms - 1 }), undefined)
   }
   assert.equal(whyUnjudged({ ...short, steps: [] }), undefined)
+})
+
+const slow = (byMs: number, over: object = {}): Step => {
+  return { atMs: 5_000, action: 'slow', masters: ['master-1', 'master-2'], from: 'api', byMs, ...over }
+}
+const heal = (atMs: number, masters: 'all' | readonly string[]): Step => ({ atMs, action: 'heal', masters })
+
+test('what is done on a slow way is due as much later as that is slow', () => {
+  const dueMs: readonly (readonly [steps: readonly Step[], ms: number])[] = [
+    // Twenty messages, at its end or all along, of whoever is to be seen to and of whoever sees to it.
+    [[slow(1_000, { forMs: 5_000 })], 10_000 + 20_000 + 20_000],
+    [[slow(250)], 5_000 + 20_000 + 10_000],
+    [[slow(1_000), heal(8_000, 'all')], 8_000 + 20_000 + 20_000],
+    [[slow(1_000), heal(9_000, ['master-2', 'master-1'])], 9_000 + 20_000 + 20_000],
+  ]
+  for (const [steps, ms] of dueMs) {
+    assert.equal(whyUnjudged({ ...short, steps, durationMs: ms }), undefined)
+    const why = whyUnjudged({ ...short, steps, durationMs: ms - 1 })
+    assert.ok(why?.includes(`due by ${formatDuration(ms)}`), why)
+  }
+})
+
+test('nothing is due of who is too slow for its lease to the end, and each report says so', async () => {
+  for (const steps of [[slow(251)], [slow(251), heal(8_000, ['master-1'])], [heal(1_000, 'all'), slow(251)]]) {
+    assert.match(whyUnjudged({ ...short, steps, durationMs: 3_600_000 }) ?? '', /nothing is asked of a master/)
+  }
+  const steps: readonly Step[] = [slow(1_000), { atMs: 6_000, action: 'kill', masters: ['master-3'], part: 'both' }]
+  const fleet: FleetPlan = { ...scenario.fleet, reconciler: 'none' }
+  const { held, unjudged } = await runDrill({ ...scenario, fleet, steps, durationMs: 120_000 })
+  assert.deepEqual([held, unjudged !== undefined], [true, true])
 })
 
 test('the built-in scenarios and random schedules are long enough for everything', async () => {

@@ -149,6 +149,14 @@ const inMasters: readonly (readonly [masters: readonly string[], mistake: string
   [['a', '{}'], '7:7: a master must be a mapping of keys to values'],
   [['{name: A}', '{}'], '7:14: name: must be lower case letters, digits and dashes, not "A"'],
   [['{name: a}', '{name: a}', '{name: master-2}'], '8:14: name: a is the name of two masters'],
+  [
+    ['{name: a-anew}', '{name: master-2}', '{name: a}', '{name: b-anew}'],
+    '7:14: name: a-anew is what the master in the place of a is called; choose another name',
+  ],
+  [
+    ['{}', '{}', '{name: master-1-anew-anew}'],
+    '9:14: name: master-1-anew-anew is what the master in the place of master-1 is called; choose another name',
+  ],
   [['{adresses: [192.0.2.1]}', '{}'], '7:8: a master has no "adresses"; did you mean addresses?'],
   [['{addresses: []}', '{}'], '7:19: addresses: needs at least one address'],
   [['{addresses: 192.0.2.1}', '{}'], '7:19: addresses: must be a list, not "192.0.2.1"'],

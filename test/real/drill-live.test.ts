@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Apiserver } from '../peers/apiserver.ts'
 import { type Cluster, startCluster } from '../peers/cluster.ts'
-import { openOwner } from '../peers/owner.ts'
+import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { whenReady } from '../peers/program-health.ts'
 import { untilPasses } from '../peers/until.ts'
@@ -121,13 +123,30 @@ steps:
     )
   })
 
+  for (const code of [0, 7]) {
+    test(`a kube-apiserver that ends at once, with code ${code}, ends the drill, which names it and puts back what it found`, async (t) => {
+      const { server } = cluster
+      await listByHand(t)
+      const before = await server.api.get<typeof found>(kinds[1] as string)
+      const program = join(temporaryDirectory(owner, 'program'), 'kube-apiserver')
+      writeFileSync(program, `#!/bin/sh\nexec >&2\necho starting\necho unknown flag\nexit ${code}\n`, { mode: 0o700 })
+      const scenario = `${head}name: ends\nfleet: { masters: 2 }\nduration: 5s\nsteps: []\n`
+      const outcome = await drill(owner, cluster, scenario, [
+        '--reconciler=kube-apiserver',
+        `--kube-apiserver=${program}`,
+      ])
+      const why = `the fleet did not come up: master-1: ${program} ended with code ${code}: unknown flag`
+      assert.deepEqual([outcome.code, outcome.said.split('\n').at(-1)], [1, `apiserver-bootstrap: ${why}`])
+      const { subsets, metadata } = await server.api.get<typeof found>(kinds[1] as string)
+      assert.deepEqual([subsets, metadata.labels], [before.subsets, before.metadata.labels])
+      assert.equal((await server.api.send('GET', kinds[0] as string)).status, 404)
+    })
+  }
+
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     test(`a drill that gets ${signal} puts back what it found`, async (t) => {
       const { server } = cluster
-      // A bare server has none before somebody makes it.
-      await server.api.send('POST', '/api/v1/namespaces', { body: { metadata: { name: 'default' } } })
-      await server.api.send('POST', `${namespace}/endpoints`, { body: found })
-      t.after(() => server.api.send('DELETE', `${namespace}/endpoints/kubernetes`).then(() => {}))
+      await listByHand(t)
       const program = await started(cluster)
       const children = childrenOf(program)
       assert.ok(children.length >= 2, 'sidecars run')
@@ -188,6 +207,15 @@ steps:
     await master.stop()
     for (const path of kinds) await server.api.send('DELETE', path)
   })
+
+  /** Writes the list that a drill then finds; it goes with the test. */
+  async function listByHand(t: TestContext): Promise<void> {
+    const { api } = cluster.server
+    // A bare server has none before somebody makes it.
+    await api.send('POST', '/api/v1/namespaces', { body: { metadata: { name: 'default' } } })
+    await api.send('POST', `${namespace}/endpoints`, { body: found })
+    t.after(() => api.send('DELETE', `${namespace}/endpoints/kubernetes`).then(() => {}))
+  }
 
   /** A drill whose masters are listed. */
   async function started(cluster: Cluster): Promise<Program> {

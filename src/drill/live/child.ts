@@ -13,16 +13,22 @@ export class Child {
   readonly exited: Promise<void>
   readonly #lines: string[] = []
   readonly #listeners = new Set<(line: string) => void>()
-  #exit: { readonly code: number | null; readonly signal: NodeJS.Signals | null } | undefined
+  #ended = false
+  #failure: Error | undefined
+  #toldToStop = false
   #killed = false
 
-  private constructor(child: ChildProcess, pid: number, watchdog: Watchdog) {
+  private constructor(command: string, child: ChildProcess, pid: number, watchdog: Watchdog) {
     this.pid = pid
     for (const stream of [child.stdout, child.stderr]) {
       if (stream !== null) createInterface({ input: stream }).on('line', (line) => this.#keep(line))
     }
     this.exited = once(child, 'close').then(([code, signal]: unknown[]) => {
-      this.#exit = { code: code as number | null, signal: signal as NodeJS.Signals | null }
+      this.#ended = true
+      if (!this.#killed && !(this.#toldToStop && code === 0)) {
+        const last = this.#lines.at(-1) ?? 'no output'
+        this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${last}`)
+      }
       watchdog.releaseGroup(pid)
     })
   }
@@ -36,18 +42,19 @@ export class Child {
     await once(child, 'spawn')
     const pid = child.pid as number
     watchdog.guardGroup(pid)
-    return new Child(child, pid, watchdog)
+    return new Child(command, child, pid, watchdog)
   }
 
   get ended(): boolean {
-    return this.#exit !== undefined
+    return this.#ended
   }
 
-  /** Why it ended by itself, with the last line of its output; undefined while it runs, and when it ended well or was killed here. */
+  /**
+   * Which program ended by itself, how, and the last line of its output; undefined while it runs, when it was killed here, and when it was
+   * told to stop and ended well.
+   */
   get failure(): Error | undefined {
-    if (this.#exit === undefined || this.#killed || this.#exit.code === 0) return undefined
-    const { code, signal } = this.#exit
-    return new Error(`ended with ${signal ?? `code ${code}`}: ${this.#lines.at(-1) ?? 'no output'}`)
+    return this.#failure
   }
 
   get lines(): readonly string[] {
@@ -63,6 +70,7 @@ export class Child {
   signal(signal: NodeJS.Signals): void {
     if (this.ended) return
     if (signal === 'SIGKILL') this.#killed = true
+    if (signal === 'SIGTERM') this.#toldToStop = true
     try {
       process.kill(this.pid, signal)
     } catch {

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { checkServerIdentity, connect, type PeerCertificate } from 'node:tls'
 import type { CredentialFiles } from '../../etcd/connect-credentials.ts'
 import type { EtcdEndpoint } from '../../etcd/endpoint.ts'
+import { messageOf } from '../../runtime/message-of.ts'
 import { DrillError } from '../drill-error.ts'
 import type { TcpTarget } from './tcp-proxy.ts'
 
@@ -50,7 +51,7 @@ async function certificateOf({ text, host, port }: EtcdEndpoint, files: Credenti
     await once(socket, 'secureConnect', { signal: AbortSignal.timeout(CONNECT_LIMIT_MS) })
     return socket.getPeerCertificate()
   } catch (error) {
-    throw new DrillError(`${text} shows no certificate: ${error instanceof Error ? error.message : error}`)
+    throw new DrillError(`${text} shows no certificate: ${messageOf(error)}`)
   } finally {
     socket.destroy()
   }

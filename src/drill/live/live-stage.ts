@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { parseEndpoint } from '../../etcd/endpoint.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import { serviceCidrs } from '../../kube/resources.ts'
+import { messageOf } from '../../runtime/message-of.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import { DrillError } from '../drill-error.ts'
 import type { FleetPlan } from '../scenario.ts'
@@ -133,8 +134,4 @@ function namesOf(options: Pick<LiveOptions, 'etcdCafile' | 'etcdCertfile' | 'etc
   readonly keyfile: string | undefined
 } {
   return { cafile: options.etcdCafile, certfile: options.etcdCertfile, keyfile: options.etcdKeyfile }
-}
-
-function messageOf(failure: unknown): string {
-  return failure instanceof Error ? failure.message : String(failure)
 }

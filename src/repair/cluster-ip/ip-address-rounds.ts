@@ -1,6 +1,7 @@
 import type { Informer } from '../../kube/informer.ts'
 import type { IpAddress } from '../../kube/resources.ts'
 import { WriteRetry } from '../../kube/write-retry.ts'
+import { messageOf } from '../../runtime/message-of.ts'
 import type { Finding } from '../finding.ts'
 import type { RepairContext } from '../repair.ts'
 import { catchUpMs, type Look, type LookScope, look, lookAgainLive } from './ip-address-look.ts'
@@ -189,7 +190,7 @@ export class IpAddressRounds {
 
   #fail(error: unknown): void {
     this.#options.availability.failed(source, error)
-    this.#failure = error instanceof Error ? error.message : String(error)
+    this.#failure = messageOf(error)
   }
 }
 

@@ -1,0 +1,29 @@
+/** Whether standard output still takes anything. */
+export interface OutputWatch {
+  /** Aborted when it takes nothing any more. */
+  readonly gone: AbortSignal
+  /** In one line, why it could not be written, as on a full disk. Whoever went away before the end is no fault. */
+  fault(): string | undefined
+}
+
+export function watchOutput(): OutputWatch {
+  const gone = new AbortController()
+  process.stdout.on('error', (error) => gone.abort(error))
+  return { gone: gone.signal, fault: () => faultOf(gone.signal.reason) }
+}
+
+/** Resolves when it is written, or nobody reads on. Rejects, in one line, when it could not be. */
+export function print(text: string): Promise<void> {
+  return new Promise((resolve, reject) =>
+    process.stdout.write(text, (error) => {
+      const fault = faultOf(error)
+      if (fault === undefined) resolve()
+      else reject(new Error(fault))
+    }),
+  )
+}
+
+function faultOf(error: NodeJS.ErrnoException | null | undefined): string | undefined {
+  const code = error?.code
+  return code === undefined || code === 'EPIPE' ? undefined : `the output cannot be written: ${code}`
+}

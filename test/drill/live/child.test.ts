@@ -1,0 +1,48 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { Child } from '../../../src/drill/live/child.ts'
+import { Watchdog } from '../../../src/drill/live/watchdog.ts'
+
+/** A shell that does this. */
+async function start(t: TestContext, script: string): Promise<Child> {
+  const watchdog = new Watchdog()
+  const child = await Child.start('sh', ['-c', script], watchdog)
+  t.after(async () => {
+    await child.kill()
+    watchdog.close()
+  })
+  return child
+}
+
+for (const [script, failure] of [
+  ['echo one; echo two; exit 3', 'sh ended with code 3: two'],
+  ['exit 0', 'sh ended with code 0: no output'],
+  ['kill -9 $$', 'sh ended with SIGKILL: no output'],
+] as const) {
+  test(`a process that ends by itself has failed: ${failure}`, async (t) => {
+    const child = await start(t, script)
+    await child.exited
+    assert.equal(child.failure?.message, failure)
+    assert.equal(child.failure, child.failure, 'whoever compares sees that nothing has changed')
+  })
+}
+
+for (const [code, failure] of [
+  [0, undefined],
+  [5, 'sh ended with code 5: ready'],
+] as const) {
+  test(`one that is told to stop and ends with code ${code} has ${failure === undefined ? 'not ' : ''}failed`, async (t) => {
+    const child = await start(t, `trap 'exit ${code}' TERM; echo ready; while :; do sleep 0.05; done`)
+    const ready = new Promise<void>((resolve) => child.onLine(() => resolve()))
+    await ready
+    child.signal('SIGTERM')
+    await child.exited
+    assert.equal(child.failure?.message, failure)
+  })
+}
+
+test('one that is killed here has not failed', async (t) => {
+  const child = await start(t, 'sleep 600')
+  await child.kill()
+  assert.equal(child.failure, undefined)
+})

@@ -70,13 +70,13 @@ function keyOf(entry: MapEntry): Buffer {
   return Buffer.from(entry.key)
 }
 
-const isPointer = ((): ((field: DescField) => boolean) => {
-  const known = new WeakMap<DescField, boolean>()
-  return (field) => {
-    const before = known.get(field)
-    if (before !== undefined) return before
-    const result = pointers.has(`${field.parent.typeName}.${field.name}`)
+const known = new WeakMap<DescField, boolean>()
+
+function isPointer(field: DescField): boolean {
+  let result = known.get(field)
+  if (result === undefined) {
+    result = pointers.has(`${field.parent.typeName}.${field.name}`)
     known.set(field, result)
-    return result
   }
-})()
+  return result
+}

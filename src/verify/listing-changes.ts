@@ -186,7 +186,8 @@ function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   return !mayStillSeemUnready && watchingSinceMs < atMs - SAID_MS
 }
 
-/** Runs beside a server that answers, and has had the time to say so. */
-function seemsToLive({ state: { running, answering }, wellSinceMs = 0 }: MemberHistory, atMs: number): boolean {
-  return running && answering && wellSinceMs < atMs - SAID_MS
+/** Runs beside a server that answers, and has had the time to say so. A life that has never been ready has nothing to say yet. */
+function seemsToLive({ state, wellSinceMs = 0 }: MemberHistory, atMs: number): boolean {
+  const { running, answering, hasBeenReady } = state
+  return running && answering && hasBeenReady !== false && wellSinceMs < atMs - SAID_MS
 }

@@ -17,7 +17,7 @@ const UNREADY_SAYS_MS = 4_400
 const RENEWAL_MS = 500
 /** Until a process whose server is ready has heard so, and has its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
-/** How long whoever is told to stop waits for its server to say something, before it leaves for good, in milliseconds. */
+/** How long a master waits for its server to say something: before it leaves for good, and before it renews its lease. In milliseconds. */
 const ASKS_MS = 3_000
 /** How many messages one after the other whatever a master does takes at most, there and back. */
 const MESSAGES = 20
@@ -47,6 +47,8 @@ export class MemberHistory {
   #closed = false
   #changedAtMs: number
   #refusedAtMs = Number.NEGATIVE_INFINITY
+  /** When it was last asking its server in vain. */
+  #askingAtMs = Number.NEGATIVE_INFINITY
   #wellSinceMs: number | undefined
   #goneSinceMs: number | undefined
   #settledAtMs: number | undefined
@@ -139,7 +141,7 @@ export class MemberHistory {
   /** Since when it has watched the others without a break; undefined while it is not well. */
   get watchingSinceMs(): number | undefined {
     if (this.#wellSinceMs === undefined) return undefined
-    return Math.max(this.#wellSinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS)
+    return Math.max(this.#wellSinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
   }
 
   /** When it was last out of touch with what it needs while it ran; long ago if it never was. */
@@ -251,6 +253,7 @@ export class MemberHistory {
   #noteState(nowMs: number, standsStill: boolean): void {
     const state = this.#state
     if (state.storeFull) this.#refusedAtMs = nowMs
+    if (state.running && !state.answering && state.clientsMeet !== 'refused') this.#askingAtMs = nowMs
     if (standsStill) this.#stoodStillMs += nowMs - this.#notedAtMs
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)

@@ -43,6 +43,27 @@ const stories: Stories = {
     () => new FleetStory({ a: {}, b: {} }).turn('b', killed).turn('a', killed).wait(30_000).begin('a').wait(17_500),
     'dead-master-removed',
   ],
+  'the last one asked its server in vain until now, and renews its own lease before it judges others': [
+    () =>
+      new FleetStory({ a: {}, b: {} })
+        .turn('b', killed)
+        .turn('a', { ...silent, connected: false })
+        .wait(30_000)
+        .turn('a', { connected: true, answering: true, serves: true })
+        .wait(19_500)
+        .list(['a']),
+  ],
+  'the last one asked its server in vain until now, and leaves the dead listed': [
+    () =>
+      new FleetStory({ a: {}, b: {} })
+        .turn('b', killed)
+        .turn('a', { ...silent, connected: false })
+        .wait(30_000)
+        .turn('a', { connected: true, answering: true, serves: true })
+        .wait(20_500),
+    'dead-master-removed',
+    'right-after-the-last-fault',
+  ],
   'while leases stand still nobody ends': [
     () => {
       const story = storyOfThree().turn('b', killed)

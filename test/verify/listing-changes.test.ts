@@ -54,6 +54,19 @@ const stories: Stories = {
     'never-empty',
     'no-address-goes-without-cause',
   ],
+  'one whose server does not answer empties the list, and the others’ lives have not been ready yet': [
+    () => {
+      const story = storyOfThree().turn('b', unready).turn('c', unready).turn('a', silent).wait(1_000)
+      for (const name of ['b', 'c']) story.turn(name, stopped)
+      story.list(['a'])
+      for (const name of ['b', 'c']) story.begin(name, { hasBeenReady: false, serves: false, ready: false })
+      return story
+        .turn('a', { ...stopped, ended: false })
+        .wait(3_000)
+        .list([])
+        .wait(1_000)
+    },
+  ],
   'nobody knows who emptied the list, and somebody lives': [
     () =>
       storyOfThree()

@@ -53,6 +53,7 @@ export class MemberHistory {
   #goneSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
+  /** Since it was told to stop its server has hung for a while. */
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
@@ -170,7 +171,7 @@ export class MemberHistory {
     // A life that has never been ready has no lease of its own to take back.
     if (!withdrawsOnStop || hasBeenReady === false) return undefined
     if (this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
-    return Math.max(this.#stoppedSinceMs + (this.#asksInVain ? ASKS_MS : 0), this.#connectedSinceMs)
+    return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
   }
 
   /** Since when it is not ready in one way, while it is in touch with everything and has been listed. */
@@ -325,7 +326,7 @@ export class MemberHistory {
 
   #noteLives(nowMs: number): void {
     const { stopping, lifeCount, hasBeenReady, answering, ready, running, well } = this.#state
-    if (this.#stoppedSinceMs === undefined) this.#asksInVain = stopping && !answering
+    this.#asksInVain = stopping && (this.#asksInVain || !answering)
     this.#stoppedSinceMs = stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
     if (stopping) this.#toldToStop = true
     if (lifeCount > this.#lives) {

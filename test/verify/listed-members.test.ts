@@ -234,7 +234,7 @@ const stories: Stories = {
         .turn('b', { ...stopped, ended: false })
         .wait(1_000)
         .turn('b', { connected: true, answering: true, serves: true })
-        .wait(5_100),
+        .wait(6_100),
     'stopped-master-leaves',
   ],
   'a master that is told to stop before it was ready leaves its earlier life’s lease to its end': [

@@ -14,9 +14,10 @@ export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
  */
 export class ReadyzResponder {
   readonly port: number
-  answer: ReadyzAnswer = 'ready'
   /** What it stores into is away: its `etcd` check fails, whatever else it is made to say. */
   storeless = false
+  #answer: ReadyzAnswer = 'ready'
+  readonly #hanging = new Set<() => void>()
   readonly #server: Server
   readonly #real: RealReadyz
   readonly #heard: (life: number, ready: boolean) => void
@@ -38,6 +39,18 @@ export class ReadyzResponder {
     return new ReadyzResponder(server, await listenAnywhere(server), real, heard)
   }
 
+  get answer(): ReadyzAnswer {
+    return this.#answer
+  }
+
+  /** Whoever still waits is answered when nothing hangs any more. */
+  set answer(answer: ReadyzAnswer) {
+    this.#answer = answer
+    const waiting = [...this.#hanging]
+    this.#hanging.clear()
+    for (const respond of waiting) respond()
+  }
+
   async close(): Promise<void> {
     if (!this.#server.listening) return
     const closed = once(this.#server, 'close')
@@ -47,7 +60,11 @@ export class ReadyzResponder {
   }
 
   async #respond(life: number, response: ServerResponse): Promise<void> {
-    if (this.answer === 'hangs') return
+    if (response.destroyed) return
+    if (this.answer === 'hangs') {
+      this.#hanging.add(() => void this.#respond(life, response))
+      return
+    }
     const { status, text } = this.#failing() ?? (await this.#real().catch(() => ({ status: 0, text: '' })))
     if (status === 0) {
       response.destroy()

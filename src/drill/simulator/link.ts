@@ -251,7 +251,10 @@ interface WatchFrame {
 
 const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 500, message: 'etcdserver: no leader' }
 
-/** What a process hears when it asks its own API server for its health. */
+/** How long a process waits for an answer about its health, in seconds, as `httpReadiness` does. */
+const PROBE_LIMIT_S = 3
+
+/** What a process hears when it asks its own API server for its health. Whatever hung for less than it waits is answered late. */
 export function simulatedReadiness(server: SimulatedServer, clock: Clock, random: Random): Readiness {
   let asked = false
   return {
@@ -260,7 +263,8 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
       const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next())
       asked = true
       if (delayMs > 0) await sleep(clock, delayMs, signal)
-      if (server.cut || server.frozen || server.silent) await sleep(clock, 3_000, signal)
+      const isHanging = (): boolean => server.cut || server.frozen || server.silent
+      for (let seconds = 0; seconds < PROBE_LIMIT_S && isHanging(); seconds++) await sleep(clock, 1_000, signal)
       if (!server.answering) return { answered: false, reason: 'connection refused' }
       const { ready, etcdCheck, storeless } = server
       const checks = [

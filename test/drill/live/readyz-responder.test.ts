@@ -39,6 +39,20 @@ test('it can be made to fail as a whole, in its etcd check alone, and to hang', 
   assert.equal(await answer, 'cut off')
 })
 
+test('who still waits when it hangs no more is answered, who went away is not', async (t) => {
+  const { responder, heard } = await open(t, real)
+  responder.answer = 'hangs'
+  const patient = ask(responder, 1)
+  const gone = get({ host: '127.0.0.1', port: responder.port, path: '/2/readyz', agent: false })
+  gone.on('error', () => {})
+  await sleep(100)
+  gone.destroy()
+  await sleep(100)
+  responder.answer = 'ready'
+  assert.equal((await patient).status, 200)
+  assert.deepEqual(heard, [[1, true]])
+})
+
 test('where the real one does not answer, neither does it', async (t) => {
   const { responder, heard } = await open(t, () => Promise.reject(new Error('away')))
   await assert.rejects(ask(responder, 1), /socket hang up/)

@@ -4,7 +4,7 @@ import { ProcessPool } from '../drill/campaign/process-pool.ts'
 import { describeProgress } from '../drill/campaign/progress.ts'
 import { type CampaignReportOptions, campaignReport } from './drill-campaign-report.ts'
 import { writeFiles } from './drill-files.ts'
-import { print } from './drill-output.ts'
+import { doAll, print } from './drill-output.ts'
 import type { Screen } from './embedded-screen.ts'
 
 export interface CampaignCommandOptions extends CampaignReportOptions {
@@ -58,11 +58,10 @@ export async function runCampaignCommand(
   }
   const summary = { ...summarize(outcome, elapsedMs()), interrupted: signal.aborted }
   const { text, json, files } = campaignReport(outcome, summary, options)
-  try {
-    await print(output === 'json' ? json : text)
-  } finally {
-    if (report !== undefined) await writeFiles(report, files)
-  }
+  await doAll(
+    () => print(output === 'json' ? json : text),
+    async () => report && writeFiles(report, files),
+  )
   return summary.failed > 0 || signal.aborted ? 1 : 0
 }
 

@@ -1,3 +1,5 @@
+import { messageOf } from '../runtime/message-of.ts'
+
 /** Whether standard output still takes anything. */
 export interface OutputWatch {
   /** Aborted when it takes nothing any more. */
@@ -21,6 +23,13 @@ export function print(text: string): Promise<void> {
       else reject(new Error(fault))
     }),
   )
+}
+
+/** Does one after the other, whatever becomes of each. Rejects, in one line, with all that went wrong. */
+export async function doAll(...deeds: readonly (() => Promise<unknown>)[]): Promise<void> {
+  const faults: string[] = []
+  for (const deed of deeds) await deed().catch((error) => faults.push(messageOf(error)))
+  if (faults.length > 0) throw new Error(faults.join('; '))
 }
 
 function faultOf(error: NodeJS.ErrnoException | null | undefined): string | undefined {

@@ -11,7 +11,7 @@ import type { Scenario } from '../drill/scenario.ts'
 import { packageVersion } from '../runtime/system-package.ts'
 import { prepareReportDirectory, writeReport } from './drill-files.ts'
 import type { DrillValues } from './drill-options.ts'
-import { print, watchOutput } from './drill-output.ts'
+import { doAll, print, watchOutput } from './drill-output.ts'
 import { type DrillRequest, readDrillRequest } from './drill-request.ts'
 import { DrillScreen } from './drill-screen.ts'
 import { DrillTimeline } from './drill-timeline.ts'
@@ -35,6 +35,7 @@ export async function execute(flags: Flags, name: string): Promise<number> {
 /** The built-in scenarios, a line each. */
 async function list(): Promise<number> {
   const scenarios = await builtInScenarios()
+  // Whoever goes away before the end is no error.
   watchOutput()
   const width = Math.max(...scenarios.map(({ name }) => name.length))
   await print(scenarios.map(({ name, description }) => `${name.padEnd(width)}  ${description}\n`).join(''))
@@ -116,11 +117,10 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     stop.release()
   }
   // A disk that is full takes the one or the other.
-  try {
-    await print(told ? `\n${renderText(report)}\n` : rendered(report, output))
-  } finally {
-    if (directory !== undefined) await writeReport(directory, report)
-  }
+  await doAll(
+    () => print(told ? `\n${renderText(report)}\n` : rendered(report, output)),
+    async () => directory && writeReport(directory, report),
+  )
   return report.held ? 0 : 1
 }
 

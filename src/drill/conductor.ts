@@ -19,8 +19,8 @@ const START_LIMIT_MS = 90_000
 const LISTED_AGAIN_LIMIT_MS = 30_000
 /** How much longer than it should a drill may take, in milliseconds: a process that does not end would go on for ever. */
 const OVERTIME_MS = 600_000
-/** Between two looks at how the fleet fares, in milliseconds. */
-const LOOK_MS = 1_000
+/** Between two looks at how the fleet fares, in milliseconds. Of real processes much is known only then. */
+const LOOK_MS = { sim: 1_000, live: 500 }
 
 type ActionOf<Name extends Action['action']> = Extract<Action, { readonly action: Name }>
 
@@ -92,6 +92,7 @@ export class Conductor {
   async #perform(): Promise<void> {
     const startMs = this.#clock.monotonicMs()
     const endMs = startMs + this.#scenario.durationMs
+    const lookMs = LOOK_MS[this.#target.kind]
     let performing = true
     const performed = Promise.all(this.#scenario.steps.map((step) => this.#performAt(step, startMs))).then(() => {
       performing = false
@@ -103,7 +104,7 @@ export class Conductor {
         if (leftMs <= -OVERTIME_MS) {
           throw new DrillError(`a step is not over ${OVERTIME_MS / 60_000} minutes after the end of the drill`)
         }
-        await this.#fleet.sleep(leftMs > 0 ? Math.min(LOOK_MS, leftMs) : LOOK_MS)
+        await this.#fleet.sleep(leftMs > 0 ? Math.min(lookMs, leftMs) : lookMs)
         this.#recorder.look()
       }
     }

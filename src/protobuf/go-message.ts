@@ -30,7 +30,8 @@ const time = 'k8s.io.apimachinery.pkg.apis.meta.v1.Time'
 
 /**
  * A copy of a message with everything that kube-apiserver would write for the same object, so that its bytes are the same ones: the
- * fields that are never left out, and the entries of maps in Go's order.
+ * fields that are never left out, and the entries of maps in Go's order. Not for messages with a oneof, of which what is stored has none;
+ * values are not checked.
  */
 export function asGoWrites<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): MessageShape<Desc> {
   return copyOf(schema, message) as MessageShape<Desc>
@@ -70,13 +71,13 @@ function keyOf(entry: MapEntry): Buffer {
   return Buffer.from(entry.key)
 }
 
-const known = new WeakMap<DescField, boolean>()
+const pointerFields = new WeakMap<DescField, boolean>()
 
 function isPointer(field: DescField): boolean {
-  let result = known.get(field)
+  let result = pointerFields.get(field)
   if (result === undefined) {
     result = pointers.has(`${field.parent.typeName}.${field.name}`)
-    known.set(field, result)
+    pointerFields.set(field, result)
   }
   return result
 }

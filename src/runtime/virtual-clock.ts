@@ -135,18 +135,23 @@ export class VirtualClock {
       const go = (): void => {
         try {
           if (enough()) resolve(true)
-          else if (this.#happens(endMs)) this.#events % EVENTS_PER_TURN === 0 ? setImmediate(go) : whenSettled(goNext)
-          else resolve(enough())
+          else if (!this.#happens(endMs)) resolve(enough())
+          else if (this.#events % EVENTS_PER_TURN === 0) setImmediate(go)
+          else settle()
         } catch (error) {
           reject(error)
         }
       }
-      const goNext = (): void => process.nextTick(go)
-      whenSettled(goNext)
+      // Node gets to its next tick only once no microtask is left, and then runs what waits for other ticks before this goes on: every
+      // promise that can settle without time passing has settled. A turn of the event loop would do as well, and costs more.
+      const goOn = (): void => void RESOLVED.then(go)
+      const tick = (): void => process.nextTick(goOn)
+      const settle = (): void => void RESOLVED.then(tick)
+      settle()
     })
   }
 
-  /** Goes to the next event and lets it happen; when there is none by `endMs`, goes there and returns false. */
+  /** Goes to the next event and lets it happen, or holds it; when there is none by `endMs`, goes there and returns false. */
   #happens(endMs: number): boolean {
     for (;;) {
       const event = this.#next(endMs)
@@ -159,7 +164,7 @@ export class VirtualClock {
       this.#nowMs = event.dueMs
       if (event.view.frozen) {
         event.view.held.push(event)
-        continue
+        return true
       }
       this.#events++
       this.#countAtInstant()
@@ -234,11 +239,3 @@ function before(a: Event, b: Event): boolean {
 }
 
 const RESOLVED = Promise.resolve()
-
-/**
- * Calls what is to go on at the next tick: Node gets there only once no microtask is left, so that every promise that can settle without
- * time passing has settled. A turn of the event loop would do as well, and costs more; it lets a signal or a message be heard of.
- */
-function whenSettled(goNext: () => void): void {
-  void RESOLVED.then(goNext)
-}

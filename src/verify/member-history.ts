@@ -53,7 +53,7 @@ export class MemberHistory {
   #goneSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
-  /** Since it was told to stop its server has hung for a while. */
+  /** Since it was told to stop its server has not answered for a while. */
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY

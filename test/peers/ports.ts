@@ -1,8 +1,9 @@
 import { randomInt } from 'node:crypto'
 import { createServer, type Server } from 'node:net'
 
-// Below the range from which the kernel takes ports for outgoing connections, so that none of those can be in the way.
-const firstPort = 20_000
+// Below the range from which the kernel takes ports for outgoing connections, and that from which live drills take theirs, so that none of
+// those can be in the way.
+const firstPort = 10_000
 const blockCount = 200
 const blockSize = 50
 

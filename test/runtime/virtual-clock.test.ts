@@ -231,3 +231,45 @@ test('only one advance goes on at a time, and only forward by a finite time', as
   await first
   for (const ms of [-1, Number.NaN, Infinity]) await assert.rejects(time.advance(ms), RangeError)
 })
+
+test('a view counts the callbacks that are yet to come, cancelled ones once', async () => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const other = time.view()
+  const cancel = clock.schedule(10, () => {})
+  clock.schedule(20, () => {})
+  other.schedule(20, () => {})
+  assert.deepEqual([clock.timers, other.timers], [2, 1])
+  cancel()
+  cancel()
+  assert.equal(clock.timers, 1)
+  clock.freeze()
+  await time.advance(30)
+  assert.deepEqual([clock.timers, other.timers], [1, 0])
+  clock.thaw()
+  await time.advance(0)
+  assert.equal(clock.timers, 0)
+  cancel()
+  assert.equal(clock.timers, 0)
+  clock.schedule(1, () => {
+    throw new Error('thrown')
+  })
+  await assert.rejects(time.advance(1), /thrown/)
+  assert.equal(clock.timers, 0)
+})
+
+test('what waits for ticks of its own has gone on before the next event', async () => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const log: string[] = []
+  const program = async (): Promise<void> => {
+    await sleep(clock, 5)
+    await new Promise<void>((resolve) => process.nextTick(resolve))
+    log.push(`went on at ${time.nowMs}`)
+  }
+  const done = program()
+  clock.schedule(6, () => void log.push('next event'))
+  await time.advance(10)
+  await done
+  assert.deepEqual(log, ['went on at 5', 'next event'])
+})

@@ -43,6 +43,11 @@ export class ReadyzResponder {
     return this.#answer
   }
 
+  /** How many wait for an answer that hangs. */
+  get waiting(): number {
+    return this.#hanging.size
+  }
+
   /** Whoever still waits is answered when nothing hangs any more. */
   set answer(answer: ReadyzAnswer) {
     this.#answer = answer
@@ -60,9 +65,10 @@ export class ReadyzResponder {
   }
 
   async #respond(life: number, response: ServerResponse): Promise<void> {
-    if (response.destroyed) return
     if (this.answer === 'hangs') {
-      this.#hanging.add(() => void this.#respond(life, response))
+      const respond = (): void => void this.#respond(life, response)
+      this.#hanging.add(respond)
+      response.once('close', () => this.#hanging.delete(respond))
       return
     }
     const { status, text } = this.#failing() ?? (await this.#real().catch(() => ({ status: 0, text: '' })))

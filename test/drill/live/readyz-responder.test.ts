@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ReadyzResponder, type RealReadyz } from '../../../src/drill/live/readyz-responder.ts'
 import { parseReadinessChecks } from '../../../src/kube/http-readiness.ts'
+import { untilPasses } from '../../peers/until.ts'
 
 const real: RealReadyz = async () => ({ status: 200, text: '[+]ping ok\n[+]log ok\n' })
 
@@ -45,9 +46,9 @@ test('who still waits when it hangs no more is answered, who went away is not', 
   const patient = ask(responder, 1)
   const gone = get({ host: '127.0.0.1', port: responder.port, path: '/2/readyz', agent: false })
   gone.on('error', () => {})
-  await sleep(100)
+  await untilPasses('both to wait', () => assert.equal(responder.waiting, 2), { withinMs: 10_000 })
   gone.destroy()
-  await sleep(100)
+  await untilPasses('one to be gone', () => assert.equal(responder.waiting, 1), { withinMs: 10_000 })
   responder.answer = 'ready'
   assert.equal((await patient).status, 200)
   assert.deepEqual(heard, [[1, true]])

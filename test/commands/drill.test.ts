@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
-import { suite, test } from 'node:test'
+import { suite, type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
 import type { DrillReport } from '../../src/drill/report.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -60,16 +60,21 @@ suite('drill', { concurrency: 2 }, () => {
 
   for (const args of ['list', 'crash', 'crash --output=json', 'random --runs=2 --jobs=1']) {
     test(`that the output of ${args} cannot be written is said in one line, with exit code 1`, async (t) => {
-      const file = join(await tempDir(t), 'said')
-      const command = `node src/cli.ts drill ${args} > /dev/full 2> ${file}`
-      const { code } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: path } }).then(
-        () => ({ code: 0 }),
-        (error: { readonly code: number }) => error,
-      )
-      const said = await readFile(file, 'utf8')
-      assert.deepEqual([code, said], [1, 'apiserver-bootstrap: the output cannot be written: ENOSPC\n'])
+      assert.deepEqual(await withFullOutput(t, args), [
+        1,
+        'apiserver-bootstrap: the output cannot be written: ENOSPC\n',
+      ])
     })
   }
+
+  test('when neither the output nor a file can be written both are named', async (t) => {
+    const directory = await tempDir(t)
+    const file = join(directory, 'report.json')
+    await mkdir(file)
+    const [code, said] = await withFullOutput(t, `graceful --output=json --report=${directory}`)
+    assert.equal(code, 1)
+    assert.match(said, /^apiserver-bootstrap: the output cannot be written: ENOSPC; cannot write .*report\.json: .*\n$/)
+  })
 
   test('a file of the report that cannot be written is named at the end; the report and the other files are there', async (t) => {
     const directory = await tempDir(t)
@@ -150,3 +155,14 @@ suite('drill', { concurrency: 2 }, () => {
     assert.equal(child.stderr(), 'interrupted: the drill did not come to its end\n')
   })
 })
+
+/** The exit code, and what standard error says. */
+async function withFullOutput(t: TestContext, args: string): Promise<readonly [code: number, said: string]> {
+  const file = join(await tempDir(t), 'said')
+  const command = `node src/cli.ts drill ${args} > /dev/full 2> ${file}`
+  const { code } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: path } }).then(
+    () => ({ code: 0 }),
+    (error: { readonly code: number }) => error,
+  )
+  return [code, await readFile(file, 'utf8')]
+}

@@ -66,6 +66,7 @@ function nounOf(expected: string): string {
 export function show(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (typeof value === 'object') return 'a mapping'
+  if (typeof value === 'function') return 'a function'
   const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
   return text.length > 80 ? `${text.slice(0, 77)}…` : text
 }

@@ -1,4 +1,5 @@
 import type { createMaster } from '../bootstrap/master.ts'
+import { didYouMean } from '../documents/did-you-mean.ts'
 import { show } from '../documents/validation.ts'
 import type { DrillEvent } from './event.ts'
 import { isMapping } from './mapping-reader.ts'
@@ -77,6 +78,13 @@ export function checkArguments(scenario: Scenario, options: DrillOptions): void 
     checkForm(`scenario.${key}`, scenario[key as keyof Scenario], form)
   }
   checkForm('options', options, mapping)
+  const names = Object.keys(optionForms)
+  const unknown = Object.keys(options).find((key) => !names.includes(key))
+  if (unknown !== undefined) {
+    const meant = didYouMean(unknown, names)
+    const rest = meant === undefined ? `it takes ${names.join(', ')}` : `did you mean ${meant}?`
+    throw new RangeError(`options has no ${JSON.stringify(unknown)}; ${rest}`)
+  }
   for (const [key, form] of Object.entries(optionForms)) {
     const value = options[key as keyof DrillOptions]
     if (value !== undefined) checkForm(key, value, form)

@@ -41,6 +41,7 @@ export class MappingReader {
 
   /**
    * The values of a mapping, by its keys. A value that is wrong counts as left out, and so does one whose key is misspelt; both are doubtful.
+   * A key without a value is left out.
    * @param what - what the mapping is, for messages: `fleet`, `the action kill`.
    */
   read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): Read<Of> {
@@ -55,7 +56,7 @@ export class MappingReader {
     }
     const values: Record<string, unknown> = {}
     for (const [name, key] of Object.entries(keys) as [string, Key][]) {
-      const input = Object.hasOwn(given, name) ? given[name] : undefined
+      const input = Object.hasOwn(given, name) ? (given[name] ?? undefined) : undefined
       const read = input === undefined ? undefined : this.#parse(key, input, [...path, name])
       const byDefault = key.default === undefined ? undefined : z.parse(key.schema, key.default)
       values[name] = read ?? byDefault
@@ -77,7 +78,7 @@ export class MappingReader {
       (at, step) => (at as Record<PropertyKey, unknown> | undefined)?.[step],
       this.#document.value,
     )
-    return value !== undefined
+    return value !== undefined && value !== null
   }
 
   /** Whether nothing can be said of the value at this path: it, something within it, or the whole that it is part of is wrong. */
@@ -103,7 +104,7 @@ export class MappingReader {
     const [ofType = issues] = issues.filter(({ code, path: at }) => code === 'invalid_type' && at.length === 0)
     for (const issue of [ofType].flat()) {
       const within = issue.path.filter((step) => typeof step !== 'symbol')
-      this.wrong([...path, ...within], messageOf(key, issue, input))
+      this.wrong([...path, ...within], describe(key, issue, input))
     }
     return undefined
   }
@@ -117,7 +118,7 @@ function isWithin(inner: Path, path: Path): boolean {
   return path.every((step, index) => inner[index] === step)
 }
 
-function messageOf(key: Key, issue: z.core.$ZodIssue, input: unknown): string {
+function describe(key: Key, issue: z.core.$ZodIssue, input: unknown): string {
   if (key.metavar === 'DURATION' && typeof input === 'number')
     return `must be a duration such as ${input}s, not ${input}`
   if (issue.code === 'invalid_value' && issue.values.length > 1 && typeof input === 'string') {

@@ -129,7 +129,7 @@ const fieldOf: Readonly<Record<string, string>> = {
 
 /** One step, as far as it is right; of an unknown action its time alone. */
 function readStep(reader: MappingReader, value: unknown, path: Path): PlacedStep {
-  const action = isMapping(value) ? value.action : undefined
+  const action = isMapping(value) ? (value.action ?? undefined) : undefined
   const known = actionNames.find((name) => name === action)
   const meant = known ?? (typeof action === 'string' ? didYouMean(action, actionNames) : undefined)
   if (isMapping(value) && known === undefined) reader.wrong([...path, 'action'], unknownAction(action, meant))

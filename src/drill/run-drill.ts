@@ -29,8 +29,8 @@ export interface RunOutcome {
 /**
  * Drills a fleet as a scenario says, and reports. In the simulator, where no target is given: the code that ships, in simulated time, the
  * same for the same seed. Rejects with a {@link DrillError} when a fleet does not come up or a step cannot be done, with the signal's
- * reason when it is aborted; every process has ended then, and what was found is put back. Rejects with a RangeError that
- * names the argument when that is of no such form: `runs` is no whole number, or there is no variant.
+ * reason when it is aborted; every process has ended then, and what was found is put back. Rejects with a RangeError that names the
+ * argument that is not of its form.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   checkArguments(scenario, options)
@@ -64,7 +64,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
     command,
     scenario,
     held: reports.every(({ held }) => held),
-    unjudged: whyUnjudged(scenario),
+    unjudged: variants.map((variant) => whyUnjudged(vary(scenario, variant))).find((why) => why !== undefined),
     variants: reports,
   }
 }

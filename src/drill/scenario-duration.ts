@@ -1,15 +1,20 @@
 import { formatDuration } from '../documents/duration.ts'
 import { lagOf } from '../verify/member-history.ts'
+import { absentNames } from './absent-names.ts'
 import type { FleetPlan, Scenario, Step } from './scenario.ts'
+import { isAmong } from './scenario-names.ts'
 
 type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Name }>
 
 /** How long one master of a rolling restart takes as a rule, from its signal until it is listed again, in milliseconds. */
 const ROLL_MS = 10_000
 
+/** Of a kube-apiserver, whatever the scenario says. */
+const upstream = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
+
 /** When everything that a step does is done, and undone; of a rolling restart it is an estimate, unless `rollMs` says how long one takes. */
 export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>, rollMs = ROLL_MS): number {
-  return step.atMs + (step.jitterMs ?? 0) + spanMs(step, masters.length, rollMs)
+  return latestMs(step) + spanMs(step, masters.length, rollMs)
 }
 
 export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'masters'>, rollMs?: number): number {
@@ -23,12 +28,13 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 export function whyUnjudged({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
   if (steps.length === 0) return undefined
   const { recoveryMs, listedMs, removalMarginMs } = bounds
-  const withinMs = Math.max(recoveryMs, listedMs, longestTtlMs(steps, fleet) + removalMarginMs)
-  const slow = steps.flatMap((step) =>
-    step.action === 'slow' ? [{ lagMs: lagOf(step.byMs), endMs: slowEndMs(step, steps, fleet) }] : [],
-  )
-  const lagMs = Math.max(0, ...slow.map((one) => (one.endMs === undefined ? one.lagMs : 0)))
-  if (lagMs > fleet.leaseTtlMs - fleet.reconcileIntervalMs) {
+  // Where there are kube-apiservers alone, nobody sees to a dead one before the next look.
+  const lookMs = fleet.masters.every(({ kind }) => kind === 'kube-apiserver') ? upstream.reconcileIntervalMs : 0
+  const withinMs = Math.max(recoveryMs, listedMs, longestTtlMs(steps, fleet) + removalMarginMs + lookMs)
+  const slow = slowMasters(steps, fleet)
+  const endless = slow.filter(({ endMs }) => endMs === undefined)
+  const lagMs = Math.max(0, ...endless.map((one) => one.lagMs))
+  if (endless.some((one) => one.lagMs > slackOf(one.name, fleet))) {
     return 'Not everything could be judged: nothing is asked of a master that is slowed, to the end, by more than leaves it time to renew its lease; end that with for, or by heal.'
   }
   // How long a rolling restart takes is not known: at least its pauses.
@@ -40,17 +46,51 @@ export function whyUnjudged({ steps, fleet, bounds, durationMs }: Scenario): str
   return `Not everything could be judged: what the last step leads to is due by ${due}, and the drill ended at ${end}; lengthen its duration.`
 }
 
-/** When whatever a step slows is slow no more; undefined where that is nowhere said. */
-function slowEndMs(slow: ActionOf<'slow'>, steps: readonly Step[], fleet: FleetPlan): number | undefined {
-  if (slow.forMs !== undefined) return stepEndMs(slow, fleet)
-  const { masters } = slow
-  const heal = steps.find(
+interface SlowMaster {
+  readonly name: string
+  readonly lagMs: number
+  /** When it is slow no more; undefined where that is nowhere said. */
+  readonly endMs: number | undefined
+}
+
+/** Each master that each step slows. */
+function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMaster[] {
+  const { goesMs } = absentNames({ fleet, steps })
+  const hasStore = fleet.leaseStore === 'etcd' || fleet.leaseStore === 'kine'
+  return steps.flatMap((step, index) => {
+    // Without a store nothing goes that way.
+    if (step.action !== 'slow' || (step.from === 'store' && !hasStore)) return []
+    const names = step.masters === 'all' ? fleet.masters.map(({ name }) => name) : step.masters
+    const later = steps.slice(index + 1)
+    return names.map((name) => {
+      const endMs =
+        step.forMs === undefined ? (healedMs(step, name, later) ?? goesMs.get(name)) : stepEndMs(step, fleet)
+      return { name, lagMs: lagOf(step.byMs), endMs }
+    })
+  })
+}
+
+/** When a master that a step slowed is healed, or dies for good, by a step that surely comes later. */
+function healedMs(slow: ActionOf<'slow'>, name: string, later: readonly Step[]): number | undefined {
+  const fromMs = latestMs(slow)
+  const heal = later.find(
     (step) =>
-      step.action === 'heal' &&
-      step.atMs >= slow.atMs &&
-      (step.masters === 'all' || (masters !== 'all' && masters.every((name) => step.masters.includes(name)))),
+      (step.action === 'heal' || step.action === 'replace') && step.atMs >= fromMs && isAmong(step.masters, name),
   )
-  return heal && stepEndMs(heal, fleet)
+  return heal && latestMs(heal)
+}
+
+/** How much later than its time a master may renew its lease. Whoever comes by `scale` is like the first. */
+function slackOf(name: string, fleet: FleetPlan): number {
+  const { masters } = fleet
+  const plan = masters.find((one) => isAmong([name], one.name)) ?? masters[0]
+  const own = plan?.kind === 'kube-apiserver' ? upstream : plan?.settings
+  const { leaseTtlMs, reconcileIntervalMs } = { ...fleet, ...own }
+  return leaseTtlMs - reconcileIntervalMs
+}
+
+function latestMs({ atMs, jitterMs = 0 }: Step): number {
+  return atMs + jitterMs
 }
 
 /** The longest TTL that anybody has at some time. A kube-apiserver's is 15 s. */
@@ -59,8 +99,8 @@ export function longestTtlMs(steps: readonly Step[], { masters, leaseTtlMs }: Fl
     ...masters.map((master) => master.settings),
     ...steps.flatMap((step) => (step.action === 'roll-config' ? [step.settings] : [])),
   ]
-  const upstream = masters.some(({ kind }) => kind === 'kube-apiserver') ? 15_000 : 0
-  return Math.max(leaseTtlMs, upstream, ...settings.map((one) => one.leaseTtlMs ?? 0))
+  const upstreamMs = masters.some(({ kind }) => kind === 'kube-apiserver') ? upstream.leaseTtlMs : 0
+  return Math.max(leaseTtlMs, upstreamMs, ...settings.map((one) => one.leaseTtlMs ?? 0))
 }
 
 function spanMs(step: Step, size: number, rollMs: number): number {

@@ -4,7 +4,7 @@ import { absentNames, type Names } from './absent-names.ts'
 import type { MappingReader } from './mapping-reader.ts'
 import { isSuccessorName, mayComeLater } from './member-names.ts'
 import type { PlacedStep } from './placed-step.ts'
-import type { FleetPlan, Step } from './scenario.ts'
+import type { Chosen, FleetPlan, Step } from './scenario.ts'
 import type { ActionName } from './step-schema.ts'
 
 /** Notes what is wrong with the names of masters in the fleet. Of doubtful ones nothing is said. */
@@ -44,8 +44,15 @@ export function checkChosen(reader: MappingReader, fleet: FleetPlan, placed: rea
       if (chosen.indexOf(name) < index) reader.wrong(at, `${name} is named twice`)
       else if (why !== undefined) reader.wrong(at, `there is no master ${JSON.stringify(name)}${why}`)
     }
-    if (isChangeInDoubt(one)) isSure = false
+    const isNobody = changesWhoIsThere(one.meant) && reader.isDoubtful(...path, 'masters')
+    if (isChangeInDoubt(one) || isNobody) isSure = false
   }
+}
+
+/** Whether a master is among those chosen: by its name, or by that of somebody in whose place it came, or who came in its. */
+export function isAmong(chosen: Chosen, name: string): boolean {
+  if (chosen === 'all' || chosen.includes(name)) return true
+  return chosen.some((one) => isSuccessorName(one, name) || isSuccessorName(name, one))
 }
 
 function doubtfulNames(reader: MappingReader, masters: FleetPlan['masters']): readonly boolean[] {

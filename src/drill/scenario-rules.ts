@@ -5,7 +5,7 @@ import type { MappingReader, Path } from './mapping-reader.ts'
 import type { PlacedStep } from './placed-step.ts'
 import type { FleetPlan, MasterSettings, Scenario, Step } from './scenario.ts'
 import { stepEndMs } from './scenario-duration.ts'
-import { checkChosen, checkNames } from './scenario-names.ts'
+import { checkChosen, checkNames, isAmong } from './scenario-names.ts'
 
 /** Notes what is wrong between the values of a scenario; each alone is right. Of those that are doubtful nothing is said. */
 export function checkScenario(
@@ -150,8 +150,8 @@ function checkRoll(
   if (addresses.length > 1 && isMasterCount(reader, fleet, settings, at)) {
     reader.wrong([...at, 'addresses'], 'takes one address with the reconciler master-count, as run does')
   }
-  if (masters === undefined) return
-  const rolled = fleet.masters.filter(({ name }) => masters === 'all' || masters.includes(name))
+  if (masters === undefined || reader.isDoubtful(...path, 'masters')) return
+  const rolled = fleet.masters.filter(({ name }) => isAmong(masters, name))
   const upstream = rolled.find(({ kind }) => kind === 'kube-apiserver')
   if (upstream !== undefined && masters !== 'all') {
     reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, whose settings cannot be rolled`)

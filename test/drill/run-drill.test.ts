@@ -40,6 +40,13 @@ const wrong: readonly (readonly [scenario: unknown, options: unknown, message: s
   [crash, { onEvent: true }, 'onEvent must be a function, not true'],
   [crash, { signal: {} }, 'signal must be an AbortSignal'],
   [crash, { version: 1 }, 'version must be text, not 1'],
+  [crash, { seed: () => 1 }, 'seed must be a whole number from 0 on, not a function'],
+  [crash, { sed: 7 }, 'options has no "sed"; did you mean seed?'],
+  [
+    crash,
+    { colour: 'red' },
+    'options has no "colour"; it takes seed, runs, variants, createMaster, openTarget, command, version, signal, onEvent',
+  ],
 ]
 
 test('what is no scenario, or no such option, is refused in one line that names it, before anything runs', async () => {

@@ -6,8 +6,8 @@ import { randomScenario } from '../../src/drill/random/random-scenario.ts'
 import { renderJunit } from '../../src/drill/report/junit.ts'
 import { renderPage } from '../../src/drill/report/page.ts'
 import { renderText } from '../../src/drill/report/text.ts'
-import { runDrill } from '../../src/drill/run-drill.ts'
-import type { FleetPlan, Scenario, Step } from '../../src/drill/scenario.ts'
+import { runDrill, vary } from '../../src/drill/run-drill.ts'
+import type { FleetPlan, MasterPlan, Scenario, Step } from '../../src/drill/scenario.ts'
 import { whyUnjudged } from '../../src/drill/scenario-duration.ts'
 import { scenario } from './reports.ts'
 
@@ -44,6 +44,9 @@ test('what the last step leads to is due when everything has recovered, or the l
 const slow = (byMs: number, over: object = {}): Step => {
   return { atMs: 5_000, action: 'slow', masters: ['master-1', 'master-2'], from: 'api', byMs, ...over }
 }
+const replace = (atMs: number, masters: 'all' | readonly string[]): Step => {
+  return { atMs, action: 'replace', masters, pauseMs: 0 }
+}
 const heal = (atMs: number, masters: 'all' | readonly string[]): Step => ({ atMs, action: 'heal', masters })
 
 test('what is done on a slow way is due as much later as that is slow', () => {
@@ -53,6 +56,12 @@ test('what is done on a slow way is due as much later as that is slow', () => {
     [[slow(250)], 5_000 + 20_000 + 10_000],
     [[slow(1_000), heal(8_000, 'all')], 8_000 + 20_000 + 20_000],
     [[slow(1_000), heal(9_000, ['master-2', 'master-1'])], 9_000 + 20_000 + 20_000],
+    // One by one, each by whichever step: who is replaced is slow no more.
+    [[slow(1_000), heal(8_000, ['master-1']), heal(9_000, ['master-2'])], 9_000 + 20_000 + 20_000],
+    [[slow(1_000, { masters: 'all' }), ...['1', '3', '2'].map((one) => heal(9_000, [`master-${one}`]))], 49_000],
+    [[slow(1_000), replace(8_000, ['master-2']), heal(9_000, ['master-1'])], 49_000],
+    [[replace(1_000, 'all'), slow(1_000), heal(9_000, ['master-1-anew', 'master-2-anew'])], 49_000],
+    [[slow(1_000, { masters: ['master-3'] }), { atMs: 9_000, action: 'scale', to: 2 }], 49_000],
   ]
   for (const [steps, ms] of dueMs) {
     assert.equal(whyUnjudged({ ...short, steps, durationMs: ms }), undefined)
@@ -61,9 +70,59 @@ test('what is done on a slow way is due as much later as that is slow', () => {
   }
 })
 
+const tooSlow = /nothing is asked of a master/
+
+function unjudgedFor(steps: readonly Step[], fleet = short.fleet): string {
+  return whyUnjudged({ ...short, steps, fleet, durationMs: 3_600_000 }) ?? ''
+}
+
+test("how slow is too slow for a lease is each master's own", () => {
+  const { fleet } = short
+  const [first = assert.fail(), ...others] = fleet.masters
+  const withFirst = (own: Partial<MasterPlan>, rest: Partial<FleetPlan> = {}): FleetPlan => {
+    return { ...fleet, ...rest, masters: [{ ...first, ...own }, ...others] }
+  }
+  const one = (name: string): readonly Step[] => [slow(500, { masters: [name] })]
+  const long = withFirst({ settings: { leaseTtlMs: 60_000 } })
+  assert.equal(unjudgedFor(one('master-1'), long), '')
+  assert.match(unjudgedFor(one('master-2'), long), tooSlow)
+  const upstream = withFirst({ kind: 'kube-apiserver' }, { leaseTtlMs: 60_000 })
+  assert.match(unjudgedFor(one('master-1'), upstream), tooSlow)
+  assert.equal(unjudgedFor(one('master-2'), upstream), '')
+})
+
+test('where leases are in no store of their own, nobody is slow on the way there', () => {
+  const steps = [slow(1_000, { from: 'store' })]
+  for (const leaseStore of ['kubernetes', 'memory'] as const) {
+    assert.equal(unjudgedFor(steps, { ...short.fleet, leaseStore }), '')
+  }
+  for (const leaseStore of ['etcd', 'kine'] as const) {
+    assert.match(unjudgedFor(steps, { ...short.fleet, leaseStore }), tooSlow)
+  }
+})
+
+test('kube-apiservers alone have until their next look, and each variant is asked', async () => {
+  const kubeApiservers = { name: 'kube-apiserver', fleet: {}, kubeApiservers: true }
+  const { fleet } = vary(short, kubeApiservers)
+  assert.equal(whyUnjudged({ ...short, fleet, durationMs: 5_000 + 15_000 + 2_000 + 10_000 }), undefined)
+  assert.match(whyUnjudged({ ...short, fleet, durationMs: 31_999 }) ?? '', /due by 32s/)
+  const { unjudged } = await runDrill(
+    { ...short, durationMs: 30_000 },
+    { variants: [{ name: 'lease', fleet: {} }, kubeApiservers] },
+  )
+  assert.match(unjudged ?? '', /due by 32s/)
+})
+
 test('nothing is due of who is too slow for its lease to the end, and each report says so', async () => {
-  for (const steps of [[slow(251)], [slow(251), heal(8_000, ['master-1'])], [heal(1_000, 'all'), slow(251)]]) {
-    assert.match(whyUnjudged({ ...short, steps, durationMs: 3_600_000 }) ?? '', /nothing is asked of a master/)
+  for (const steps of [
+    [slow(251)],
+    [slow(251), heal(8_000, ['master-1'])],
+    [heal(1_000, 'all'), slow(251)],
+    // At the same time, but before it; and perhaps before it.
+    [heal(5_000, 'all'), slow(251)],
+    [slow(251, { jitterMs: 60_000 }), heal(8_000, 'all')],
+  ]) {
+    assert.match(unjudgedFor(steps), tooSlow)
   }
   const steps: readonly Step[] = [slow(1_000), { atMs: 6_000, action: 'kill', masters: ['master-3'], part: 'both' }]
   const fleet: FleetPlan = { ...scenario.fleet, reconciler: 'none' }

@@ -42,7 +42,6 @@ test('every mistake of one step is named', () => {
       '1:61: pause: "x" is not a duration (a duration is written like 10s or 1m30s)',
       '1:85: leaseTtl: must be at least 1.5 times reconcileInterval, 15s, not 10s',
       '1:102: reconciler: must be one of lease, master-count, none, not "no"',
-      '1:117: addresses: has an address of master-2',
     ],
   )
 })
@@ -75,6 +74,11 @@ const followed: readonly (readonly [wrong: string, mistake: string, next: string
     'at: 9s, action: kill, masters: [master-5]',
   ],
   [
+    'at: 5s, action: replace, masters: [mastr-2]',
+    '1:41: masters: there is no master "mastr-2"; did you mean master-2?',
+    'at: 1m, action: kill, masters: [master-2-anew]',
+  ],
+  [
     'at: later, action: kill, masters: [master-3]',
     '1:10: at: "later" is not a duration (a duration is written like 10s or 1m30s)',
     'at: 9s, action: scale, to: 2',
@@ -83,6 +87,20 @@ const followed: readonly (readonly [wrong: string, mistake: string, next: string
 
 test('nothing is said that another mistake is the cause of', () => {
   for (const [wrong, mistake, next] of followed) assert.deepEqual(inSteps(wrong, next), [mistake])
+  assert.deepEqual(
+    inSteps(
+      'at: 5s, action: scale, to: 2',
+      'at: 9s, action: replace, masters: [master-3]',
+      'at: 1m, action: kill, masters: [master-3-anew]',
+    ),
+    [
+      '2:41: masters: there is no master "master-3" after 5s, when scale sends it away; there are master-1, master-2 then',
+    ],
+  )
+  assert.deepEqual(
+    inSteps("at: 5s, action: roll-config, masters: [mastr-2], settings: {addresses: [192.0.2.2, '2001:db8::2']}"),
+    ['1:45: masters: there is no master "mastr-2"; did you mean master-2?'],
+  )
   // All would be too many.
   assert.deepEqual(inSteps('at: 5s, action: roll-config, masters: master-1, settings: {addresses: [192.0.2.7]}'), [
     '1:44: masters: must be all, or a list of names such as [master-2], not "master-1"',

@@ -27,11 +27,7 @@ const inTheFile: readonly (readonly [from: string, to: string, mistake: string])
   ],
   ['fleet:\n  masters: 3\n', '', '1:1: a drill needs "fleet": the masters, and how they keep the list'],
   ['fleet:\n  masters: 3\n', 'fleet: 3\n', '5:8: fleet must be a mapping of keys to values'],
-  [
-    'fleet:\n  masters: 3\n',
-    'fleet:\n',
-    '5:7: fleet needs "masters": how many; or a list, with what each has of its own',
-  ],
+  ['fleet:\n  masters: 3\n', 'fleet:\n', '5:7: a drill needs "fleet": the masters, and how they keep the list'],
   ['masters: 3', 'masters: 0', '6:12: masters: must be a whole number from 1 to 100, not 0'],
   ['masters: 3', 'masters: -1', '6:12: masters: must be a whole number from 1 to 100, not -1'],
   ['masters: 3', 'masters: 2.5', '6:12: masters: must be a whole number from 1 to 100, or a list of masters, not 2.5'],

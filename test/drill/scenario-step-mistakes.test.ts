@@ -117,6 +117,11 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   ],
   ['at: 5s\naction: rolling-restart\npause: -1s', '10:12: pause: must be at least 0s, not "-1s"'],
   ['at: 5s\naction: roll-config', '8:5: the action roll-config needs "settings": what is otherwise from then on'],
+  [
+    'at: 5s\naction: roll-config\nsettings:',
+    '10:14: the action roll-config needs "settings": what is otherwise from then on',
+  ],
+  ['at: 5s\naction:', `9:12: action: is missing; there are ${actionNames.join(', ')}`],
   ['at: 5s\naction: roll-config\nsettings: {}', '10:15: settings: needs at least one setting: nothing would be rolled'],
   [
     'at: 5s\naction: roll-config\nsettings: {leaseTtl: 10s}',
@@ -150,4 +155,25 @@ test('each mistake in a step is named in one line with its place', () => {
   for (const [step, mistake] of inAStep) {
     assert.deepEqual(mistakesIn(replaced(only, `  - ${step.replaceAll('\n', '\n    ')}\n`)), [mistake])
   }
+})
+
+test('whoever came in the place of a master may be given its address, and nobody else', () => {
+  const only = '  - at: 5s\n    action: kill\n    masters: [master-2]\n'
+  const roll = (address: string): string =>
+    replaced(
+      only,
+      `  - {at: 5s, action: replace, masters: [master-2]}\n  - {at: 20s, action: roll-config, masters: [master-2-anew], settings: {addresses: [${address}]}}\n`,
+    )
+  assert.deepEqual(mistakesIn(roll("192.0.2.2, '2001:db8::2'")), [])
+  assert.deepEqual(mistakesIn(roll('192.0.2.3')), ['9:84: addresses: has an address of master-3'])
+})
+
+test('a key without a value is left out', () => {
+  const only = '    masters: [master-2]\n'
+  assert.deepEqual(
+    mistakesIn(replaced(only, `${only}    jitter:\n    for:\n    part:\nduration:\nbounds: {listed: }\n`)),
+    [],
+  )
+  const late = replaced('at: 5s', 'at: 5m').concat('    part: x\nduration:\n')
+  assert.deepEqual(mistakesIn(late), ['11:11: part: must be one of sidecar, server, both, not "x"'])
 })

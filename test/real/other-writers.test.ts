@@ -12,7 +12,7 @@ import { untilPasses } from '../peers/until.ts'
 const address = '192.0.2.1'
 const everyMs = 50
 /** How long one may take until it is told of. */
-const fightMs = 20_000
+const toldWithinMs = 20_000
 /** What the fight over an object may cost; undone each time, it would be written 300 times. */
 const most = 60
 
@@ -93,7 +93,7 @@ test('writers that undo the Endpoints, the slice, the Service and the lease ever
   for (const work of undo) {
     fights.push(keepDoing(work, end.signal))
     await untilPasses('the event', async () => assert.equal((await tellings()).length, fights.length), {
-      withinMs: fightMs,
+      withinMs: toldWithinMs,
     })
   }
   await sleep(5_000)

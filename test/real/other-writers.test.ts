@@ -11,7 +11,9 @@ import { untilPasses } from '../peers/until.ts'
 
 const address = '192.0.2.1'
 const everyMs = 50
-/** How long one may take until it is told of. */
+/** How long all fight at once. */
+const fightMs = 15_000
+/** How long each may take until it is told of. */
 const toldWithinMs = 20_000
 /** What the fight over an object may cost; undone each time, it would be written 300 times. */
 const most = 60
@@ -96,7 +98,7 @@ test('writers that undo the Endpoints, the slice, the Service and the lease ever
       withinMs: toldWithinMs,
     })
   }
-  await sleep(5_000)
+  await sleep(fightMs)
   end.abort()
   await Promise.all(fights)
   await whenRight(api, right, 5_000)

@@ -3,6 +3,15 @@ import { type Stories, tellStories } from './stories.ts'
 
 const { killed, sidecarKilled, stopped, serverStopped, silent, unready, cut } = happenings
 
+/** The one of two that lives asked its server in vain for half a minute, until now. */
+function storyOfOneThatHung(): FleetStory {
+  return new FleetStory({ a: {}, b: {} })
+    .turn('b', killed)
+    .turn('a', { ...silent, connected: false })
+    .wait(30_000)
+    .turn('a', { connected: true, answering: true, serves: true })
+}
+
 const stories: Stories = {
   'a fleet to which nothing happens': [() => storyOfThree().wait(60_000)],
 
@@ -44,23 +53,10 @@ const stories: Stories = {
     'dead-master-removed',
   ],
   'the last one asked its server in vain until now, and renews its own lease before it judges others': [
-    () =>
-      new FleetStory({ a: {}, b: {} })
-        .turn('b', killed)
-        .turn('a', { ...silent, connected: false })
-        .wait(30_000)
-        .turn('a', { connected: true, answering: true, serves: true })
-        .wait(19_500)
-        .list(['a']),
+    () => storyOfOneThatHung().wait(19_500).list(['a']),
   ],
   'the last one asked its server in vain until now, and leaves the dead listed': [
-    () =>
-      new FleetStory({ a: {}, b: {} })
-        .turn('b', killed)
-        .turn('a', { ...silent, connected: false })
-        .wait(30_000)
-        .turn('a', { connected: true, answering: true, serves: true })
-        .wait(20_500),
+    () => storyOfOneThatHung().wait(20_500),
     'dead-master-removed',
     'right-after-the-last-fault',
   ],

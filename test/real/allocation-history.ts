@@ -88,7 +88,8 @@ async function endOf(api: ApiClient, seen: () => number): Promise<void> {
 
 /**
  * What was taken away in the history that must not have been: an address or port of a Service that was there, or was stored without what had
- * been taken for it. What was taken at one of the revisions in `damages` does not count. Pure.
+ * been taken for it. What was taken at one of the revisions in `damages` does not count. Nor does, from then on, what a server gave to another Service
+ * before that damage was mended: it is freed with the first of the two, and nobody but that server could know of the other. Pure.
  */
 export function wronglyFreed(steps: readonly Step[], damages: ReadonlySet<number>): readonly string[] {
   const servesIpAddresses = steps.some(({ type }) => type === 'ipAddress')
@@ -96,27 +97,37 @@ export function wronglyFreed(steps: readonly Step[], damages: ReadonlySet<number
   const services = new Map<string, Service>()
   const ipAddresses = new Set<string>()
   const ranges = new Map<StoredRangeName, StoredRange>()
+  const lostBy = new Map<string, Set<string>>()
+  const givenTwice = new Set<string>()
   const hasBit = (name: StoredRangeName, item: string | number): boolean => {
     const range = ranges.get(name)
     return range === undefined || range.taken.has(numberIn(range, item))
   }
-  const missing = (): ReadonlySet<string> => {
-    const items = new Set<string>()
+  /** By its words: what is missing and of whom. */
+  const missing = (): ReadonlyMap<string, { readonly item: string; readonly of: string }> => {
+    const found = new Map<string, { readonly item: string; readonly of: string }>()
+    const lacks = (what: string, item: string, of: string) => found.set(`${what} ${item} of ${of}`, { item, of })
     for (const [name, service] of services) {
-      for (const port of portsOf(service)) if (!hasBit('servicenodeports', port)) items.add(`port ${port} of ${name}`)
+      for (const port of portsOf(service)) if (!hasBit('servicenodeports', port)) lacks('port', `${port}`, name)
       for (const ip of addressesOf(service)) {
-        if (!hasBit('serviceips', ip)) items.add(`bit ${ip} of ${name}`)
-        if (servesIpAddresses && !ipAddresses.has(ip)) items.add(`IPAddress ${ip} of ${name}`)
+        if (!hasBit('serviceips', ip)) lacks('bit', ip, name)
+        if (servesIpAddresses && !ipAddresses.has(ip)) lacks('IPAddress', ip, name)
       }
     }
-    return items
+    return found
   }
-  let before: ReadonlySet<string> = new Set()
+  let before: ReturnType<typeof missing> = new Map()
   for (const step of steps) {
     switch (step.type) {
       case 'service':
         if (step.service === undefined) services.delete(step.name)
-        else services.set(step.name, step.service)
+        else {
+          services.set(step.name, step.service)
+          for (const item of [...portsOf(step.service).map(String), ...addressesOf(step.service)]) {
+            const losers = lostBy.get(item) ?? []
+            if ([...losers].some((name) => name !== step.name)) givenTwice.add(item)
+          }
+        }
         break
       case 'ipAddress':
         if (step.exists) ipAddresses.add(step.ip)
@@ -126,9 +137,10 @@ export function wronglyFreed(steps: readonly Step[], damages: ReadonlySet<number
         ranges.set(step.name, step.range)
     }
     const after = missing()
-    if (!damages.has(step.revision)) {
-      for (const item of after)
-        if (!before.has(item)) wrong.push(`${item}, at revision ${step.revision} by the ${step.type}`)
+    for (const [text, { item, of }] of after) {
+      if (before.has(text)) continue
+      if (damages.has(step.revision)) lostBy.set(item, (lostBy.get(item) ?? new Set()).add(of))
+      else if (!givenTwice.has(item)) wrong.push(`${text}, at revision ${step.revision} by the ${step.type}`)
     }
     before = after
   }

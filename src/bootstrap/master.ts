@@ -42,7 +42,15 @@ export interface Master {
 }
 
 /** What must not be refused for `default/kubernetes` to come about. */
-const SERVICE_SOURCES = ['kubernetes-service', 'lease', 'leases', 'services', 'endpoints', 'endpointslices']
+const SERVICE_SOURCES = [
+  'kubernetes-service',
+  'kubernetes-endpoints',
+  'lease',
+  'leases',
+  'services',
+  'endpoints',
+  'endpointslices',
+]
 
 /** At least so long may leaving take, in milliseconds: a server that hangs is first asked for its health in vain. */
 const LEAVING_MS = 6_000

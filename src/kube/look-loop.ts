@@ -5,6 +5,9 @@ import { Trigger } from '../runtime/trigger.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { WriteRetry } from './write-retry.ts'
 
+/** What is refused for good is tried again at growing distances, but sooner, after this many milliseconds, when a look is asked for: it may be about something else. */
+const REFUSED_MS = 250
+
 /** Why a look is due: at the start, after each interval, and whatever else a controller knows. */
 export type LookReason<Own extends string> = 'start' | 'interval' | Own
 
@@ -67,8 +70,9 @@ export class LookLoop<Own extends string> {
     return clock.monotonicMs() + intervalMs * (1 + byChance)
   }
 
-  async #untilRight(reasons: ReadonlySet<LookReason<Own>>, signal: AbortSignal): Promise<void> {
+  async #untilRight(causes: ReadonlySet<LookReason<Own>>, signal: AbortSignal): Promise<void> {
     const { clock, availability, source, reconcile } = this.#options
+    let reasons = causes
     for (;;) {
       try {
         await reconcile(reasons, signal)
@@ -77,9 +81,19 @@ export class LookLoop<Own extends string> {
         return
       } catch (error) {
         signal.throwIfAborted()
-        if (!(error instanceof RemoteError && error.nature === 'conflict')) availability.failed(source, error)
-        await sleep(clock, this.#retry.next(error), signal)
+        const nature = error instanceof RemoteError ? error.nature : undefined
+        if (nature !== 'conflict') availability.failed(source, error)
+        const waitMs = this.#retry.next(error)
+        const deafMs = nature === 'lasting' ? Math.min(waitMs, REFUSED_MS) : waitMs
+        await sleep(clock, deafMs, signal)
+        if (waitMs > deafMs) reasons = new Set([...reasons, ...(await this.#askedWithin(waitMs - deafMs, signal))])
       }
     }
+  }
+
+  /** Waits for a look to be asked for, but no longer than that. */
+  async #askedWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<LookReason<Own>>> {
+    const cancel = this.#options.clock.schedule(ms, () => this.#looks.wake())
+    return this.#looks.take(signal).finally(cancel)
   }
 }

@@ -15,6 +15,8 @@ import {
 import type { Address } from '../net/address.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
+import { abortable } from '../runtime/signals.ts'
+import { together } from '../runtime/together.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { samePorts } from './endpoints-plan.ts'
 import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
@@ -25,8 +27,18 @@ import type { ServiceStack } from './service-families-plan.ts'
 import { ServiceKeeper } from './service-keeper.ts'
 import type { ServiceSettings } from './service-plan.ts'
 
-/** Why a look is due, besides the start and the interval: the objects changed, or who is a member. */
+/** What can ask for a look from outside: the objects changed, or who is a member. */
 type Cause = 'objects' | 'leases'
+
+/** What the members mean for the Service. */
+interface ServiceWishes {
+  /** Whether no other member wants other ports. */
+  readonly settled: boolean
+  readonly stack: ServiceStack
+}
+
+/** While nobody knows who they are, what depends on them stays as it is found. */
+const unknownMembers: ServiceWishes = { settled: false, stack: 'as-found' }
 
 export interface KubernetesServiceOptions {
   readonly api: KubeApi
@@ -46,13 +58,17 @@ export interface KubernetesServiceOptions {
 /**
  * Keeps `default/kubernetes`: the Service, its Endpoints and their slice.
  *
- * Each change of one of the three, of the leases, and each interval asks for a look; looks never overlap, and any number of causes
- * make one. A look that finds everything right in what the watches show ends there, without a request but the one for the leases
+ * Each change of one of the three, of the leases, and each interval asks for a look; looks at one thing never overlap, and any number of
+ * causes make one. A look that finds everything right in what the watches show ends there, without a request but the one for the leases
  * at each interval.
+ *
+ * The Service has looks of its own, with waits of their own between two tries: one that is refused, or fought over, must not keep an
+ * address on the list or off it, nor the other way round.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
-  readonly #loop: LookLoop<Cause>
+  readonly #serviceLoop: LookLoop<'objects' | 'members'>
+  readonly #endpointsLoop: LookLoop<Cause>
   readonly #services: Informer<Service>
   readonly #endpoints: Informer<Endpoints>
   readonly #slices: Informer<EndpointSlice>
@@ -61,36 +77,47 @@ export class KubernetesServiceController {
   readonly #secondSlice: string
   readonly #keeper: ServiceKeeper
   readonly #ports: readonly EndpointPort[]
+  /** Resolves when the members were asked for once, whatever came of it. */
+  readonly #membersAsked = Promise.withResolvers<void>()
+  /** What the members mean for the Service, by the last read of them. */
+  #wishes: ServiceWishes = unknownMembers
   #keptPorts = ''
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
     const { api, logger, writer, service, address, reconciler } = options
-    this.#services = this.#follow(services)
-    this.#endpoints = this.#follow(endpoints)
-    this.#slices = this.#follow(endpointSlices)
+    const lookAtEndpoints = (): void => this.#endpointsLoop.look('objects')
+    this.#services = this.#follow(services, () => this.#serviceLoop.look('objects'))
+    this.#endpoints = this.#follow(endpoints, lookAtEndpoints)
+    this.#slices = this.#follow(endpointSlices, lookAtEndpoints)
     this.#secondSlice = secondSliceName(address?.family === 6 ? 4 : 6)
     this.#secondSlices =
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
-        : this.#follow(endpointSlices, this.#secondSlice)
+        : this.#follow(endpointSlices, lookAtEndpoints, this.#secondSlice)
     this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
-    this.#loop = new LookLoop({
+    this.#serviceLoop = new LookLoop({
       ...options,
       source: 'kubernetes-service',
-      reconcile: (reasons, signal) => this.#reconcile(reasons, signal),
+      reconcile: (reasons, signal) => this.#reconcileService(reasons, signal),
+    })
+    this.#endpointsLoop = new LookLoop({
+      ...options,
+      source: 'kubernetes-endpoints',
+      reconcile: (reasons, signal) => this.#reconcileEndpoints(reasons, signal),
     })
   }
 
   /** Asks for a look. */
   look(cause: Cause): void {
-    this.#loop.look(cause)
+    if (cause === 'objects') this.#serviceLoop.look('objects')
+    this.#endpointsLoop.look(cause)
   }
 
-  /** Resolves after the first look that left everything right. */
+  /** Resolves when a look has left the Service right, and one the Endpoints. */
   get settled(): Promise<void> {
-    return this.#loop.settled
+    return Promise.all([this.#serviceLoop.settled, this.#endpointsLoop.settled]).then(() => {})
   }
 
   /** What the watches show. */
@@ -114,45 +141,56 @@ export class KubernetesServiceController {
     // What must wait while it runs goes through once it does not: leaving is not held up.
     const release = this.#options.writer.holdBack(() => this.look('objects'))
     try {
-      await this.#loop.run(signal)
+      await together(signal, [(ending) => this.#serviceLoop.run(ending), (ending) => this.#endpointsLoop.run(ending)])
     } finally {
       release()
     }
   }
 
-  async #reconcile(reasons: ReadonlySet<LookReason<Cause>>, signal: AbortSignal): Promise<void> {
-    const onlyObjects = reasons.size === 1 && reasons.has('objects')
-    // The Service must be there whoever the members are.
-    const members = onlyObjects ? Promise.resolve() : this.#options.reconciler.readMembers?.(signal)
-    const [read] = await Promise.allSettled([members])
-    if (reasons.has('interval')) this.#keeper.renewDemand(this.observed().service)
-    if (read.status === 'fulfilled') this.#noticeKeptPorts()
-    // Neither waits for the other: a Service that is refused must not keep an address off the list.
-    const results = await Promise.allSettled([
-      this.#reconcileService(read.status === 'fulfilled', signal),
-      read.status === 'fulfilled' ? this.#reconcileEndpoints(signal) : Promise.reject(read.reason),
-    ])
-    for (const result of results) if (result.status === 'rejected') throw result.reason
-  }
-
-  /** `known`: whether it is known who the members are; if not, what depends on them stays as it is found. */
-  async #reconcileService(known: boolean, signal: AbortSignal): Promise<void> {
-    const settled = known && this.#portsAgreed()
-    const stack = known ? this.#stack() : 'as-found'
-    const cached = this.observed().service
+  async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    // Made with what the members want at once, or else without: it must be there whoever they are.
+    await abortable(this.#membersAsked.promise, signal)
+    const cached = this.#services.store.get(KUBERNETES_SERVICE)
+    if (reasons.has('interval')) this.#keeper.renewDemand(cached)
+    const { settled, stack } = this.#wishes
     if (!this.#keeper.isSatisfied(cached, settled, stack)) await this.#keeper.reconcile(cached, settled, signal, stack)
   }
 
-  #stack(): ServiceStack {
-    const isDualStack = this.#options.reconciler.isDualStack?.()
-    return isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
+  async #reconcileEndpoints(reasons: ReadonlySet<LookReason<Cause>>, signal: AbortSignal): Promise<void> {
+    const { reconciler, address } = this.#options
+    const onlyObjects = reasons.size === 1 && reasons.has('objects')
+    if (!onlyObjects) await this.#readMembers(signal)
+    this.#noticeKeptPorts()
+    if (address === undefined || reconciler.isSatisfied?.(this.observed(), this.#ports, this.#portsAgreed())) return
+    try {
+      await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
+    } finally {
+      this.#wish(this.#membersWish())
+    }
   }
 
-  async #reconcileEndpoints(signal: AbortSignal): Promise<void> {
-    const { reconciler, address } = this.#options
-    if (address === undefined) return
-    if (reconciler.isSatisfied?.(this.observed(), this.#ports, this.#portsAgreed())) return
-    await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
+  async #readMembers(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.reconciler.readMembers?.(signal)
+      this.#wish(this.#membersWish())
+    } catch (error) {
+      this.#wish(unknownMembers)
+      throw error
+    } finally {
+      this.#membersAsked.resolve()
+    }
+  }
+
+  #membersWish(): ServiceWishes {
+    const isDualStack = this.#options.reconciler.isDualStack?.()
+    const stack = isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
+    return { settled: this.#portsAgreed(), stack }
+  }
+
+  #wish(wishes: ServiceWishes): void {
+    const { settled, stack } = this.#wishes
+    this.#wishes = wishes
+    if (wishes.settled !== settled || wishes.stack !== stack) this.#serviceLoop.look('members')
   }
 
   /** Says once that the Endpoints have other ports than this master wants, and why they are left. */
@@ -180,10 +218,14 @@ export class KubernetesServiceController {
   }
 
   // Each by its name: rights to a whole namespace are not needed.
-  #follow<T extends KubeObject>(resource: Resource<T>, name: string = KUBERNETES_SERVICE.name): Informer<T> {
+  #follow<T extends KubeObject>(
+    resource: Resource<T>,
+    onChange: () => void,
+    name: string = KUBERNETES_SERVICE.name,
+  ): Informer<T> {
     const query = { namespace: KUBERNETES_SERVICE.namespace, fieldSelector: `metadata.name=${name}` }
     const informer = new Informer<T>({ ...this.#options, resource, query })
-    informer.subscribe(() => this.look('objects'))
+    informer.subscribe(onChange)
     return informer
   }
 }

@@ -20,6 +20,8 @@ interface Cohort {
  */
 export class OwnNumbers {
   readonly #size: number
+  /** About to be set, but for what has been cleared since; and which of them were seen set. */
+  #coming: { numbers: Bitmap; seen: Bitmap } | undefined
   /** Held by a Service, as far as is known. */
   #held: readonly Cohort[] = []
   /** Held by none. */
@@ -29,18 +31,34 @@ export class OwnNumbers {
     this.#size = size
   }
 
-  took(numbers: Bitmap, nowMs: number): void {
-    this.#held = [...this.#held, { numbers, sinceMs: nowMs }]
+  /**
+   * They are about to be set by a write, the only one under way; {@link wereSet} if it is made. To be told before: the watch may tell of later
+   * states sooner than the write is answered.
+   */
+  setting(numbers: Bitmap): void {
+    this.#coming = { numbers, seen: new Bitmap(this.#size) }
+  }
+
+  /** The write was made. Does nothing when states may have been missed since it was begun. */
+  wereSet(nowMs: number): void {
+    if (this.#coming !== undefined) this.#held = [...this.#held, { numbers: this.#coming.numbers, sinceMs: nowMs }]
+    this.#coming = undefined
   }
 
   /** Hears of each state of the range in turn: what is not set in it has been cleared. */
   still(set: Bitmap): void {
     this.#held = narrowed(this.#held, (numbers) => numbers.and(set))
     this.#strays = narrowed(this.#strays, (numbers) => numbers.and(set))
+    const coming = this.#coming
+    if (coming === undefined) return
+    const cleared = coming.seen.minus(set)
+    coming.numbers = coming.numbers.minus(cleared)
+    coming.seen = coming.seen.or(coming.numbers.and(set))
   }
 
   /** States may have been missed: nothing is known any more. */
   forget(): void {
+    this.#coming = undefined
     this.#held = []
     this.#strays = []
   }

@@ -88,6 +88,7 @@ export class RangeKeeper {
       const add = held.numbers.minus(reading.set)
       if (reading.origin !== 'kept' || add.count > 0) {
         const findings = held.findings(add)
+        this.memory.own.setting(add)
         const outcome = await this.#write(reading.set.or(add), current, signal)
         if (outcome === 'unchanged') return findings
         if (outcome === 'overtaken') {
@@ -96,7 +97,7 @@ export class RangeKeeper {
           continue
         }
         this.#written(reading, findings)
-        this.memory.own.took(add, clock.monotonicMs())
+        this.memory.own.wereSet(clock.monotonicMs())
       }
       if (looked === undefined) return []
       for (const offset of looked) tried.add(offset)

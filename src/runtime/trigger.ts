@@ -12,7 +12,15 @@ export class Trigger<Reason extends string> {
     this.#wake?.()
   }
 
-  /** Resolves, at once if something is pending, with all reasons since the last call; rejects with the signal's reason. */
+  /** Has whoever waits go on without any reason. */
+  wake(): void {
+    this.#wake?.()
+  }
+
+  /**
+   * Resolves, at once if something is pending, with all reasons since the last call, and after {@link wake} with none; rejects with the signal's
+   * reason.
+   */
   async take(signal: AbortSignal): Promise<ReadonlySet<Reason>> {
     signal.throwIfAborted()
     if (this.#reasons.size === 0) {

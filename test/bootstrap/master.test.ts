@@ -159,6 +159,37 @@ test('withdraw of a master that is not there, or whose leases are out of reach, 
   await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
 })
 
+for (const [refused, damaged] of [
+  [services, endpoints],
+  [services, endpointSlices],
+  [endpoints, services],
+  [endpointSlices, services],
+  [endpointSlices, endpoints],
+] as const) {
+  test(`${refused.plural} that the server refuses for a minute do not hold up the mending of ${damaged.plural}`, async () => {
+    const { time, server, transport, ports, start } = setUp()
+    const { clock, random } = ports
+    const others = restKubeApi({ transport: inProcessTransport(server), clock, random })
+    const { end } = start()
+    await time.advance(1_000)
+    const rule = { fault: { type: 'status', status: 403 }, methods: ['POST', 'PUT'] } as const
+    const { group, version } = refused
+    const root = group === '' ? `/api/${version}` : `/apis/${group}/${version}`
+    transport.faults.add({ ...rule, pathPrefix: `${root}/namespaces/default/${refused.plural}` })
+    await others.delete(refused, kubernetes)
+    // In the middle of a wait of ten seconds.
+    await time.advance(57_000)
+    assert.equal((await others.list(refused, { namespace: 'default' })).items.length, 0)
+    await others.delete(damaged, kubernetes)
+    await time.advance(400)
+    assert.equal((await others.list(damaged, { namespace: 'default' })).items.length, 1)
+    transport.faults.clear()
+    await time.advance(15_000)
+    assert.equal((await others.list(refused, { namespace: 'default' })).items.length, 1)
+    await end()
+  })
+}
+
 test('with the reconciler none the Service is kept and nobody is listed', async () => {
   const { time, api, start } = setUp()
   const { end } = start({ endpointReconcilerType: 'none' })

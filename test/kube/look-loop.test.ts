@@ -107,6 +107,36 @@ test('a conflict is looked at again at once and is nobody’s outage', async () 
   await end()
 })
 
+test('what is refused for good is tried at growing distances, but soon when a look is asked for', async () => {
+  let refused = true
+  const { time, loop, looks, end } = setUp(() => {
+    if (refused) throw new KubeError('Forbidden', 'not for you')
+  })
+  await time.advance(60_000)
+  assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
+  // Two seconds after a try at least, or the next would not be far away.
+  await time.runUntil(() => looks.at(-1)?.startsWith(`${time.nowMs} `) === true, 20_000)
+  await time.advance(2_000)
+  looks.splice(0)
+  const startMs = time.nowMs
+  for (let ms = 0; ms < 1_000; ms += 50) {
+    loop.look('changed')
+    await time.advance(50)
+  }
+  const atMs = looks.map((look) => Number(look.split(' ')[0]) - startMs)
+  assert.deepEqual(atMs, [0, 250, 500, 750, 1_000])
+  assert.ok(
+    looks.every((look) => look.endsWith('start changed')),
+    looks.join(', '),
+  )
+  refused = false
+  looks.splice(0)
+  loop.look('changed')
+  await time.advance(5_000)
+  assert.deepEqual(looks, [`${startMs + 1_250} start changed`, `${startMs + 1_250} interval`])
+  await end()
+})
+
 test('what happens during a look makes another one', async () => {
   const { time, loop, looks, end } = setUp((reasons) => {
     if (reasons.includes('start')) loop.look('changed')

@@ -61,6 +61,29 @@ test('one that the server has cleared since is nobody’s to give back: who took
   await master.stop()
 })
 
+test('nor is one that was cleared, and taken by another, before the answer to the write that had set it came', async () => {
+  const world = await RangeWorld.start()
+  const service = await world.service(30_001)
+  await world.service(30_002)
+  world.store([30_002])
+  const master = world.master('a')
+  master.registry.afterWrite = async () => {
+    master.registry.afterWrite = () => {}
+    await world.delete(service)
+    world.store([30_002])
+    world.store([30_001, 30_002])
+  }
+  master.run()
+  await world.time.advance(1_500)
+  assert.deepEqual(
+    master.requests().filter((request) => request.startsWith('write')),
+    ['write servicenodeports'],
+  )
+  await world.time.advance(20_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002])
+  await master.stop()
+})
+
 test('nor is one of which states may have been missed', async () => {
   const { world, master } = await convertedAfter(5_000)
   master.registry.gap()

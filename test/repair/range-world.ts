@@ -194,6 +194,8 @@ export class TriedRegistry implements RangeRegistry {
   writesHappen = false
   /** Called before each write reaches the registry. */
   beforeWrite: () => void | Promise<void> = () => {}
+  /** Called after each write that was made, before its answer is there. */
+  afterWrite: () => void | Promise<void> = () => {}
   #onChange: ((change: RangeChange | undefined) => void) | undefined
   #held: RangeChange[] | undefined
 
@@ -220,6 +222,7 @@ export class TriedRegistry implements RangeRegistry {
     await this.beforeWrite()
     if (this.failure !== undefined && !this.writesHappen) throw this.failure
     const written = await this.#inner.write(name, ...rest)
+    if (written !== undefined) await this.afterWrite()
     if (this.failure !== undefined) throw this.failure
     return written
   }

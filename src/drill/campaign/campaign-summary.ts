@@ -10,12 +10,16 @@ export interface CampaignSummary {
   readonly schedulesPerSecond: number
   readonly cpuMs: MeanAndMax
   readonly simulatorEvents: MeanAndMax
-  /** How often an address left while its master was well, and in how many schedules there were leases of such times. */
+  /**
+   * How often an address left while its master was well, in how many schedules there were leases of such times, and in how many of these no address
+   * did so.
+   */
   readonly flaps: readonly {
     readonly leaseTtlMs: number
     readonly reconcileIntervalMs: number
     readonly schedules: number
     readonly flaps: number
+    readonly flapFree: number
   }[]
   /** How many schedules had their leases where. */
   readonly leaseStores: Readonly<Record<string, number>>
@@ -45,9 +49,9 @@ export function summarize({ results }: Pick<CampaignOutcome, 'results'>, elapsed
 export function describeSummary(summary: CampaignSummary): readonly string[] {
   const { schedules, elapsedSeconds, schedulesPerSecond, cpuMs, simulatorEvents, flaps, leaseStores } = summary
   const stores = Object.entries(leaseStores).map(([store, count]) => `${count} in ${store}`)
-  const flapping = flaps.map(({ leaseTtlMs, reconcileIntervalMs, schedules: among, flaps: count }) => {
+  const flapping = flaps.map(({ leaseTtlMs, reconcileIntervalMs, schedules: among, flaps: count, flapFree }) => {
     const times = `${formatDuration(leaseTtlMs)}/${formatDuration(reconcileIntervalMs)}`
-    return `${count} in ${among} with ${times}`
+    return `${count} in ${among} with ${times} (${((100 * flapFree) / among).toFixed(1)} % without)`
   })
   return [
     `time       ${formatDuration(Math.round(elapsedSeconds) * 1000)}, ${schedulesPerSecond.toFixed(1)} schedules a second`,
@@ -63,8 +67,9 @@ function flapsByLease(results: readonly ScheduleResult[]): CampaignSummary['flap
   for (const { fleet, flaps } of results) {
     const { leaseTtlMs, reconcileIntervalMs } = fleet
     const key = `${leaseTtlMs} ${reconcileIntervalMs}`
-    const before = groups.get(key) ?? { leaseTtlMs, reconcileIntervalMs, schedules: 0, flaps: 0 }
-    groups.set(key, { ...before, schedules: before.schedules + 1, flaps: before.flaps + flaps })
+    const before = groups.get(key) ?? { leaseTtlMs, reconcileIntervalMs, schedules: 0, flaps: 0, flapFree: 0 }
+    const flapFree = before.flapFree + (flaps === 0 ? 1 : 0)
+    groups.set(key, { ...before, schedules: before.schedules + 1, flaps: before.flaps + flaps, flapFree })
   }
   return [...groups.values()].sort(
     (a, b) => a.leaseTtlMs - b.leaseTtlMs || a.reconcileIntervalMs - b.reconcileIntervalMs,

@@ -16,6 +16,10 @@ import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yields
 const KUBE_APISERVER_TTL_MS = 15_000
 /** Two lists at one revision fail only when the store is compacted between them; more than this is a fault of the store. */
 const SNAPSHOT_TRIES = 5
+/** How much longer a record lasts than its lease, in seconds. */
+const RECORD_OUTLASTS_S = 1
+/** Two times that were asked for together begin apart by no more than the answers took: as long as that is this, in milliseconds, the record outlasts its lease by half a second. */
+const GRANTS_APART_MS = 500
 
 export interface EtcdLeasesOptions {
   readonly etcd: EtcdKv
@@ -40,7 +44,7 @@ interface OwnKeys {
  *
  * - Every write compares the revision that it rests on; a steady renewal reads nothing. A JSON lease is renewed with the bytes that it
  *   has; one that cannot be read is never written, but named in the log, left to its end and made anew.
- * - A record is written before its lease and lasts a second longer, so that no lease of ours is ever taken for a kube-apiserver's.
+ * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever taken for a kube-apiserver's.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless another master at that
  *   address wants it, and lives on by its record; when it is ready again it makes its lease anew.
  * - A lease that somebody without a record renews too is left to them: a kube-apiserver at the same address, whose reconciler is on.
@@ -198,13 +202,11 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async #renew(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { etcd, ttlMs } = this.#options
+    const { ttlMs } = this.#options
     const { lease, record } = this.#ownKeys(holder)
     const seconds = Math.round(ttlMs / 1000)
     const listed = keepsLease(holder.state)
-    // The time of the lease begins first, so that its record outlasts it.
-    const leaseTime = listed ? await etcd.grantLease(seconds, signal) : 0n
-    const recordTime = await etcd.grantLease(seconds + 1, signal)
+    const { leaseTime, recordTime } = await this.#grantTimes(seconds, listed, signal)
     let before = lease.last
     let changed = false
     for (;;) {
@@ -219,6 +221,24 @@ export class EtcdLeases implements MasterLeases {
       changed ||= written && before !== undefined
     }
     if (before !== undefined) await this.#release(holder, signal)
+  }
+
+  /**
+   * Together, because a renewal that takes long leaves the lease less time to last until the next one; a lease of 3 s ended where each request
+   * took 400 ms. They begin at most as far apart as they took; where that is too much, the record's time begins again, behind the lease's.
+   */
+  async #grantTimes(
+    seconds: number,
+    listed: boolean,
+    signal: AbortSignal,
+  ): Promise<{ readonly leaseTime: bigint; readonly recordTime: bigint }> {
+    const { etcd, clock } = this.#options
+    const grantRecord = (): Promise<bigint> => etcd.grantLease(seconds + RECORD_OUTLASTS_S, signal)
+    if (!listed) return { leaseTime: 0n, recordTime: await grantRecord() }
+    const startedMs = clock.monotonicMs()
+    const [leaseTime, recordTime] = await Promise.all([etcd.grantLease(seconds, signal), grantRecord()])
+    const isFar = clock.monotonicMs() - startedMs > GRANTS_APART_MS
+    return { leaseTime, recordTime: isFar ? await grantRecord() : recordTime }
   }
 
   get #hasCompany(): boolean {

@@ -110,8 +110,8 @@ test('the summary tells time, CPU, events, where the leases were and who flapped
     cpuMs: { mean: 2.5, max: 4 },
     simulatorEvents: { mean: 25, max: 40 },
     flaps: [
-      { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000, schedules: 2, flaps: 1 },
-      { leaseTtlMs: 15_000, reconcileIntervalMs: 1_000, schedules: 2, flaps: 0 },
+      { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000, schedules: 2, flaps: 1, flapFree: 1 },
+      { leaseTtlMs: 15_000, reconcileIntervalMs: 1_000, schedules: 2, flaps: 0, flapFree: 2 },
     ],
     leaseStores: { etcd: 4 },
   })
@@ -120,7 +120,7 @@ test('the summary tells time, CPU, events, where the leases were and who flapped
     'CPU        3 ms a schedule, at most 4 ms',
     'simulator  25 events a schedule, at most 40',
     'leases     of 4 schedules 4 in etcd',
-    'flaps      1 in 2 with 3s/1s, 0 in 2 with 15s/1s',
+    'flaps      1 in 2 with 3s/1s (50.0 % without), 0 in 2 with 15s/1s (100.0 % without)',
   ])
 })
 

@@ -3,6 +3,6 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Asks etcd for a lease that lasts three times as long as it was told to.',
   file: 'kubernetes-service/leases/etcd.ts',
-  text: 'await etcd.grantLease(seconds, signal)',
-  instead: 'await etcd.grantLease(3 * seconds, signal)',
+  text: 'etcd.grantLease(seconds, signal)',
+  instead: 'etcd.grantLease(3 * seconds, signal)',
 }

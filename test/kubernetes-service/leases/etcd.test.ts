@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeaseNotFound, LeaseWithdrawn } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
+import { sleep } from '../../../src/runtime/clock.ts'
 import { openWorld, signal, ttlMs, unreachable } from './etcd-world.ts'
 import { addressesOf, holder } from './master-leases-contract.ts'
 
@@ -70,6 +71,42 @@ test('a steady renewal is two grants and two guarded writes, and nobody who watc
     await ended
   }
 })
+
+for (const [wayMs, calls, withinMs] of [
+  [200, ['grantLease', 'grantLease', 'update', 'update'], 1_200],
+  // Who of two that took so long began first nobody can say.
+  [300, ['grantLease', 'grantLease', 'grantLease', 'update', 'update'], 2_400],
+] as const) {
+  test(`where each request takes ${2 * wayMs} ms a renewal takes ${withinMs}, and its record outlasts its lease`, async () => {
+    const { time, etcd, open } = openWorld()
+    const master = open()
+    await master.leases.update(self, signal)
+    await time.advance(10_000)
+    master.calls.length = 0
+    const clock = time.view()
+    master.fault = () => sleep(clock, wayMs)
+    let done = false
+    const renewed = master.leases.update(self, signal).then(() => {
+      done = true
+    })
+    await time.advance(withinMs - 1)
+    assert.equal(done, false)
+    await time.advance(1)
+    assert.equal(done, true)
+    await renewed
+    assert.deepEqual(
+      master.calls.map((call) => call.split(' ')[0]),
+      calls,
+    )
+    const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
+    let leaseEndedMs: number | undefined
+    while (!(await missing(recordKey))) {
+      await time.advance(50)
+      if (await missing(leaseKey)) leaseEndedMs ??= time.nowMs
+    }
+    assert.ok(time.nowMs - (leaseEndedMs ?? time.nowMs) >= 500, `${leaseEndedMs} ${time.nowMs}`)
+  })
+}
 
 test('a lease without a record is a kube-apiserver’s, at the address that it holds; a JSON one counts by its key', async () => {
   const { etcd, open } = openWorld()

@@ -12,6 +12,7 @@ import {
   EtcdError,
   type EtcdKv,
   type KeyValue,
+  type LeaseGrant,
   type LeaseTimes,
   type PrefixSnapshot,
   type PutOptions,
@@ -119,11 +120,11 @@ class ConnectedEtcd implements EtcdKv {
     })
   }
 
-  grantLease(ttlSeconds: number, signal: AbortSignal): Promise<bigint> {
+  grantLease(ttlSeconds: number, signal: AbortSignal): Promise<LeaseGrant> {
     return this.#pool.ask('repeatable', signal, async ({ lease }, signal) => {
       const granted = await lease.leaseGrant({ TTL: BigInt(ttlSeconds) }, { signal, headers: requireLeader })
       if (granted.error !== '') throw new EtcdError('Refused', granted.error)
-      return granted.ID
+      return { id: granted.ID, grantedSeconds: granted.TTL }
     })
   }
 

@@ -16,6 +16,13 @@ export interface PrefixSnapshot {
   readonly items: readonly KeyValue[]
 }
 
+/** An etcd lease. */
+export interface LeaseGrant {
+  readonly id: bigint
+  /** More than was asked for where the store cannot end one so soon: etcd's least is one and a half times its election timeout. */
+  readonly grantedSeconds: bigint
+}
+
 /** How long an etcd lease has, in whole seconds. */
 export interface LeaseTimes {
   readonly grantedSeconds: bigint
@@ -46,8 +53,8 @@ export interface EtcdKv {
   update(key: string, value: Uint8Array, modRevision: bigint, options: PutOptions): Promise<bigint | undefined>
   /** Deletes a key that must still be at `modRevision`. Whether it was; a key that is gone was not. */
   delete(key: string, modRevision: bigint, signal: AbortSignal): Promise<boolean>
-  /** A new etcd lease; a key that is put with it is gone that many whole seconds (at least 2) later. */
-  grantLease(ttlSeconds: number, signal: AbortSignal): Promise<bigint>
+  /** A new etcd lease; a key that is put with it is gone that many whole seconds (at least 2) later, or the store's own least. */
+  grantLease(ttlSeconds: number, signal: AbortSignal): Promise<LeaseGrant>
   /** How long a lease has; undefined when the store does not know it (any more). kine refuses with `Unsupported`. */
   timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined>
   /**

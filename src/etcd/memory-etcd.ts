@@ -1,6 +1,14 @@
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import { aborted, linkedController } from '../runtime/signals.ts'
-import { EtcdError, type EtcdKv, type KeyChange, type KeyValue, type PutOptions, type WatchOptions } from './kv.ts'
+import {
+  EtcdError,
+  type EtcdKv,
+  type KeyChange,
+  type KeyValue,
+  type LeaseGrant,
+  type PutOptions,
+  type WatchOptions,
+} from './kv.ts'
 import { KeyHistory, type StoredVersion } from './memory-etcd-history.ts'
 
 export interface MemoryEtcdOptions {
@@ -15,6 +23,8 @@ export interface MemoryEtcdOptions {
   readonly expiryStepMs?: number | undefined
   /** When on its clock the first of these steps is, in milliseconds. @default 0 */
   readonly expiryPhaseMs?: number | undefined
+  /** The shortest time of a lease, in seconds; whoever asks for less gets this. Not on kine. @default 2 */
+  readonly leastTtlSeconds?: number | undefined
   /** How many revisions it keeps, as etcd's `--auto-compaction-mode=revision` does; up to twice as many. @default all */
   readonly revisions?: number | undefined
 }
@@ -27,8 +37,8 @@ interface Term {
   readonly keys: Set<string>
 }
 
-/** etcd takes no shorter ones, and says nothing. */
-const MIN_TTL_SECONDS = 2
+/** etcd's least with its default election timeout. */
+const LEAST_TTL_SECONDS = 2
 
 /**
  * An etcd, or kine, in this process: the twin of the real adapter, held to it by one contract suite.
@@ -40,6 +50,7 @@ export class MemoryEtcd {
   readonly #flavour: 'etcd' | 'kine'
   readonly #expiryStepMs: number
   readonly #expiryPhaseMs: number
+  readonly #leastTtlSeconds: number
   readonly #history: KeyHistory
   /** By lease on etcd, by key on kine. */
   readonly #terms = new Map<bigint | string, Term>()
@@ -55,6 +66,7 @@ export class MemoryEtcd {
     this.#history = new KeyHistory({ keeps: options.revisions })
     this.#expiryStepMs = options.expiryStepMs ?? 0
     this.#expiryPhaseMs = options.expiryPhaseMs ?? 0
+    this.#leastTtlSeconds = options.leastTtlSeconds ?? LEAST_TTL_SECONDS
   }
 
   /** The revision of the last write; 1n before the first, as in etcd. */
@@ -162,12 +174,12 @@ export class MemoryEtcd {
     }
   }
 
-  #grant(ttlSeconds: number): bigint {
-    if (this.#flavour === 'kine') return BigInt(ttlSeconds)
-    const grantedSeconds = Math.max(ttlSeconds, MIN_TTL_SECONDS)
+  #grant(ttlSeconds: number): LeaseGrant {
+    if (this.#flavour === 'kine') return { id: BigInt(ttlSeconds), grantedSeconds: BigInt(ttlSeconds) }
+    const grantedSeconds = Math.max(ttlSeconds, this.#leastTtlSeconds)
     const lease = this.#nextLease++
     this.#terms.set(lease, { lease, grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set() })
-    return lease
+    return { id: lease, grantedSeconds: BigInt(grantedSeconds) }
   }
 
   #timeToLive(lease: bigint) {

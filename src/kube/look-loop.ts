@@ -5,7 +5,7 @@ import { Trigger } from '../runtime/trigger.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { WriteRetry } from './write-retry.ts'
 
-/** What is refused for good is tried again at growing distances, but sooner, after this many milliseconds, when a look is asked for: it may be about something else. */
+/** After a refusal that lasts, a look that is asked for is made so long after the last one at the soonest, in milliseconds. */
 const REFUSED_MS = 250
 
 /** Why a look is due: at the start, after each interval, and whatever else a controller knows. */
@@ -21,6 +21,11 @@ export interface LookLoopOptions<Own extends string> {
   readonly intervalMs: number
   /** Up to this part of it each interval is longer or shorter, by chance. @default 0 */
   readonly spread?: number | undefined
+  /**
+   * Whether a look is at several objects: when one is refused for good a look that is asked for may be about another, and does not wait until
+   * the refused one is tried again. @default false
+   */
+  readonly severalObjects?: boolean | undefined
   /** Looks, and makes right what is not. What it rejects with is looked at again, see {@link WriteRetry}. */
   readonly reconcile: (reasons: ReadonlySet<LookReason<Own>>, signal: AbortSignal) => Promise<void>
 }
@@ -71,7 +76,7 @@ export class LookLoop<Own extends string> {
   }
 
   async #untilRight(causes: ReadonlySet<LookReason<Own>>, signal: AbortSignal): Promise<void> {
-    const { clock, availability, source, reconcile } = this.#options
+    const { clock, availability, source, reconcile, severalObjects = false } = this.#options
     let reasons = causes
     for (;;) {
       try {
@@ -84,7 +89,7 @@ export class LookLoop<Own extends string> {
         const nature = error instanceof RemoteError ? error.nature : undefined
         if (nature !== 'conflict') availability.failed(source, error)
         const waitMs = this.#retry.next(error)
-        const deafMs = nature === 'lasting' ? Math.min(waitMs, REFUSED_MS) : waitMs
+        const deafMs = severalObjects && nature === 'lasting' ? Math.min(waitMs, REFUSED_MS) : waitMs
         await sleep(clock, deafMs, signal)
         if (waitMs > deafMs) reasons = new Set([...reasons, ...(await this.#askedWithin(waitMs - deafMs, signal))])
       }

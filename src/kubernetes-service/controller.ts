@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import type { AvailabilityReporter } from '../kube/availability.ts'
+import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
 import { Informer } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { LookLoop, type LookReason } from '../kube/look-loop.ts'
@@ -46,7 +46,8 @@ export interface KubernetesServiceOptions {
   readonly random: Random
   readonly logger: Logger
   readonly writer: ObjectWriter
-  readonly availability: AvailabilityReporter
+  /** `subscribe`: of the API server. */
+  readonly availability: AvailabilityReporter & Pick<Availability, 'subscribe'>
   readonly reconciler: EndpointReconciler
   /** Undefined with a reconciler that lists nobody. */
   readonly address: Address | undefined
@@ -79,8 +80,9 @@ export class KubernetesServiceController {
   readonly #ports: readonly EndpointPort[]
   /** Resolves when the members were asked for once, whatever came of it. */
   readonly #membersAsked = Promise.withResolvers<void>()
-  /** What the members mean for the Service, by the last read of them. */
-  #wishes: ServiceWishes = unknownMembers
+  /** Whether the last read of them was answered. */
+  #known = false
+  #told: ServiceWishes = unknownMembers
   #keptPorts = ''
 
   constructor(options: KubernetesServiceOptions) {
@@ -105,6 +107,7 @@ export class KubernetesServiceController {
     this.#endpointsLoop = new LookLoop({
       ...options,
       source: 'kubernetes-endpoints',
+      severalObjects: true,
       reconcile: (reasons, signal) => this.#reconcileEndpoints(reasons, signal),
     })
   }
@@ -140,9 +143,14 @@ export class KubernetesServiceController {
     await Promise.all(this.#informers().map((informer) => informer.whenSynced(signal)))
     // What must wait while it runs goes through once it does not: leaving is not held up.
     const release = this.#options.writer.holdBack(() => this.look('objects'))
+    const unsubscribe = this.#options.availability.subscribe((available) => {
+      this.#keeper.noticeAvailability(available)
+      if (available) this.#serviceLoop.look('objects')
+    })
     try {
       await together(signal, [(ending) => this.#serviceLoop.run(ending), (ending) => this.#endpointsLoop.run(ending)])
     } finally {
+      unsubscribe()
       release()
     }
   }
@@ -152,7 +160,7 @@ export class KubernetesServiceController {
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#services.store.get(KUBERNETES_SERVICE)
     if (reasons.has('interval')) this.#keeper.renewDemand(cached)
-    const { settled, stack } = this.#wishes
+    const { settled, stack } = this.#wishes()
     if (!this.#keeper.isSatisfied(cached, settled, stack)) await this.#keeper.reconcile(cached, settled, signal, stack)
   }
 
@@ -160,37 +168,38 @@ export class KubernetesServiceController {
     const { reconciler, address } = this.#options
     const onlyObjects = reasons.size === 1 && reasons.has('objects')
     if (!onlyObjects) await this.#readMembers(signal)
+    this.#tellWishes()
     this.#noticeKeptPorts()
     if (address === undefined || reconciler.isSatisfied?.(this.observed(), this.#ports, this.#portsAgreed())) return
-    try {
-      await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
-    } finally {
-      this.#wish(this.#membersWish())
-    }
+    await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
+    this.#tellWishes()
   }
 
   async #readMembers(signal: AbortSignal): Promise<void> {
     try {
       await this.#options.reconciler.readMembers?.(signal)
-      this.#wish(this.#membersWish())
+      this.#known = true
     } catch (error) {
-      this.#wish(unknownMembers)
+      this.#known = false
+      this.#tellWishes()
       throw error
     } finally {
       this.#membersAsked.resolve()
     }
   }
 
-  #membersWish(): ServiceWishes {
+  #wishes(): ServiceWishes {
+    if (!this.#known) return unknownMembers
     const isDualStack = this.#options.reconciler.isDualStack?.()
     const stack = isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
     return { settled: this.#portsAgreed(), stack }
   }
 
-  #wish(wishes: ServiceWishes): void {
-    const { settled, stack } = this.#wishes
-    this.#wishes = wishes
-    if (wishes.settled !== settled || wishes.stack !== stack) this.#serviceLoop.look('members')
+  /** Has the Service looked at when the members mean something else for it than before. */
+  #tellWishes(): void {
+    const { settled, stack } = this.#told
+    this.#told = this.#wishes()
+    if (this.#told.settled !== settled || this.#told.stack !== stack) this.#serviceLoop.look('members')
   }
 
   /** Says once that the Endpoints have other ports than this master wants, and why they are left. */

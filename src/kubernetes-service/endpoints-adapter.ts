@@ -6,6 +6,7 @@ import {
   endpointSlices,
   endpoints as endpointsResource,
 } from '../kube/resources.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { planEndpointSlice } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
@@ -82,7 +83,7 @@ export class EndpointsAdapter {
 
   /**
    * Carries out a plan for the Endpoints, then makes the slices follow what is stored. Of what somebody else keeps undoing, each waits
-   * for itself: slices follow the plan also while the Endpoints must wait.
+   * for itself: slices follow the plan also while the Endpoints must wait, or are refused for good.
    * Endpoints that somebody else made in the meantime are not an error: the next look sees them.
    *
    * @param secondAddresses - what the slice of the second family lists; without any there is no such slice.
@@ -94,35 +95,33 @@ export class EndpointsAdapter {
     secondAddresses: readonly string[] = [],
   ): Promise<void> {
     const { endpoints: current } = stored
-    switch (action.type) {
-      case 'none':
-        if (action.forNow !== true) this.#writer.right(endpointsResource, current)
-        await this.#ensureSlices(current, stored, secondAddresses, signal)
-        return
-      case 'create':
-        if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) {
-          await this.#ensureSlices(action.endpoints, stored, secondAddresses, signal)
-          return
-        }
-        try {
-          const created = await this.createEndpoints(action.endpoints, action.reasons, signal)
-          await this.#ensureSlices(created, stored, secondAddresses, signal)
-        } catch (error) {
-          if (!isKubeError(error, 'AlreadyExists')) throw error
-        }
-        return
-      case 'update': {
-        if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) {
-          await this.#ensureSlices(action.endpoints, stored, secondAddresses, signal)
-          return
-        }
-        const updated = await this.updateEndpoints(action.endpoints, action.reasons, signal)
-        await this.#ensureSlices(updated, stored, secondAddresses, signal)
-        return
-      }
-      case 'refuse':
-        throw new NoLiveMasters()
+    const ensureSlices = (endpoints: Endpoints | undefined): Promise<void> =>
+      this.#ensureSlices(endpoints, stored, secondAddresses, signal)
+    if (action.type === 'refuse') throw new NoLiveMasters()
+    if (action.type === 'none') {
+      if (action.forNow !== true) this.#writer.right(endpointsResource, current)
+      return ensureSlices(current)
     }
+    if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) return ensureSlices(action.endpoints)
+    let written: Endpoints
+    try {
+      written = await this.#writeEndpoints(action, signal)
+    } catch (error) {
+      if (action.type === 'create' && isKubeError(error, 'AlreadyExists')) return
+      // Most clients follow the slices: they must not lead to the dead because somebody may write no Endpoints.
+      if (error instanceof RemoteError && error.nature === 'lasting') await ensureSlices(action.endpoints)
+      throw error
+    }
+    await ensureSlices(written)
+  }
+
+  #writeEndpoints(
+    { type, endpoints, reasons }: Exclude<EndpointsAction, { readonly type: 'none' | 'refuse' }>,
+    signal?: AbortSignal,
+  ): Promise<Endpoints> {
+    return type === 'create'
+      ? this.createEndpoints(endpoints, reasons, signal)
+      : this.updateEndpoints(endpoints, reasons, signal)
   }
 
   async createEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
@@ -149,19 +148,20 @@ export class EndpointsAdapter {
     secondAddresses: readonly string[],
     signal?: AbortSignal,
   ): Promise<void> {
-    if (endpoints !== undefined) {
-      await this.#executeSlice(planEndpointSlice(endpoints, stored.slice), stored.slice, signal)
-    }
+    const first = endpoints && planEndpointSlice(endpoints, stored.slice)
     const wanted = secondSliceOf(endpoints, secondAddresses)
-    // Both names: the fleet may have had its families in the other order before.
-    await Promise.all(
-      ([4, 6] as const).map(async (family) => {
+    // None waits for another: one that is refused must not keep an address in the others.
+    const results = await Promise.allSettled([
+      first && this.#executeSlice(first, stored.slice, signal),
+      // Both names: the fleet may have had its families in the other order before.
+      ...([4, 6] as const).map((family) => {
         const name = secondSliceName(family)
         const current = stored.secondSlices.find((slice) => slice.metadata?.name === name)
         const wantedHere = wanted?.metadata?.name === name ? wanted : undefined
-        await this.#executeSlice(planSecondSlice(wantedHere, current), current, signal)
+        return this.#executeSlice(planSecondSlice(wantedHere, current), current, signal)
       }),
-    )
+    ])
+    for (const result of results) if (result.status === 'rejected') throw result.reason
   }
 
   #isSliceSettled(action: SecondSliceAction, current: EndpointSlice | undefined): boolean {

@@ -26,13 +26,13 @@ export class SecondClusterIpDemand {
     return true
   }
 
-  /** To be called when the Service has got a second address. */
-  granted(): void {
+  /** Asks for everything, with all patience: the Service has got its second address, or the server may be another one now. */
+  reset(): void {
     this.#present = 'configured'
     this.#refusals = 0
   }
 
-  /** Asks for everything once more: the server may have been started anew with other flags. */
+  /** Asks for everything once more: somebody may have given the address back. */
   renew(): void {
     if (this.#present !== 'configured') this.#refusals = PATIENCE - 1
     this.#present = 'configured'

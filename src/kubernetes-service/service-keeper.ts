@@ -21,6 +21,7 @@ export class ServiceKeeper {
   readonly #second = new SecondClusterIpDemand()
   #foreignClusterIp: string | undefined
   #saidRefused = false
+  #isAway = false
 
   constructor(options: ServiceKeeperOptions) {
     this.#options = options
@@ -38,7 +39,17 @@ export class ServiceKeeper {
   /** Asks again for a second address that was refused before, unless the Service has got one. */
   renewDemand(cached: Service | undefined): void {
     if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
+    else if (this.#isAway) this.#second.reset()
     else this.#second.renew()
+  }
+
+  /**
+   * The API server is lost, or back. It may have been started anew with other ranges, and refuses every address in them until it has read them: what
+   * it refused before does not count, nor what it refuses in its first second.
+   */
+  noticeAvailability(available: boolean): void {
+    this.#isAway = !available
+    this.#second.reset()
   }
 
   /**
@@ -105,7 +116,7 @@ export class ServiceKeeper {
   }
 
   #noticeGranted(): void {
-    this.#second.granted()
+    this.#second.reset()
     this.#saidRefused = false
   }
 

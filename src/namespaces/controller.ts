@@ -39,6 +39,7 @@ export class SystemNamespacesController {
     this.#loop = new LookLoop({
       ...options,
       source: 'system-namespaces',
+      severalObjects: true,
       intervalMs: INTERVAL_MS,
       reconcile: (_reasons, signal) => this.reconcile(signal),
     })

@@ -165,6 +165,7 @@ for (const [refused, damaged] of [
   [endpoints, services],
   [endpointSlices, services],
   [endpointSlices, endpoints],
+  [endpoints, endpointSlices],
 ] as const) {
   test(`${refused.plural} that the server refuses for a minute do not hold up the mending of ${damaged.plural}`, async () => {
     const { time, server, transport, ports, start } = setUp()
@@ -189,6 +190,30 @@ for (const [refused, damaged] of [
     await end()
   })
 }
+
+test('a server that is back may refuse the second address for a moment: nobody asks it for another', async () => {
+  const { time, transport, api, start } = setUp()
+  const write = {
+    fault: { type: 'status', status: 422 },
+    methods: ['PUT'],
+    pathPrefix: '/api/v1/namespaces/default/services',
+  } as const
+  transport.faults.add(write)
+  const { end } = start({
+    advertiseAddress: '192.0.2.1,2001:db8::1',
+    serviceClusterIpRange: '10.96.0.0/12,fd00:10:96::/112',
+  })
+  await time.advance(15_000)
+  assert.deepEqual((await api.get(services, kubernetes)).spec?.clusterIPs, ['10.96.0.1'])
+  transport.faults.partition()
+  await time.advance(20_000)
+  transport.faults.clear()
+  transport.faults.add({ ...write, times: 3 })
+  transport.faults.heal()
+  await time.advance(5_000)
+  assert.deepEqual((await api.get(services, kubernetes)).spec?.clusterIPs, ['10.96.0.1', 'fd00:10:96::1'])
+  await end()
+})
 
 test('with the reconciler none the Service is kept and nobody is listed', async () => {
   const { time, api, start } = setUp()

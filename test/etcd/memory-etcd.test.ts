@@ -46,7 +46,7 @@ function textOf({ type, key, value, previousValue }: KeyChange): string {
 
 test('an etcd lease of less than two seconds lasts two, and its keys go together in one revision', async () => {
   const { time, store, etcd } = setUp()
-  const lease = await etcd.grantLease(1, signal)
+  const lease = (await etcd.grantLease(1, signal)).id
   await etcd.create('/b', bytes('1'), { lease, signal })
   await etcd.create('/a', bytes('1'), { lease, signal })
   const before = store.revision
@@ -61,7 +61,7 @@ test('with an expiry step a key goes when the next step of the clock has come, n
   const { time, etcd } = setUp({ expiryStepMs: 500 })
   await time.advance(100)
   const { told, stop } = follow(etcd, '/')
-  await etcd.create('/a', bytes('1'), { lease: await etcd.grantLease(2, signal), signal })
+  await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
   await time.advance(2_000)
   assert.deepEqual(await keys(etcd), ['/a'])
   await time.advance(500)
@@ -75,11 +75,11 @@ test('with an expiry step a key goes when the next step of the clock has come, n
 
 test('on kine a lease is its number of seconds, and each put with it sets the time of that key alone', async () => {
   const { time, etcd } = setUp({ flavour: 'kine' })
-  const lease = await etcd.grantLease(5, signal)
+  const lease = (await etcd.grantLease(5, signal)).id
   assert.equal(lease, 5n)
   await etcd.create('/a', bytes('1'), { lease, signal })
   await time.advance(3_000)
-  await etcd.create('/b', bytes('1'), { lease: await etcd.grantLease(5, signal), signal })
+  await etcd.create('/b', bytes('1'), { lease: (await etcd.grantLease(5, signal)).id, signal })
   await time.advance(2_000)
   assert.deepEqual(await keys(etcd), ['/b'])
   const [item] = (await etcd.list('/', { signal })).items
@@ -95,7 +95,7 @@ test('on kine a lease is its number of seconds, and each put with it sets the ti
 test('a put without a lease keeps a key for good, on either', async () => {
   for (const flavour of ['etcd', 'kine'] as const) {
     const { time, etcd } = setUp({ flavour })
-    const revision = await etcd.create('/a', bytes('1'), { lease: await etcd.grantLease(2, signal), signal })
+    const revision = await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
     await etcd.update('/a', bytes('2'), revision ?? 0n, { signal })
     await time.advance(60_000)
     assert.deepEqual(await keys(etcd), ['/a'], flavour)
@@ -104,7 +104,7 @@ test('a put without a lease keeps a key for good, on either', async () => {
 
 test('leases that start over last their whole time again', async () => {
   const { time, store, etcd } = setUp()
-  await etcd.create('/a', bytes('1'), { lease: await etcd.grantLease(5, signal), signal })
+  await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(5, signal)).id, signal })
   await time.advance(4_000)
   store.startLeasesOver()
   await time.advance(4_000)

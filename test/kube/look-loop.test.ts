@@ -7,7 +7,7 @@ import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 
-function setUp(reconcile: (reasons: readonly string[]) => Promise<void> | void) {
+function setUp(reconcile: (reasons: readonly string[]) => Promise<void> | void, severalObjects = false) {
   const time = new VirtualClock()
   const clock = time.view()
   const looks: string[] = []
@@ -18,6 +18,7 @@ function setUp(reconcile: (reasons: readonly string[]) => Promise<void> | void) 
     availability,
     source: 'test',
     intervalMs: 10_000,
+    severalObjects,
     async reconcile(reasons) {
       looks.push(`${time.nowMs} ${[...reasons].join(' ')}`)
       await reconcile([...reasons])
@@ -107,11 +108,23 @@ test('a conflict is looked at again at once and is nobody’s outage', async () 
   await end()
 })
 
-test('what is refused for good is tried at growing distances, but soon when a look is asked for', async () => {
+test('what is refused for good is tried at growing distances, whatever is asked for', async () => {
+  const { time, loop, looks, end } = setUp(() => {
+    throw new KubeError('Forbidden', 'not for you')
+  })
+  for (let ms = 0; ms < 60_000; ms += 50) {
+    loop.look('changed')
+    await time.advance(50)
+  }
+  assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
+  await end()
+})
+
+test('one of several objects that is refused for good does not hold up a look that is asked for', async () => {
   let refused = true
   const { time, loop, looks, end } = setUp(() => {
     if (refused) throw new KubeError('Forbidden', 'not for you')
-  })
+  }, true)
   await time.advance(60_000)
   assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
   // Two seconds after a try at least, or the next would not be far away.

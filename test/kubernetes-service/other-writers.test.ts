@@ -317,7 +317,7 @@ test('in one fleet with kube-apiservers, who list the same masters, nobody is to
   for (let round = 0; round < 6; round++) {
     const { signal } = new AbortController()
     const etcd = world.etcd.client()
-    const lease = await etcd.grantLease(15, signal)
+    const lease = (await etcd.grantLease(15, signal)).id
     await etcd.create('/registry/masterleases/192.0.2.9', encodeMasterLease('192.0.2.9'), { lease, signal })
     await list('192.0.2.1', '192.0.2.2', '192.0.2.9')
     await time.advance(4_000)

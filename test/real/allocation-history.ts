@@ -88,10 +88,14 @@ async function endOf(api: ApiClient, seen: () => number): Promise<void> {
 
 /**
  * What was taken away in the history that must not have been: an address or port of a Service that was there, or was stored without what had
- * been taken for it. What was taken at one of the revisions in `damages` does not count. Nor does, from then on, what a server gave to another Service
- * before that damage was mended: it is freed with the first of the two, and nobody but that server could know of the other. Pure.
+ * been taken for it. What was taken at one of the revisions in `damages` does not count. Nor does, from then on, what another Service got after such
+ * damage: a server may have given it twice, and then it is freed with the first of the two. These are `givenTwice`; when there are many, little was
+ * looked at. Pure.
  */
-export function wronglyFreed(steps: readonly Step[], damages: ReadonlySet<number>): readonly string[] {
+export function wronglyFreed(
+  steps: readonly Step[],
+  damages: ReadonlySet<number>,
+): { readonly wrong: readonly string[]; readonly givenTwice: readonly string[] } {
   const servesIpAddresses = steps.some(({ type }) => type === 'ipAddress')
   const wrong: string[] = []
   const services = new Map<string, Service>()
@@ -144,7 +148,7 @@ export function wronglyFreed(steps: readonly Step[], damages: ReadonlySet<number
     }
     before = after
   }
-  return wrong
+  return { wrong, givenTwice: [...givenTwice] }
 }
 
 function keyOf({ metadata }: Service): string {

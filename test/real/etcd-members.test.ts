@@ -109,10 +109,13 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
       server.url,
     ])
     const renew = async (before: bigint): Promise<bigint> => {
-      const lease = await etcd.grantLease(15, patient)
+      const lease = (await etcd.grantLease(15, patient)).id
       return (await etcd.update('/lease', bytes(''), before, { lease, signal: patient })) ?? assert.fail('not renewed')
     }
-    const first = await etcd.create('/lease', bytes(''), { lease: await etcd.grantLease(15, patient), signal: patient })
+    const first = await etcd.create('/lease', bytes(''), {
+      lease: (await etcd.grantLease(15, patient)).id,
+      signal: patient,
+    })
     assert.equal(swallowing.connections, 1)
     swallowing.blackHole(true)
     const second = await renew(first ?? 0n)

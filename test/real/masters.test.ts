@@ -161,7 +161,7 @@ test('on kine a lease is watched for as long as it lasts before it counts as liv
   await putWithoutLease(store, '192.0.2.66')
   const key = '/registry/masterleases/192.0.2.1'
   const value = encodeMasterLease('192.0.2.1')
-  let revision = await store.create(key, value, { lease: await store.grantLease(6, signal), signal })
+  let revision = await store.create(key, value, { lease: (await store.grantLease(6, signal)).id, signal })
   const masters = await list(...flags)
   assert.deepEqual(
     masters.map(({ address, live, neverEnds }) => [address, live, neverEnds]),
@@ -173,7 +173,7 @@ test('on kine a lease is watched for as long as it lasts before it counts as liv
   const renewing = new AbortController()
   const renewed = (async () => {
     while (!renewing.signal.aborted) {
-      const lease = await store.grantLease(6, signal)
+      const lease = (await store.grantLease(6, signal)).id
       if (revision !== undefined) revision = await store.update(key, value, revision, { lease, signal })
       await sleep(systemClock, 1_000, renewing.signal).catch(() => {})
     }

@@ -99,7 +99,7 @@ export class KubeApiserverLife {
     const { etcd, address } = this.#options
     for (;;) {
       const stored = await etcd.get(LEASES + address, this.#signal)
-      const lease = await etcd.grantLease(TTL_SECONDS, this.#signal)
+      const { id: lease } = await etcd.grantLease(TTL_SECONDS, this.#signal)
       const previous = stored === undefined ? undefined : decodeMasterLease(stored.value)
       const value = encodeMasterLease(address, previous?.type === 'protobuf' ? previous : undefined)
       const how = { lease, signal: this.#signal }

@@ -1,4 +1,11 @@
-import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type PrefixSnapshot } from '../../etcd/kv.ts'
+import {
+  type EtcdKv,
+  isEtcdError,
+  type KeyChange,
+  type KeyValue,
+  type LeaseGrant,
+  type PrefixSnapshot,
+} from '../../etcd/kv.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-lease.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
@@ -48,7 +55,7 @@ interface OwnKeys {
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless another master at that
  *   address wants it, and lives on by its record; when it is ready again it makes its lease anew.
  * - A lease that somebody without a record renews too is left to them: a kube-apiserver at the same address, whose reconciler is on.
- * - Another host at an address that a dead one had takes its lease over at once. Until the old record ends, a second after the dead
+ * - Another host at an address that a dead one had takes its lease over at once. Until the old record ends, about a second after the dead
  *   master's lease would have, both are told; the address is listed all along.
  * - The store ends what is not renewed. A lease that ends is taken for ended only if the store takes a write of this master right
  *   then; while it does not, and until the others have had the time to renew after it does again, such a lease is told as `doubtful`.
@@ -225,7 +232,8 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Together, because a renewal that takes long leaves the lease less time to last until the next one; a lease of 3 s ended where each request
-   * took 400 ms. They begin at most as far apart as they took; where that is too much, the record's time begins again, behind the lease's.
+   * took 400 ms. They begin at most as far apart as they took; where that is too much, or the store gives both the same time because it has a least
+   * one, the record's begins again, behind the lease's.
    */
   async #grantTimes(
     seconds: number,
@@ -233,12 +241,13 @@ export class EtcdLeases implements MasterLeases {
     signal: AbortSignal,
   ): Promise<{ readonly leaseTime: bigint; readonly recordTime: bigint }> {
     const { etcd, clock } = this.#options
-    const grantRecord = (): Promise<bigint> => etcd.grantLease(seconds + RECORD_OUTLASTS_S, signal)
-    if (!listed) return { leaseTime: 0n, recordTime: await grantRecord() }
+    const grantRecord = (): Promise<LeaseGrant> => etcd.grantLease(seconds + RECORD_OUTLASTS_S, signal)
+    if (!listed) return { leaseTime: 0n, recordTime: (await grantRecord()).id }
     const startedMs = clock.monotonicMs()
-    const [leaseTime, recordTime] = await Promise.all([etcd.grantLease(seconds, signal), grantRecord()])
+    const [lease, record] = await Promise.all([etcd.grantLease(seconds, signal), grantRecord()])
     const isFar = clock.monotonicMs() - startedMs > GRANTS_APART_MS
-    return { leaseTime, recordTime: isFar ? await grantRecord() : recordTime }
+    const last = isFar || record.grantedSeconds <= lease.grantedSeconds ? await grantRecord() : record
+    return { leaseTime: lease.id, recordTime: last.id }
   }
 
   get #hasCompany(): boolean {

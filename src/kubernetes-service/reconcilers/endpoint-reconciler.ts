@@ -25,7 +25,8 @@ export interface ObservedEndpoints {
 /**
  * Decides which addresses `default/kubernetes` lists, and writes them. Programs that embed this library may bring their own.
  *
- * Calls never overlap. A rejected call is made again, at once after a conflict, else with a growing delay.
+ * Calls never overlap. A rejected call is made again, at once after a conflict, else with a growing delay; after a refusal that lasts also as soon as
+ * something changes, but not within a quarter of a second.
  * Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
  */
 export interface EndpointReconciler {

@@ -8,7 +8,7 @@ export const leaseCases: readonly EtcdContractCase[] = [
     async run(target, t) {
       const { etcd, prefix } = target
       const seen = await watching(target, prefix, t)
-      const lease = await etcd.grantLease(3, patient)
+      const lease = (await etcd.grantLease(3, patient)).id
       await created(etcd, `${prefix}a`, 'one', lease)
       assert.equal((await etcd.get(`${prefix}a`, patient))?.lease, lease)
       await target.pass(2_000)
@@ -21,10 +21,10 @@ export const leaseCases: readonly EtcdContractCase[] = [
     name: 'a key that is put again with a new lease lives on by that one',
     async run(target) {
       const { etcd, prefix } = target
-      let revision = await created(etcd, `${prefix}a`, 'one', await etcd.grantLease(3, patient))
+      let revision = await created(etcd, `${prefix}a`, 'one', (await etcd.grantLease(3, patient)).id)
       for (let renewal = 0; renewal < 3; renewal++) {
         await target.pass(1_500)
-        const lease = await etcd.grantLease(3, patient)
+        const lease = (await etcd.grantLease(3, patient)).id
         const renewed = await etcd.update(`${prefix}a`, bytes('one'), revision, { lease, signal: patient })
         assert.ok(renewed !== undefined, 'it was gone')
         revision = renewed
@@ -36,10 +36,10 @@ export const leaseCases: readonly EtcdContractCase[] = [
     name: 'a key that is put again without a lease stays',
     async run(target) {
       const { etcd, prefix } = target
-      const revision = await created(etcd, `${prefix}a`, 'one', await etcd.grantLease(2, patient))
+      const revision = await created(etcd, `${prefix}a`, 'one', (await etcd.grantLease(2, patient)).id)
       await etcd.update(`${prefix}a`, bytes('two'), revision, { signal: patient })
       assert.equal((await etcd.get(`${prefix}a`, patient))?.lease, 0n)
-      const other = await etcd.grantLease(2, patient)
+      const other = (await etcd.grantLease(2, patient)).id
       await created(etcd, `${prefix}b`, 'one', other)
       await until(target, 'the expiry of another', async () => (await etcd.get(`${prefix}b`, patient)) === undefined)
       await target.pass(1_000)
@@ -50,10 +50,10 @@ export const leaseCases: readonly EtcdContractCase[] = [
     name: 'a key that was deleted and created again does not go with its old lease',
     async run(target) {
       const { etcd, prefix } = target
-      const revision = await created(etcd, `${prefix}a`, 'one', await etcd.grantLease(2, patient))
+      const revision = await created(etcd, `${prefix}a`, 'one', (await etcd.grantLease(2, patient)).id)
       await etcd.delete(`${prefix}a`, revision, patient)
       await created(etcd, `${prefix}a`, 'two')
-      await created(etcd, `${prefix}b`, 'one', await etcd.grantLease(2, patient))
+      await created(etcd, `${prefix}b`, 'one', (await etcd.grantLease(2, patient)).id)
       await until(target, 'the expiry of another', async () => (await etcd.get(`${prefix}b`, patient)) === undefined)
       await target.pass(1_000)
       assert.ok(await etcd.get(`${prefix}a`, patient))
@@ -62,7 +62,8 @@ export const leaseCases: readonly EtcdContractCase[] = [
   {
     name: 'how long a lease has can be asked of etcd; kine refuses with Unsupported',
     async run({ etcd, flavour }) {
-      const lease = await etcd.grantLease(20, patient)
+      const { id: lease, grantedSeconds } = await etcd.grantLease(20, patient)
+      assert.equal(grantedSeconds, 20n)
       if (flavour === 'kine') {
         await rejectsWith('Unsupported', etcd.timeToLive(lease, patient))
         return
@@ -77,7 +78,7 @@ export const leaseCases: readonly EtcdContractCase[] = [
     name: 'a key cannot be put on a lease that etcd does not know',
     async run({ etcd, flavour, prefix }) {
       if (flavour === 'kine') return
-      const unknown = (await etcd.grantLease(20, patient)) + 1n
+      const unknown = (await etcd.grantLease(20, patient)).id + 1n
       const refused = etcd.create(`${prefix}a`, bytes('one'), { lease: unknown, signal: patient })
       await rejectsWith('LeaseNotFound', refused)
       assert.equal(await etcd.get(`${prefix}a`, patient), undefined)

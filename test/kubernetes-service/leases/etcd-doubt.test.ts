@@ -70,7 +70,7 @@ test('while the store takes no writes nobody is taken off, and who can write aga
       { own: third, way: c },
     ]
     await etcd.create('/registry/masterleases/192.0.2.9', encodeMasterLease('192.0.2.9'), {
-      lease: await etcd.grantLease(15, signal),
+      lease: (await etcd.grantLease(15, signal)).id,
       signal,
     })
     const everybody = ['192.0.2.1', '192.0.2.2', '192.0.2.3', '192.0.2.9']

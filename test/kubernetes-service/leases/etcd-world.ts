@@ -1,5 +1,5 @@
 import { EtcdError, type EtcdKv } from '../../../src/etcd/kv.ts'
-import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
+import { MemoryEtcd, type MemoryEtcdOptions } from '../../../src/etcd/memory-etcd.ts'
 import { type EtcdCall, faultyEtcd } from '../../../src/etcd/memory-etcd-faults.ts'
 import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
@@ -23,9 +23,9 @@ export interface Opened {
 }
 
 /** An etcd with nothing in it, in simulated time. */
-export function openWorld(flavour: 'etcd' | 'kine' = 'etcd') {
+export function openWorld(flavour: 'etcd' | 'kine' = 'etcd', options: Pick<MemoryEtcdOptions, 'leastTtlSeconds'> = {}) {
   const time = new VirtualClock()
-  const store = new MemoryEtcd({ clock: time.view(), flavour })
+  const store = new MemoryEtcd({ clock: time.view(), flavour, ...options })
   const etcd: EtcdKv = store.client()
   const open = (): Opened => {
     const clock = time.view()

@@ -9,6 +9,12 @@ import { addressesOf, holder } from './master-leases-contract.ts'
 const leaseKey = '/registry/masterleases/192.0.2.1'
 const recordKey = '/registry/apiserver-bootstrap/holders/192.0.2.1/host'
 const self = holder('192.0.2.1')
+interface Delays {
+  readonly leaseMs: number
+  readonly recordMs: number
+  readonly leastTtlSeconds?: number
+}
+
 const other = holder('192.0.2.1', { host: 'other', instanceId: 'other' })
 
 test('a lease is the bytes that a kube-apiserver stores, its record names its holder and lasts a second longer', async () => {
@@ -72,39 +78,38 @@ test('a steady renewal is two grants and two guarded writes, and nobody who watc
   }
 })
 
-for (const [wayMs, calls, withinMs] of [
-  [200, ['grantLease', 'grantLease', 'update', 'update'], 1_200],
-  // Who of two that took so long began first nobody can say.
-  [300, ['grantLease', 'grantLease', 'grantLease', 'update', 'update'], 2_400],
-] as const) {
-  test(`where each request takes ${2 * wayMs} ms a renewal takes ${withinMs}, and its record outlasts its lease`, async () => {
-    const { time, etcd, open } = openWorld()
+for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of [
+  ['that take long', { leaseMs: 400, recordMs: 400 }, 2, 500],
+  ['of which the record’s is there first', { leaseMs: 450, recordMs: 0 }, 2, 500],
+  ['of which the record’s is there long before', { leaseMs: 550, recordMs: 0 }, 3, 1_000],
+  ['of which the lease’s is there long before', { leaseMs: 0, recordMs: 550 }, 3, 1_000],
+  ['that the store makes equally long', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 50],
+] as const satisfies readonly [string, Delays, number, number][]) {
+  test(`a renewal asks for its two times together; of two ${name} the record’s outlasts the lease’s`, async () => {
+    const { time, etcd, open } = openWorld('etcd', { leastTtlSeconds })
     const master = open()
     await master.leases.update(self, signal)
     await time.advance(10_000)
     master.calls.length = 0
     const clock = time.view()
-    master.fault = () => sleep(clock, wayMs)
-    let done = false
-    const renewed = master.leases.update(self, signal).then(() => {
-      done = true
-    })
-    await time.advance(withinMs - 1)
-    assert.equal(done, false)
-    await time.advance(1)
-    assert.equal(done, true)
+    let grants = 0
+    master.fault = ({ method }, place) => {
+      if (method !== 'grantLease' || place !== 'before') return undefined
+      return sleep(clock, [leaseMs, recordMs][grants++] ?? 100)
+    }
+    const renewed = master.leases.update(self, signal)
+    await time.advance(Math.max(leaseMs, recordMs) + (times === 3 ? 100 : 0))
     await renewed
-    assert.deepEqual(
-      master.calls.map((call) => call.split(' ')[0]),
-      calls,
-    )
+    const asked = master.calls.map((call) => call.split(' ')[0])
+    assert.deepEqual(asked, [...Array.from({ length: times }, () => 'grantLease'), 'update', 'update'])
     const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
     let leaseEndedMs: number | undefined
     while (!(await missing(recordKey))) {
       await time.advance(50)
-      if (await missing(leaseKey)) leaseEndedMs ??= time.nowMs
+      if (leaseEndedMs === undefined && (await missing(leaseKey))) leaseEndedMs = time.nowMs
     }
-    assert.ok(time.nowMs - (leaseEndedMs ?? time.nowMs) >= 500, `${leaseEndedMs} ${time.nowMs}`)
+    const outlasted = time.nowMs - (leaseEndedMs ?? time.nowMs)
+    assert.ok(outlasted >= outlastsMs, `${outlasted} ms`)
   })
 }
 
@@ -148,7 +153,7 @@ test('what cannot be used is left out and said once, and does not spoil the list
 test('a JSON value at our own address is renewed with the bytes that it has', async () => {
   const { time, etcd, open } = openWorld()
   const json = Buffer.from('{"kind":"Endpoints","apiVersion":"v1","theirs":[1]}')
-  await etcd.create(leaseKey, json, { lease: await etcd.grantLease(15, signal), signal })
+  await etcd.create(leaseKey, json, { lease: (await etcd.grantLease(15, signal)).id, signal })
   const { leases } = open()
   for (let round = 0; round < 4; round++) {
     await leases.update(self, signal)
@@ -161,7 +166,7 @@ test('a JSON value at our own address is renewed with the bytes that it has', as
 test('a value at our own address that cannot be read is never written, counts while it is there, and is made anew when it has ended', async () => {
   const { time, etcd, open } = openWorld()
   const garbage = Buffer.from('garbage')
-  await etcd.create(leaseKey, garbage, { lease: await etcd.grantLease(15, signal), signal })
+  await etcd.create(leaseKey, garbage, { lease: (await etcd.grantLease(15, signal)).id, signal })
   const { leases, logger } = open()
   for (let round = 0; round < 2; round++) {
     await leases.update(self, signal)
@@ -286,7 +291,7 @@ test('a lease that a kube-apiserver at the same address renews too is left to it
   const renewAsKubeApiserver = async (): Promise<void> => {
     const stored = await etcd.get(leaseKey, signal)
     assert.ok(stored !== undefined)
-    const lease = await etcd.grantLease(15, signal)
+    const lease = (await etcd.grantLease(15, signal)).id
     assert.ok(await etcd.update(leaseKey, encodeMasterLease('192.0.2.1'), stored.modRevision, { lease, signal }))
   }
   await one.leases.update(self, signal)

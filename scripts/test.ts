@@ -73,13 +73,21 @@ if (tier.needsPeers && !(await ensurePeers())) process.exit(1)
 
 const problems: string[] = []
 const overall = AbortSignal.timeout(tier.tierTimeoutMs)
+// Whoever ends this process alone, and not its group as a terminal does, ends the tests, and these what they have started.
+const interrupted = new AbortController()
+for (const name of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(name, () => {
+    problems.push(`interrupted by ${name}`)
+    interrupted.abort()
+  })
+}
 const tests = run({
   files: files.map((file) => resolve(file)),
   concurrency: tier.concurrency,
   timeout: tier.testTimeoutMs,
   // Not forceExit, which loses results on their way here: leaks.ts ends a process that something keeps alive.
   execArgv: ['--import', resolve('test/support/leaks.ts')],
-  signal: overall,
+  signal: AbortSignal.any([overall, interrupted.signal]),
   ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
 })
 const startedAt = performance.now()

@@ -123,10 +123,9 @@ export class KubernetesServiceController {
     return Promise.all([this.#serviceLoop.settled, this.#endpointsLoop.settled]).then(() => {})
   }
 
-  /** What the watches show. */
-  observed(): ObservedEndpoints & { readonly service: Service | undefined } {
+  /** What the watches show of the Endpoints and their slices. */
+  observed(): ObservedEndpoints {
     return {
-      service: this.#services.store.get(KUBERNETES_SERVICE),
       endpoints: this.#endpoints.store.get(KUBERNETES_SERVICE),
       slice: this.#slices.store.get(KUBERNETES_SERVICE),
       secondSlice: this.#secondSlices?.store.get({ ...KUBERNETES_SERVICE, name: this.#secondSlice }),

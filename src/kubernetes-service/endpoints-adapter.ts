@@ -7,6 +7,7 @@ import {
   endpoints as endpointsResource,
 } from '../kube/resources.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
+import { allEnded } from '../runtime/together.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { planEndpointSlice } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
@@ -151,7 +152,7 @@ export class EndpointsAdapter {
     const first = endpoints && planEndpointSlice(endpoints, stored.slice)
     const wanted = secondSliceOf(endpoints, secondAddresses)
     // None waits for another: one that is refused must not keep an address in the others.
-    const results = await Promise.allSettled([
+    await allEnded([
       first && this.#executeSlice(first, stored.slice, signal),
       // Both names: the fleet may have had its families in the other order before.
       ...([4, 6] as const).map((family) => {
@@ -161,7 +162,6 @@ export class EndpointsAdapter {
         return this.#executeSlice(planSecondSlice(wantedHere, current), current, signal)
       }),
     ])
-    for (const result of results) if (result.status === 'rejected') throw result.reason
   }
 
   #isSliceSettled(action: SecondSliceAction, current: EndpointSlice | undefined): boolean {

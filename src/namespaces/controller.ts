@@ -6,6 +6,7 @@ import { LookLoop } from '../kube/look-loop.ts'
 import { type Namespace, namespaces } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
+import { allEnded } from '../runtime/together.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { planNamespaces, SYSTEM_NAMESPACES } from './namespaces-plan.ts'
 
@@ -64,8 +65,7 @@ export class SystemNamespacesController {
   /** Makes what is missing; rejects with the first error after trying all. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const missing = planNamespaces(this.#names, (name) => this.#informer.store.get({ name }) !== undefined)
-    const results = await Promise.allSettled(missing.map((name) => this.#create(name, signal)))
-    for (const result of results) if (result.status === 'rejected') throw result.reason
+    await allEnded(missing.map((name) => this.#create(name, signal)))
   }
 
   async #create(name: string, signal: AbortSignal): Promise<void> {

@@ -9,7 +9,7 @@ export async function together(
   parts: readonly ((signal: AbortSignal) => Promise<unknown>)[],
 ): Promise<void> {
   const { controller, unlink } = linkedController(signal)
-  const ends = await Promise.allSettled(
+  await allEnded(
     parts.map(async (part) => {
       try {
         await part(controller.signal)
@@ -19,7 +19,11 @@ export async function together(
         if (!ended) throw error
       }
     }),
-  )
-  unlink()
+  ).finally(unlink)
+}
+
+/** Waits for all of them, whatever becomes of the others; then rejects as the first in their order that did. */
+export async function allEnded(work: readonly (Promise<unknown> | undefined)[]): Promise<void> {
+  const ends = await Promise.allSettled(work)
   for (const end of ends) if (end.status === 'rejected') throw end.reason
 }

@@ -1,5 +1,6 @@
 import type { Cancel, Clock } from './clock.ts'
 import { linkedController } from './signals.ts'
+import { allEnded } from './together.ts'
 import { TokenBucket } from './token-bucket.ts'
 
 /** Is told what happens in a queue, so that it can be measured. */
@@ -208,9 +209,7 @@ export class WorkQueue<Key extends string = string> {
         }
       }
     }
-    const ends = await Promise.allSettled(Array.from({ length: options.workers }, work))
-    unlink()
-    for (const end of ends) if (end.status === 'rejected') throw end.reason
+    await allEnded(Array.from({ length: options.workers }, work)).finally(unlink)
   }
 
   async #reconcile(key: Key, options: RunOptions<Key>, signal: AbortSignal): Promise<void> {

@@ -9,7 +9,16 @@ import { defineMaster, type MasterSettings } from '../../src/config/define-maste
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
-import { endpointSlices, endpoints, leases, namespaces, serviceCidrs, services } from '../../src/kube/resources.ts'
+import type { KubeObject } from '../../src/kube/json.ts'
+import {
+  endpointSlices,
+  endpoints,
+  leases,
+  namespaces,
+  type Resource,
+  serviceCidrs,
+  services,
+} from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
@@ -166,7 +175,7 @@ for (const [refused, damaged] of [
   [endpointSlices, services],
   [endpointSlices, endpoints],
   [endpoints, endpointSlices],
-] as const) {
+] as [Resource<KubeObject>, Resource<KubeObject>][]) {
   test(`${refused.plural} that the server refuses for a minute do not hold up the mending of ${damaged.plural}`, async () => {
     const { time, server, transport, ports, start } = setUp()
     const { clock, random } = ports

@@ -26,9 +26,9 @@ const leastMs = 10_000
 const mostMs = 90_000
 const workers = 8
 const leastInterleavings = 200
-// Wide: a port whose bit is taken away here is free for a moment, and must not be given to the next Service by chance.
+// Wide: a port whose bit is taken away here is free for a moment, and is seldom given to the next Service then.
 const nodePorts = '10000-65535'
-/** By chance it is one in ten runs. */
+/** By chance it is one port in ten runs. */
 const mostGivenTwice = 3
 const path = (name: string): string => `${allocationPaths.services}/${name}`
 

@@ -4,6 +4,7 @@ import { type IpAddress, ipAddresses, type Service } from '../../kube/resources.
 import { keyOf } from '../../kube/store.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { type Random, randomInteger } from '../../runtime/random.ts'
+import { allEnded } from '../../runtime/together.ts'
 import { readServices } from '../live-services.ts'
 import { isManagedByAllocator, serviceRefOf } from './ip-address-object.ts'
 import type { IpAddressAction } from './ip-address-plan.ts'
@@ -207,6 +208,5 @@ async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<voi
   const worker = async (): Promise<void> => {
     while (next < items.length) await work(items[next++] as T)
   }
-  const ends = await Promise.allSettled(Array.from({ length: Math.min(writesAtOnce, items.length) }, worker))
-  for (const end of ends) if (end.status === 'rejected') throw end.reason
+  await allEnded(Array.from({ length: Math.min(writesAtOnce, items.length) }, worker))
 }

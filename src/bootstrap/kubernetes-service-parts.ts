@@ -5,12 +5,15 @@ import { KubernetesServiceDuty } from '../kubernetes-service/duty.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
 import { FleetView } from '../kubernetes-service/fleet-view.ts'
 import { ForeignOverwrites } from '../kubernetes-service/foreign-overwrites.ts'
-import { LeaseMembership, type LeaseMembershipOptions } from '../kubernetes-service/lease-membership.ts'
+import { endpointPorts } from '../kubernetes-service/identity.ts'
+import { LeaseTelemetry } from '../kubernetes-service/lease-telemetry.ts'
 import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
 import { observeListed } from '../kubernetes-service/listed-metric.ts'
+import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
+import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
@@ -30,7 +33,7 @@ export type PartPorts = MasterPorts & {
 
 interface Reconciling {
   readonly reconciler: EndpointReconciler
-  readonly membership?: LeaseMembership
+  readonly membership?: MembershipRunner
 }
 
 /** Composes what one master does for `default/kubernetes`. */
@@ -57,7 +60,7 @@ export function composeKubernetesService(
     adapter,
     fleet,
     announcements,
-    onLeases: () => controller.look('leases'),
+    onChange: () => controller.look('objects'),
   })
   const address = reconciler === noneReconciler ? undefined : options.advertiseAddresses[0]
   const service = {
@@ -90,26 +93,30 @@ export function composeKubernetesService(
 function chooseReconciler(
   options: MasterOptions,
   ports: PartPorts,
-  parts: Pick<LeaseMembershipOptions, 'monitor' | 'adapter' | 'fleet' | 'announcements' | 'onLeases'>,
+  parts: Pick<MembershipRunnerOptions, 'monitor' | 'adapter' | 'fleet' | 'announcements' | 'onChange'>,
 ): Reconciling {
-  const { advertiseAddresses, endpointReconcilerType, apiserverCount: count, reconcileIntervalMs: intervalMs } = options
+  const { advertiseAddresses, endpointReconcilerType, apiserverCount: count } = options
   const [address] = advertiseAddresses
   if (ports.reconciler !== undefined) return { reconciler: ports.reconciler }
   if (address === undefined || endpointReconcilerType === 'none') return { reconciler: noneReconciler }
   if (endpointReconcilerType === 'master-count') {
     return { reconciler: new MasterCountEndpointReconciler({ ...ports, ...parts, address, count }) }
   }
-  const leases = leasesOf(options, ports)
-  const membership = new LeaseMembership({
+  const telemetry = new LeaseTelemetry({
+    ...ports,
+    address: address.text,
+    renewedMs: () => membership.renewedMs,
+  })
+  const membership: MembershipRunner = new MembershipRunner({
     ...ports,
     ...parts,
-    leases,
+    telemetry,
+    leases: leasesOf(options, ports),
     holder: holderOf(options, ports),
-    address,
-    intervalMs,
-    ttlMs: options.leaseTtlMs,
+    ports: endpointPorts(options.securePort),
+    timings: membershipTimings(options),
   })
-  return { reconciler: membership.reconciler, membership }
+  return { reconciler: membership, membership }
 }
 
 /** The lease store that the options name, or the one that was brought along. Rejects options that no port fits. */

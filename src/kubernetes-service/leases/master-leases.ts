@@ -1,9 +1,9 @@
 /**
  * Whether a master wants to be listed.
  * - `ready`: its API server serves.
- * - `failing`: its API server does not, and it is about to look whether somebody else does; listed.
+ * - `failing`: its API server does not; listed. With {@link Holder.departure} it goes once another master has confirmed that it serves.
  * - `unready`: it lives, its API server does not serve, and another's did; listed only while no master is ready.
- * - `leaving`: it is about to go, and looks whether somebody else remains; as `unready`.
+ * - `leaving`: it was told to stop, and goes once another master has confirmed that it serves; as `unready`.
  * - `withdrawn`: it was told to go by somebody else (the `withdraw` command); never listed, and not to be announced again under
  *   this instance id.
  */
@@ -20,6 +20,10 @@ export interface Holder {
   readonly addresses: readonly string[]
   readonly ports: HolderPorts
   readonly state: HolderState
+  /** Identifies the departure that this master has announced, by `failing` or `leaving`; each has its own. */
+  readonly departure?: string | undefined
+  /** The departures of others that this master has read of, and since when its own server has answered that it is ready. */
+  readonly confirms?: readonly string[] | undefined
 }
 
 /** The ports that a master wants in `default/kubernetes`; while live masters differ, ports are kept as they are found. */
@@ -36,8 +40,8 @@ export interface MasterLease {
   readonly address: string
   readonly holder?: Holder | undefined
   /**
-   * True of a lease that has ended, perhaps only because nobody could renew: the store takes no writes, or did not a moment ago.
-   * Its address keeps its place in the list and gets none, and nobody leaves on its account.
+   * True of a lease that has ended, perhaps only because nobody could renew. Set by the reader, never by a store: see
+   * `fleetAfterRead`. Its address keeps its place in the list and gets none, and nobody leaves on its account.
    */
   readonly doubtful?: boolean | undefined
 }

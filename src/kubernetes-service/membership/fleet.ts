@@ -22,7 +22,7 @@ export const unknownFleet: FleetFacts = {
  * show the lease again. Masters that said that they leave went on purpose and are not kept.
  */
 export function fleetAfterRead(
-  { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  { fleet, self, lease: { trust }, phase }: Pick<Membership, 'fleet' | 'self' | 'lease' | 'phase'>,
   read: { readonly leases: readonly MasterLease[]; readonly sentAtMs: number },
   nowMs: number,
   timings: MembershipTimings,
@@ -39,9 +39,11 @@ export function fleetAfterRead(
       sentAtMs >= before.provedAtMs + timings.removalMarginMs
     if (!isCertain) ended.push(before ?? { lease, sinceAtMs: nowMs, provedAtMs: undefined })
   }
+  // Its own lease is made again as soon as that is possible. Until then it does not take its own address off the list.
+  const own = fleet.leases.filter((lease) => isHeldBy(lease, self) && !isStillThere(lease, live) && phase.type === 'listed')
   return {
     ...fleet,
-    leases: [...live, ...ended.map(({ lease }) => ({ ...lease, doubtful: true }))],
+    leases: [...live, ...[...ended.map(({ lease }) => lease), ...own].map((lease) => ({ ...lease, doubtful: true }))],
     ended,
     departures: announcedDepartures(fleet.departures, live, self, nowMs),
     readAtMs: sentAtMs,

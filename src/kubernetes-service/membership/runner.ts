@@ -158,8 +158,9 @@ export class MembershipRunner implements EndpointReconciler {
 
   stopReconciling(): void {}
 
-  async removeEndpoints(_ip: Address, _ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
-    await this.stop('always', signal)
+  async removeEndpoints(ip: Address, _ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
+    await this.readMembers(signal)
+    if ((await this.stop('always', signal)) === 'not-listed') throw new LeaseNotFound(ip.text)
   }
 
   async destroy(): Promise<void> {}
@@ -170,6 +171,7 @@ export class MembershipRunner implements EndpointReconciler {
     const nowMs = this.#nowMs
     const { state, effects } = step(this.#state, input, nowMs, timings)
     this.#state = state
+    ;(globalThis as any).TRACE?.(this.#options.holder, nowMs, input, state, effects) // DEBUG
     this.#cancelWake()
     const wakeMs = wakeAtMs(state, nowMs, timings)
     this.#cancelWake =
@@ -180,19 +182,24 @@ export class MembershipRunner implements EndpointReconciler {
   #carryOut(effect: MembershipEffect): void {
     switch (effect.type) {
       case 'read':
-        return this.#begin(() => this.#readLeases(effect.limitMs))
+        this.#begin(() => this.#readLeases(effect.limitMs))
+        break
       case 'renew':
       case 'mark':
       case 'remove':
-        return this.#begin(() => this.#request(effect))
+        this.#begin(() => this.#request(effect))
+        break
       case 'probe':
-        return this.#begin(() => this.#probe(effect.limitMs))
+        this.#begin(() => this.#probe(effect.limitMs))
+        break
       case 'write-list':
-        return this.#begin(() => this.#writeList(effect))
+        this.#begin(() => this.#writeList(effect))
+        break
       case 'reconcile':
-        return this.#options.onChange()
+        this.#options.onChange()
+        break
       case 'tell':
-        return this.#tell(effect.event)
+        this.#tell(effect.event)
     }
   }
 
@@ -322,16 +329,20 @@ export class MembershipRunner implements EndpointReconciler {
     const [address] = holder.addresses
     switch (event.type) {
       case 'joined':
-        return this.#listed.resolve()
+        this.#listed.resolve()
+        break
       case 'unready':
-        return logger.info({ address }, 'leaving the list until the API server is ready again')
+        logger.info({ address }, 'leaving the list until the API server is ready again')
+        break
       case 'doubtful':
-        return logger.warn(
+        logger.warn(
           { addresses: event.addresses },
           "leases ended while this master's own could not be renewed: their addresses stay in the list for now",
         )
+        break
       case 'contention':
-        return telemetry.contended(event.corrected ? 'corrected' : 'undone', event.before, event.now)
+        telemetry.contended(event.corrected ? 'corrected' : 'undone', event.before, event.now)
+        break
       case 'out':
         logger[event.why === 'withdrawn' ? 'warn' : 'info']({ address }, outMessages[event.why])
         this.#listed.resolve()

@@ -12,7 +12,16 @@ import { fleetAfterRead, isConfirmed, othersReady, provedBy, unknownFleet } from
 import { leavingWakesAtMs, nextLeaving } from './leaving.ts'
 import { isFailing } from './readiness.ts'
 import { end, probe, read, request } from './requests.ts'
-import type { Membership, MembershipEffect, MembershipInput, OnShutdown, OwnLease, Phase, Step } from './state.ts'
+import type {
+  Membership,
+  MembershipEffect,
+  MembershipInput,
+  OnShutdown,
+  OwnLease,
+  Phase,
+  Step,
+  Trust,
+} from './state.ts'
 import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
 
 /** A master that has just been started. `self`: its record as it wants to be known. */
@@ -120,7 +129,7 @@ function take(
         serving: isNewest ? serving : server.serving,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
-      const silent = asked && !answered && state.phase.type === 'listed'
+      const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')
       return silent
         ? { ...state, server: after, lease: unanswered(state, nowMs, timings) }
         : { ...state, server: after }
@@ -217,9 +226,12 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
   switch (request.type) {
     case 'renew': {
       // Whoever joins has nothing to compare with: what it has read is what is there.
-      const isBack = lease.trust.type === 'lost' && state.phase.type !== 'joining'
-      const isFirst = lease.trust.type === 'lost' && state.phase.type === 'joining'
-      const trust = isBack ? recovering(nowMs, timings) : isFirst ? { type: 'steady' as const } : lease.trust
+      const trust: Trust =
+        state.phase.type === 'joining'
+          ? { type: 'steady' }
+          : lease.trust.type === 'lost'
+            ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }
+            : lease.trust
       const renewed = {
         ...written,
         trust,
@@ -273,10 +285,6 @@ function unanswered(
   const quickMs = isStarting ? Math.min(2 ** failures, slowRetryMs) : retryMs
   const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs
   return { ...lease, failures, retryAtMs: nowMs + pauseMs, trust: { type: 'lost' } }
-}
-
-function recovering(nowMs: number, { recoveryMs }: MembershipTimings): OwnLease['trust'] {
-  return { type: 'recovering', untilAtMs: nowMs + recoveryMs }
 }
 
 function trusting(state: Membership, nowMs: number): Membership {

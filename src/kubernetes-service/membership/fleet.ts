@@ -40,7 +40,9 @@ export function fleetAfterRead(
     if (!isCertain) ended.push(before ?? { lease, sinceAtMs: nowMs, provedAtMs: undefined })
   }
   // Its own lease is made again as soon as that is possible. Until then it does not take its own address off the list.
-  const own = fleet.leases.filter((lease) => isHeldBy(lease, self) && !isStillThere(lease, live) && phase.type === 'listed')
+  const own = fleet.leases.filter(
+    (lease) => isHeldBy(lease, self) && !isStillThere(lease, live) && phase.type === 'listed',
+  )
   return {
     ...fleet,
     leases: [...live, ...[...ended.map(({ lease }) => lease), ...own].map((lease) => ({ ...lease, doubtful: true }))],

@@ -171,7 +171,6 @@ export class MembershipRunner implements EndpointReconciler {
     const nowMs = this.#nowMs
     const { state, effects } = step(this.#state, input, nowMs, timings)
     this.#state = state
-    ;(globalThis as any).TRACE?.(this.#options.holder, nowMs, input, state, effects) // DEBUG
     this.#cancelWake()
     const wakeMs = wakeAtMs(state, nowMs, timings)
     this.#cancelWake =

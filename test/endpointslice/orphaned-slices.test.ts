@@ -146,7 +146,7 @@ test('a Service that loses its selector keeps its slices', async () => {
   await cluster.service('foo')
   await cluster.pod('a', { ip: '192.0.2.1' })
   await cluster.pass()
-  await cluster.updateService('foo', (service) => ({ ...service, spec: { ...service.spec, selector: undefined } }))
+  await cluster.updateService('foo', ({ spec: { selector: _, ...spec } = {}, ...service }) => ({ ...service, spec }))
   await cluster.pass(3 * orphanGraceMs)
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
   await stop()

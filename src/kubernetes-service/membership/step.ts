@@ -186,8 +186,10 @@ function takeLeases(
       if (says === 'withdrawn' && instanceId === state.self.instanceId) return end(after, 'withdrawn', effects)
       const missing = own === undefined
       if (missing === lease.missing) return after
+      // The store answers: after an outage nobody must find this lease gone for longer than needed.
+      const retryAtMs = missing ? nowMs : lease.retryAtMs
       return contended(
-        { ...after, lease: { ...lease, missing } },
+        { ...after, lease: { ...lease, missing, retryAtMs } },
         missing ? 'undone' : 'right',
         nowMs,
         timings,
@@ -569,6 +571,6 @@ function ifAlive(
   const { server, lease } = state
   const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
   const isFresh = nowMs - server.answeredAtMs < timings.answerFreshMs
-  if (server.answeredAtMs > renewedAtMs && isFresh) return go(state)
+  if (server.answeredAtMs >= renewedAtMs && isFresh) return go(state)
   return probe(state, timings.attemptMs, nowMs, effects)
 }

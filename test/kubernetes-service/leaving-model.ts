@@ -194,7 +194,7 @@ class ModelMaster {
       intervalMs,
       ttlMs,
       fleet,
-      announcements: new Announcements({ events: noEvents, address, fleet }),
+      announcements: new Announcements({ ...shared, events: noEvents, address, fleet }),
       onLeases: () => this.look(),
     })
   }

@@ -8,7 +8,6 @@ import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/
 import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { LeaseEndpointReconciler } from '../../src/kubernetes-service/reconcilers/lease.ts'
 import { parseAddress } from '../../src/net/address.ts'
-import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'
 import { type LeaseReconcilerCase, leaseReconciler } from './tables.ts'
@@ -42,7 +41,6 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
     clock: world.clock,
     adapter: new EndpointsAdapter({
       api: world.api,
-      logger: silentLogger,
       writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
     }),
     leases,

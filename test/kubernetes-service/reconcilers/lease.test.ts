@@ -17,7 +17,6 @@ import { parseAddress } from '../../../src/net/address.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { formatMicroTime } from '../../../src/runtime/time-format.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { silentLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
 
 const ports = endpointPorts(6443)
@@ -50,7 +49,7 @@ async function setUp() {
       ...hooks.life,
     }
     const writer = new ObjectWriter({ api: using, metrics: prometheusMetrics() })
-    const adapter = new EndpointsAdapter({ api: using, logger: silentLogger, writer })
+    const adapter = new EndpointsAdapter({ api: using, writer })
     const leases = new MemoryLeases(registry, { ttlMs: 15_000 })
     const remove = leases.remove.bind(leases)
     leases.remove = async (...args) => {

@@ -110,6 +110,15 @@ test('a master that is withdrawn by the command is told of as such', async (t) =
   assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.2 (host-2) is no longer listed: it was withdrawn'])
 })
 
+test('a master that takes itself out is leaving, though its lease has gone first', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const only = world.start(1, { onShutdown: 'always' })
+  await world.time.advance(3_000)
+  only.stop()
+  await world.time.advance(1_000)
+  assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.1 (host-1) is no longer listed: it is leaving'])
+})
+
 test('a master at an address that another host holds says so; one that is started again does not', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1)

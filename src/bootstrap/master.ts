@@ -123,7 +123,7 @@ export async function withdrawMaster(
   const availability = openAvailability(ports)
   const events = openEvents(options, ports)
   const fleet = new FleetView(ports)
-  const announcements = new Announcements({ events, fleet, address: address.text })
+  const announcements = new Announcements({ ...ports, events, fleet, address: address.text })
   const writer = new ObjectWriter({ ...ports, onWritten: (written) => announcements.written(written) })
   const withdrawal = await withdraw(
     {

@@ -19,7 +19,9 @@ import { startEtcd } from '../peers/etcd.ts'
 import { startKine } from '../peers/kine.ts'
 import { listedIn, paths, readState } from '../peers/kubernetes-service.ts'
 import { type Owner, openOwner } from '../peers/owner.ts'
+import { storeValue } from '../peers/stored-values.ts'
 import { untilPasses } from '../peers/until.ts'
+import { withOddField } from '../protobuf/odd-lease.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 
 const { signal } = new AbortController()
@@ -130,6 +132,16 @@ for (const { flavour, start } of [
     })
   })
 }
+
+test('a lease with a field that nobody here knows is listed by a kube-apiserver, and by us', async (t) => {
+  const owner = openOwner(t)
+  const etcd = await startEtcd(owner)
+  await storeValue(etcd, '/registry/masterleases/192.0.2.9', withOddField('192.0.2.9'))
+  const server = await startApiserver(owner, { kind: 'eager', etcd, advertiseAddress: foreign })
+  await whenListed(server, '192.0.2.9', foreign)
+  const leases = openLeases(t, { url: etcd.url, prefix: '/registry', ttlMs: 15_000 })
+  assert.deepEqual(await addressesOf(leases), ['192.0.2.9', foreign].sort())
+})
 
 test('a full etcd takes nobody’s place: leases end although everybody lives, and who renews first is not alone', async (t) => {
   const server = await startEtcd(openOwner(t))

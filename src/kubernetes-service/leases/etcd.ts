@@ -47,8 +47,9 @@ interface OwnKeys {
  * Leases where kube-apiserver keeps its own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers are one fleet;
  * beside each a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, that a kube-apiserver does not have.
  *
- * - Every write compares the revision that it rests on; a steady renewal reads nothing. A JSON lease is renewed with the bytes that it
- *   has; one that cannot be read is never written, but named in the log, left to its end and made anew.
+ * - Every write compares the revision that it rests on; a steady renewal reads nothing. A lease that could not be written again as it is
+ *   (JSON, unknown fields in odd places) is renewed with the bytes that it has; one that cannot be read at all is never written, but named in the log,
+ *   left to its end and made anew.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever taken for a kube-apiserver's.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless another master at that
  *   address wants it, and lives on by its record; when it is ready again it makes its lease anew.
@@ -308,7 +309,7 @@ function leaseValue(address: string, before: KeyValue | undefined): Uint8Array |
     case 'json':
       return before.value
     case 'unreadable':
-      return undefined
+      return stored.address === address ? before.value : undefined
   }
 }
 

@@ -57,7 +57,7 @@ export function startMaster(
       readinessProbePeriodMs: 1_000,
     }),
     fleet,
-    announcements: new Announcements({ events: noEvents, address, fleet }),
+    announcements: new Announcements({ ...shared, address, fleet }),
     telemetry: new LeaseTelemetry({ ...shared, address, renewedMs: () => runner.renewedMs }),
     onChange: () => {},
   })

@@ -41,6 +41,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
         : { phase: 'ready', failures, failingSinceMs }
     }
     case 'unready': {
+      // Alive, but whether it is ready again nobody can tell.
+      if (answer.answered && answer.refused !== undefined) return state
       if (!serving) {
         const asBefore = state.silent === !answer.answered ? state.failingSinceMs : undefined
         return { phase: 'unready', ...failingIn(answer, asBefore ?? nowMs) }
@@ -65,10 +67,10 @@ function failingIn(answer: ReadinessAnswer, failingSinceMs: number) {
   return { failingSinceMs, silent: !answer.answered, recoveringSinceMs: undefined, reason: unreadyReason(answer) }
 }
 
-/** Whether the server is ready, or would be but for its etcd. */
+/** Whether the server is ready, would be but for its etcd, or lives and does not tell. */
 export function isServing(answer: ReadinessAnswer): boolean {
   if (!answer.answered) return false
-  if (answer.ready) return true
+  if (answer.ready || answer.refused !== undefined) return true
   const failing = answer.checks.filter((check) => !check.ok)
   return failing.length > 0 && failing.every((check) => check.name === 'etcd' || check.name === 'etcd-readiness')
 }

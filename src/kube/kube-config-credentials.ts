@@ -226,7 +226,7 @@ export class KubeCredentials {
       const renewal = new Renewal({ ask: () => plugin.run(), clock, onSettled })
       return { resolved, key, renewal, close: () => plugin.close() }
     }
-    const ask = authProvider(config, access.source, timeoutMs)
+    const ask = authProvider(config, { source: access.source, timeoutMs, clock })
     const renewal = user?.authProvider ? new Renewal({ ask, clock, pollMs: PROVIDER_POLL_MS, onSettled }) : undefined
     return { resolved, key, renewal, close: () => {} }
   }

@@ -1,22 +1,30 @@
 import type { RequestOptions } from 'node:https'
 import type { KubeConfig, User } from '@kubernetes/client-node'
+import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/message-of.ts'
 import { KubeError } from './errors.ts'
 import { tokenExpiry } from './kube-config-expiry.ts'
+import { type OidcSettings, refreshIdToken } from './kube-config-oidc.ts'
 import type { AskForGrant } from './kube-config-renewal.ts'
 
 /**
- * Asks client-node's auth-providers (oidc, azure, gcp, or one that a program added to its KubeConfig) for the authorization of the
- * current user. `source` names the kubeconfig in messages.
+ * Asks the auth-provider of the current user for the authorization: the issuer of an `oidc`, and client-node for the others (azure, gcp, or
+ * one that a program added to its KubeConfig). `source` names the kubeconfig in messages.
  */
-export function authProvider(config: KubeConfig, source: string, timeoutMs: number): AskForGrant {
+export function authProvider(
+  config: KubeConfig,
+  options: { readonly source: string; readonly timeoutMs: number; readonly clock: Clock },
+): AskForGrant {
+  const { source, timeoutMs, clock } = options
   const user = config.getCurrentUser()
   const name = user?.authProvider?.name
   return async (held) => {
     try {
-      const renewing = name === 'oidc' && held !== undefined
-      const asked = renewing ? refreshedIdToken(config, user as User) : authorizationOf(config)
-      const authorization = await within(asked, timeoutMs)
+      const authorization = await within(timeoutMs, (signal) => {
+        if (user === null || name !== 'oidc') return authorizationOf(config)
+        // The first is the one in the kubeconfig, if it is still good.
+        return idToken(user, held === undefined ? clock.wallMs() : Number.POSITIVE_INFINITY, signal)
+      })
       const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)
       return { authorization, clientCertificate: undefined, expiresMs }
     } catch (error) {
@@ -26,7 +34,7 @@ export function authProvider(config: KubeConfig, source: string, timeoutMs: numb
   }
 }
 
-/** What the provider puts into a request. */
+/** What client-node's provider puts into a request. */
 async function authorizationOf(config: KubeConfig): Promise<string | undefined> {
   const request: RequestOptions = {}
   await config.applyToHTTPSOptions(request)
@@ -34,29 +42,28 @@ async function authorizationOf(config: KubeConfig): Promise<string | undefined> 
   return typeof headers.Authorization === 'string' ? headers.Authorization : undefined
 }
 
-/**
- * A new id-token from the issuer. client-node refreshes one only when it has ended, and takes what is no JWT for ended; it also
- * remembers the end of the first. So it is asked with such a token, in a KubeConfig of its own.
- */
-async function refreshedIdToken(config: KubeConfig, user: User): Promise<string | undefined> {
-  const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js')
-  const asking = new KubeConfig()
-  const settings = { ...user.authProvider.config, 'id-token': 'ended' }
-  const { clusters, contexts, currentContext } = config
-  const users = [{ ...user, authProvider: { ...user.authProvider, config: settings } }]
-  asking.loadFromOptions({ clusters, contexts, currentContext, users })
-  const authorization = await authorizationOf(asking)
-  if (authorization === undefined)
-    throw new Error('the id-token cannot be renewed without client-id, refresh-token and idp-issuer-url')
-  // Issuers may take a refresh token once only.
-  Object.assign(user.authProvider.config, settings)
-  return authorization
+/** The id-token that is held if it ends after `untilMs`, else a new one, which is then held. */
+async function idToken({ authProvider }: User, untilMs: number, signal: AbortSignal): Promise<string> {
+  const settings: OidcSettings = authProvider.config ?? {}
+  const given = settings['id-token'] ?? ''
+  if ((tokenExpiry(given) ?? 0) > untilMs) return `Bearer ${given}`
+  const { idToken, refreshToken = settings['refresh-token'] } = await refreshIdToken(settings, signal)
+  authProvider.config = { ...settings, 'id-token': idToken, 'refresh-token': refreshToken }
+  return `Bearer ${idToken}`
 }
 
-/** client-node's providers know no limit of time. */
-function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
-    promise.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
+/** client-node's providers know no limit of time, nor a signal. */
+async function within<T>(timeoutMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const late = Promise.withResolvers<never>()
+  const controller = new AbortController()
+  const timer = setTimeout(() => {
+    const reason = new Error(`no answer within ${timeoutMs} ms`)
+    controller.abort(reason)
+    late.reject(reason)
+  }, timeoutMs)
+  try {
+    return await Promise.race([work(controller.signal), late.promise])
+  } finally {
+    clearTimeout(timer)
+  }
 }

@@ -240,14 +240,12 @@ export class KubeCredentials {
       held.credentials === this.#rejected ||
       held.grant !== parts.grant ||
       text === this.#candidate
-    // The same content stays the same object: whoever compares, compares by identity.
-    if (held?.text === text) {
-      this.#held = { ...held, grant: parts.grant }
-    } else if (isCertain) {
-      this.#held = { credentials, text, grant: parts.grant, expiry: expiryOf(parts) }
-      this.#options.onExpiry?.(this.#held.expiry)
-    }
     this.#candidate = isCertain ? undefined : text
+    if (!isCertain || (held?.text === text && held.grant === parts.grant)) return
+    // The same content stays the same object: whoever compares, compares by identity. A plugin may lengthen the life of a token.
+    const same = held?.text === text ? held.credentials : credentials
+    this.#held = { credentials: same, text, grant: parts.grant, expiry: expiryOf(parts) }
+    this.#options.onExpiry?.(this.#held.expiry)
   }
 
   async #parts(): Promise<Parts> {

@@ -282,6 +282,38 @@ test('an id-token is renewed by the issuer before it ends, in the background', a
   assert.deepEqual(logger.lines, [])
 })
 
+test('a plugin that gives the same token with a later end has renewed it', async (t) => {
+  const metrics = prometheusMetrics()
+  const { transport, clock, directory } = await setUp(
+    t,
+    echo,
+    async (directory) => {
+      const script = join(directory, 'plugin.sh')
+      await writeFile(
+        script,
+        `echo run >>${directory}/log
+         ends=${formatTime(startWallMs + 300_000)}
+         [ $(wc -l <${directory}/log) -eq 1 ] || ends=${formatTime(startWallMs + 900_000)}
+         printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"%s"}}' $ends`,
+      )
+      return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+    },
+    { onExpiry: expiryMetric(metrics) },
+  )
+  const ends = async (): Promise<number> =>
+    Number(/\{kind="token"\} (\d+)/.exec(await metrics.expose())?.[1]) * 1000 - startWallMs
+  await ask(transport)
+  assert.equal(await ends(), 300_000)
+  await clock.advance(240_000)
+  await eventually('it is renewed', async () => {
+    await ask(transport)
+    return (await ends()) === 900_000
+  })
+  await clock.advance(200_000)
+  await ask(transport)
+  assert.equal(runs(directory), 2)
+})
+
 test('a metric tells when the credentials end', async (t) => {
   const metrics = prometheusMetrics()
   const { transport, clock, write } = await setUp(t, echo, () => inline('client-1'), {

@@ -117,6 +117,7 @@ test('a server that refuses to tell counts as before: it neither becomes ready n
     phases([
       [0, ok],
       [1_000, refused],
+      [3_000, refused],
       [60_000, refused],
     ]).at(-1),
     'ready',

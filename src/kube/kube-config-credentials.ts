@@ -78,6 +78,7 @@ interface Held {
  * credentials that were never had reject, with NoCredentials.
  *
  * What is read takes effect when a second reading finds the same, since a file may be half written at the first; at once after a 401.
+ * Contents are compared and not times and sizes, which a rotation within one tick of the file system's clock does not change.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
@@ -206,8 +207,9 @@ export class KubeCredentials {
       this.#identity = { ...this.#identity, resolved }
       return
     }
-    this.#identity.close()
+    const { close } = this.#identity
     this.#identity = this.#identityOf(resolved)
+    close()
   }
 
   #identityOf(resolved: ResolvedKubeConfig): Identity {
@@ -219,16 +221,17 @@ export class KubeCredentials {
     const onSettled = (): void => {
       this.#readAtMs = Number.NEGATIVE_INFINITY
     }
-    if (user?.tokenFile || user?.token || user?.username) return { resolved, key, renewal: undefined, close: () => {} }
-    if (user?.exec) {
+    if (user === undefined || hasOwnAuthorization(user)) return { resolved, key, renewal: undefined, close: () => {} }
+    if (user.exec) {
       const options = { config: user.exec, userName: user.name, clusterInfo: clusterInfo(access), timeoutMs }
       const plugin = new ExecPlugin(options)
       const renewal = new Renewal({ ask: () => plugin.run(), clock, onSettled })
       return { resolved, key, renewal, close: () => plugin.close() }
     }
-    const ask = authProvider(config, { source: access.source, timeoutMs, clock })
-    const renewal = user?.authProvider ? new Renewal({ ask, clock, pollMs: PROVIDER_POLL_MS, onSettled }) : undefined
-    return { resolved, key, renewal, close: () => {} }
+    const stop = new AbortController()
+    const ask = authProvider(config, { source: access.source, timeoutMs, clock, signal: stop.signal })
+    const renewal = user.authProvider ? new Renewal({ ask, clock, pollMs: PROVIDER_POLL_MS, onSettled }) : undefined
+    return { resolved, key, renewal, close: () => stop.abort(new Error('the connection is closed')) }
   }
 
   #take(parts: Parts): void {
@@ -282,7 +285,13 @@ export class KubeCredentials {
 
 function keyOf({ user, cluster }: Access): string {
   const { exec, authProvider, name } = user ?? {}
-  return JSON.stringify([name, authProvider, exec, exec?.provideClusterInfo === true ? cluster : null])
+  const isGiven = user !== undefined && hasOwnAuthorization(user)
+  return JSON.stringify([name, isGiven, authProvider, exec, exec?.provideClusterInfo === true ? cluster : null])
+}
+
+/** As for client-go, a plugin or provider beside a token or password is not asked. */
+function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access['user']>): boolean {
+  return Boolean(tokenFile || token || username)
 }
 
 async function readPair({ clientCertificate: pair, source }: Access): Promise<Parts['clientCertificate']> {

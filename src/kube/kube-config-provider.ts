@@ -2,6 +2,7 @@ import type { RequestOptions } from 'node:https'
 import type { KubeConfig, User } from '@kubernetes/client-node'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/message-of.ts'
+import { abortable, linkedController } from '../runtime/signals.ts'
 import { KubeError } from './errors.ts'
 import { tokenExpiry } from './kube-config-expiry.ts'
 import { type OidcSettings, refreshIdToken } from './kube-config-oidc.ts'
@@ -13,14 +14,20 @@ import type { AskForGrant } from './kube-config-renewal.ts'
  */
 export function authProvider(
   config: KubeConfig,
-  options: { readonly source: string; readonly timeoutMs: number; readonly clock: Clock },
+  options: {
+    readonly source: string
+    readonly timeoutMs: number
+    readonly clock: Clock
+    /** Ends whatever is under way. */
+    readonly signal: AbortSignal
+  },
 ): AskForGrant {
-  const { source, timeoutMs, clock } = options
+  const { source, timeoutMs, clock, signal: stop } = options
   const user = config.getCurrentUser()
   const name = user?.authProvider?.name
   return async (held) => {
     try {
-      const authorization = await within(timeoutMs, (signal) => {
+      const authorization = await within(timeoutMs, stop, (signal) => {
         if (user === null || name !== 'oidc') return authorizationOf(config)
         // The first is the one in the kubeconfig, if it is still good.
         return idToken(user, held === undefined ? clock.wallMs() : Number.POSITIVE_INFINITY, signal)
@@ -53,17 +60,13 @@ async function idToken({ authProvider }: User, untilMs: number, signal: AbortSig
 }
 
 /** client-node's providers know no limit of time, nor a signal. */
-async function within<T>(timeoutMs: number, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>()
-  const controller = new AbortController()
-  const timer = setTimeout(() => {
-    const reason = new Error(`no answer within ${timeoutMs} ms`)
-    controller.abort(reason)
-    late.reject(reason)
-  }, timeoutMs)
+async function within<T>(timeoutMs: number, stop: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { controller, unlink } = linkedController(stop)
+  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
   try {
-    return await Promise.race([work(controller.signal), late.promise])
+    return await abortable(work(controller.signal), controller.signal)
   } finally {
     clearTimeout(timer)
+    unlink()
   }
 }

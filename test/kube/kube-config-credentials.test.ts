@@ -227,6 +227,32 @@ test('what a request waits for ends with its signal', async (t) => {
   await assert.rejects(waiting, (reason) => reason === 'enough')
 })
 
+test('closing ends an issuer that is waited for', async (t) => {
+  const issuer = await startServer(t, () => {}, { tls: serverTls('loopback') })
+  const { transport } = await setUp(
+    t,
+    echo,
+    () =>
+      `auth-provider: { name: oidc, config: { client-id: client, refresh-token: r, idp-issuer-url: "${issuer.url.origin}",
+        idp-certificate-authority-data: ${base64(certificate('ca.crt'))} } }`,
+  )
+  const refused = assert.rejects(ask(transport), /auth-provider "oidc": the connection is closed$/)
+  await eventually('the issuer is asked', () => issuer.asked.length === 1)
+  await transport.close()
+  await refused
+  await eventually('nothing is left open', () => issuer.open() === 0)
+})
+
+test('a token that is taken out of the kubeconfig makes room for the plugin beside it', async (t) => {
+  const { transport, clock, directory, write } = await setUp(t, echo, async (directory) => {
+    return `token: own, ${await slowPlugin(startWallMs)(directory)}`
+  })
+  assert.equal(await bodyFrom(transport), 'Bearer own|')
+  await write(await slowPlugin(startWallMs)(directory))
+  await clock.advance(1_000)
+  await eventually('the plugin is asked', async () => (await bodyFrom(transport)) === 'Bearer 1|')
+})
+
 test('an id-token is renewed by the issuer before it ends, in the background', async (t) => {
   const nowSeconds = Math.floor(Date.now() / 1000)
   const jwt = (exp: number, more: object = {}): string =>

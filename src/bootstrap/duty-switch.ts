@@ -54,7 +54,7 @@ export class DutySwitch {
     let done: Promise<void> = Promise.resolve()
     const failed = Promise.withResolvers<never>()
     const unsubscribe = monitor.subscribe((answer) => {
-      if (!answer.answered || this.#decision?.type === 'left-to-server') return
+      if (!answer.answered || answer.refused !== undefined || this.#decision?.type === 'left-to-server') return
       const decision = decideDuty(this.#duty.name, selection, answer)
       if (decision.type === this.#decision?.type) return
       this.#say(decision)

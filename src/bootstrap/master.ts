@@ -17,6 +17,7 @@ import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
 import { firstPasses } from './first-passes.ts'
 import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
+import { recordRefusals } from './readiness-refusals.ts'
 import { composeRepairs } from './repair-parts.ts'
 import { availabilityByServer, type ServersAvailability } from './servers-availability.ts'
 import { startedWithin } from './startup-deadline.ts'
@@ -160,6 +161,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   const events = openEvents(options, ports)
   // What a dry run would tell of has not happened.
   const told = options.dryRun ? noEvents : events
+  recordRefusals(monitor, told, options.advertiseAddresses[0]?.text)
   const active = metrics.gauge({
     name: 'apiserver_bootstrap_duty_active',
     help: 'Whether a duty is done here (1), or is off or left to the server (0).',

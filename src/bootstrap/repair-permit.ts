@@ -35,6 +35,8 @@ export class RepairPermit implements WritePermit {
     if (this.#selection.on.includes(this.#name)) return true
     const answer = await this.#monitor.probe(signal)
     if (!answer.answered) throw new KubeError('Unreachable', `GET /readyz: ${answer.reason}`)
+    // It may well do the repair itself: without its list of checks nothing is written.
+    if (answer.refused !== undefined) throw new KubeError('Forbidden', `GET ${answer.refused}`)
     if (decideDuty(this.#name, this.#selection, answer).type === 'left-to-server') this.leaveToServer()
     return this.mode === 'repair'
   }

@@ -56,7 +56,11 @@ export async function repairedWithin(
   const { monitor, clock, timeoutMs, reason, away } = options
   await settledBefore(settled, options.signal, async (signal) => {
     await monitor.firstAnswer(signal)
-    const answers = async (): Promise<boolean> => (await monitor.probe(signal)).answered && !away()
+    // A server that refuses to tell what it does itself is waited for as one that is away: nothing is repaired beside it.
+    const answers = async (): Promise<boolean> => {
+      const answer = await monitor.probe(signal)
+      return answer.answered && answer.refused === undefined && !away()
+    }
     for (;;) {
       await sleep(clock, timeoutMs, signal)
       if (await answers()) break

@@ -10,6 +10,7 @@ import { EtcdError } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import type { KubeObject } from '../../src/kube/json.ts'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import {
   endpointSlices,
   endpoints,
@@ -111,6 +112,18 @@ test('a duty that another member behind a balancer turns out to have is given up
   await api.delete(namespaces, { name: 'kube-node-lease' })
   await time.advance(120_000)
   assert.equal((await api.list(namespaces)).items.length, 3)
+  await end()
+})
+
+test('while the server refuses to tell what it does itself, nothing is done in its place', async () => {
+  const { time, api, start } = setUp()
+  let answer: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 403' }
+  const { end } = start({}, { readiness: { probe: async () => answer } })
+  await time.advance(120_000)
+  assert.deepEqual((await api.list(namespaces)).items, [])
+  answer = { answered: true, ready: true, checks: [] }
+  await time.advance(5_000)
+  assert.equal((await api.list(namespaces)).items.length, 4)
   await end()
 })
 

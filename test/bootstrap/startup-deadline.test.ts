@@ -7,6 +7,7 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 
 const starting: ReadinessAnswer = { answered: true, ready: false, checks: [] }
+const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 401' }
 const away: ReadinessAnswer = { answered: false, reason: 'connection refused' }
 
 /** A start whose server answers with `answer`, which the test changes. */
@@ -102,6 +103,19 @@ test('so has an etcd that is away', async () => {
   await start.time.advance(58_000)
   assert.equal(start.end(), 'none')
   await start.time.advance(4_000)
+  assert.equal(start.end(), message)
+  await start.stop()
+})
+
+test('a server that refuses to tell its readiness is waited for, and has its time anew when it tells', async () => {
+  const start = begin()
+  start.server.answer = refused
+  await start.time.advance(600_000)
+  assert.equal(start.end(), 'none')
+  start.server.answer = starting
+  await start.time.advance(59_000)
+  assert.equal(start.end(), 'none')
+  await start.time.advance(3_000)
   assert.equal(start.end(), message)
   await start.stop()
 })

@@ -41,6 +41,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
         : { phase: 'ready', failures, failingSinceMs }
     }
     case 'unready': {
+      // Alive, but whether it is ready again nobody can tell.
+      if (answer.answered && answer.refused !== undefined) return state
       if (!serving) {
         const asBefore = state.silent === !answer.answered ? state.failingSinceMs : undefined
         return { phase: 'unready', ...failingIn(answer, asBefore ?? nowMs) }
@@ -65,9 +67,9 @@ function failingIn(answer: ReadinessAnswer, failingSinceMs: number) {
   return { failingSinceMs, silent: !answer.answered, recoveringSinceMs: undefined, reason: unreadyReason(answer) }
 }
 
-/** Whether the server is ready, by its last answer. */
+/** Whether the server is ready by its last answer, or lives and does not tell. */
 export function isServing(answer: ReadinessAnswer): boolean {
-  return answer.answered && answer.ready
+  return answer.answered && (answer.ready || answer.refused !== undefined)
 }
 
 function unreadyReason(answer: ReadinessAnswer): string {

@@ -11,6 +11,8 @@ const failing = (...names: string[]): ReadinessAnswer => ({
   checks: [{ name: 'ping', ok: true }, ...names.map((name) => ({ name, ok: false }))],
 })
 
+const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 401' }
+
 function phases(answers: readonly (readonly [atMs: number, answer: ReadinessAnswer])[]): string[] {
   let state: ReadinessState = { phase: 'starting' }
   return answers.map(([atMs, answer]) => {
@@ -90,4 +92,30 @@ test('a failing etcd check alone makes it unready as any other does: who fails t
     ]),
     ['ready', 'ready', 'ready', 'unready'],
   )
+})
+
+test('a server that refuses to tell counts as before: it neither becomes ready nor unready', () => {
+  assert.equal(
+    phases([
+      [0, refused],
+      [10_000, refused],
+    ]).at(-1),
+    'starting',
+  )
+  assert.equal(
+    phases([
+      [0, ok],
+      [1_000, refused],
+      [3_000, refused],
+      [60_000, refused],
+    ]).at(-1),
+    'ready',
+  )
+  const down = [
+    [0, ok],
+    [1_000, silent],
+    [2_000, silent],
+    [4_000, silent],
+  ] as const
+  assert.equal(phases([...down, [5_000, refused], [10_000, refused]]).at(-1), 'unready')
 })

@@ -200,7 +200,7 @@ test('who watches a lease for its whole TTL knows whether it is renewed; time wi
   const verdicts = async () => {
     const all = await inspector.inspect(signal)
     watch.read(all, clock.monotonicMs())
-    return all.map((sighting) => watch.verdict(sighting, clock.monotonicMs()))
+    return all.map((sighting) => watch.verdict(sighting))
   }
   assert.deepEqual(await verdicts(), ['unknown', 'unknown'])
   for (let second = 0; second < 14; second += 1) {
@@ -225,7 +225,7 @@ test('what the store ends is live, what nothing ends is stale, without any watch
   const all = await inspector.inspect(signal)
   watch.read(all, 0)
   assert.deepEqual(
-    all.map((sighting) => watch.verdict(sighting, 0)),
+    all.map((sighting) => watch.verdict(sighting)),
     ['live', 'stale'],
   )
 })

@@ -5,7 +5,7 @@ import type { Holder, MasterLease } from '../../../src/kubernetes-service/leases
 import { keepingPlaces, listedAddresses, othersRemain } from '../../../src/kubernetes-service/members.ts'
 import { encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
 import { isWrite, noSpace, type Opened, openWorld, signal, ttlMs } from './etcd-world.ts'
-import { addressesOf, holder } from './master-leases-contract.ts'
+import { addressesOf, holder } from './holders.ts'
 
 const self = (address: string): Holder => holder(address, { host: address })
 const [first, second, third] = [self('192.0.2.1'), self('192.0.2.2'), self('192.0.2.3')]

@@ -4,7 +4,7 @@ import { LeaseNotFound, LeaseWithdrawn } from '../../../src/kubernetes-service/l
 import { decodeMasterLease, encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
 import { sleep } from '../../../src/runtime/clock.ts'
 import { openWorld, signal, ttlMs, unreachable } from './etcd-world.ts'
-import { addressesOf, holder } from './master-leases-contract.ts'
+import { addressesOf, holder } from './holders.ts'
 
 const leaseKey = '/registry/masterleases/192.0.2.1'
 const recordKey = '/registry/apiserver-bootstrap/holders/192.0.2.1/host'

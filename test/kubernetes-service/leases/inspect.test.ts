@@ -16,7 +16,7 @@ import { encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
-import { holder } from './master-leases-contract.ts'
+import { holder } from './holders.ts'
 
 const { signal } = new AbortController()
 const ttlMs = 15_000

@@ -17,7 +17,14 @@ import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
 import { encodeHolder } from './holder-record.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+import {
+  type Holder,
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from './master-leases.ts'
 
 /** What a kube-apiserver gives its own lease; it is no flag. */
 const KUBE_APISERVER_TTL_MS = 15_000
@@ -100,7 +107,7 @@ export class EtcdLeases implements MasterLeases {
     try {
       await this.#renew(holder, signal)
     } catch (error) {
-      if (isOutage(error)) this.#doubt.refused()
+      if (!(error instanceof LeaseWithdrawn) && !isConflict(error)) this.#doubt.refused()
       throw error
     }
     this.#doubt.taken(this.#options.clock.monotonicMs())
@@ -141,8 +148,9 @@ export class EtcdLeases implements MasterLeases {
         continue
       }
       const isMarked = before?.state === 'withdrawn'
-      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
+      // Before it is sent: it may be done, and nobody hear of it.
       this.#removing.add(record.key)
+      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
       this.#doubt.leaves(address, holder.host)
       if (await this.#release(holder, signal)) there = true
       // Not deleted: a later life has taken it over.
@@ -225,7 +233,7 @@ export class EtcdLeases implements MasterLeases {
       const written = before !== undefined
       if (await lease.put(value, leaseTime, before, signal)) return this.#noteCompany(changed, holder, signal)
       before = await lease.read(signal)
-      changed ||= written && before !== undefined
+      changed ||= written && before !== undefined && !lease.isUnanswered(before)
     }
     if (before !== undefined) await this.#release(holder, signal)
   }
@@ -325,7 +333,7 @@ export class EtcdLeases implements MasterLeases {
       return true
     } catch (error) {
       if (!(error instanceof RemoteError)) throw error
-      if (!isOutage(error)) return true
+      if (isConflict(error)) return true
       this.#doubt.refused()
       return false
     }
@@ -372,9 +380,9 @@ function leaseValue(address: string, before: KeyValue | undefined): Uint8Array |
   }
 }
 
-/** The store did not take it, or did not say that it did; a conflict is an answer. */
-function isOutage(error: unknown): boolean {
-  return error instanceof RemoteError && error.nature !== 'conflict'
+/** A conflict is an answer; after anything else the store has not taken it, or has not said that it did. */
+function isConflict(error: unknown): boolean {
+  return error instanceof RemoteError && error.nature === 'conflict'
 }
 
 function addressOf(holder: Holder): string {

@@ -113,6 +113,24 @@ test('while the store takes no writes nobody is taken off, and who can write aga
   }
 })
 
+test('a renewal that was given up before it was answered counts as one that the store did not take', async () => {
+  const { time, open } = openWorld()
+  const [a, b] = [open(), open()]
+  await a.leases.update(first, signal)
+  await b.leases.update(second, signal)
+  await a.leases.list(signal)
+  await time.advance(10_000)
+  a.fault = () => new Promise(() => {})
+  const limit = new AbortController()
+  const given = assert.rejects(a.leases.update(first, limit.signal), { name: 'AbortError' })
+  limit.abort()
+  await given
+  await time.advance(5_000)
+  a.fault = takesAll
+  await a.leases.update(first, signal)
+  assert.deepEqual(doubtsOf(await a.leases.list(signal)), ['192.0.2.1', '192.0.2.2?'])
+})
+
 test('a lease that ends before this master has had to renew is in doubt as well, and that is said once', async () => {
   const { time, open } = openWorld()
   const [a, b] = [open(), open()]

@@ -10,6 +10,7 @@ import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
+import { reliableLeases } from '../kubernetes-service/leases/reliable-leases.ts'
 import { observeListed } from '../kubernetes-service/listed-metric.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
@@ -117,7 +118,7 @@ export function leasesOf(
   options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
 ): MasterLeases {
-  const store = ports.leases ?? openLeases(options, ports)
+  const store = ports.leases === undefined ? openLeases(options, ports) : reliableLeases(ports.leases, ports)
   return options.dryRun ? new DryRunLeases(store, ports.logger) : store
 }
 

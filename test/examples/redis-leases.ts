@@ -102,6 +102,7 @@ export class RedisLeases implements MasterLeases {
       const limit = AbortSignal.any([signal, AbortSignal.timeout(2_000)])
       const now = await this.list(limit).then(JSON.stringify, (error: unknown) => {
         if (!signal.aborted) throw error
+        return before
       })
       if (now !== before) look()
       before = now

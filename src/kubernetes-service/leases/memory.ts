@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from '../../runtime/clock.ts'
-import { aborted } from '../../runtime/signals.ts'
+import { aborted, throwIfAborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
 import { encodeHolder } from './holder-record.ts'
 import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
@@ -93,24 +93,24 @@ export class MemoryLeases implements MasterLeases {
     this.#ttlMs = options.ttlMs
   }
 
-  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
+  async list(signal?: AbortSignal): Promise<readonly MasterLease[]> {
     this.#begin(signal)
     return this.#registry.list()
   }
 
-  async update(holder: Holder, signal: AbortSignal): Promise<void> {
+  async update(holder: Holder, signal?: AbortSignal): Promise<void> {
     this.#begin(signal)
     if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
     this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, this.#ttlMs)
   }
 
-  async mark(holder: Holder, signal: AbortSignal): Promise<void> {
+  async mark(holder: Holder, signal?: AbortSignal): Promise<void> {
     this.#begin(signal)
     if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
     this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, undefined)
   }
 
-  async remove(holder: Holder, signal: AbortSignal): Promise<void> {
+  async remove(holder: Holder, signal?: AbortSignal): Promise<void> {
     this.#begin(signal)
     const lease = this.#registry.get(masterKey(holder))
     if (lease === undefined) throw new LeaseNotFound(addressOf(holder))
@@ -123,8 +123,8 @@ export class MemoryLeases implements MasterLeases {
     unsubscribe()
   }
 
-  #begin(signal: AbortSignal): void {
-    signal.throwIfAborted()
+  #begin(signal: AbortSignal | undefined): void {
+    throwIfAborted(signal)
     this.#registry.expire()
   }
 }

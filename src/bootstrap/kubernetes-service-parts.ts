@@ -11,6 +11,7 @@ import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
+import { reliableLeases } from '../kubernetes-service/leases/reliable-leases.ts'
 import { observeListed } from '../kubernetes-service/listed-metric.ts'
 import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
@@ -124,7 +125,7 @@ export function leasesOf(
   options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
 ): MasterLeases {
-  const store = ports.leases ?? openLeases(options, ports)
+  const store = ports.leases === undefined ? openLeases(options, ports) : reliableLeases(ports.leases, ports)
   return options.dryRun ? new DryRunLeases(store, ports.logger) : store
 }
 

@@ -225,7 +225,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   }
 }
 
-/** Two servers can be lost, each with its own lines in the log and its own metric. */
+/** Each server that can be lost has its own lines in the log; the API server and etcd have metrics too. */
 function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): ServersAvailability {
   const api = new Availability({ clock, logger })
   observeAvailability(
@@ -236,6 +236,7 @@ function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): Server
     }),
   )
   const store = new Availability({ clock, logger, server: 'etcd' })
+  const own = new Availability({ clock, logger, server: 'the lease store' })
   if (etcd !== undefined) {
     observeAvailability(
       store,
@@ -245,7 +246,7 @@ function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): Server
       }),
     )
   }
-  return availabilityByServer(api, store)
+  return availabilityByServer({ api, etcd: store, own })
 }
 
 function observeAvailability(availability: Availability, gauge: Gauge<never>): void {

@@ -29,8 +29,6 @@ export interface InformerOptions<T extends KubeObject> extends InformerContext {
   readonly query?: Selection | undefined
   /** Cuts an object down to what is needed, as it arrives; name, namespace, uid and resourceVersion must stay. */
   readonly transform?: ((object: T) => T) | undefined
-  /** Called when the copy may have been old for a while: a request failed, or a watch broke or hung. */
-  readonly onBroken?: (() => void) | undefined
 }
 
 /** `absent`: the server said that it does not serve the resource; the informer goes on asking. */
@@ -76,7 +74,6 @@ export class Informer<T extends KubeObject> {
           if (this.#state === 'starting') this.#state = 'absent'
           this.#settled.resolve()
         },
-        broken: () => options.onBroken?.(),
       },
     })
   }

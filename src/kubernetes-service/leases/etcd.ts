@@ -15,7 +15,13 @@ import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
 import { encodeHolder } from './holder-record.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+import {
+  type Holder,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from './master-leases.ts'
 
 /** What a kube-apiserver gives its own lease; it is no flag. */
 const KUBE_APISERVER_TTL_MS = 15_000
@@ -118,8 +124,9 @@ export class EtcdLeases implements MasterLeases {
         continue
       }
       const isMarked = before?.state === 'withdrawn'
-      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
+      // Before it is sent: it may be done, and nobody hear of it.
       this.#removing.add(record.key)
+      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
       if (await this.#release(holder, signal)) there = true
       // Not deleted: a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)
@@ -182,7 +189,7 @@ export class EtcdLeases implements MasterLeases {
       const written = before !== undefined
       if (await lease.put(value, leaseTime, before, signal)) return this.#noteCompany(changed, holder, signal)
       before = await lease.read(signal)
-      changed ||= written && before !== undefined
+      changed ||= written && before !== undefined && !lease.isUnanswered(before)
     }
     if (before !== undefined) await this.#release(holder, signal)
   }

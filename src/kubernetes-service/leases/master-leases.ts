@@ -1,3 +1,5 @@
+import type { RemoteError } from '../../runtime/remote-error.ts'
+
 /**
  * Whether a master wants to be listed.
  * - `ready`: its API server serves.
@@ -50,6 +52,14 @@ export interface MasterLease {
  * Where masters announce that they are alive. An entry that is not renewed within its TTL is gone for everybody.
  *
  * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
+ * It rejects with a {@link RemoteError}, whose nature says what the caller does about it, or with what the method names. Anything else that a
+ * store throws counts as `away` (see `reliableLeases`), and never ends the process.
+ *
+ * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The attempt may have been
+ * done or not, and the next one must find its way in either case: what it finds of its own is nobody else's, and a connection that hung is
+ * not used again. No method waits before it tries, whatever the store asks for.
+ *
+ * `masterLeasesContract` in `apiserver-bootstrap/testing` holds a store to all of this.
  * Upstream: `Leases` in pkg/controlplane/reconcilers/lease.go.
  */
 export interface MasterLeases {

@@ -5,7 +5,7 @@ import { decodeMasterLease, encodeMasterLease } from '../../../src/protobuf/mast
 import { sleep } from '../../../src/runtime/clock.ts'
 import { withOddField } from '../../protobuf/odd-lease.ts'
 import { openWorld, signal, ttlMs, unreachable } from './etcd-world.ts'
-import { addressesOf, holder } from './master-leases-contract.ts'
+import { addressesOf, holder } from './holders.ts'
 
 const leaseKey = '/registry/masterleases/192.0.2.1'
 const recordKey = '/registry/apiserver-bootstrap/holders/192.0.2.1/host'
@@ -356,6 +356,42 @@ test('one renewal whose answer was lost, or another master at the address, is no
   await a.leases.remove(self, signal)
   assert.equal(await etcd.get(leaseKey, signal), undefined)
   assert.deepEqual([a.logger.lines, b.logger.lines], [[], []])
+})
+
+for (const flavour of ['etcd', 'kine'] as const) {
+  test(`${flavour}: renewals whose answers are lost again and again, or come too late, are this master’s own`, async () => {
+    const { time, etcd, open } = openWorld(flavour)
+    const master = open()
+    await master.leases.update(self, signal)
+    for (let round = 0; round < 4; round++) {
+      await time.advance(5_000)
+      for (const place of ['after', 'before', 'after'] as const) {
+        const limit = new AbortController()
+        master.fault = ({ key }, at) => (at === place && key === leaseKey ? new Promise(() => {}) : undefined)
+        const given = assert.rejects(master.leases.update(self, limit.signal), { name: 'AbortError' })
+        await time.advance(1_000)
+        limit.abort()
+        await given
+      }
+      master.fault = () => undefined
+      await master.leases.update(self, signal)
+    }
+    assert.deepEqual(master.logger.lines, [])
+    await master.leases.mark({ ...self, state: 'unready' }, signal)
+    assert.equal(await etcd.get(leaseKey, signal), undefined, 'the lease is given back')
+  })
+}
+
+test('a master whose first step of leaving was done and not answered may change its mind', async () => {
+  const { open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  master.fault = ({ method }, place) => (method === 'update' && place === 'after' ? unreachable : undefined)
+  await assert.rejects(master.leases.remove(self, signal), unreachable)
+  assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'withdrawn')
+  master.fault = () => undefined
+  await master.leases.update(self, signal)
+  assert.deepEqual(await master.leases.list(signal), [{ address: '192.0.2.1', holder: self }])
 })
 
 test('no revision shows a lease of ours without a record: nobody may take it for a kube-apiserver’s', async () => {

@@ -17,7 +17,7 @@ import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
 import { withOddField } from '../../protobuf/odd-lease.ts'
-import { holder } from './master-leases-contract.ts'
+import { holder } from './holders.ts'
 
 const { signal } = new AbortController()
 const ttlMs = 15_000
@@ -203,7 +203,7 @@ test('who watches a lease for its whole TTL knows whether it is renewed; time wi
   const verdicts = async () => {
     const all = await inspector.inspect(signal)
     watch.read(all, clock.monotonicMs())
-    return all.map((sighting) => watch.verdict(sighting, clock.monotonicMs()))
+    return all.map((sighting) => watch.verdict(sighting))
   }
   assert.deepEqual(await verdicts(), ['unknown', 'unknown'])
   for (let second = 0; second < 14; second += 1) {
@@ -228,7 +228,7 @@ test('what the store ends is live, what nothing ends is stale, without any watch
   const all = await inspector.inspect(signal)
   watch.read(all, 0)
   assert.deepEqual(
-    all.map((sighting) => watch.verdict(sighting, 0)),
+    all.map((sighting) => watch.verdict(sighting)),
     ['live', 'stale'],
   )
 })

@@ -3,7 +3,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EndpointSlice } from '../../src/kube/resources.ts'
+import type { EndpointSlice, KubeEvent } from '../../src/kube/resources.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
 import { startCluster } from '../peers/cluster.ts'
 import type { Etcd } from '../peers/etcd.ts'
@@ -180,6 +180,12 @@ test('a server that answers 401, 403, 404 or 429 to the sidecar alone stays list
   }
   assertListedThroughout(watched, from)
   assert.match(JSON.stringify(master.logged(/cannot be judged/)), /^[^}]+HTTP status 401[^}]+}]$/)
+  const { items } = await server.api.get<{ readonly items: readonly KubeEvent[] }>(
+    '/apis/events.k8s.io/v1/namespaces/default/events',
+  )
+  const notes = items.filter(({ reason }) => reason === 'ReadinessRefused').map(({ note }) => note ?? '')
+  assert.equal(notes.length, 1)
+  assert.match(notes[0] ?? '', /^the readiness of the API server of 192\.0\.2\.2 cannot be judged: .* HTTP status 401/)
   readyz.setReady(true)
   await master.waitForLog(/can be judged again/, boundMs)
   // What it says counts again.

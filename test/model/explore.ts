@@ -128,6 +128,7 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
         const index = move === -1 ? from : seen.add(world, from, move)
         if (index === -1) continue
         depth = Math.max(depth, at)
+        let isFair = false
         try {
           model.successors(world, (made, after, isFault) => {
             if (!isFault) {
@@ -137,11 +138,12 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
               next.push(at + 1, after, index, made)
             }
           })
+          isFair = true
           if (index % options.fairEvery === 0) fair.check(world)
         } catch (error) {
           if (!(error instanceof Violation || error instanceof ProcessMistake)) throw error
           const invariant = error instanceof Violation ? error.invariant : 'one-request'
-          const transcript = transcriptOf(model, seen, index, error, model.trying)
+          const transcript = transcriptOf(model, seen, index, error, isFair ? fair : undefined)
           counterexample = { invariant, reason: error.message, faults, transcript }
           isOver = true
           break
@@ -171,7 +173,7 @@ function isLate({ maxMs }: ExploreOptions, startedMs: number): boolean {
   return maxMs !== undefined && performance.now() - startedMs > maxMs
 }
 
-function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: Error, last: Move): readonly string[] {
+function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: Error, fair: FairRuns | undefined): readonly string[] {
   const path: Move[] = []
   for (let at = index; at > 0; at = seen.parent(at)) path.unshift(seen.move(at))
   const lines: string[] = []
@@ -189,12 +191,18 @@ function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: E
     if (next === undefined) break
     const said = model.describe(move, world)
     if (said === 'tick') ticks++
-    lines.push(`${String(ticks).padStart(3)}  ${said.padEnd(48)} ${model.text(next)}`)
+    lines.push(`${model.lineHead(ticks)}${said.padEnd(48)} ${model.text(next)}`)
     world = next
   }
-  // What is wrong in a state, and not with a move, shows after faults have ended.
-  const isMove = !(error instanceof Violation && error.invariant === 'becomes-right')
-  if (isMove) lines.push(`${String(ticks).padStart(3)}  ${model.describe(last, world)}`)
+  if (fair !== undefined) {
+    lines.push(...fair.explain(world, ticks))
+  } else {
+    try {
+      model.successors(world, () => {})
+    } catch {
+      lines.push(`${model.lineHead(ticks)}${model.describe(model.trying, world)}`)
+    }
+  }
   lines.push(`VIOLATION ${error.message}`)
   return lines
 }

@@ -42,6 +42,28 @@ export class FairRuns {
     }
   }
 
+  /** The run that was wrong, and its state after each move. */
+  explain(from: World, ticks: number): readonly string[] {
+    const model = this.#model
+    let world = model.healed(from)
+    const lines = [`${model.lineHead(ticks)}${'faults end'.padEnd(48)} ${model.text(world)}`]
+    const seen = new Set<string>()
+    for (let now = ticks; now - ticks <= BOUND_TICKS && !seen.has(world.join()); ) {
+      seen.add(world.join())
+      let next: World
+      try {
+        next = model.fairMove(world)
+      } catch {
+        return [...lines, `${model.lineHead(now)}${model.describe(model.trying, world)}`]
+      }
+      const said = model.describe(model.trying, world)
+      if (said === 'tick') now++
+      lines.push(`${model.lineHead(now)}${said.padEnd(48)} ${model.text(next)}`)
+      world = next
+    }
+    return lines
+  }
+
   #remember(path: readonly { key: string; isTick: boolean; wrong: string | undefined }[], known: number): void {
     let ticks = known
     for (const { key, isTick, wrong } of path.toReversed()) {

@@ -28,7 +28,7 @@ export const modelTimings: MembershipTimings = {
   slowRetryMs: TICK_MS,
   answerFreshMs: 2 * TICK_MS,
   confirmationMs: 2 * TICK_MS,
-  removalMarginMs: 0,
+  removalMarginMs: TICK_MS,
   recoveryMs: 6 * TICK_MS,
   leavingMs: 6 * TICK_MS,
 }

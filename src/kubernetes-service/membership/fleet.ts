@@ -19,10 +19,11 @@ export const unknownFleet: FleetFacts = {
  *
  * A lease that was there at the last read and is gone may have ended because nobody could renew: the store takes no writes, or all
  * servers hang. So it is kept as doubtful until this master has renewed its own lease after that, and a read a moment later does not
- * show the lease again. Masters that said that they leave went on purpose and are not kept.
+ * show the lease again. Masters that said that they leave went on purpose and are not kept. This master's own lease is kept as well:
+ * whoever reads this lives, and is about to renew it.
  */
 export function fleetAfterRead(
-  { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  { fleet, self, lease: { trust, renewedAtMs } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   read: { readonly leases: readonly MasterLease[]; readonly sentAtMs: number },
   nowMs: number,
   timings: MembershipTimings,
@@ -39,9 +40,12 @@ export function fleetAfterRead(
       sentAtMs >= before.provedAtMs + timings.removalMarginMs
     if (!isCertain) ended.push(before ?? { lease, sinceAtMs: nowMs, provedAtMs: undefined })
   }
+  const own: MasterLease = { address: self.addresses[0] ?? '', holder: self }
+  const isOwnGone = renewedAtMs !== undefined && !hasLeft(own) && !live.some((lease) => isHeldBy(lease, self))
+  const kept = [...ended.map(({ lease }) => lease), ...(isOwnGone ? [own] : [])]
   return {
     ...fleet,
-    leases: [...live, ...ended.map(({ lease }) => ({ ...lease, doubtful: true }))],
+    leases: [...live, ...kept.map((lease) => ({ ...lease, doubtful: true }))],
     ended,
     departures: announcedDepartures(fleet.departures, live, self, nowMs),
     readAtMs: sentAtMs,

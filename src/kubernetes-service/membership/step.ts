@@ -177,8 +177,10 @@ function takeLeases(
       if (says === 'withdrawn' && instanceId === state.self.instanceId) return end(after, 'withdrawn', effects)
       const missing = own === undefined
       if (missing === lease.missing) return after
+      // The store answers: after an outage nobody must find this lease gone for longer than needed.
+      const retryAtMs = missing ? nowMs : lease.retryAtMs
       return contended(
-        { ...after, lease: { ...lease, missing } },
+        { ...after, lease: { ...lease, missing, retryAtMs } },
         missing ? 'undone' : 'right',
         nowMs,
         timings,

@@ -43,6 +43,8 @@ export interface Process {
   readonly again: boolean
   /** Since when a probe of the period has had no answer. */
   readonly probingMs: number | undefined
+  /** Bits of the masters whose leases it has ever seen. */
+  readonly met: number
   readonly sightings: readonly (Sighting | undefined)[]
   readonly observedMs: number
   readonly interrupted: boolean

@@ -4,6 +4,7 @@ import type { MembershipTimings } from '../../src/kubernetes-service/membership/
 import type { LifeSpan } from '../../src/kubernetes-service/members.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { holderOf, LIVES, type Machine, TICK_MS } from './machine.ts'
+import { processKey } from './process-key.ts'
 import { aged, canonical, type ListJob, nowOf, type Process } from './process.ts'
 
 /**
@@ -69,7 +70,7 @@ export class Processes {
 
   intern(process: Process): number {
     const lean = canonical(process)
-    const key = JSON.stringify(lean)
+    const key = processKey(lean)
     const known = this.#ids.get(key)
     if (known !== undefined) return known
     const id = this.#facts.length
@@ -97,6 +98,7 @@ export class Processes {
       list: undefined,
       again: false,
       probingMs: undefined,
+      met: 0,
       sightings: Array.from({ length: masters }, () => undefined),
       observedMs: Number.NEGATIVE_INFINITY,
       interrupted: false,
@@ -280,7 +282,7 @@ export class Processes {
   /** Feeds one input, and answers the probes that it leads to: a server answers, or refuses, at once. */
   #take(process: Process, input: MembershipInput, server: Server): Process {
     const { state, effects } = this.machine.step(process.state, input, nowOf(process), this.timings)
-    let after: Process = { ...process, state }
+    let after: Process = { ...process, state, met: process.met | metBy(input) }
     for (const effect of effects) after = carriedOut(after, effect)
     // Later inputs are told from this one by their times.
     return this.#settled(canonical(after), server)
@@ -322,6 +324,11 @@ function lookFor(kind: ListJob['kind'], mayEmpty: boolean, needsOthers: boolean)
   return { kind, stage: 'look', status: 'pending', mayEmpty, needsOthers, base: 0, plan: 0, stale: false }
 }
 
+function metBy(input: MembershipInput): number {
+  if (input.type !== 'leases') return 0
+  return input.leases.reduce((bits, { holder }) => bits | (1 << 'abc'.indexOf(holder?.host ?? 'a')), 0)
+}
+
 function spanOf({ life }: Process): LifeSpan {
   return { began: `2026-01-01T00:00:0${life}.000000Z`, now: '2026-01-01T00:00:09.000000Z' }
 }
@@ -329,6 +336,7 @@ function spanOf({ life }: Process): LifeSpan {
 /** Bits for the lives, `LIVES` of each master, whose departures a text names. */
 export function mentionsOf(text: string): number {
   let bits = 0
+  if (!text.includes('/')) return bits
   for (const [, host, life] of text.matchAll(/"([abc])(\d)\//g)) {
     bits |= 1 << ('abc'.indexOf(host as string) * LIVES + Number(life))
   }

@@ -388,9 +388,8 @@ export class WorldModel {
     const after = world.slice()
     after[STORE] = store
     this.#setProcess(after, master, slot, process)
-    if (answered && !one.isFrozen && type === 'renew' && outcome === 'done' && server === OK && slot === CUR) {
-      this.#set(after, master, 'hit', 0)
-    }
+    const isWell = server === OK && slot === CUR && holder.state === 'ready'
+    if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done') this.#set(after, master, 'hit', 0)
     return this.#settled(this.#noticed(world, after))
   }
 
@@ -440,7 +439,7 @@ export class WorldModel {
       if (!job.mayEmpty) return ended('refused')
       plan = base & ~this.#addressBit(master)
     }
-    this.#judgePlan(world, one, base, plan)
+    this.#judgePlan(world, one, base, plan, this.processes.of(known).met)
     if (plan === base) return ended('written')
     return this.#with(world, master, slot, this.processes.withList(known, { stage: 'commit', base, plan }))
   }
@@ -470,7 +469,7 @@ export class WorldModel {
         if (process !== 0) this.#setProcess(after, other, place, this.processes.outdated(process))
       }
     }
-    this.#judgeCommit(world, after, kind === 'leave' && mayEmpty)
+    this.#judgeCommit(world, after, kind === 'leave' && mayEmpty, this.processes.of(id).met)
     this.#setProcess(after, master, slot, ended('written'))
     return this.#settled(after)
   }
@@ -478,12 +477,14 @@ export class WorldModel {
   // ---- what must hold
 
   /** Whoever lives, serves and renews stays listed. */
-  #judgePlan(world: World, one: Pending, base: number, plan: number): void {
+  #judgePlan(world: World, one: Pending, base: number, plan: number, met: number): void {
     for (const master of this.#masters) {
       const bit = this.#addressBit(master)
       if ((base & ~plan & bit) === 0) continue
       if (!this.#isMember(world, master) || this.#get(world, master, 'hit') === 1) continue
       if (this.stores.record(world[STORE] as number, master)?.state === 'withdrawn') continue
+      // Whoever has been started since a lease ended in an outage cannot know of it.
+      if ((met & (1 << master)) === 0) continue
       throw new Violation(
         'healthy-stays',
         `${nameOf(one.master)} takes ${nameOf(master)} off the list, which lives, serves and renews its lease`,
@@ -491,12 +492,13 @@ export class WorldModel {
     }
   }
 
-  #judgeCommit(before: World, after: World, mayEmpty: boolean): void {
+  #judgeCommit(before: World, after: World, mayEmpty: boolean, met: number): void {
     const listed = after[LIST] as number
     if (listed === 0 && !mayEmpty) throw new Violation('never-empty', 'the list is empty')
     const removed = (before[LIST] as number) & ~listed
     const gone = this.#masters.find(
-      (master) => (removed & this.#addressBit(master)) !== 0 && this.#server(after, master) === OK,
+      (master) =>
+        (met & (1 << master)) !== 0 && (removed & this.#addressBit(master)) !== 0 && this.#server(after, master) === OK,
     )
     if (gone === undefined || listed === 0) return
     const serves = this.#masters.some((master) => {

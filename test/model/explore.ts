@@ -137,7 +137,7 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
             } else if (faults < options.faults && !seen.has(after) && later.add(after, index, made) >= 0) {
               next.push(at + 1, after, index, made)
             }
-          })
+          }, faults === 0)
           isFair = true
           if (index % options.fairEvery === 0) fair.check(world)
         } catch (error) {
@@ -184,7 +184,7 @@ function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: E
     try {
       model.successors(world, (candidate, after) => {
         if (candidate === move) next ??= after
-      })
+      }, false)
     } catch {
       // The last one throws; its cause is said below.
     }
@@ -198,7 +198,7 @@ function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: E
     lines.push(...fair.explain(world, ticks))
   } else {
     try {
-      model.successors(world, () => {})
+      model.successors(world, () => {}, false)
     } catch {
       lines.push(`${model.lineHead(ticks)}${model.describe(model.trying, world)}`)
     }

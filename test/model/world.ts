@@ -129,6 +129,8 @@ export class WorldModel {
   trying: Move = 0
   readonly #masters: readonly number[]
   readonly #faults: ReadonlySet<Fault>
+  /** So many masters may be hit by the next fault: all are alike until the first one. */
+  #victims = 0
   readonly #ghosts: Ghost[] = [undefined as unknown as Ghost]
   readonly #ghostIds = new Map<string, number>()
 
@@ -149,7 +151,8 @@ export class WorldModel {
   }
 
   /** All that can happen next. Throws {@link Violation} for what must not. */
-  successors(world: World, emit: Emit): void {
+  successors(world: World, emit: Emit, isFirstFault: boolean): void {
+    this.#victims = isFirstFault ? 1 : this.#masters.length
     const pending = this.#pending(world)
     const blocking = pending.filter(({ isFrozen }) => !isFrozen)
     const invisible = blocking.find((one) => this.#isInvisible(world, one, pending))
@@ -255,6 +258,10 @@ export class WorldModel {
 
   // ---- requests
 
+  /**
+   * What each sidecar's next request is. Those that it has sent at once are carried out in this order: for the lease, the read, the
+   * list. Faults bring any other: what is slow is carried out behind the rest.
+   */
   #pending(world: World): Pending[] {
     const found: Pending[] = []
     for (const master of this.#masters) {
@@ -265,8 +272,8 @@ export class WorldModel {
         const { lease, read, list } = this.processes.of(id)
         const isFrozen = status === FROZEN
         if (lease === 'pending') found.push({ master, slot, id, kind: 'lease', isFrozen })
-        if (read === 'pending') found.push({ master, slot, id, kind: 'read', isFrozen })
-        if (list?.status === 'pending') found.push({ master, slot, id, kind: 'list', isFrozen })
+        else if (read === 'pending') found.push({ master, slot, id, kind: 'read', isFrozen })
+        else if (list?.status === 'pending') found.push({ master, slot, id, kind: 'list', isFrozen })
       }
     }
     return found
@@ -303,9 +310,10 @@ export class WorldModel {
 
   /** Whether this read leads to nothing: no request follows from it. */
   #doneQuietly(world: World, one: Pending): boolean {
-    const after = this.#done(world, one)
-    const pending = this.#pending(after)
-    return pending.length < this.#pending(world).length
+    const after = this.#process(this.#done(world, one), one.master, one.slot)
+    if (after === 0) return false
+    const { lease, list } = this.processes.of(after)
+    return lease === 'none' && list?.stage !== 'commit'
   }
 
   #viewOf(store: number): number {
@@ -317,7 +325,7 @@ export class WorldModel {
     const move = (name: MoveName): Move => moveOf(name, master, slot, kind)
     this.trying = move('done')
     emit(move('done'), this.#done(world, one), false)
-    if (one.isFrozen) return
+    if (one.isFrozen || master >= this.#victims) return
     const allows = (fault: Fault): boolean => this.#faults.has(fault)
     const with_ = (process: number): World => this.#with(world, master, slot, process)
     const server = this.#server(world, master)
@@ -590,7 +598,7 @@ export class WorldModel {
     if (world[GHOST] !== 0 && world[ENV] === 0) emit(moveOf('ghost'), this.#ghostDone(world), false)
     const allows = (fault: Fault): boolean => this.#faults.has(fault)
     const change = (fault: Fault, master: number, slot: number, edit: (after: World) => void): void => {
-      if (!allows(fault)) return
+      if (!allows(fault) || master >= this.#victims) return
       const after = world.slice()
       edit(after)
       emit(moveOf(fault, master, slot), this.#settled(after), true)

@@ -167,10 +167,7 @@ export class WorldModel {
 
   /** Ends all faults that last: frozen sidecars go on, the store answers, watches tell. Servers and sidecars that are dead stay so. */
   healed(world: World): World {
-    let after = world.slice()
-    if (after[ENV] === 1) {
-      after[ENV] = 0
-    }
+    let after = world[ENV] === 1 ? this.#storeBack(world) : world.slice()
     if (after[GHOST] !== 0) after = this.#ghostDone(after)
     for (const master of this.#masters) {
       if (this.#get(after, master, 'deaf') === 1) after = this.#hear(after, master)
@@ -724,18 +721,22 @@ export class WorldModel {
     return this.#settled(after)
   }
 
+  #storeBack(world: World): World {
+    const after = world.slice()
+    after[ENV] = 0
+    for (const master of this.#masters) {
+      for (const slot of [CUR, OLD]) {
+        if (this.#status(after, master, slot) !== RUNNING) continue
+        const id = this.#process(after, master, slot)
+        this.#setProcess(after, master, slot, this.processes.changed(id, this.#server(after, master)))
+      }
+    }
+    return this.#settled(after)
+  }
+
   #healMoves(world: World, emit: Emit): void {
     if (world[ENV] === 1) {
-      const after = world.slice()
-      after[ENV] = 0
-      for (const master of this.#masters) {
-        for (const slot of [CUR, OLD]) {
-          if (this.#status(after, master, slot) !== RUNNING) continue
-          const id = this.#process(after, master, slot)
-          this.#setProcess(after, master, slot, this.processes.changed(id, this.#server(after, master)))
-        }
-      }
-      emit(moveOf('store-back'), this.#settled(after), false)
+      emit(moveOf('store-back'), this.#storeBack(world), false)
     }
     for (const master of this.#masters) {
       const cur = this.#get(world, master, 'cur')

@@ -218,9 +218,10 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
   const after = { ...state, self: request.holder }
   switch (request.type) {
     case 'renew': {
-      // Whoever joins has nothing to compare with: what it has read is what is there.
-      const isBack = lease.trust.type === 'lost' && state.phase.type !== 'joining'
-      const isFirst = lease.trust.type === 'lost' && state.phase.type === 'joining'
+      // Whoever joins and has found nobody has nothing to compare with: what it reads is what is there.
+      const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))
+      const isFirst = lease.trust.type === 'lost' && isAlone
+      const isBack = lease.trust.type === 'lost' && !isAlone
       const trust = isBack ? recovering(nowMs, timings) : isFirst ? { type: 'steady' as const } : lease.trust
       const renewed = {
         ...written,

@@ -17,6 +17,8 @@ export interface ListJob {
   readonly needsOthers: boolean
   readonly base: number
   readonly plan: number
+  /** Whom the planner had ever met: see {@link Process.met}. */
+  readonly met: number
   /** Somebody has written the list since `base` was read. */
   readonly stale: boolean
 }

@@ -321,7 +321,7 @@ function carriedOut(process: Process, effect: MembershipEffect): Process {
 }
 
 function lookFor(kind: ListJob['kind'], mayEmpty: boolean, needsOthers: boolean): ListJob {
-  return { kind, stage: 'look', status: 'pending', mayEmpty, needsOthers, base: 0, plan: 0, stale: false }
+  return { kind, stage: 'look', status: 'pending', mayEmpty, needsOthers, base: 0, plan: 0, met: 0, stale: false }
 }
 
 function metBy(input: MembershipInput): number {

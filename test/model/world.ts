@@ -444,9 +444,10 @@ export class WorldModel {
       if (!job.mayEmpty) return ended('refused')
       plan = base & ~this.#addressBit(master)
     }
-    this.#judgePlan(world, one, base, plan, this.processes.of(known).met)
+    const { met } = this.processes.of(known)
+    this.#judgePlan(world, one, base, plan, met)
     if (plan === base) return ended('written')
-    return this.#with(world, master, slot, this.processes.withList(known, { stage: 'commit', base, plan }))
+    return this.#with(world, master, slot, this.processes.withList(known, { stage: 'commit', base, plan, met }))
   }
 
   #planned(leases: readonly MasterLease[], base: number): number {
@@ -462,7 +463,7 @@ export class WorldModel {
   #committed(world: World, one: Pending, answered: boolean): World {
     const { master, slot, id } = one
     const server = this.#server(world, master)
-    const { stale, plan, kind, mayEmpty } = this.processes.of(id).list as ListJob
+    const { stale, plan, met, kind, mayEmpty } = this.processes.of(id).list as ListJob
     const ended = (outcome: 'written' | 'conflict'): number =>
       answered ? this.processes.listEnded(id, server, outcome) : this.processes.withList(id, { status: 'failing' })
     if (stale) return this.#with(world, master, slot, ended('conflict'))
@@ -474,7 +475,7 @@ export class WorldModel {
         if (process !== 0) this.#setProcess(after, other, place, this.processes.outdated(process))
       }
     }
-    this.#judgeCommit(world, after, kind === 'leave' && mayEmpty, this.processes.of(id).met)
+    this.#judgeCommit(world, after, kind === 'leave' && mayEmpty, met)
     this.#setProcess(after, master, slot, ended('written'))
     return this.#settled(after)
   }

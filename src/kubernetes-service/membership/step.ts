@@ -461,8 +461,13 @@ function nextJoining(
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   // Who is there already decides how this life is told from an earlier one.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, nowMs, timings, effects)
-  const ready: Holder = { ...state.self, state: 'ready', departure: undefined, confirms: [] }
-  return ifAlive(state, nowMs, timings, effects, (alive) => request(alive, 'renew', ready, nowMs, timings, effects))
+  return ifAlive(state, nowMs, timings, effects, (alive) => {
+    const { server, self } = alive
+    // It was ready once. Whoever could not join at once may have to say something else by now.
+    const says = server.serving ? 'ready' : othersReady(fleet.leases, self).length > 0 ? 'unready' : 'failing'
+    const joining: Holder = { ...self, state: says, departure: undefined, confirms: [] }
+    return request(alive, 'renew', joining, nowMs, timings, effects)
+  })
 }
 
 function nextListed(

@@ -15,13 +15,7 @@ import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
 import { encodeHolder } from './holder-record.ts'
-import {
-  type Holder,
-  LeaseNotFound,
-  type MasterLease,
-  type MasterLeases,
-  yieldsTo,
-} from './master-leases.ts'
+import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
 
 /** What a kube-apiserver gives its own lease; it is no flag. */
 const KUBE_APISERVER_TTL_MS = 15_000

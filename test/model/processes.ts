@@ -197,7 +197,7 @@ export class Processes {
     const wakeMs = this.machine.wakeAtMs(process.state, nowOf(process), this.timings)
     // The pauses of the first attempts to join are shorter than a tick.
     const isDue = wakeMs !== undefined && wakeMs < TICK_MS + 50
-    const later = aged(process)
+    const later = canonical(aged(process))
     const after = this.intern(isFrozen ? later : this.#tick(later, server, isDue))
     this.#ticks.set(key, after)
     return after

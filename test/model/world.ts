@@ -34,6 +34,9 @@ export const FAULTS = [
 ] as const
 export type Fault = (typeof FAULTS)[number]
 
+/** These hit several at once, and take two from the budget. */
+const hitsAll: ReadonlySet<Fault> = new Set(['outage', 'all-failing', 'all-hung'])
+
 export interface WorldOptions {
   readonly machine: Machine
   readonly masters: 2 | 3
@@ -66,8 +69,8 @@ const fields = {
   /** The watch of the sidecar is broken. */
   deaf: [8, 1],
   life: [9, 3],
-  /** Ticks since the server was last well, at most 3. */
-  down: [11, 3],
+  /** Whether the server was not well at the beginning of this tick. */
+  down: [11, 1],
 } as const
 type Field = keyof typeof fields
 
@@ -118,7 +121,8 @@ export class Violation extends Error {
   }
 }
 
-export type Emit = (move: Move, world: World, isFault: boolean) => void
+/** `faults`: how many it takes from the budget. */
+export type Emit = (move: Move, world: World, faults: number) => void
 
 export class WorldModel {
   readonly options: WorldOptions
@@ -161,7 +165,7 @@ export class WorldModel {
     this.#environmentMoves(world, emit)
     if (blocking.length === 0) {
       this.#healMoves(world, emit)
-      emit(moveOf('tick'), this.#tick(world), false)
+      emit(moveOf('tick'), this.#tick(world), 0)
     }
   }
 
@@ -321,7 +325,7 @@ export class WorldModel {
     const { master, slot, kind, id } = one
     const move = (name: MoveName): Move => moveOf(name, master, slot, kind)
     this.trying = move('done')
-    emit(move('done'), this.#done(world, one), false)
+    emit(move('done'), this.#done(world, one), 0)
     if (one.isFrozen || master >= this.#victims) return
     const allows = (fault: Fault): boolean => this.#faults.has(fault)
     const with_ = (process: number): World => this.#with(world, master, slot, process)
@@ -329,32 +333,32 @@ export class WorldModel {
     switch (kind) {
       case 'lease': {
         if (world[ENV] === 1) return
-        if (allows('refused')) emit(move('refused'), with_(this.processes.leaseEnded(id, server, 'unknown')), true)
-        if (allows('lost')) emit(move('lost'), with_(this.processes.withLease(id, 'lost')), true)
-        if (allows('slow')) emit(move('slow'), with_(this.processes.withLease(id, 'delayed')), true)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, false), true)
+        if (allows('refused')) emit(move('refused'), with_(this.processes.leaseEnded(id, server, 'unknown')), 1)
+        if (allows('lost')) emit(move('lost'), with_(this.processes.withLease(id, 'lost')), 1)
+        if (allows('slow')) emit(move('slow'), with_(this.processes.withLease(id, 'delayed')), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, 0), 1)
         if (allows('late') && world[GHOST] === 0) {
           const after = with_(this.processes.withLease(id, 'lost'))
           const { type, holder } = this.processes.of(id).state.lease.request as { type: 'renew'; holder: Holder }
           after[GHOST] = this.#ghost({ master, type, holder, left: 3 })
-          emit(move('late'), after, true)
+          emit(move('late'), after, 1)
         }
         return
       }
       case 'read':
         if (world[ENV] === 1) return
-        if (allows('lost')) emit(move('lost'), with_(this.processes.withRead(id, 'lost', undefined)), true)
+        if (allows('lost')) emit(move('lost'), with_(this.processes.withRead(id, 'lost', undefined)), 1)
         if (allows('slow')) {
           const view = this.#viewOf(world[STORE] as number)
-          emit(move('slow'), with_(this.processes.withRead(id, 'delayed', view)), true)
+          emit(move('slow'), with_(this.processes.withRead(id, 'delayed', view)), 1)
         }
         return
       case 'list': {
         const { stage } = this.processes.of(id).list as ListJob
-        if (allows('refused')) emit(move('refused'), with_(this.processes.withList(id, { status: 'failing' })), true)
+        if (allows('refused')) emit(move('refused'), with_(this.processes.withList(id, { status: 'failing' })), 1)
         if (stage === 'look') return
-        if (allows('slow')) emit(move('slow'), with_(this.processes.withList(id, { status: 'delayed' })), true)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, false), true)
+        if (allows('slow')) emit(move('slow'), with_(this.processes.withList(id, { status: 'delayed' })), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, 0), 1)
       }
     }
   }
@@ -504,13 +508,16 @@ export class WorldModel {
     const removed = (before[LIST] as number) & ~listed
     const gone = this.#masters.find(
       (master) =>
-        (met & (1 << master)) !== 0 && (removed & this.#addressBit(master)) !== 0 && this.#server(after, master) === OK,
+        (removed & met & this.#addressBit(master)) !== 0 &&
+        this.#server(after, master) === OK &&
+        this.#get(after, master, 'cur') === RUNNING &&
+        this.#get(after, master, 'hit') === 0,
     )
     if (gone === undefined || listed === 0) return
     const serves = this.#masters.some((master) => {
       if ((listed & this.#addressBit(master)) === 0) return false
       // One whose host died cannot say so before its lease ends.
-      return this.#get(after, master, 'down') < 3 || this.#get(after, master, 'cur') !== RUNNING
+      return this.#get(after, master, 'down') === 0 || this.#get(after, master, 'cur') !== RUNNING
     })
     if (!serves) throw new Violation('serving', `${nameOf(gone)} serves and goes, and nobody who is left serves`)
   }
@@ -526,7 +533,7 @@ export class WorldModel {
     after[STORE] = this.stores.aged(after[STORE] as number)
     for (const master of this.#masters) {
       const server = this.#server(after, master)
-      if (server !== OK) this.#set(after, master, 'down', Math.min(this.#get(after, master, 'down') + 1, 3))
+      if (server !== OK) this.#set(after, master, 'down', 1)
       for (const slot of [CUR, OLD]) {
         const status = this.#status(after, master, slot)
         if (status !== RUNNING && status !== FROZEN) continue
@@ -593,13 +600,13 @@ export class WorldModel {
   }
 
   #environmentMoves(world: World, emit: Emit): void {
-    if (world[GHOST] !== 0 && world[ENV] === 0) emit(moveOf('ghost'), this.#ghostDone(world), false)
+    if (world[GHOST] !== 0 && world[ENV] === 0) emit(moveOf('ghost'), this.#ghostDone(world), 0)
     const allows = (fault: Fault): boolean => this.#faults.has(fault)
     const change = (fault: Fault, master: number, slot: number, edit: (after: World) => void): void => {
       if (!allows(fault) || master >= this.#victims) return
       const after = world.slice()
       edit(after)
-      emit(moveOf(fault, master, slot), this.#settled(after), true)
+      emit(moveOf(fault, master, slot), this.#settled(after), hitsAll.has(fault) ? 2 : 1)
     }
     for (const master of this.#masters) {
       const cur = this.#get(world, master, 'cur')
@@ -737,36 +744,36 @@ export class WorldModel {
 
   #healMoves(world: World, emit: Emit): void {
     if (world[ENV] === 1) {
-      emit(moveOf('store-back'), this.#storeBack(world), false)
+      emit(moveOf('store-back'), this.#storeBack(world), 0)
     }
     for (const master of this.#masters) {
       const cur = this.#get(world, master, 'cur')
       for (const slot of [CUR, OLD]) {
         if (this.#status(world, master, slot) !== FROZEN) continue
-        emit(moveOf('thaw', master, slot), this.#thaw(world, master, slot, false), false)
+        emit(moveOf('thaw', master, slot), this.#thaw(world, master, slot, false), 0)
         if (this.processes.of(this.#process(world, master, slot)).lease === 'pending') {
-          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, true), false)
+          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, 1), 0)
         }
       }
       if (this.#get(world, master, 'deaf') === 1 && cur === RUNNING) {
-        emit(moveOf('hear', master), this.#hear(world, master), false)
+        emit(moveOf('hear', master), this.#hear(world, master), 0)
       }
       if (this.#process(world, master, OLD) !== 0) {
         const after = world.slice()
         this.#setProcess(after, master, OLD, 0)
         this.#set(after, master, 'old', ABSENT)
-        emit(moveOf('old-dies', master), this.#settled(after), false)
+        emit(moveOf('old-dies', master), this.#settled(after), 0)
       }
       if (this.#server(world, master) !== OK) {
         const after = world.slice()
         this.#set(after, master, 'server', OK)
         this.#set(after, master, 'down', 0)
-        emit(moveOf('heal', master), after, false)
+        emit(moveOf('heal', master), after, 0)
       }
       if (cur === ABSENT || (cur === CRASHED && this.#get(world, master, 'life') < LIVES - 1)) {
         const after = world.slice()
         this.#begin(after, master)
-        emit(moveOf(cur === ABSENT ? 'start' : 'rejoin', master), this.#settled(after), false)
+        emit(moveOf(cur === ABSENT ? 'start' : 'rejoin', master), this.#settled(after), 0)
       }
     }
   }

@@ -120,7 +120,8 @@ function take(
         serving: isNewest ? serving : server.serving,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
-      const silent = asked && !answered && state.phase.type === 'listed'
+      // A renewal has waited for it, and is tried again after a pause.
+      const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')
       return silent
         ? { ...state, server: after, lease: unanswered(state, nowMs, timings) }
         : { ...state, server: after }

@@ -167,6 +167,11 @@ export class Processes {
     )
   }
 
+  /** It has seen that the list is not what it should be. */
+  unsatisfied(id: number): number {
+    return this.#memo(id, OK, 19, (process) => this.#settledList({ ...process, again: true }))
+  }
+
   /** It may number its departures from the beginning. */
   renumbered(id: number): number {
     return this.#memo(id, OK, 16, (process) => ({ ...process, state: { ...process.state, departures: 0 } }))
@@ -299,6 +304,10 @@ export class Processes {
   #settled(process: Process, server: Server): Process {
     const { askedAtMs } = process.state.server
     if (askedAtMs !== undefined && server !== HUNG) return this.#probed(process, server, askedAtMs, true)
+    return this.#settledList(process)
+  }
+
+  #settledList(process: Process): Process {
     const { again, list, state } = process
     if (!again) return process
     if (state.phase.type !== 'listed') return { ...process, again: false }

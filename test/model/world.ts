@@ -196,7 +196,7 @@ export class WorldModel {
   /** What is not as it should be once faults have ended long ago; undefined when all is. */
   unsettled(world: World): string | undefined {
     const listed = world[LIST] as number
-    const members = this.#masters.filter((master) => this.#isMember(world, master))
+    const members = this.#masters.filter((master) => this.#isMember(world, master, [CUR, OLD]))
     if (members.length === 0) return undefined
     for (const master of members) {
       if ((listed & this.#addressBit(master)) === 0) return `${nameOf(master)} lives and serves, and is not listed`
@@ -251,10 +251,13 @@ export class WorldModel {
   }
 
   /** It runs, serves, wants to be listed and may be. */
-  #isMember(world: World, master: number): boolean {
-    if (this.#get(world, master, 'cur') !== RUNNING || this.#server(world, master) !== OK) return false
-    const { state } = this.processes.of(this.#process(world, master, CUR))
-    return state.phase.type !== 'out' && state.phase.type !== 'leaving'
+  #isMember(world: World, master: number, slots: readonly number[]): boolean {
+    if (this.#server(world, master) !== OK) return false
+    return slots.some((slot) => {
+      if (this.#status(world, master, slot) !== RUNNING) return false
+      const { phase } = this.processes.of(this.#process(world, master, slot)).state
+      return phase.type !== 'out' && phase.type !== 'leaving'
+    })
   }
 
   // ---- requests
@@ -476,7 +479,12 @@ export class WorldModel {
     for (const other of this.#masters) {
       for (const place of [CUR, OLD]) {
         const process = this.#process(after, other, place)
-        if (process !== 0) this.#setProcess(after, other, place, this.processes.outdated(process))
+        if (process === 0) continue
+        const outdated = this.processes.outdated(process)
+        // The watch of the objects tells: whoever wants another list compares it with the leases.
+        const { leases } = this.processes.of(outdated).state.fleet
+        const isWanted = other === master && place === slot ? true : this.#planned(leases, plan) === plan
+        this.#setProcess(after, other, place, isWanted ? outdated : this.processes.unsatisfied(outdated))
       }
     }
     this.#judgeCommit(world, after, kind === 'leave' && mayEmpty, met)
@@ -491,7 +499,7 @@ export class WorldModel {
     for (const master of this.#masters) {
       const bit = this.#addressBit(master)
       if ((base & ~plan & bit) === 0) continue
-      if (!this.#isMember(world, master) || this.#get(world, master, 'hit') === 1) continue
+      if (!this.#isMember(world, master, [CUR]) || this.#get(world, master, 'hit') === 1) continue
       if (this.stores.record(world[STORE] as number, master)?.state === 'withdrawn') continue
       // Whoever has been started since a lease ended in an outage cannot know of it.
       if ((met & (1 << master)) === 0) continue
@@ -615,6 +623,8 @@ export class WorldModel {
         change('crash', master, CUR, (after) => this.#crash(after, master))
         change('host', master, CUR, (after) => {
           this.#crash(after, master)
+          this.#setProcess(after, master, OLD, 0)
+          this.#set(after, master, 'old', ABSENT)
           this.#serverFails(after, master, DEAD)
         })
       }
@@ -632,6 +642,8 @@ export class WorldModel {
         })
         if (this.#process(world, master, OLD) === 0 && this.#get(world, master, 'life') < LIVES - 1) {
           change('restart', master, CUR, (after) => {
+            const { phase } = this.processes.of(this.#process(after, master, CUR)).state
+            if (phase.type === 'leaving' || phase.type === 'out') this.#set(after, master, 'hit', 1)
             this.#setProcess(after, master, OLD, this.#process(after, master, CUR))
             this.#set(after, master, 'old', RUNNING)
             this.#begin(after, master)
@@ -646,6 +658,10 @@ export class WorldModel {
         for (const mode of ['withdraw', 'always', 'keep'] as const) {
           change(mode, master, slot, (after) => {
             this.#setProcess(after, master, slot, this.processes.stopped(id, server, mode))
+            // It takes away what a later life has not made its own yet.
+            const holder = this.stores.record(after[STORE] as number, master)
+            const { life } = this.processes.of(id)
+            if (slot === OLD && holder?.instanceId === `${nameOf(master)}${life}`) this.#set(after, master, 'hit', 1)
           })
         }
         if (slot === OLD && cur === RUNNING) {

@@ -207,3 +207,11 @@ function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: E
   lines.push(`VIOLATION ${error.message}`)
   return lines
 }
+
+/** What an exploration has seen, on one line. */
+export function figuresText(found: Exploration, budget: number): string {
+  const { states, depth, faultsDone, isFrontierEmpty, seconds } = found
+  const frontier = isFrontierEmpty ? `frontier empty for ${budget} faults` : `frontier empty for ${faultsDone} faults, ${budget} begun`
+  const rate = Math.round(states / seconds)
+  return `explored ${states.toLocaleString('en')} states, depth ${depth}, ${frontier}, ${rate.toLocaleString('en')} states/s`
+}

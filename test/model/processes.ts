@@ -140,7 +140,7 @@ export class Processes {
       const kind = process.list?.kind
       const free = { ...process, list: undefined }
       if (kind === 'leave') return this.#take(free, { type: 'list', outcome }, server)
-      return { ...free, again: process.again || outcome === 'conflict' || outcome === 'failed' }
+      return this.#settledList({ ...free, again: process.again || outcome === 'conflict' || outcome === 'failed' })
     })
   }
 

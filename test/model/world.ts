@@ -514,20 +514,18 @@ export class WorldModel {
     const listed = after[LIST] as number
     if (listed === 0 && !mayEmpty) throw new Violation('never-empty', 'the list is empty')
     const removed = (before[LIST] as number) & ~listed
-    const gone = this.#masters.find(
-      (master) =>
-        (removed & met & this.#addressBit(master)) !== 0 &&
-        this.#server(after, master) === OK &&
-        this.#get(after, master, 'cur') === RUNNING &&
-        this.#get(after, master, 'hit') === 0,
-    )
+    const gone = this.#masters.find((master) => {
+      if ((removed & met & this.#addressBit(master)) === 0 || this.#get(after, master, 'cur') !== RUNNING) return false
+      const server = this.#server(after, master)
+      return server === FAILING || (server === OK && this.#get(after, master, 'hit') === 0)
+    })
     if (gone === undefined || listed === 0) return
     const serves = this.#masters.some((master) => {
       if ((listed & this.#addressBit(master)) === 0) return false
       // One whose host died cannot say so before its lease ends.
       return this.#get(after, master, 'down') === 0 || this.#get(after, master, 'cur') !== RUNNING
     })
-    if (!serves) throw new Violation('serving', `${nameOf(gone)} serves and goes, and nobody who is left serves`)
+    if (!serves) throw new Violation('serving', `${nameOf(gone)} goes, and nobody who is left serves`)
   }
 
   // ---- time
@@ -677,6 +675,7 @@ export class WorldModel {
       if (record !== undefined && record.state !== 'withdrawn' && world[ENV] === 0) {
         change('evict', master, CUR, (after) => {
           after[STORE] = this.stores.withdrawn(after[STORE] as number, master)
+          this.#set(after, master, 'hit', 1)
           this.#noticed(world, after)
         })
       }

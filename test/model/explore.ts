@@ -1,7 +1,7 @@
 import { FairRuns } from './fair-runs.ts'
 import { ProcessMistake } from './processes.ts'
 import { StateSet } from './state-set.ts'
-import { type Move, Violation, type World, type WorldModel } from './world.ts'
+import { type Emit, type Move, Violation, type World, type WorldModel } from './world.ts'
 
 export interface ExploreOptions {
   /** Faults that may happen in one history. */
@@ -108,8 +108,8 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
   const seen = new StateSet()
   const fair = new FairRuns(model)
   const initial = model.initial()
-  let layer = new Layer(model.width)
-  layer.push(0, initial, seen.add(initial, -1, 0), -1)
+  const layers: (Layer | undefined)[] = Array.from({ length: options.faults + 1 }, () => new Layer(model.width))
+  layers[0]?.push(0, initial, seen.add(initial, -1, 0), -1)
   let depth = 0
   let faultsDone = -1
   let counterexample: Counterexample | undefined
@@ -117,8 +117,8 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
 
   for (let faults = 0; faults <= options.faults && !isOver; faults++) {
     // What a fault leads to is visited with the next number of faults, unless it can be reached with fewer.
-    const next = new Layer(model.width)
-    const later = new StateSet()
+    const layer = layers[faults] as Layer
+    const later = [new StateSet(), new StateSet()]
     for (let at = 0; at < layer.depths && !isOver; at++) {
       const frontier = layer.take(at)
       for (let row = 0; row < (frontier?.length ?? 0); row++) {
@@ -130,18 +130,19 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
         depth = Math.max(depth, at)
         let isFair = false
         try {
-          model.successors(
-            world,
-            (made, after, isFault) => {
-              if (!isFault) {
-                const child = seen.add(after, index, made)
-                if (child >= 0) layer.push(at + 1, after, child, -1)
-              } else if (faults < options.faults && !seen.has(after) && later.add(after, index, made) >= 0) {
-                next.push(at + 1, after, index, made)
-              }
-            },
-            faults === 0,
-          )
+          const emit: Emit = (made, after, cost) => {
+            if (cost === 0) {
+              const child = seen.add(after, index, made)
+              if (child >= 0) layer.push(at + 1, after, child, -1)
+            } else if (
+              faults + cost <= options.faults &&
+              !seen.has(after) &&
+              (later[cost - 1]?.add(after, index, made) ?? -1) >= 0
+            ) {
+              layers[faults + cost]?.push(at + 1, after, index, made)
+            }
+          }
+          model.successors(world, emit, faults === 0)
           isFair = true
           if (index % options.fairEvery === 0) fair.check(world)
         } catch (error) {
@@ -160,7 +161,7 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
       options.onProgress?.(`faults ${faults} depth ${at} states ${seen.size} processes ${model.processes.size}`)
     }
     if (!isOver) faultsDone = faults
-    layer = next
+    layers[faults] = undefined
   }
   return {
     states: seen.size,
@@ -219,4 +220,14 @@ function transcriptOf(
   }
   lines.push(`VIOLATION ${error.message}`)
   return lines
+}
+
+/** What an exploration has seen, on one line. */
+export function figuresText(found: Exploration, budget: number): string {
+  const { states, depth, faultsDone, isFrontierEmpty, seconds } = found
+  const frontier = isFrontierEmpty
+    ? `frontier empty for ${budget} faults`
+    : `frontier empty for ${faultsDone} faults, ${budget} begun`
+  const rate = Math.round(states / seconds)
+  return `explored ${states.toLocaleString('en')} states, depth ${depth}, ${frontier}, ${rate.toLocaleString('en')} states/s`
 }

@@ -23,6 +23,9 @@ const answers: readonly ReadinessAnswer[] = [
   { answered: false, reason: '' },
 ]
 
+/** More inputs than this at one moment are a circle. */
+const MAX_INPUTS = 50
+
 /** A mistake that one process alone shows. */
 export class ProcessMistake extends Error {}
 
@@ -43,6 +46,8 @@ export class Processes {
   readonly #facts: ProcessFacts[] = []
   readonly #steps = new Map<number, number>()
   readonly #ticks = new Map<number, number>()
+  /** Inputs that one event has led to. */
+  #inputs = 0
   readonly #views: (readonly MasterLease[])[] = []
 
   constructor(machine: Machine, timings: MembershipTimings) {
@@ -134,7 +139,7 @@ export class Processes {
       const kind = process.list?.kind
       const free = { ...process, list: undefined }
       if (kind === 'leave') return this.#take(free, { type: 'list', outcome }, server)
-      return { ...free, again: process.again || outcome === 'conflict' || outcome === 'failed' }
+      return this.#settledList({ ...free, again: process.again || outcome === 'conflict' || outcome === 'failed' })
     })
   }
 
@@ -159,6 +164,11 @@ export class Processes {
         ? { ...process, list: { ...process.list, stale: true } }
         : process,
     )
+  }
+
+  /** It has seen that the list is not what it should be. */
+  unsatisfied(id: number): number {
+    return this.#memo(id, OK, 19, (process) => this.#settledList({ ...process, again: true }))
   }
 
   /** It may number its departures from the beginning. */
@@ -196,7 +206,8 @@ export class Processes {
     const wakeMs = this.machine.wakeAtMs(process.state, nowOf(process), this.timings)
     // The pauses of the first attempts to join are shorter than a tick.
     const isDue = wakeMs !== undefined && wakeMs < TICK_MS + 50
-    const later = aged(process)
+    this.#inputs = 0
+    const later = canonical(aged(process))
     const after = this.intern(isFrozen ? later : this.#tick(later, server, isDue))
     this.#ticks.set(key, after)
     return after
@@ -273,6 +284,7 @@ export class Processes {
     const key = (id * 4 + server) * 2 ** 20 + code
     const known = this.#steps.get(key)
     if (known !== undefined) return known
+    this.#inputs = 0
     const after = this.intern(work(this.of(id)))
     this.#steps.set(key, after)
     return after
@@ -280,6 +292,7 @@ export class Processes {
 
   /** Feeds one input, and answers the probes that it leads to: a server answers, or refuses, at once. */
   #take(process: Process, input: MembershipInput, server: Server): Process {
+    if (++this.#inputs > MAX_INPUTS) throw new ProcessMistake('it goes on asking its server without a pause')
     const { state, effects } = this.machine.step(process.state, input, nowOf(process), this.timings)
     let after: Process = { ...process, state, met: process.met | metBy(input) }
     for (const effect of effects) after = carriedOut(after, effect)
@@ -290,6 +303,10 @@ export class Processes {
   #settled(process: Process, server: Server): Process {
     const { askedAtMs } = process.state.server
     if (askedAtMs !== undefined && server !== HUNG) return this.#probed(process, server, askedAtMs, true)
+    return this.#settledList(process)
+  }
+
+  #settledList(process: Process): Process {
     const { again, list, state } = process
     if (!again) return process
     if (state.phase.type !== 'listed') return { ...process, again: false }

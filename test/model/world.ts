@@ -34,6 +34,9 @@ export const FAULTS = [
 ] as const
 export type Fault = (typeof FAULTS)[number]
 
+/** These hit several at once, and take two from the budget. */
+const hitsAll: ReadonlySet<Fault> = new Set(['outage', 'all-failing', 'all-hung'])
+
 export interface WorldOptions {
   readonly machine: Machine
   readonly masters: 2 | 3
@@ -66,8 +69,8 @@ const fields = {
   /** The watch of the sidecar is broken. */
   deaf: [8, 1],
   life: [9, 3],
-  /** Ticks since the server was last well, at most 3. */
-  down: [11, 3],
+  /** Whether the server was not well at the beginning of this tick. */
+  down: [11, 1],
 } as const
 type Field = keyof typeof fields
 
@@ -118,7 +121,8 @@ export class Violation extends Error {
   }
 }
 
-export type Emit = (move: Move, world: World, isFault: boolean) => void
+/** `faults`: how many it takes from the budget. */
+export type Emit = (move: Move, world: World, faults: number) => void
 
 export class WorldModel {
   readonly options: WorldOptions
@@ -161,7 +165,7 @@ export class WorldModel {
     this.#environmentMoves(world, emit)
     if (blocking.length === 0) {
       this.#healMoves(world, emit)
-      emit(moveOf('tick'), this.#tick(world), false)
+      emit(moveOf('tick'), this.#tick(world), 0)
     }
   }
 
@@ -192,7 +196,7 @@ export class WorldModel {
   /** What is not as it should be once faults have ended long ago; undefined when all is. */
   unsettled(world: World): string | undefined {
     const listed = world[LIST] as number
-    const members = this.#masters.filter((master) => this.#isMember(world, master))
+    const members = this.#masters.filter((master) => this.#isMember(world, master, [CUR, OLD]))
     if (members.length === 0) return undefined
     for (const master of members) {
       if ((listed & this.#addressBit(master)) === 0) return `${nameOf(master)} lives and serves, and is not listed`
@@ -247,10 +251,13 @@ export class WorldModel {
   }
 
   /** It runs, serves, wants to be listed and may be. */
-  #isMember(world: World, master: number): boolean {
-    if (this.#get(world, master, 'cur') !== RUNNING || this.#server(world, master) !== OK) return false
-    const { state } = this.processes.of(this.#process(world, master, CUR))
-    return state.phase.type !== 'out' && state.phase.type !== 'leaving'
+  #isMember(world: World, master: number, slots: readonly number[]): boolean {
+    if (this.#server(world, master) !== OK) return false
+    return slots.some((slot) => {
+      if (this.#status(world, master, slot) !== RUNNING) return false
+      const { phase } = this.processes.of(this.#process(world, master, slot)).state
+      return phase.type !== 'out' && phase.type !== 'leaving'
+    })
   }
 
   // ---- requests
@@ -319,7 +326,7 @@ export class WorldModel {
     const { master, slot, kind, id } = one
     const move = (name: MoveName): Move => moveOf(name, master, slot, kind)
     this.trying = move('done')
-    emit(move('done'), this.#done(world, one), false)
+    emit(move('done'), this.#done(world, one), 0)
     if (one.isFrozen || master >= this.#victims) return
     const allows = (fault: Fault): boolean => this.#faults.has(fault)
     const with_ = (process: number): World => this.#with(world, master, slot, process)
@@ -327,32 +334,32 @@ export class WorldModel {
     switch (kind) {
       case 'lease': {
         if (world[ENV] === 1) return
-        if (allows('refused')) emit(move('refused'), with_(this.processes.leaseEnded(id, server, 'unknown')), true)
-        if (allows('lost')) emit(move('lost'), with_(this.processes.withLease(id, 'lost')), true)
-        if (allows('slow')) emit(move('slow'), with_(this.processes.withLease(id, 'delayed')), true)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, false), true)
+        if (allows('refused')) emit(move('refused'), with_(this.processes.leaseEnded(id, server, 'unknown')), 1)
+        if (allows('lost')) emit(move('lost'), with_(this.processes.withLease(id, 'lost')), 1)
+        if (allows('slow')) emit(move('slow'), with_(this.processes.withLease(id, 'delayed')), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, 0), 1)
         if (allows('late') && world[GHOST] === 0) {
           const after = with_(this.processes.withLease(id, 'lost'))
           const { type, holder } = this.processes.of(id).state.lease.request as { type: 'renew'; holder: Holder }
           after[GHOST] = this.#ghost({ master, type, holder, left: 3 })
-          emit(move('late'), after, true)
+          emit(move('late'), after, 1)
         }
         return
       }
       case 'read':
         if (world[ENV] === 1) return
-        if (allows('lost')) emit(move('lost'), with_(this.processes.withRead(id, 'lost', undefined)), true)
+        if (allows('lost')) emit(move('lost'), with_(this.processes.withRead(id, 'lost', undefined)), 1)
         if (allows('slow')) {
           const view = this.#viewOf(world[STORE] as number)
-          emit(move('slow'), with_(this.processes.withRead(id, 'delayed', view)), true)
+          emit(move('slow'), with_(this.processes.withRead(id, 'delayed', view)), 1)
         }
         return
       case 'list': {
         const { stage } = this.processes.of(id).list as ListJob
-        if (allows('refused')) emit(move('refused'), with_(this.processes.withList(id, { status: 'failing' })), true)
+        if (allows('refused')) emit(move('refused'), with_(this.processes.withList(id, { status: 'failing' })), 1)
         if (stage === 'look') return
-        if (allows('slow')) emit(move('slow'), with_(this.processes.withList(id, { status: 'delayed' })), true)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, false), true)
+        if (allows('slow')) emit(move('slow'), with_(this.processes.withList(id, { status: 'delayed' })), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, 0), 1)
       }
     }
   }
@@ -471,7 +478,12 @@ export class WorldModel {
     for (const other of this.#masters) {
       for (const place of [CUR, OLD]) {
         const process = this.#process(after, other, place)
-        if (process !== 0) this.#setProcess(after, other, place, this.processes.outdated(process))
+        if (process === 0) continue
+        const outdated = this.processes.outdated(process)
+        // The watch of the objects tells: whoever wants another list compares it with the leases.
+        const { leases } = this.processes.of(outdated).state.fleet
+        const isWanted = other === master && place === slot ? true : this.#planned(leases, plan) === plan
+        this.#setProcess(after, other, place, isWanted ? outdated : this.processes.unsatisfied(outdated))
       }
     }
     this.#judgeCommit(world, after, kind === 'leave' && mayEmpty, met)
@@ -486,7 +498,7 @@ export class WorldModel {
     for (const master of this.#masters) {
       const bit = this.#addressBit(master)
       if ((base & ~plan & bit) === 0) continue
-      if (!this.#isMember(world, master) || this.#get(world, master, 'hit') === 1) continue
+      if (!this.#isMember(world, master, [CUR]) || this.#get(world, master, 'hit') === 1) continue
       if (this.stores.record(world[STORE] as number, master)?.state === 'withdrawn') continue
       // Whoever has been started since a lease ended in an outage cannot know of it.
       if ((met & (1 << master)) === 0) continue
@@ -501,17 +513,18 @@ export class WorldModel {
     const listed = after[LIST] as number
     if (listed === 0 && !mayEmpty) throw new Violation('never-empty', 'the list is empty')
     const removed = (before[LIST] as number) & ~listed
-    const gone = this.#masters.find(
-      (master) =>
-        (met & (1 << master)) !== 0 && (removed & this.#addressBit(master)) !== 0 && this.#server(after, master) === OK,
-    )
+    const gone = this.#masters.find((master) => {
+      if ((removed & met & this.#addressBit(master)) === 0 || this.#get(after, master, 'cur') !== RUNNING) return false
+      const server = this.#server(after, master)
+      return server === FAILING || (server === OK && this.#get(after, master, 'hit') === 0)
+    })
     if (gone === undefined || listed === 0) return
     const serves = this.#masters.some((master) => {
       if ((listed & this.#addressBit(master)) === 0) return false
       // One whose host died cannot say so before its lease ends.
-      return this.#get(after, master, 'down') < 3 || this.#get(after, master, 'cur') !== RUNNING
+      return this.#get(after, master, 'down') === 0 || this.#get(after, master, 'cur') !== RUNNING
     })
-    if (!serves) throw new Violation('serving', `${nameOf(gone)} serves and goes, and nobody who is left serves`)
+    if (!serves) throw new Violation('serving', `${nameOf(gone)} goes, and nobody who is left serves`)
   }
 
   // ---- time
@@ -525,7 +538,7 @@ export class WorldModel {
     after[STORE] = this.stores.aged(after[STORE] as number)
     for (const master of this.#masters) {
       const server = this.#server(after, master)
-      if (server !== OK) this.#set(after, master, 'down', Math.min(this.#get(after, master, 'down') + 1, 3))
+      if (server !== OK) this.#set(after, master, 'down', 1)
       for (const slot of [CUR, OLD]) {
         const status = this.#status(after, master, slot)
         if (status !== RUNNING && status !== FROZEN) continue
@@ -592,13 +605,13 @@ export class WorldModel {
   }
 
   #environmentMoves(world: World, emit: Emit): void {
-    if (world[GHOST] !== 0 && world[ENV] === 0) emit(moveOf('ghost'), this.#ghostDone(world), false)
+    if (world[GHOST] !== 0 && world[ENV] === 0) emit(moveOf('ghost'), this.#ghostDone(world), 0)
     const allows = (fault: Fault): boolean => this.#faults.has(fault)
     const change = (fault: Fault, master: number, slot: number, edit: (after: World) => void): void => {
       if (!allows(fault) || master >= this.#victims) return
       const after = world.slice()
       edit(after)
-      emit(moveOf(fault, master, slot), this.#settled(after), true)
+      emit(moveOf(fault, master, slot), this.#settled(after), hitsAll.has(fault) ? 2 : 1)
     }
     for (const master of this.#masters) {
       const cur = this.#get(world, master, 'cur')
@@ -607,6 +620,8 @@ export class WorldModel {
         change('crash', master, CUR, (after) => this.#crash(after, master))
         change('host', master, CUR, (after) => {
           this.#crash(after, master)
+          this.#setProcess(after, master, OLD, 0)
+          this.#set(after, master, 'old', ABSENT)
           this.#serverFails(after, master, DEAD)
         })
       }
@@ -624,6 +639,8 @@ export class WorldModel {
         })
         if (this.#process(world, master, OLD) === 0 && this.#get(world, master, 'life') < LIVES - 1) {
           change('restart', master, CUR, (after) => {
+            const { phase } = this.processes.of(this.#process(after, master, CUR)).state
+            if (phase.type === 'leaving' || phase.type === 'out') this.#set(after, master, 'hit', 1)
             this.#setProcess(after, master, OLD, this.#process(after, master, CUR))
             this.#set(after, master, 'old', RUNNING)
             this.#begin(after, master)
@@ -638,6 +655,10 @@ export class WorldModel {
         for (const mode of ['withdraw', 'always', 'keep'] as const) {
           change(mode, master, slot, (after) => {
             this.#setProcess(after, master, slot, this.processes.stopped(id, server, mode))
+            // It takes away what a later life has not made its own yet.
+            const holder = this.stores.record(after[STORE] as number, master)
+            const { life } = this.processes.of(id)
+            if (slot === OLD && holder?.instanceId === `${nameOf(master)}${life}`) this.#set(after, master, 'hit', 1)
           })
         }
         if (slot === OLD && cur === RUNNING) {
@@ -653,6 +674,7 @@ export class WorldModel {
       if (record !== undefined && record.state !== 'withdrawn' && world[ENV] === 0) {
         change('evict', master, CUR, (after) => {
           after[STORE] = this.stores.withdrawn(after[STORE] as number, master)
+          this.#set(after, master, 'hit', 1)
           this.#noticed(world, after)
         })
       }
@@ -736,36 +758,36 @@ export class WorldModel {
 
   #healMoves(world: World, emit: Emit): void {
     if (world[ENV] === 1) {
-      emit(moveOf('store-back'), this.#storeBack(world), false)
+      emit(moveOf('store-back'), this.#storeBack(world), 0)
     }
     for (const master of this.#masters) {
       const cur = this.#get(world, master, 'cur')
       for (const slot of [CUR, OLD]) {
         if (this.#status(world, master, slot) !== FROZEN) continue
-        emit(moveOf('thaw', master, slot), this.#thaw(world, master, slot, false), false)
+        emit(moveOf('thaw', master, slot), this.#thaw(world, master, slot, false), 0)
         if (this.processes.of(this.#process(world, master, slot)).lease === 'pending') {
-          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, true), false)
+          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, 1), 0)
         }
       }
       if (this.#get(world, master, 'deaf') === 1 && cur === RUNNING) {
-        emit(moveOf('hear', master), this.#hear(world, master), false)
+        emit(moveOf('hear', master), this.#hear(world, master), 0)
       }
       if (this.#process(world, master, OLD) !== 0) {
         const after = world.slice()
         this.#setProcess(after, master, OLD, 0)
         this.#set(after, master, 'old', ABSENT)
-        emit(moveOf('old-dies', master), this.#settled(after), false)
+        emit(moveOf('old-dies', master), this.#settled(after), 0)
       }
       if (this.#server(world, master) !== OK) {
         const after = world.slice()
         this.#set(after, master, 'server', OK)
         this.#set(after, master, 'down', 0)
-        emit(moveOf('heal', master), after, false)
+        emit(moveOf('heal', master), after, 0)
       }
       if (cur === ABSENT || (cur === CRASHED && this.#get(world, master, 'life') < LIVES - 1)) {
         const after = world.slice()
         this.#begin(after, master)
-        emit(moveOf(cur === ABSENT ? 'start' : 'rejoin', master), this.#settled(after), false)
+        emit(moveOf(cur === ABSENT ? 'start' : 'rejoin', master), this.#settled(after), 0)
       }
     }
   }

@@ -130,6 +130,7 @@ function take(
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
+      // A renewal has waited for it, and is tried again after a pause.
       const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')
       return silent
         ? { ...state, server: after, lease: unanswered(state, nowMs, timings) }
@@ -499,7 +500,10 @@ function nextListed(
   const renewing = nowMs >= renewalDueAtMs(state, timings)
   const wanted = wantedRecord(state, renewing)
   if (renewing) {
-    return ifAlive(state, nowMs, timings, effects, (alive) => request(alive, 'renew', wanted, nowMs, timings, effects))
+    if (isAlive(state, nowMs, timings)) return request(state, 'renew', wanted, nowMs, timings, effects)
+    state = probe(state, timings.attemptMs, nowMs, effects)
+    // Whoever is found dead lets its lease end, and says meanwhile that nobody may leave to it.
+    if (server.serving) return state
   }
   if (lease.missing || says(wanted, state.self)) return state
   return request(state, 'mark', wanted, nowMs, timings, effects)
@@ -566,7 +570,7 @@ function quieted(
   return contended(state, 'right', nowMs, timings, effects)
 }
 
-/** Goes on only if the own server has answered since the last renewal, and lately; else asks it. */
+/** Goes on only if the own server lives; else asks it. */
 function ifAlive(
   state: Membership,
   nowMs: number,
@@ -574,9 +578,11 @@ function ifAlive(
   effects: MembershipEffect[],
   go: (state: Membership) => Membership,
 ): Membership {
-  const { server, lease } = state
+  return isAlive(state, nowMs, timings) ? go(state) : probe(state, timings.attemptMs, nowMs, effects)
+}
+
+/** Whether the own server has answered since the last renewal, and lately. */
+function isAlive({ server, lease }: Membership, nowMs: number, { answerFreshMs }: MembershipTimings): boolean {
   const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
-  const isFresh = nowMs - server.answeredAtMs < timings.answerFreshMs
-  if (server.answeredAtMs >= renewedAtMs && isFresh) return go(state)
-  return probe(state, timings.attemptMs, nowMs, effects)
+  return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < answerFreshMs
 }

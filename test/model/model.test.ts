@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Exploration, explore, figuresText } from './explore.ts'
+import { shipped } from './machine.ts'
+import { mutantMachine } from './mutant-machine.ts'
+import { mutants } from './mutants.ts'
+import { FAULTS, type Fault, WorldModel } from './world.ts'
+
+function exploreShipped(faults: readonly Fault[], budget: number, fairEvery: number): Exploration {
+  const model = new WorldModel({ machine: shipped, masters: 2, shared: false, faults })
+  return explore(model, { faults: budget, maxStates: 2_000_000, fairEvery })
+}
+
+test('in every state of two masters with any one fault all that must hold holds, and once it ends all becomes right', (t) => {
+  const found = exploreShipped(FAULTS, 1, 4)
+  assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
+  t.diagnostic(figuresText(found, 1))
+  assert.ok(found.isFrontierEmpty)
+  assert.ok(found.states > 40_000)
+})
+
+test('the same with any two masters that stop, turn unready or both', (t) => {
+  const found = exploreShipped(['withdraw', 'failing'], 2, 20)
+  assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
+  t.diagnostic(figuresText(found, 2))
+  assert.ok(found.isFrontierEmpty)
+  assert.ok(found.states > 100_000)
+})
+
+// Those that few states show; test/long/model.test.ts has all of them.
+for (const name of ['drop-trust', 'never-prove', 'forget-a-time-out', 'say-nothing-when-asked', 'turn-unready-alone']) {
+  test(`the mutant ${name} is caught`, async (t) => {
+    const mutant = mutants[name]
+    assert.ok(mutant !== undefined)
+    const model = new WorldModel({
+      machine: await mutantMachine(mutant),
+      masters: 2,
+      shared: false,
+      faults: mutant.faults,
+    })
+    const { counterexample } = explore(model, { faults: mutant.budget, maxStates: 100_000, fairEvery: 1 })
+    assert.ok(counterexample !== undefined, mutant.broken)
+    t.diagnostic(`${mutant.broken}\n${counterexample.transcript.join('\n')}`)
+  })
+}
+
+test('a counterexample is the shortest history of the fewest faults, as a transcript', async () => {
+  const model = new WorldModel({
+    machine: await mutantMachine(mutants['never-ready-again'] as never),
+    masters: 2,
+    shared: false,
+    faults: ['failing'],
+  })
+  const { counterexample } = explore(model, { faults: 1, maxStates: 100_000, fairEvery: 1 })
+  const lines = counterexample?.transcript ?? []
+  assert.equal(counterexample?.faults, 1)
+  assert.equal(lines.filter((line) => line.includes(' failing   ')).length, 1)
+  assert.match(
+    lines[0] as string,
+    /^ {2}0 {2}a start +list \[\]; store \[\]; a joining, server ok; b not started, server ok$/,
+  )
+  assert.match(lines.at(-1) as string, /^VIOLATION becomes-right: faults have ended, but for ever a lives and serves/)
+})
+
+test('the text that each mutant replaces is in its file once', async () => {
+  assert.ok(Object.keys(mutants).length >= 15)
+  for (const mutant of Object.values(mutants)) await mutantMachine(mutant)
+})

@@ -1,0 +1,35 @@
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import type { Machine } from './machine.ts'
+import type { ModelMutant } from './mutants.ts'
+
+const src = join(import.meta.dirname, '../../src')
+const domain = join(src, 'kubernetes-service')
+
+/** Loads a copy of the membership that has the mistake. Throws when what is replaced is not there exactly once. */
+export async function mutantMachine({ file, text, instead }: ModelMutant): Promise<Machine> {
+  const copy = await mkdtemp(join(tmpdir(), 'membership-'))
+  try {
+    const own = join(copy, 'src/kubernetes-service')
+    await mkdir(own, { recursive: true })
+    await writeFile(join(copy, 'package.json'), '{"type":"module"}')
+    await cp(join(domain, 'membership'), join(own, 'membership'), { recursive: true })
+    for (const name of await readdir(src)) {
+      if (name !== 'kubernetes-service') await symlink(join(src, name), join(copy, 'src', name))
+    }
+    for (const name of await readdir(domain)) {
+      if (name !== 'membership') await symlink(join(domain, name), join(own, name))
+    }
+    const parts = (await readFile(join(own, 'membership', file), 'utf8')).split(text)
+    if (parts.length !== 2) throw new Error(`membership/${file} holds ${parts.length - 1} times, not once:\n${text}`)
+    await writeFile(join(own, 'membership', file), parts.join(instead))
+    const load = (name: string) => import(pathToFileURL(join(own, 'membership', name)).href)
+    const { startMembership, step, wakeAtMs } = await load('step.ts')
+    const { nextReadiness, isServing } = await load('readiness.ts')
+    return { startMembership, step, wakeAtMs, nextReadiness, isServing }
+  } finally {
+    await rm(copy, { recursive: true, force: true })
+  }
+}

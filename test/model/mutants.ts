@@ -1,0 +1,162 @@
+import type { Fault } from './world.ts'
+
+/** One deliberate mistake in the membership, and the faults that show it. */
+export interface ModelMutant {
+  /** What it does wrong, in words. */
+  readonly broken: string
+  /** In src/kubernetes-service/membership/. */
+  readonly file: 'fleet.ts' | 'leaving.ts' | 'readiness.ts' | 'requests.ts' | 'step.ts'
+  /** What stands there, exactly once. */
+  readonly text: string
+  readonly instead: string
+  readonly faults: readonly Fault[]
+  /** How many of them a history may have. */
+  readonly budget: number
+}
+
+export const mutants: Readonly<Record<string, ModelMutant>> = {
+  'leave-without-confirmation': {
+    broken: 'a master that leaves waits for nobody',
+    file: 'leaving.ts',
+    text: 'isConfirmed(state, departure) || nowMs >= step.untilAtMs',
+    instead: 'true',
+    faults: ['failing', 'withdraw'],
+    budget: 2,
+  },
+  'remove-without-announcing': {
+    broken: 'a master that leaves takes its lease away before it has said so',
+    file: 'leaving.ts',
+    text: "return go(server.answeredAtMs >= step.sinceAtMs ? { type: 'announcing' } : { type: 'removing' })",
+    instead: "return go({ type: 'removing' })",
+    faults: ['withdraw', 'failing'],
+    budget: 2,
+  },
+  'confirm-without-a-new-probe': {
+    broken: 'a departure is confirmed by a probe that was sent before it was announced',
+    file: 'step.ts',
+    text: 'const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs).map(({ id }) => id)',
+    instead: 'const asked = fleet.departures.map(({ id }) => id)',
+    faults: ['hung', 'dead', 'failing', 'withdraw'],
+    budget: 2,
+  },
+  'say-nothing-when-asked': {
+    broken: 'a master whose server does not serve keeps saying ready until its renewal',
+    file: 'step.ts',
+    text: 'if (!server.serving && (renewing || isAskedAbout)) return failing',
+    instead: '',
+    faults: ['failing', 'dead', 'withdraw'],
+    budget: 2,
+  },
+  'turn-unready-alone': {
+    broken: 'a master turns unready though nobody has confirmed its departure',
+    file: 'step.ts',
+    text: 'return isSaid && isConfirmed(state, departure) ? unready : failing',
+    instead: 'return isSaid ? unready : failing',
+    faults: ['all-failing', 'failing', 'dead'],
+    budget: 3,
+  },
+  'turn-unready-in-one-step': {
+    broken: 'a master turns unready before it has announced its departure',
+    file: 'step.ts',
+    text: 'return isSaid && isConfirmed(state, departure) ? unready : failing',
+    instead: 'return unready',
+    faults: ['all-failing', 'failing'],
+    budget: 2,
+  },
+  'believe-an-ended-lease': {
+    broken: 'a lease that has ended is believed at once',
+    file: 'fleet.ts',
+    text: 'if (!isCertain) ended.push',
+    instead: 'if (false) ended.push',
+    faults: ['store', 'outage'],
+    budget: 1,
+  },
+  'drop-trust': {
+    broken: 'a master that could not renew believes what it reads',
+    file: 'step.ts',
+    text: "return { ...lease, failures, retryAtMs: nowMs + pauseMs, trust: { type: 'lost' } }",
+    instead: "return { ...lease, failures, retryAtMs: nowMs + pauseMs, trust: { type: 'steady' } }",
+    faults: ['store'],
+    budget: 1,
+  },
+  'no-recovery': {
+    broken: 'after an outage the first renewal that succeeds restores trust',
+    file: 'step.ts',
+    text: 'const trust = isBack ? recovering(nowMs, timings) :',
+    instead: "const trust = isBack ? { type: 'steady' as const } :",
+    faults: ['store'],
+    budget: 1,
+  },
+  'no-margin': {
+    broken: 'the end of a lease is certain as soon as the own renewal has succeeded',
+    file: 'fleet.ts',
+    text: 'sentAtMs >= before.provedAtMs + timings.removalMarginMs',
+    instead: 'sentAtMs >= before.provedAtMs',
+    faults: ['store'],
+    budget: 1,
+  },
+  'prove-by-an-old-renewal': {
+    broken: 'a renewal that was sent before a lease ended proves that it has',
+    file: 'fleet.ts',
+    text: 'one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs ? { ...one, provedAtMs: nowMs } : one',
+    instead: 'one.provedAtMs === undefined ? { ...one, provedAtMs: nowMs } : one',
+    faults: ['store', 'slow'],
+    budget: 2,
+  },
+  'never-prove': {
+    broken: 'no renewal ever proves that a lease has ended',
+    file: 'fleet.ts',
+    text: 'one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs ? { ...one, provedAtMs: nowMs } : one',
+    instead: 'one',
+    faults: ['host'],
+    budget: 1,
+  },
+  'forget-the-own-lease': {
+    broken: 'a master takes itself off the list when its own lease has ended',
+    file: 'fleet.ts',
+    text: '...(isOwnGone ? [own] : [])',
+    instead: '',
+    faults: ['store'],
+    budget: 1,
+  },
+  'forget-a-time-out': {
+    broken: 'a request whose answer never comes is waited for',
+    file: 'step.ts',
+    text: 'return { ...state, lease: { ...unanswered(state, nowMs, timings), request: undefined } }',
+    instead: 'return { ...state, lease: unanswered(state, nowMs, timings) }',
+    faults: ['lost'],
+    budget: 1,
+  },
+  'give-up-after-a-failure': {
+    broken: 'a renewal that failed is not tried again before the next interval',
+    file: 'step.ts',
+    text: 'const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs',
+    instead: 'const pauseMs = 3 * slowRetryMs',
+    faults: ['lost', 'refused'],
+    budget: 2,
+  },
+  'ignore-the-watch': {
+    broken: 'what a watch tells is not read',
+    file: 'step.ts',
+    text: 'return { ...state, fleet: { ...state.fleet, isReadDue: true } }',
+    instead: 'return state',
+    faults: ['withdraw', 'hung'],
+    budget: 2,
+  },
+  'join-as-ready': {
+    broken: 'a master that joins late says that it is ready though its server is not',
+    file: 'step.ts',
+    text: "const says = server.serving ? 'ready' : othersReady(fleet.leases, self).length > 0 ? 'unready' : 'failing'",
+    instead: "const says = 'ready' as const",
+    faults: ['outage'],
+    budget: 3,
+  },
+  'never-ready-again': {
+    broken: 'a master that has turned unready stays so',
+    file: 'step.ts',
+    text: "if (self.state === 'unready' && !isWell) return unready",
+    instead: "if (self.state === 'unready') return unready",
+    faults: ['failing'],
+    budget: 1,
+  },
+}

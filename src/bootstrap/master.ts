@@ -116,7 +116,7 @@ export async function withdrawMaster(
   signal: AbortSignal,
 ): Promise<Withdrawal> {
   const [address] = options.advertiseAddresses
-  if (address === undefined) return { removed: false, reason: 'the reconciler none lists nobody' }
+  if (address === undefined) return { type: 'nothing', reason: 'the reconciler none lists nobody' }
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
   }
@@ -133,12 +133,19 @@ export async function withdrawMaster(
       self: holderOf(options, ports),
       address,
       always: options.onShutdown === 'always',
+      place: placeOfLeases(options, ports),
     },
     signal,
   )
   // Writes what there is to tell, and no more.
   await events.run(AbortSignal.abort())
   return withdrawal
+}
+
+/** Where the leases are, for a person. */
+function placeOfLeases({ leaseStore, etcdPrefix }: MasterOptions, { leases }: MasterPorts): string {
+  if (leases !== undefined) return 'in the lease store'
+  return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : 'among the Leases in kube-system'
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {

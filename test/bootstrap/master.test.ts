@@ -141,14 +141,19 @@ test('withdraw takes a running master out and keeps it out until it is started a
     (await api.get(endpointSlices, kubernetes)).endpoints?.map((endpoint) => endpoint.addresses[0])
   assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
   const { signal } = new AbortController()
-  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { removed: true, reason: '192.0.2.1 is out' })
+  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { type: 'withdrawn', reason: '192.0.2.1 is out' })
+  assert.deepEqual(
+    await withdrawMaster(one.options, ports, signal),
+    { type: 'withdrawn', reason: '192.0.2.1 is out' },
+    'as a preStop hook may ask',
+  )
   assert.deepEqual(await listed(), ['192.0.2.2'])
   await time.advance(60_000)
   assert.deepEqual(await listed(), ['192.0.2.2'])
   assert.equal(said('this master was withdrawn; it stays out until it is started again').length, 1)
 
   const last = await withdrawMaster(two.options, ports, signal)
-  assert.equal(last.removed, false)
+  assert.equal(last.type, 'kept')
   assert.match(last.reason, /is the last one/)
   await one.end()
   const again = start()
@@ -162,8 +167,10 @@ test('withdraw of a master that is not there, or whose leases are out of reach, 
   const { ports } = setUp()
   const { signal } = new AbortController()
   const settings = { advertiseAddress: '192.0.2.1' }
-  const { removed, reason } = await withdrawMaster(defineMaster(settings, 'host-1'), ports, signal)
-  assert.deepEqual([removed, reason], [false, '192.0.2.1 has no lease of host host-1'])
+  assert.deepEqual(await withdrawMaster(defineMaster(settings, 'host-1'), ports, signal), {
+    type: 'nothing',
+    reason: 'no lease of host host-1 for 192.0.2.1 among the Leases in kube-system',
+  })
   const memory = defineMaster({ ...settings, leaseStore: 'memory' }, 'host-1')
   await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
 })

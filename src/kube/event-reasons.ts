@@ -15,6 +15,7 @@ export const eventReasons = {
   ForeignOverwrite: { type: 'Warning', action: 'BackOff' },
   LeaseContested: { type: 'Warning', action: 'BackOff' },
   OtherReconcilerActive: { type: 'Warning', action: 'Reset' },
+  DutyDegraded: { type: 'Warning', action: 'Retry' },
   KubernetesDefaultServiceCIDRError: { type: 'Warning', action: 'DefaultServiceCIDR' },
   KubernetesDefaultServiceCIDRInconsistent: { type: 'Warning', action: 'DefaultServiceCIDR' },
   FailedToCreateEndpoint: { type: 'Warning', action: 'Sync' },

@@ -1,6 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { abortable, linkedController } from '../runtime/signals.ts'
+import { linkedController } from '../runtime/signals.ts'
+import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import type { ControllerName } from './controller-selection.ts'
@@ -29,8 +30,8 @@ export class DutySwitch {
   readonly #options: DutySwitchOptions
   readonly #decided = Promise.withResolvers<void>()
   readonly #left = Promise.withResolvers<void>()
+  readonly #changes = new Trigger<'decided'>()
   #decision: DutyDecision | undefined
-  #woken = Promise.withResolvers<void>()
   #term: AbortController | undefined
 
   constructor(options: DutySwitchOptions) {
@@ -56,9 +57,7 @@ export class DutySwitch {
     this.#decide()
     try {
       for (;;) {
-        await abortable(this.#woken.promise, signal)
-        // It may have been left to the server at the same moment.
-        if (this.#decision === undefined || !this.#works(this.#decision)) continue
+        while (this.#decision === undefined || !this.#works(this.#decision)) await this.#changes.take(signal)
         const { controller, unlink } = linkedController(signal)
         this.#term = controller
         await supervised(this.#options, controller.signal).finally(unlink)
@@ -81,15 +80,13 @@ export class DutySwitch {
     active.set({ duty: name }, decision.type === 'on' || decision.type === 'on-beside-server' ? 1 : 0)
     if (decision.type === 'left-to-server') this.#left.resolve()
     this.#decided.resolve()
-    const didWork = before !== undefined && this.#works(before)
-    if (this.#works(decision)) {
-      // What only told what it found begins anew, to put all of that right.
-      if (didWork && before.type === 'left-to-server') this.#term?.abort(new Error(`${name} is done here again`))
-      this.#woken.resolve()
-    } else {
-      this.#woken = Promise.withResolvers()
+    this.#changes.fire('decided')
+    if (!this.#works(decision)) {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
+    } else if (before?.type === 'left-to-server') {
+      // What only told what it found begins anew, to put all of that right.
+      this.#term?.abort(new Error(`${name} is done here again`))
     }
   }
 

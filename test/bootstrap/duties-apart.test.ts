@@ -4,7 +4,7 @@ import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { createMaster } from '../../src/bootstrap/master.ts'
 import { defineMaster } from '../../src/config/define-master.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
-import { endpointSlices, events, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
+import { endpointSlices, events, ipAddresses, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { noneRegistry } from '../../src/repair/registries/none.ts'
 import type { RangeRegistry } from '../../src/repair/registries/range-registry.ts'
@@ -193,10 +193,14 @@ for (const readinessGate of ['continuous', 'startup']) {
   test(`a server that is started again without its hooks has its duties taken over, with the readiness gate ${readinessGate}`, async () => {
     const world = setUp()
     const { time, api, said } = world
-    const { server, end } = beside(world, serving(), { readinessGate })
+    // What the server has made before this master came.
+    const earlier = beside(world)
     await time.advance(5_000)
-    server.answer = serving('system-namespaces', 'default-service-cidr', 'cluster-ip-repair')
+    await earlier.end()
+    const stock = serving('system-namespaces', 'default-service-cidr', 'cluster-ip-repair')
+    const { server, end } = beside(world, stock, { readinessGate })
     await time.advance(120_000)
+    await api.delete(ipAddresses, { name: '10.0.0.1' })
     await api.delete(serviceCidrs, { name: 'kubernetes' })
     await time.advance(120_000)
     assert.deepEqual((await api.list(serviceCidrs)).items, [])
@@ -208,6 +212,8 @@ for (const readinessGate of ['continuous', 'startup']) {
     await time.advance(30_000)
     const names = (await api.list(serviceCidrs)).items.map(({ metadata }) => metadata?.name)
     assert.deepEqual(names, ['kubernetes'])
+    const { parentRef } = (await api.get(ipAddresses, { name: '10.0.0.1' })).spec ?? {}
+    assert.equal(parentRef?.name, 'kubernetes', 'what was only told is put right')
     for (const duty of Object.keys(hooks)) {
       assert.equal(await gauge(world, 'active', duty), '1', duty)
       const lines = said('the server has not done this itself for a minute; it is done here')

@@ -66,6 +66,8 @@ export interface DutyHealthOptions {
   readonly dryRun: boolean
   /** What is refused to it for good. */
   readonly refusal: () => string | undefined
+  /** Hears of what nobody expected. */
+  readonly onMistake?: ((error: unknown) => void) | undefined
 }
 
 /** Knows how one duty fares, in all its terms, and tells when it becomes degraded and when it is well again. */
@@ -114,6 +116,7 @@ export class DutyHealth {
   /** The term has failed with what nobody expected; another one will begin. */
   crashed(error: unknown): void {
     this.#options.logger.error({ error }, 'unexpected error; the duty begins anew')
+    this.#options.onMistake?.(error)
     this.#crash = `unexpected error: ${messageOf(error)}`
     this.#look({ away: false })
   }

@@ -79,6 +79,8 @@ export interface EtcdStore {
 export interface MasterPorts extends Omit<Connection, 'close'> {
   /** What the API servers store into; for the lease store `etcd`. */
   readonly etcd?: EtcdStore | undefined
+  /** Hears of each mistake in the program that a duty survived by beginning anew: a test should not. */
+  readonly onMistake?: ((error: unknown) => void) | undefined
   /** Instead of the store that the options name. */
   readonly leases?: MasterLeases | undefined
   /** Instead of the registry that the options name. */

@@ -19,6 +19,7 @@ import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-servi
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import { availabilityByServer, PartAvailability, type ServersAvailability } from './servers-availability.ts'
 import { startedWithin } from './startup-deadline.ts'
+import { type SupervisedOptions, supervised } from './supervised.ts'
 
 /** Everything that one master does, composed and not yet running. */
 export interface Master {
@@ -48,10 +49,10 @@ const ASKING_PERIOD_MS = 10_000
 
 /** The one place where parts become a master. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
-  const { lifecycle, clock, monitor, events, duty, duties } = compose(options, ports)
+  const { lifecycle, clock, monitor, recording, duty, duties } = compose(options, ports)
   const { foundations, repairs, workloads } = duties
   let { onShutdown } = options
-  lifecycle.part('event-recorder', (signal) => events.run(signal))
+  lifecycle.part('event-recorder', (signal) => supervised(recording, signal))
   for (const [name, health] of duties.healths) lifecycle.healthCheck(name, () => health.fault(), ['readyz'])
   for (const { name, hook, value } of foundations) {
     lifecycle.part(name, (signal) => value.run(signal))
@@ -165,7 +166,18 @@ function compose(options: MasterOptions, given: MasterPorts) {
         refusal: () => availability.refusal(),
       }
     : undefined
-  return { lifecycle, clock, monitor, events, duty, duties }
+  const recording: SupervisedOptions = {
+    ...ports,
+    make: () => ({ run: (signal) => events.run(signal), settled: Promise.resolve() }),
+    health: {
+      begun() {},
+      crashed(error) {
+        logger.error({ error }, 'unexpected error; events are written on')
+        ports.onMistake?.(error)
+      },
+    },
+  }
+  return { lifecycle, clock, monitor, recording, duty, duties }
 }
 
 /** Why this master's own API server cannot be relied on; undefined when it can. */

@@ -148,7 +148,9 @@ test('a mistake in one duty takes nothing else along', async () => {
       throw new TypeError('undefined is not a function')
     },
   }
-  const { master, ended, end } = start({ controllers: 'auto,-cluster-ip-repair' }, { ranges: broken })
+  const mistakes: unknown[] = []
+  const onMistake = (error: unknown): void => void mistakes.push(error)
+  const { master, ended, end } = start({ controllers: 'auto,-cluster-ip-repair' }, { ranges: broken, onMistake })
   await time.advance(30_000)
   assert.equal(await Promise.race([ended, 'alive']), 'alive')
   assert.deepEqual(await listed(world), ['192.0.2.1'])
@@ -157,6 +159,7 @@ test('a mistake in one duty takes nothing else along', async () => {
   const check = master.lifecycle.checks('readyz').find(({ name }) => name === 'node-port-repair')
   assert.equal(await check?.fault(), 'unexpected error: undefined is not a function')
   assert.equal(said('unexpected error; the duty begins anew').length, watches)
+  assert.equal(mistakes.length, watches)
   await end()
 })
 

@@ -17,8 +17,6 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
 const QUIET_MS = 60_000
 /** Answers further apart than that say nothing about the time between. */
 const GAP_MS = 15_000
-/** So many answers there must be in that time. */
-const QUIET_ANSWERS = 5
 
 /** Whether a server does a duty itself, by what answers have said of its hook. */
 export type HookSightings =
@@ -27,7 +25,7 @@ export type HookSightings =
   /** `quiet`: the answers since the last that listed it, without a gap. */
   | {
       readonly type: 'listed'
-      readonly quiet?: { readonly sinceMs: number; readonly lastMs: number; readonly answers: number }
+      readonly quiet?: { readonly sinceMs: number; readonly lastMs: number }
     }
 
 export const unheard: HookSightings = { type: 'unheard' }
@@ -46,10 +44,9 @@ export function nextSightings(
   if (answer.checks.some(({ name }) => name === hook)) return { type: 'listed' }
   if (before.type === 'unheard') return { type: 'absent' }
   if (before.type === 'absent' || (answer.checks.length === 0 && !answer.ready)) return before
-  const known = before.quiet !== undefined && nowMs - before.quiet.lastMs <= GAP_MS ? before.quiet : undefined
-  const quiet = { sinceMs: known?.sinceMs ?? nowMs, lastMs: nowMs, answers: (known?.answers ?? 0) + 1 }
-  const isOver = nowMs - quiet.sinceMs >= QUIET_MS && quiet.answers >= QUIET_ANSWERS
-  return isOver ? { type: 'absent' } : { type: 'listed', quiet }
+  const { quiet } = before
+  const sinceMs = quiet !== undefined && nowMs - quiet.lastMs <= GAP_MS ? quiet.sinceMs : nowMs
+  return nowMs - sinceMs >= QUIET_MS ? { type: 'absent' } : { type: 'listed', quiet: { sinceMs, lastMs: nowMs } }
 }
 
 /** Whether a duty is done here. */

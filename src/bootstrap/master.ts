@@ -190,11 +190,17 @@ function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number
   return phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
-/** Asks for the server's health now and then, for those who listen. */
+/** Asks for the server's health now and then where nobody else has, for those who listen. */
 async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    await sleep(clock, ASKING_PERIOD_MS, signal).catch(() => {})
-    if (!signal.aborted) await monitor.probe(signal)
+  let askedMs = clock.monotonicMs()
+  for (;;) {
+    const leftMs = Math.max(askedMs, monitor.lastAnswerMs ?? askedMs) + ASKING_PERIOD_MS - clock.monotonicMs()
+    if (leftMs > 0) {
+      await sleep(clock, leftMs, signal)
+    } else {
+      askedMs = clock.monotonicMs()
+      await monitor.probe(signal)
+    }
   }
 }
 

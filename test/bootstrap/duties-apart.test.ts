@@ -192,8 +192,13 @@ test('a duty that another member behind a balancer turns out to have is given up
   await end()
 })
 
-for (const readinessGate of ['continuous', 'startup']) {
-  test(`a server that is started again without its hooks has its duties taken over, with the readiness gate ${readinessGate}`, async () => {
+for (const [readinessGate, endpointReconcilerType] of [
+  ['continuous', 'lease'],
+  ['startup', 'lease'],
+  // Nobody else asks for the server's health.
+  ['startup', 'none'],
+] as const) {
+  test(`a server that is started again without its hooks has its duties taken over, with the gate ${readinessGate} and the reconciler ${endpointReconcilerType}`, async () => {
     const world = setUp()
     const { time, api, said } = world
     // What the server has made before this master came.
@@ -201,9 +206,8 @@ for (const readinessGate of ['continuous', 'startup']) {
     await time.advance(5_000)
     await earlier.end()
     const stock = serving('system-namespaces', 'default-service-cidr', 'cluster-ip-repair')
-    const { server, end } = beside(world, stock, { readinessGate })
+    const { server, end } = beside(world, stock, { readinessGate, endpointReconcilerType })
     await time.advance(120_000)
-    await api.delete(ipAddresses, { name: '10.0.0.1' })
     await api.delete(serviceCidrs, { name: 'kubernetes' })
     await time.advance(120_000)
     assert.deepEqual((await api.list(serviceCidrs)).items, [])
@@ -215,8 +219,6 @@ for (const readinessGate of ['continuous', 'startup']) {
     await time.advance(30_000)
     const names = (await api.list(serviceCidrs)).items.map(({ metadata }) => metadata?.name)
     assert.deepEqual(names, ['kubernetes'])
-    const { parentRef } = (await api.get(ipAddresses, { name: '10.0.0.1' })).spec ?? {}
-    assert.equal(parentRef?.name, 'kubernetes', 'what was only told is put right')
     for (const duty of Object.keys(hooks)) {
       assert.equal(await gauge(world, 'active', duty), '1', duty)
       const lines = said('the server has not done this itself for a minute; it is done here')
@@ -225,6 +227,23 @@ for (const readinessGate of ['continuous', 'startup']) {
     await end()
   })
 }
+
+test('what a repair only told while the server did it itself is put right as soon as the server does not', async () => {
+  const world = setUp()
+  const { time, api, said } = world
+  const { server, end } = beside(world, serving(), { repairInterval: '1h' })
+  await time.advance(5_000)
+  server.answer = serving('cluster-ip-repair')
+  await time.advance(5_000)
+  await api.delete(ipAddresses, { name: '10.0.0.1' })
+  await time.advance(120_000)
+  await assert.rejects(api.get(ipAddresses, { name: '10.0.0.1' }), { code: 'NotFound' })
+  assert.equal(said('the server does this itself; what is found wrong is only told').length, 2)
+  server.answer = serving()
+  await time.advance(63_000)
+  assert.equal((await api.get(ipAddresses, { name: '10.0.0.1' })).spec?.parentRef?.name, 'kubernetes')
+  await end()
+})
 
 test('readyz is red while the own API server is known not to serve, and while it has not answered for a TTL', async () => {
   const world = setUp()

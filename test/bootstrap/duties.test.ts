@@ -68,7 +68,7 @@ const histories: readonly [says: string, answers: readonly ReadinessAnswer[], ap
   ['answers that are lost now and then', [stock, ...times(30, bare), away, mute, ...times(29, bare)], 1, 'absent'],
   ['a server that is away for 15 s', [stock, ...times(30, bare), ...times(15, away), ...times(31, bare)], 1, 'listed'],
   ['a server that says nothing but errors', [stock, ...times(100, mute)], 1, 'listed'],
-  ['too few answers to tell', [stock, ...times(4, bare)], 15, 'listed'],
+  ['answers that are too far apart', [stock, ...times(20, bare)], 16, 'listed'],
 ]
 
 for (const [says, answers, apartS, expected] of histories) {

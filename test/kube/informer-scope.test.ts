@@ -59,14 +59,14 @@ test('what a handler throws ends the work of its own scope; others go on hearing
 
 test('a scope waits for what it has asked for itself, not for what others have', async () => {
   const { time, informers, end } = await setUp()
+  // Nobody serves these.
+  new InformerScope(informers).get({ ...configMaps, plural: 'nothings' })
   const scope = new InformerScope(informers)
   scope.get(namespaces)
   let synced = false
   void scope.whenSynced().then(() => {
     synced = true
   })
-  // Nobody serves these.
-  new InformerScope(informers).get({ ...configMaps, plural: 'nothings' })
   await time.advance(2_000)
   assert.equal(synced, true)
   await end()

@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { access, glob, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { ensureChromium } from './chromium.ts'
 import { collect, root } from './command.ts'
+import { ensureDebianPrograms } from './debian.ts'
 
-// Builds the real servers that the tests run against, from pinned Go modules, into test/peers/bin (ignored by git), and sees to a browser.
+// Builds the real servers that the tests run against, from pinned Go modules, into test/peers/bin (ignored by git), and sees to a browser and a Redis.
 
 /** A Go module under test/peers, and the package behind each program that is built in it. */
 interface PeerModule {
@@ -37,11 +37,11 @@ const peersDirectory = join(root, 'test/peers')
 const binDirectory = join(peersDirectory, 'bin')
 
 /**
- * Makes sure that test/peers/bin holds the programs of every module as it is now, and that Chromium is there; needs Go only when
+ * Makes sure that test/peers/bin holds the programs of every module as it is now, and that Chromium and Redis are there; needs Go only when
  * something changed. Says on stderr what is missing and resolves to false when it cannot. What was built before stays until its successor is done.
  */
 export async function ensurePeers(): Promise<boolean> {
-  const ready = await Promise.all([ensurePrograms(), ensureChromium()])
+  const ready = await Promise.all([ensurePrograms(), ensureDebianPrograms()])
   return ready.every(Boolean)
 }
 

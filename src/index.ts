@@ -44,6 +44,7 @@ export {
   type MasterLeases,
 } from './kubernetes-service/leases/master-leases.ts'
 export { MemoryLeaseRegistry, MemoryLeases } from './kubernetes-service/leases/memory.ts'
+export { LeaseStoreError } from './kubernetes-service/leases/reliable-leases.ts'
 export type {
   EndpointReconciler,
   ObservedEndpoints,
@@ -61,6 +62,7 @@ export type {
   StoredRange,
 } from './repair/registries/range-registry.ts'
 export type { Clock } from './runtime/clock.ts'
+export { type FailureNature, RemoteError } from './runtime/remote-error.ts'
 export { systemClock } from './runtime/system-clock.ts'
 export { type Logger, silentLogger } from './telemetry/logger.ts'
 export type { Metrics } from './telemetry/metrics.ts'

@@ -1,4 +1,4 @@
-/** The public door for tests: an API server in this process, simulated time, what makes both repeatable, and failover drills. */
+/** The public door for tests: an API server in this process, simulated time, what makes both repeatable, and failover drills, and the contract of lease stores. */
 export { type ApiServer, type ApiServerOptions, createApiServer } from './apiserver/api-server.ts'
 export { faultyTransport } from './apiserver/faults.ts'
 export { inProcessReadiness, inProcessTransport } from './apiserver/in-process.ts'
@@ -17,3 +17,9 @@ export type { Host, SimulatedMaster } from './drill/simulator/master.ts'
 export { type Random, seededRandom } from './runtime/random.ts'
 export { type ClockView, VirtualClock } from './runtime/virtual-clock.ts'
 export { memoryLogger } from './telemetry/memory-logger.ts'
+export {
+  type LeaseContractCase,
+  type LeaseLifetime,
+  type LeaseWorld,
+  masterLeasesContract,
+} from './verify/master-leases-contract.ts'

@@ -7,6 +7,7 @@ import { workloadControllerNames } from '../src/bootstrap/controller-selection.t
 import { createMaster } from '../src/bootstrap/master.ts'
 import { defineMaster } from '../src/config/define-master.ts'
 import { MemoryEtcd } from '../src/etcd/memory-etcd.ts'
+import { expiryMetric } from '../src/kube/kube-config-expiry.ts'
 import { restKubeApi } from '../src/kube/rest-api.ts'
 import { EtcdLeases } from '../src/kubernetes-service/leases/etcd.ts'
 import { EtcdRangeRegistry } from '../src/repair/registries/etcd.ts'
@@ -69,6 +70,7 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
   await time.advance(3_000)
   // What else a program registers, and parts that are not in use by every master.
   observeProcess(metrics, clock)
+  expiryMetric(metrics)
   await answerHealth({ endpoint: 'readyz', checks: [ping], metrics })
   stop.abort(new Error('the test is over'))
   await time.advance(30_000)

@@ -14,6 +14,8 @@ export type Fault =
   | { readonly type: 'garbage' }
   /** After so many events a stream breaks, ends without a word, or falls silent. */
   | { readonly type: 'cut' | 'end' | 'stall'; readonly afterEvents: number }
+  /** A change is lost on its way, and the stream goes on; also of streams that were open before. Each change that is lost counts as a fault. */
+  | { readonly type: 'lose' }
 
 /** Which requests meet a fault. What is left out matches everything. */
 export interface FaultRule {
@@ -22,7 +24,7 @@ export interface FaultRule {
   readonly pathPrefix?: string
   /** Only watches, or only what is none. */
   readonly stream?: boolean
-  /** How likely a request that matches meets the fault: 0 to 1. @default 1 */
+  /** How likely a request that matches, or a change, meets the fault: 0 to 1. @default 1 */
   readonly probability?: number
   /** The rule is gone after so many faults. @default no limit */
   readonly times?: number

@@ -90,7 +90,7 @@ class FaultyLine implements Faults {
         return response
       }
       this.#streams.add(controller)
-      return { ...response, stream: this.#relay(response.stream, faults, { controller, unlink, signal }) }
+      return { ...response, stream: this.#relay(response.stream, request, faults, { controller, unlink, signal }) }
     } catch (error) {
       unlink()
       throw error
@@ -99,11 +99,12 @@ class FaultyLine implements Faults {
     }
   }
 
-  /** The faults of this request, in the order of their rules. */
-  #drawFaults(request: ApiRequest): readonly Fault[] {
+  /** The faults of this request, or of a change that a stream tells, in the order of their rules. */
+  #drawFaults(request: ApiRequest, of: 'request' | 'change' = 'request'): readonly Fault[] {
     const faults: Fault[] = []
     for (const entry of this.#rules) {
       if (entry.left <= 0 || !isAbout(entry.rule, request)) continue
+      if ((entry.rule.fault.type === 'lose') !== (of === 'change')) continue
       const { probability } = entry.rule
       if (probability !== undefined && this.#random.next() >= probability) continue
       entry.left--
@@ -135,6 +136,7 @@ class FaultyLine implements Faults {
 
   async *#relay(
     inner: AsyncIterable<unknown>,
+    request: ApiRequest,
     faults: readonly Fault[],
     line: { readonly controller: AbortController; readonly unlink: () => void; readonly signal: AbortSignal },
   ): AsyncGenerator<unknown, void, undefined> {
@@ -153,6 +155,7 @@ class FaultyLine implements Faults {
         if (faults.some((fault) => fault.type === 'garbage')) {
           throw new KubeError('BadResponse', 'an event of the stream cannot be read')
         }
+        if (isChange(event.value) && this.#drawFaults(request, 'change').length > 0) continue
         yield event.value
       }
     } catch (error) {
@@ -169,6 +172,10 @@ class FaultyLine implements Faults {
   async #passage(signal: AbortSignal): Promise<void> {
     while (this.#healed !== undefined) await abortable(this.#healed.promise, signal)
   }
+}
+
+function isChange(event: unknown): boolean {
+  return (event as { readonly type?: string }).type !== 'BOOKMARK'
 }
 
 /** Never resolves; rejects with the signal's reason. */

@@ -32,7 +32,7 @@ export const unheard: HookSightings = { type: 'unheard' }
 
 /**
  * What is known of a hook after another answer. Pure. One answer that lists it is enough; that it has gone is believed after a minute of answers without
- * it. An answer that says nothing of any check does not count, but as the first one.
+ * it. An answer that says nothing of any check does not count, but as the first one. One that refuses to tell never counts.
  */
 export function nextSightings(
   before: HookSightings,
@@ -40,7 +40,7 @@ export function nextSightings(
   hook: string,
   nowMs: number,
 ): HookSightings {
-  if (!answer.answered) return before
+  if (!answer.answered || answer.refused !== undefined) return before
   if (answer.checks.some(({ name }) => name === hook)) return { type: 'listed' }
   if (before.type === 'unheard') return { type: 'absent' }
   if (before.type === 'absent' || (answer.checks.length === 0 && !answer.ready)) return before

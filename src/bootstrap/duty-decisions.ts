@@ -14,14 +14,15 @@ export class DutyDecisions {
   readonly #selection: ControllerSelection
   readonly #sightings = new Map<string, HookSightings>(hooks.map((hook) => [hook, unheard]))
   readonly #handlers = new Set<() => void>()
-  #answered = false
+  #told = false
 
   constructor({ selection, monitor, clock }: DutyDecisionsOptions) {
     this.#selection = selection
     monitor.subscribe((answer) => {
-      if (!answer.answered) return
-      let changed = !this.#answered
-      this.#answered = true
+      // A server that refuses to tell may well do all of it itself.
+      if (!answer.answered || answer.refused !== undefined) return
+      let changed = !this.#told
+      this.#told = true
       for (const [hook, before] of this.#sightings) {
         const next = nextSightings(before, answer, hook, clock.monotonicMs())
         this.#sightings.set(hook, next)
@@ -31,9 +32,9 @@ export class DutyDecisions {
     })
   }
 
-  /** Whether a duty is done here; undefined before the first answer. */
+  /** Whether a duty is done here; undefined before the first answer that is no refusal. */
   of(name: ControllerName): DutyDecision | undefined {
-    if (!this.#answered) return undefined
+    if (!this.#told) return undefined
     return decideDuty(name, this.#selection, this.#sightings.get(hookOf(name) ?? '') ?? unheard)
   }
 

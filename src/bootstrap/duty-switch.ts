@@ -25,7 +25,7 @@ export interface DutySwitchOptions {
   readonly active: Gauge<'duty'>
 }
 
-/** Turns one duty on as soon as the server has answered, off while a server does it itself, and on again when none does any more. */
+/** Turns one duty on as soon as the server has told what it does itself, off while a server does it itself, and on again when none does any more. */
 export class DutySwitch {
   readonly #options: DutySwitchOptions
   readonly #decided = Promise.withResolvers<void>()

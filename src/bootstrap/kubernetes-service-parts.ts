@@ -5,12 +5,16 @@ import { KubernetesServiceDuty } from '../kubernetes-service/duty.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
 import { FleetView } from '../kubernetes-service/fleet-view.ts'
 import { ForeignOverwrites } from '../kubernetes-service/foreign-overwrites.ts'
-import { LeaseMembership, type LeaseMembershipOptions } from '../kubernetes-service/lease-membership.ts'
+import { endpointPorts } from '../kubernetes-service/identity.ts'
+import { LeaseTelemetry } from '../kubernetes-service/lease-telemetry.ts'
 import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
+import { reliableLeases } from '../kubernetes-service/leases/reliable-leases.ts'
 import { observeListed } from '../kubernetes-service/listed-metric.ts'
+import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
+import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
@@ -30,7 +34,7 @@ export type PartPorts = MasterPorts & {
 
 interface Reconciling {
   readonly reconciler: EndpointReconciler
-  readonly membership?: LeaseMembership
+  readonly membership?: MembershipRunner
 }
 
 /** Composes what one master does for `default/kubernetes`. */
@@ -38,7 +42,12 @@ export function composeKubernetesService(
   options: MasterOptions,
   ports: PartPorts,
   monitor: ReadinessMonitor,
-): { readonly value: KubernetesServiceDuty; readonly controller: KubernetesServiceController } {
+): {
+  readonly value: KubernetesServiceDuty
+  readonly controller: KubernetesServiceController
+  /** Undefined where masters keep no leases. */
+  readonly membership: MembershipRunner | undefined
+} {
   const [range, secondRange] = options.serviceClusterIpRanges
   if (range === undefined) throw new TypeError('a master needs at least one Service range')
   const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
@@ -57,7 +66,7 @@ export function composeKubernetesService(
     adapter,
     fleet,
     announcements,
-    onLeases: () => controller.look('leases'),
+    onChange: () => controller.look('objects'),
   })
   const address = reconciler === noneReconciler ? undefined : options.advertiseAddresses[0]
   const service = {
@@ -84,32 +93,36 @@ export function composeKubernetesService(
     address,
     securePort,
   })
-  return { value, controller }
+  return { value, controller, membership }
 }
 
 function chooseReconciler(
   options: MasterOptions,
   ports: PartPorts,
-  parts: Pick<LeaseMembershipOptions, 'monitor' | 'adapter' | 'fleet' | 'announcements' | 'onLeases'>,
+  parts: Pick<MembershipRunnerOptions, 'monitor' | 'adapter' | 'fleet' | 'announcements' | 'onChange'>,
 ): Reconciling {
-  const { advertiseAddresses, endpointReconcilerType, apiserverCount: count, reconcileIntervalMs: intervalMs } = options
+  const { advertiseAddresses, endpointReconcilerType, apiserverCount: count } = options
   const [address] = advertiseAddresses
   if (ports.reconciler !== undefined) return { reconciler: ports.reconciler }
   if (address === undefined || endpointReconcilerType === 'none') return { reconciler: noneReconciler }
   if (endpointReconcilerType === 'master-count') {
     return { reconciler: new MasterCountEndpointReconciler({ ...ports, ...parts, address, count }) }
   }
-  const leases = leasesOf(options, ports)
-  const membership = new LeaseMembership({
+  const telemetry = new LeaseTelemetry({
+    ...ports,
+    address: address.text,
+    renewedMs: () => membership.renewedMs,
+  })
+  const membership: MembershipRunner = new MembershipRunner({
     ...ports,
     ...parts,
-    leases,
+    telemetry,
+    leases: leasesOf(options, ports),
     holder: holderOf(options, ports),
-    address,
-    intervalMs,
-    ttlMs: options.leaseTtlMs,
+    ports: endpointPorts(options.securePort),
+    timings: membershipTimings(options),
   })
-  return { reconciler: membership.reconciler, membership }
+  return { reconciler: membership, membership }
 }
 
 /** The lease store that the options name, or the one that was brought along. Rejects options that no port fits. */
@@ -117,7 +130,7 @@ export function leasesOf(
   options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
 ): MasterLeases {
-  const store = ports.leases ?? openLeases(options, ports)
+  const store = ports.leases === undefined ? openLeases(options, ports) : reliableLeases(ports.leases, ports)
   return options.dryRun ? new DryRunLeases(store, ports.logger) : store
 }
 

@@ -17,6 +17,7 @@ import { isSelected } from './controller-selection.ts'
 import { composeDuties } from './duty-parts.ts'
 import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
+import { recordRefusals } from './readiness-refusals.ts'
 import { availabilityByServer, PartAvailability, type ServersAvailability } from './servers-availability.ts'
 import { startedWithin } from './startup-deadline.ts'
 import { type SupervisedOptions, supervised } from './supervised.ts'
@@ -63,7 +64,8 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
     lifecycle.postStartHook('bootstrap-controller', (signal) =>
       startedWithin(duty.controller.settled, { ...duty, clock, monitor, timeoutMs: options.startupTimeoutMs, signal }),
     )
-    lifecycle.healthCheck('kubernetes-service', () => serverFault(monitor, clock, options.leaseTtlMs), ['readyz'])
+    const fault = () => serverFault(monitor, clock, options.leaseTtlMs) ?? duty.membership?.fault()
+    lifecycle.healthCheck('kubernetes-service', fault, ['readyz'])
     lifecycle.preShutdownHook('stop-kubernetes-service-controller', (signal, failure) =>
       duty.value.stop(failure === undefined ? onShutdown : 'keep', signal),
     )
@@ -114,7 +116,7 @@ export async function withdrawMaster(
   const availability = openAvailability(ports)
   const events = openEvents(options, ports)
   const fleet = new FleetView(ports)
-  const announcements = new Announcements({ events, fleet, address: address.text })
+  const announcements = new Announcements({ ...ports, events, fleet, address: address.text })
   const writer = new ObjectWriter({ ...ports, onWritten: (written) => announcements.written(written) })
   const withdrawal = await withdraw(
     {
@@ -158,6 +160,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   const events = openEvents(options, ports)
   // What a dry run would tell of has not happened.
   const told = options.dryRun ? noEvents : events
+  recordRefusals(monitor, told, options.advertiseAddresses[0]?.text)
   const duties = composeDuties(options, { ...ports, events: told }, monitor)
   const availability = new PartAvailability(ports.availability)
   const duty = isSelected(options.controllers, 'kubernetes-service')
@@ -204,7 +207,7 @@ async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSi
   }
 }
 
-/** Two servers can be lost, each with its own lines in the log and its own metric. */
+/** Each server that can be lost has its own lines in the log; the API server and etcd have metrics too. */
 function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): ServersAvailability {
   const api = new Availability({ clock, logger })
   observeAvailability(
@@ -215,6 +218,7 @@ function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): Server
     }),
   )
   const store = new Availability({ clock, logger, server: 'etcd' })
+  const own = new Availability({ clock, logger, server: 'the lease store' })
   if (etcd !== undefined) {
     observeAvailability(
       store,
@@ -224,7 +228,7 @@ function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): Server
       }),
     )
   }
-  return availabilityByServer(api, store)
+  return availabilityByServer({ api, etcd: store, own })
 }
 
 function observeAvailability(availability: Availability, gauge: Gauge<never>): void {

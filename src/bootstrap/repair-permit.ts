@@ -42,6 +42,8 @@ export class RepairPermit implements WritePermit {
     if (this.mode === 'report') return false
     const answer = await this.#monitor.probe(signal)
     if (!answer.answered) throw new KubeError('Unreachable', `GET /readyz: ${answer.reason}`)
+    // It may well do the repair itself: without its list of checks nothing is written.
+    if (answer.refused !== undefined) throw new KubeError('Forbidden', `GET ${answer.refused}`)
     return this.mode === 'repair'
   }
 }

@@ -1,5 +1,7 @@
 import { isEtcdError } from '../etcd/kv.ts'
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
+import { isKubeError } from '../kube/errors.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
 
 /** Who hears how requests fare, and can say what is refused for good. */
 export type ServersAvailability = AvailabilityReporter &
@@ -10,26 +12,38 @@ export type ServersAvailability = AvailabilityReporter &
     readonly etcdAvailable: boolean
   }
 
-/** Sorts what is reported by the server that it is about: the API server and etcd have outages of their own. */
-export function availabilityByServer(api: Availability, etcd: Availability): ServersAvailability {
+/** One for each server that can be lost: they have outages of their own. */
+export interface Servers {
+  readonly api: Availability
+  readonly etcd: Availability
+  /** A lease store or range registry that the embedding program brought along. */
+  readonly own: Availability
+}
+
+/** Sorts what is reported by the server that it is about, which the class of the error tells; what no server said is the API server's. */
+export function availabilityByServer({ api, etcd, own }: Servers): ServersAvailability {
+  const all = [api, etcd, own]
+  const serverOf = (error: unknown): Availability => {
+    if (isEtcdError(error)) return etcd
+    return error instanceof RemoteError && !isKubeError(error) ? own : api
+  }
   return {
     failed(source, error) {
-      if (isEtcdError(error)) etcd.failed(source, error)
-      else api.failed(source, error)
+      serverOf(error).failed(source, error)
     },
     succeeded(source) {
-      api.succeeded(source)
-      etcd.succeeded(source)
+      for (const server of all) server.succeeded(source)
     },
     forget(source) {
-      api.forget(source)
-      etcd.forget(source)
+      for (const server of all) server.forget(source)
     },
     get etcdAvailable() {
       return etcd.available
     },
     subscribe: (handler) => api.subscribe(handler),
-    refusalOf: (...sources) => api.refusalOf(...sources) ?? etcd.refusalOf(...sources),
+    refusalOf(...names) {
+      return all.map((server) => server.refusalOf(...names)).find((refusal) => refusal !== undefined)
+    },
   }
 }
 

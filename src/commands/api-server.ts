@@ -2,6 +2,7 @@ import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { httpReadiness } from '../kube/http-readiness.ts'
+import type { ResolvedKubeConfig } from '../kube/kube-config-access.ts'
 import type { Readiness } from '../kube/readiness.ts'
 import { restKubeApi } from '../kube/rest-api.ts'
 import type { Transport } from '../kube/transport.ts'
@@ -65,20 +66,31 @@ async function openRemote(resolved: Resolved, surroundings: Surroundings, gated:
   const { configuration } = resolved
   const { fromKubeConfig } = await import('../kube/kube-config-transport.ts')
   const { readyzAccess } = await import('../kube/kube-config-readyz.ts')
-  const { config, access } = await loadAccess(resolved)
+  const { expiryMetric } = await import('../kube/kube-config-expiry.ts')
+  const { config, access, reload } = await loadAccess(resolved)
   if (gated) checkReadyzUrl(resolved, access.server)
-  const { clock, logger } = surroundings
-  const transport = fromKubeConfig(config, { access, clock, logger })
+  const { clock, logger, metrics } = surroundings
+  const transport = fromKubeConfig(config, { access, reload, onExpiry: expiryMetric(metrics), clock, logger })
   const name = access.server.origin
   if (configuration.readyzUrl === undefined) {
-    return { name, transport, readiness: httpReadiness({ transport }), close: () => transport.close() }
+    return { name, transport, readiness: httpReadiness({ transport, logger }), close: () => transport.close() }
   }
   const url = new URL(configuration.readyzUrl)
-  const ownTransport = fromKubeConfig(config, { access: readyzAccess(access, url, process.env), clock, logger })
+  const own = (resolved: ResolvedKubeConfig) => ({
+    ...resolved,
+    access: readyzAccess(resolved.access, url, process.env),
+  })
+  const { access: ownAccess } = own({ config, access })
+  const ownTransport = fromKubeConfig(config, {
+    access: ownAccess,
+    reload: async () => own(await reload()),
+    clock,
+    logger,
+  })
   return {
     name,
     transport,
-    readiness: httpReadiness({ transport: ownTransport, path: url.pathname }),
+    readiness: httpReadiness({ transport: ownTransport, path: url.pathname, logger }),
     async close() {
       await Promise.all([transport.close(), ownTransport.close()])
     },

@@ -68,7 +68,7 @@ export class MastersSource {
       )
       const nowMs = this.clock.monotonicMs()
       this.#watch.read(sightings, nowMs)
-      return { sightings, listed, unlistedReason, verdict: (sighting) => this.#watch.verdict(sighting, nowMs) }
+      return { sightings, listed, unlistedReason, verdict: (sighting) => this.#watch.verdict(sighting) }
     } catch (error) {
       this.#watch.interrupted()
       throw error

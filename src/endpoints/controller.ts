@@ -1,4 +1,4 @@
-import type { Followed } from '../kube/informer.ts'
+import type { Change, Followed } from '../kube/informer.ts'
 import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../kube/store.ts'
 import { keptOfEndpoints, keptOfService } from '../workloads/kept.ts'
@@ -6,7 +6,7 @@ import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
 import { TriggerTimes } from '../workloads/trigger-times.ts'
 import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
 import { WritePacing, type WritePause } from '../workloads/write-pacing.ts'
-import { hasEndpoints, planEndpoints } from './endpoints-plan.ts'
+import { hasEndpoints, isMadeFromPods, planEndpoints } from './endpoints-plan.ts'
 import { EndpointsTracker } from './endpoints-tracker.ts'
 import { EndpointsWriter } from './endpoints-writer.ts'
 import { countAddresses } from './truncation.ts'
@@ -37,6 +37,8 @@ export class EndpointsController implements WorkloadController {
   readonly #tracker = new EndpointsTracker()
   readonly #pacing: WritePacing
   readonly #writer: EndpointsWriter
+  /** Services that were deleted since their last sync; others of their names may be there already. */
+  readonly #deleted = new Set<string>()
   readonly #subscriptions: readonly (() => void)[]
 
   constructor(options: EndpointsControllerOptions) {
@@ -48,9 +50,7 @@ export class EndpointsController implements WorkloadController {
     this.#pacing = new WritePacing(options.writePause ?? (() => 0))
     this.#writer = new EndpointsWriter({ ...options, tracker: this.#tracker, copy: this.#endpoints.store })
     this.#subscriptions = [
-      this.#services.subscribe((change) =>
-        this.#queue.add(keyOfObject(change.type === 'deleted' ? change.old : change.object)),
-      ),
+      this.#services.subscribe((change) => this.#serviceChanged(change)),
       members.subscribe((key) => this.#queue.add(key, batchPeriodMs)),
       this.#endpoints.subscribe((change) => {
         const key = keyOfObject(change.type === 'deleted' ? change.old : change.object)
@@ -77,6 +77,12 @@ export class EndpointsController implements WorkloadController {
     this.#queue.hasten()
   }
 
+  #serviceChanged(change: Change<Service>): void {
+    const key = keyOfObject(change.type === 'deleted' ? change.old : change.object)
+    if (change.type === 'deleted') this.#deleted.add(key)
+    this.#queue.add(key)
+  }
+
   /** Endpoints of Services that were deleted while nobody looked. All others have been asked for with their Services. */
   #addLeftovers(): void {
     for (const { metadata } of this.#endpoints.store.list()) {
@@ -94,9 +100,17 @@ export class EndpointsController implements WorkloadController {
     const service = this.#services.store.get(ref)
     if (service === undefined) {
       await this.#deleteLeftover(key, current, signal)
+      this.#deleted.delete(key)
       return
     }
-    if (!hasEndpoints(service)) return
+    if (!hasEndpoints(service)) {
+      // It has taken the place of another before anybody looked, and would have the addresses of that one's Pods for ever.
+      const isLeftover = current !== undefined && this.#deleted.has(key) && isMadeFromPods(current)
+      if (isLeftover) await this.#deleteLeftover(key, current, signal)
+      this.#deleted.delete(key)
+      return
+    }
+    this.#deleted.delete(key)
     const nowMs = clock.monotonicMs()
     const delayMs = this.#pacing.delayMs(key, nowMs)
     if (delayMs > 0) {

@@ -6,7 +6,7 @@ import {
   type Service,
 } from '../kube/resources.ts'
 import { lastChangeTriggerTime } from '../workloads/trigger-times.ts'
-import { labelsAreRight, wantedLabels } from './endpoints-labels.ts'
+import { endpointController, labelsAreRight, managedBy, wantedLabels } from './endpoints-labels.ts'
 import { repackSubsets } from './repack.ts'
 import { type EndpointSubset, sameSubsets } from './subset-equality.ts'
 import { overCapacity, truncate, truncated } from './truncation.ts'
@@ -64,6 +64,14 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
 /** Whether the Endpoints of a Service are made from Pods: those of one without a selector are somebody else's. */
 export function hasEndpoints({ spec }: Service): boolean {
   return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
+}
+
+/** Whether Endpoints are as this controller makes them: nobody has put an address of his own into them. */
+export function isMadeFromPods({ metadata, subsets = [] }: Endpoints): boolean {
+  if (metadata?.labels?.[managedBy] !== endpointController) return false
+  return subsets.every(({ addresses = [], notReadyAddresses = [] }) =>
+    [...addresses, ...notReadyAddresses].every(({ targetRef }) => targetRef?.kind === 'Pod'),
+  )
 }
 
 function isRight(current: Endpoints, service: Service, subsets: readonly EndpointSubset[], cut: boolean): boolean {

@@ -71,9 +71,9 @@ export class EndpointsWriter {
 
   async #delete(key: string, { metadata }: Endpoints, signal: AbortSignal): Promise<void> {
     const { api, tracker } = this.#options
-    const { namespace, name = '', uid } = metadata ?? {}
+    const { namespace, name = '', uid, resourceVersion } = metadata ?? {}
     try {
-      await api.delete(endpoints, { namespace, name }, { signal, uid })
+      await api.delete(endpoints, { namespace, name }, { signal, uid, resourceVersion })
     } catch (error) {
       if (!isKubeError(error, 'NotFound')) throw error
     }

@@ -21,6 +21,7 @@ import { WritePacing, type WritePause } from '../workloads/write-pacing.ts'
 import { AwaitedNodes } from './awaited-nodes.ts'
 import { asksForTopology, trafficDistributionOf } from './hints-plan.ts'
 import { NodeWatch } from './node-watch.ts'
+import { OrphanedSlices } from './orphaned-slices.ts'
 import { ServiceSlices } from './service-slices.ts'
 import { SliceChanges } from './slice-changes.ts'
 import type { EndpointSliceMetrics } from './slice-metrics.ts'
@@ -59,6 +60,7 @@ export class EndpointSliceController implements WorkloadController {
   readonly #slices: ServiceSlices
   readonly #queue: ServiceQueue
   readonly #writer: SliceWriter
+  readonly #orphans: OrphanedSlices
   readonly #changes: SliceChanges
   readonly #nodeWatch: NodeWatch
   readonly #tracker: SliceTracker
@@ -84,6 +86,7 @@ export class EndpointSliceController implements WorkloadController {
     this.#slices = new ServiceSlices({ informer: slices, managedBy: managedByController })
     this.#queue = new ServiceQueue({ ...options, retry })
     this.#writer = new SliceWriter({ api, tracker: this.#tracker, written: (operation) => metrics.changed(operation) })
+    this.#orphans = new OrphanedSlices({ ...options, writer: this.#writer })
     this.#changes = new SliceChanges({
       tracker: this.#tracker,
       manages: (slice) => this.#slices.manages(slice),
@@ -151,16 +154,19 @@ export class EndpointSliceController implements WorkloadController {
   async #syncService(key: string, signal: AbortSignal): Promise<void> {
     const { clock, events, members, metrics, maxEndpointsPerSlice } = this.#options
     const service = this.#services.store.get(refOfKey(key))
-    if (service === undefined) {
-      this.#forget(key)
-      return
-    }
-    if (!hasSelector(service)) {
-      this.#memories.delete(key)
-      this.#awaited.set(key, new Set())
-      return
-    }
     const slices = this.#slicesOf(key)
+    if (service === undefined || !hasSelector(service)) {
+      if (service === undefined) this.#forget(key)
+      else {
+        this.#memories.delete(key)
+        this.#awaited.set(key, new Set())
+      }
+      const waitMs = await this.#orphans.collect(key, { service, slices }, signal)
+      if (waitMs !== undefined) this.#queue.add(key, waitMs)
+      return
+    }
+    // The plan deletes what an earlier Service of the name has left.
+    this.#orphans.forget(key)
     if (this.#options.isLeftOut?.(key)) {
       const errors = await this.#deleteAll(service, slices, signal)
       if (errors.length > 0) throw new SyncFailure(errors)
@@ -253,7 +259,7 @@ export class EndpointSliceController implements WorkloadController {
   }
 }
 
-/** Services without one, and those that are only another name, get no slices from this controller, and keep what they have. */
+/** Services without one, and those that are only another name, get no slices from this controller, and keep their own. */
 function hasSelector(service: Service): boolean {
   const { type, selector } = service.spec ?? {}
   return type !== 'ExternalName' && selector !== undefined && selector !== null

@@ -33,7 +33,7 @@ export function planWrites(wanted: WantedWrites): {
   const remove: EndpointSlice[] = []
   for (const slice of wanted.remove) {
     const last = create.at(-1)
-    // Slices of an earlier Service of the same name are being collected; an address type cannot change.
+    // The garbage collector may be about to delete slices of an earlier Service of the same name; an address type cannot change.
     if (last !== undefined && slice.addressType === last.addressType && isOwnedBy(slice, service)) {
       const { name, resourceVersion } = slice.metadata ?? {}
       create.pop()

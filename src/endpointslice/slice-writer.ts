@@ -55,6 +55,18 @@ export class SliceWriter {
     this.#options.written('delete')
   }
 
+  /** Deletes a slice as it was seen; one that is gone or another one by now is left. @throws KubeError for every other refusal. */
+  async deleteOrphan(slice: EndpointSlice, signal: AbortSignal): Promise<void> {
+    const { namespace, name = '', uid, resourceVersion } = slice.metadata ?? {}
+    try {
+      await this.#options.api.delete(endpointSlices, { namespace, name }, { signal, uid, resourceVersion })
+    } catch (error) {
+      if (isKubeError(error, 'NotFound', 'Conflict')) return
+      throw error
+    }
+    this.#options.written('delete')
+  }
+
   async #executeAll(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
     const waiting = actions.values()
     const failures: { readonly action: SliceAction; readonly error: unknown }[] = []
@@ -88,12 +100,12 @@ export class SliceWriter {
         tracker.update(await api.update(endpointSlices, action.slice, { signal }))
         return
       case 'delete': {
-        const { namespace, name = '' } = action.slice.metadata ?? {}
+        const { namespace, name = '', uid } = action.slice.metadata ?? {}
         try {
-          await api.delete(endpointSlices, { namespace, name }, { signal })
+          await api.delete(endpointSlices, { namespace, name }, { signal, uid })
         } catch (error) {
-          // Gone is gone, whoever did it.
-          if (!isKubeError(error, 'NotFound')) throw error
+          // Gone is gone, whoever did it; also when another slice has the name by now.
+          if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
         }
         tracker.expectDeletion(action.slice)
       }

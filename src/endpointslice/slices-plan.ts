@@ -123,7 +123,8 @@ function planAddressType(
   // A Service that has Pods or might have some always has a slice.
   if (remove.length === slices.length && create.length === 0) {
     const [only] = remove
-    if (remove.length === 1 && only !== undefined && isPlaceholder(only, labels)) remove.pop()
+    if (remove.length === 1 && only !== undefined && isOwnedBy(only, service) && isPlaceholder(only, labels))
+      remove.pop()
     else create.push(newSlice(service, { addressType, labels, ports: [], endpoints: [] }))
     packings.set('', { endpoints: 0, slices: 1 })
   }
@@ -155,7 +156,7 @@ function recall(question: SlicesQuestion & { readonly addressType: AddressType }
   return { desired }
 }
 
-/** Whether a slice says all that a placeholder says. Whose it is does not count, as upstream; nor does a label without a value, such as the headless one. */
+/** Whether a slice says all that a placeholder says. A label without a value, such as the headless one, does not count, as upstream. */
 export function isPlaceholder(slice: EndpointSlice, labels: Labels): boolean {
   const present = slice.metadata?.labels ?? {}
   return (

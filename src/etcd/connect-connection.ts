@@ -64,6 +64,7 @@ export class EtcdConnection {
   readonly #times: ConnectionTimes
   readonly #unanswered = new Set<ClientHttp2Stream>()
   #streams = 0
+  #retired = false
   #failure: unknown
   #heardMs: number
   #pingedMs = Number.NEGATIVE_INFINITY
@@ -163,6 +164,12 @@ export class EtcdConnection {
     this.#forgiven = true
   }
 
+  /** Ends it when nothing is open on it any more. */
+  retire(): void {
+    this.#retired = true
+    if (this.#streams === 0) this.#rest()
+  }
+
   /** Ends it at once; what is open on it fails with `reason`. Resolves when the socket is gone. */
   async close(reason: unknown): Promise<void> {
     this.#end(reason)
@@ -172,7 +179,8 @@ export class EtcdConnection {
   /** Nothing is open on it: it goes by itself when that stays so. */
   #rest(): void {
     if (this.#failure !== undefined) return
-    this.#arm('idle', this.#times.idleMs, () => this.#end(lost('connection closed for want of use')))
+    if (this.#retired) this.#end(lost('connection closed for want of use'))
+    else this.#arm('idle', this.#times.idleMs, () => this.#end(lost('connection closed for want of use')))
   }
 
   /** Looks, in `delayMs` at the latest, whether the server is silent for too long; whoever waits for a pong knows soon anyway. */

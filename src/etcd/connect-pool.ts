@@ -48,7 +48,8 @@ const electionPauseMs = 200
 
 /**
  * The endpoints, one of which is asked first: the one that answered last. A server that cannot be reached, or answers that it cannot
- * serve, hands over to the next one.
+ * serve, hands over to the next one. So does one that gave no answer in time, or until whoever asked gave up; its connection takes no
+ * more requests, because it may lead nowhere, and ends when the watches on it do.
  */
 export class EndpointPool {
   readonly #options: PoolOptions
@@ -56,6 +57,8 @@ export class EndpointPool {
   readonly #closing = new AbortController()
   /** Those that a server is about to end too. */
   readonly #connections = new Set<EtcdConnection>()
+  /** Those that nobody waits for any more too. */
+  readonly #openings = new Set<Promise<unknown>>()
   /** The one that is asked first, the one that it last was when it answered, and why another one was left. */
   #first = 0
   #serving: Member | undefined
@@ -100,7 +103,7 @@ export class EndpointPool {
   async close(): Promise<void> {
     const closed = new EtcdError('Unreachable', 'etcd: the connection was closed here')
     this.#closing.abort(closed)
-    await Promise.allSettled(this.#members.map(({ opening }) => opening))
+    await Promise.allSettled(this.#openings)
     await Promise.all([...this.#connections].map((connection) => connection.close(closed)))
   }
 
@@ -139,9 +142,9 @@ export class EndpointPool {
   *#inTurn(): Generator<Member> {
     const first = this.#first
     const turn = [...this.#members.slice(first), ...this.#members.slice(0, first)]
-    const open = turn.filter(({ server }) => server?.connection.usable)
+    const open = turn.map(({ server }) => server?.connection).map((connection) => connection?.usable && connection)
     yield* turn
-    yield* open.filter(({ server }) => !server?.connection.usable)
+    yield* turn.filter((_, index) => open[index] && !open[index].usable)
   }
 
   async #try<T>(
@@ -149,18 +152,27 @@ export class EndpointPool {
     signal: AbortSignal,
     send: (server: Server, signal: AbortSignal) => Promise<T>,
   ): Promise<{ readonly value: T } | FailedTry> {
+    const opening = this.#serverOf(member)
     let server: Server
     try {
-      server = await abortable(this.#serverOf(member), signal)
+      server = await abortable(opening, signal)
     } catch (error) {
+      if (signal.aborted && member.opening === opening) member.opening = undefined
+      if (signal.aborted) this.#goOn(member, gaveUp(member.endpoint))
       if (signal.aborted || !(error instanceof EtcdError)) throw error
       return openingFailure(error)
     }
     try {
       return { value: await abortable(send(server, signal), signal) }
     } catch (error) {
+      const failure = requestFailure(server.endpoint, server.connection.failure, error)
+      if (signal.aborted) this.#goOn(member, gaveUp(member.endpoint))
+      if ((signal.aborted || failure.error.code === 'Timeout') && member.server === server) {
+        member.server = undefined
+        server.connection.retire()
+      }
       signal.throwIfAborted()
-      return requestFailure(server.endpoint, server.connection.failure, error)
+      return failure
     }
   }
 
@@ -182,15 +194,25 @@ export class EndpointPool {
 
   #serverOf(member: Member): Promise<Server> {
     if (member.server?.connection.usable) return Promise.resolve(member.server)
-    member.opening ??= this.#open(member.endpoint)
+    member.opening ??= this.#openFor(member)
+    return member.opening
+  }
+
+  #openFor(member: Member): Promise<Server> {
+    const opening = this.#open(member.endpoint)
       .then((server) => {
-        member.server = server
-        return server
+        if (!member.server?.connection.usable) member.server = server
+        // Two were opened, because somebody gave up waiting for the first.
+        else server.connection.retire()
+        return member.server
       })
       .finally(() => {
-        member.opening = undefined
+        this.#openings.delete(opening)
+        if (member.opening === opening) member.opening = undefined
       })
-    return member.opening
+    opening.catch(() => {})
+    this.#openings.add(opening)
+    return opening
   }
 
   async #open(endpoint: EtcdEndpoint): Promise<Server> {
@@ -219,4 +241,8 @@ export class EndpointPool {
       throw this.closing.aborted ? this.closing.reason : connectionError(endpoint.text, tls, error)
     }
   }
+}
+
+function gaveUp({ text }: EtcdEndpoint): EtcdError {
+  return new EtcdError('Timeout', `etcd ${text}: no answer before whoever asked gave up`)
 }

@@ -10,6 +10,11 @@ export interface ObjectRef {
 export interface CallOptions {
   /** Ends the call: it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
+  /**
+   * Sends the call at once, past the client's own limit of requests, and once: a refusal rejects whatever its Retry-After says. For whoever
+   * has a deadline, such as the end of a lease. @default false
+   */
+  readonly urgent?: boolean | undefined
 }
 
 export interface ListQuery {
@@ -74,7 +79,8 @@ export interface DeleteOptions extends CallOptions {
  * The port to an API server: plain JSON objects, exactly as the server holds them.
  *
  * Every method rejects with a {@link KubeError} whose `code` names the decision it calls for, or with the reason of `signal`.
- * Nothing is retried here except a 429 or 503 that says when to come back; who calls decides what else is worth another try.
+ * Nothing is retried here except a 429 or 503 that says when to come back, and that only where the call is not `urgent`; who calls
+ * decides what else is worth another try.
  */
 export interface KubeApi {
   get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>

@@ -16,6 +16,8 @@ export const eventReasons = {
   LeaseContested: { type: 'Warning', action: 'BackOff' },
   OtherReconcilerActive: { type: 'Warning', action: 'Reset' },
   DutyDegraded: { type: 'Warning', action: 'Retry' },
+  OtherLeaseStore: { type: 'Warning', action: 'Reset' },
+  ReadinessRefused: { type: 'Warning', action: 'Probe' },
   KubernetesDefaultServiceCIDRError: { type: 'Warning', action: 'DefaultServiceCIDR' },
   KubernetesDefaultServiceCIDRInconsistent: { type: 'Warning', action: 'DefaultServiceCIDR' },
   FailedToCreateEndpoint: { type: 'Warning', action: 'Sync' },

@@ -44,6 +44,9 @@ export interface HttpTransportOptions {
 /**
  * Carries requests to one API server over pooled HTTP/1.1 connections, under one set of TLS credentials.
  *
+ * A request that took too long, or was given up, may have been on a connection that leads nowhere, and the idle ones beside it may lead
+ * there too. So the requests after it go over new connections; what is under way on the old ones, watches above all, goes on.
+ *
  * HTTP/1.1 and not 2: every watch then has a connection of its own, so that one lost connection ends one watch and not all, TCP
  * keep-alive finds a dead peer for each, and no limit of concurrent streams holds back the requests beside the watches.
  * Responses are not compressed, for none is asked for: between neighbours CPU is dearer than bytes.
@@ -56,7 +59,11 @@ export class HttpTransport implements Transport {
   readonly #userAgent: string
   readonly #timeoutMs: number
   readonly #maxEventBytes: number
-  readonly #dispatcher: Dispatcher
+  readonly #connect: () => Dispatcher
+  #dispatcher: Dispatcher
+  #closed = false
+  /** Those that take no more requests. */
+  readonly #retired = new Set<Dispatcher>()
   readonly #underWay = new Set<AbortController>()
   readonly #connecting = new Set<Socket>()
 
@@ -68,7 +75,8 @@ export class HttpTransport implements Transport {
     this.#userAgent = options.userAgent ?? 'apiserver-bootstrap'
     this.#timeoutMs = options.timeoutMs ?? 10_000
     this.#maxEventBytes = options.maxEventBytes ?? 64 * 1024 * 1024
-    this.#dispatcher = dispatcherFor(options, this.#connecting)
+    this.#connect = () => dispatcherFor(options, this.#connecting)
+    this.#dispatcher = this.#connect()
   }
 
   async send(request: ApiRequest, signal: AbortSignal, extraHeaders: ExtraHeaders = {}): Promise<ApiResponse> {
@@ -85,6 +93,7 @@ export class HttpTransport implements Transport {
     const timer = setTimeout(() => {
       controller.abort(new KubeError('Timeout', `${this.#target}: no answer within ${timeoutMs} ms`))
     }, timeoutMs)
+    const dispatcher = this.#dispatcher
     let streaming = false
     try {
       const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
@@ -95,6 +104,7 @@ export class HttpTransport implements Transport {
       }
       return { ...answer, body: decode(await body.bytes(), answer.headers['content-type'] ?? '') }
     } catch (error) {
+      if (controller.signal.aborted && dispatcher === this.#dispatcher) this.#reconnect()
       throw explain(error)
     } finally {
       clearTimeout(timer)
@@ -104,17 +114,28 @@ export class HttpTransport implements Transport {
 
   /** Closes all connections; requests and watches under way fail as Unreachable. */
   async close(): Promise<void> {
+    this.#closed = true
     // undici's own destroy does not reach the requests of an agent that is retiring, nor those whose connection is being made.
     for (const controller of this.#underWay) {
       controller.abort(new KubeError('Unreachable', `${this.#target}: the transport is closed`))
     }
     for (const socket of this.#connecting) socket.destroy(new Error('the transport is closed'))
-    await this.#dispatcher.destroy(null)
+    await Promise.all([this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.destroy(null)))
   }
 
   /** Takes no more requests and closes the connections when those under way, watches included, have ended. */
-  retire(): Promise<void> {
-    return this.#dispatcher.close()
+  async retire(): Promise<void> {
+    this.#closed = true
+    await Promise.all([this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.close()))
+  }
+
+  /** Has the next requests go over new connections. */
+  #reconnect(): void {
+    if (this.#closed) return
+    const dispatcher = this.#dispatcher
+    this.#dispatcher = this.#connect()
+    this.#retired.add(dispatcher)
+    void dispatcher.close().finally(() => this.#retired.delete(dispatcher))
   }
 
   #request(request: ApiRequest, extraHeaders: ExtraHeaders, signal: AbortSignal): Promise<Dispatcher.ResponseData> {

@@ -29,8 +29,6 @@ export interface InformerOptions<T extends KubeObject> extends InformerContext {
   readonly query?: Selection | undefined
   /** Cuts an object down to what is needed, as it arrives; name, namespace, uid and resourceVersion must stay. */
   readonly transform?: ((object: T) => T) | undefined
-  /** Called when the copy may have been old for a while: a request failed, or a watch broke or hung. */
-  readonly onBroken?: (() => void) | undefined
 }
 
 /** `absent`: the server said that it does not serve the resource; the informer goes on asking. */
@@ -51,7 +49,8 @@ export class Informer<T extends KubeObject> {
   #state: InformerState = 'starting'
   #synced = Promise.withResolvers<void>()
   #settled = Promise.withResolvers<void>()
-  #running = false
+  /** Of the present round of the reflector; undefined while it does not run. */
+  #round: AbortController | undefined
 
   constructor(options: InformerOptions<T>) {
     this.#name = describeSelection(options.resource, options.query)
@@ -75,7 +74,6 @@ export class Informer<T extends KubeObject> {
           if (this.#state === 'starting') this.#state = 'absent'
           this.#settled.resolve()
         },
-        broken: () => options.onBroken?.(),
       },
     })
   }
@@ -118,13 +116,21 @@ export class Informer<T extends KubeObject> {
 
   /** Follows the collection until `signal` is aborted; then resolves. One run at a time. */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#running) throw new Error(`the informer of ${this.#name} is running already`)
-    this.#running = true
+    if (this.#round !== undefined) throw new Error(`the informer of ${this.#name} is running already`)
     try {
-      await this.#reflector.run(signal)
+      do {
+        const { controller, unlink } = linkedController(signal)
+        this.#round = controller
+        await this.#reflector.run(controller.signal).finally(unlink)
+      } while (!signal.aborted)
     } finally {
-      this.#running = false
+      this.#round = undefined
     }
+  }
+
+  /** Begins anew with a list, for who has learnt that the watch missed a change. Does nothing while it does not run. */
+  restart(): void {
+    this.#round?.abort(new Error(`the informer of ${this.#name} begins anew`))
   }
 
   #tell(changes: readonly Change<T>[]): void {

@@ -26,6 +26,13 @@ export interface Access {
   readonly user: (User & UserExtras) | undefined
 }
 
+export interface ResolvedKubeConfig {
+  /** client-node's, with {@link UserExtras} on its users: also good for client-node's own API classes. */
+  readonly config: KubeConfig
+  /** Its current context, resolved and checked. */
+  readonly access: Access
+}
+
 /**
  * Resolves the current context of `config` and checks everything that can be checked without asking anybody: the rules of
  * client-go's `clientcmd/validation.go`, and that certificates and keys can be read. Throws a KubeConfigError.

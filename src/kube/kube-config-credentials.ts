@@ -1,14 +1,23 @@
 import { readFile } from 'node:fs/promises'
-import type { RequestOptions } from 'node:https'
-import type { KubeConfig } from '@kubernetes/client-node'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/message-of.ts'
 import { abortable } from '../runtime/signals.ts'
+import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
-import { type Access, fileProblem, keyPairProblem, type Pem, readPem } from './kube-config-access.ts'
-import { type ExecCredential, ExecPlugin } from './kube-config-exec.ts'
+import {
+  type Access,
+  fileProblem,
+  keyPairProblem,
+  type Pem,
+  type ResolvedKubeConfig,
+  readPem,
+} from './kube-config-access.ts'
+import { ExecPlugin } from './kube-config-exec.ts'
+import { type CredentialsExpiry, certificateExpiry, type ExpiryReporter, tokenExpiry } from './kube-config-expiry.ts'
+import { authProvider } from './kube-config-provider.ts'
+import { type Grant, Renewal } from './kube-config-renewal.ts'
 
 /** What a request shows of itself. Two that are equal in content are one object. */
 export interface Credentials {
@@ -16,167 +25,301 @@ export interface Credentials {
   readonly tls: ClientTls
 }
 
-export interface KubeCredentialsOptions {
-  readonly config: KubeConfig
-  readonly access: Access
+export interface KubeCredentialsOptions extends ResolvedKubeConfig {
+  /** Reads the kubeconfig again; gives the same object while nothing has changed. @default it never changes */
+  readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
   readonly clock: Clock
   readonly logger: Logger
-  /** How often files are looked at again, in milliseconds. */
+  /** Hears when the credentials end that are in force. */
+  readonly onExpiry?: ExpiryReporter | undefined
+  /** How often files are read again, in milliseconds. */
   readonly rereadMs: number
   /** How long an exec plugin or auth-provider may take, in milliseconds. @default 30000 */
   readonly execTimeoutMs?: number | undefined
 }
 
-/** A part of the credentials that may change while the program runs. */
-interface Moving {
+/** A request that has credentials to go on with waits no longer than this for newer ones. */
+const PATIENCE_MS = 1_000
+/** A 401 makes it look for other credentials at most so often, and is over when there was none for so long. */
+const REFUSED_MS = 5_000
+/** How often an auth-provider is asked that does not say when what it gives ends. */
+const PROVIDER_POLL_MS = 5_000
+
+/** What a request is made of that may change while the program runs. */
+interface Parts {
   readonly ca?: string | undefined
-  readonly clientCertificate?: { readonly cert: string; readonly key: string } | undefined
+  readonly clientCertificate?: Grant['clientCertificate']
   readonly authorization?: string | undefined
+  readonly grant?: Grant | undefined
+}
+
+/** Who the current context says to be, and how that is renewed where a plugin or provider gives it. */
+interface Identity {
+  readonly resolved: ResolvedKubeConfig
+  /** Everything that `renewal` depends on. */
+  readonly key: string
+  readonly renewal: Renewal | undefined
+  readonly close: () => void
+}
+
+interface Held {
+  readonly credentials: Credentials
+  readonly text: string
+  readonly grant: Grant | undefined
+  readonly expiry: CredentialsExpiry
 }
 
 /**
- * The credentials of one kubeconfig user, kept up to date: token, certificate, key and CA files are read again every few seconds,
- * exec plugins and auth-providers asked when theirs expire. Callers that come at the same time share one look. What cannot be read
- * for the moment (a file being replaced) is kept as it was; only credentials that were never had reject, with NoCredentials.
+ * The credentials of one kubeconfig user, kept up to date.
+ *
+ * The kubeconfig and the files that it names are read again before a request if the last reading is a second old, and when the server
+ * answers 401. Exec plugins and auth-providers are asked in the background, before what they gave ends. Whoever has credentials to go on
+ * with waits a second at most. What cannot be read or had leaves the last credentials in force, with one line in the log; only
+ * credentials that were never had reject, with NoCredentials.
+ *
+ * What is read takes effect when a second reading finds the same, since a file may be half written at the first; at once after a 401.
+ * Contents are compared and not times and sizes, which a rotation within one tick of the file system's clock does not change.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
-  readonly #plugin: ExecPlugin | undefined
-  #held: Credentials | undefined
-  #execUsed: ExecCredential | undefined
-  #lookedAtMs = Number.NEGATIVE_INFINITY
-  #renewedAtMs = Number.NEGATIVE_INFINITY
-  #looking: Promise<Credentials> | undefined
-  #failing = false
+  #identity: Identity
+  #held: Held | undefined
+  /** What the last reading found, if it is not in force yet. */
+  #candidate: string | undefined
+  #reading: Promise<Credentials> | undefined
+  #readAtMs = Number.NEGATIVE_INFINITY
+  #replacing: Promise<void> | undefined
+  #replacedAtMs = Number.NEGATIVE_INFINITY
+  #rejected: Credentials | undefined
+  /** What the server does not accept, once that is in the log, and when it said so last. */
+  #refusal: { readonly credentials: Credentials; readonly lastMs: number } | undefined
+  #isFailing = false
 
   constructor(options: KubeCredentialsOptions) {
     this.#options = options
-    const { access, clock } = options
-    const { user } = access
-    if (user?.exec) {
-      this.#plugin = new ExecPlugin({
-        config: user.exec,
-        userName: user.name,
-        clusterInfo: clusterInfo(access),
-        wallMs: () => clock.wallMs(),
-        timeoutMs: options.execTimeoutMs,
-      })
-    }
+    this.#identity = this.#identityOf(options)
   }
 
   /** The credentials in force. */
   async current(signal: AbortSignal): Promise<Credentials> {
     const { clock, rereadMs } = this.#options
-    const fresh = this.#held !== undefined && clock.monotonicMs() - this.#lookedAtMs < rereadMs
-    if (fresh && this.#held !== undefined) return this.#held
-    this.#looking ??= this.#look().finally(() => {
-      this.#looking = undefined
-    })
-    return abortable(this.#looking, signal)
+    const held = this.#held
+    if (held === undefined) return abortable(this.#read(), signal)
+    // Whoever comes while others wait for a reading does not: a file system that hangs must cost one request its second, not each.
+    const isFresh = this.#reading !== undefined || clock.monotonicMs() - this.#readAtMs < rereadMs
+    if (!isFresh) await abortable(this.#atMostPatience(this.#read()), signal)
+    return (this.#held ?? held).credentials
   }
 
-  /**
-   * The server refused `rejected`: gives newer credentials, or the same object if there are none. Plugins are asked at most once in
-   * `rereadMs` for this reason, so that a user who was locked out does not start one for each request.
-   */
-  async renew(rejected: Credentials, signal: AbortSignal): Promise<Credentials> {
-    const { clock, rereadMs } = this.#options
-    if (this.#held !== rejected) return this.current(signal)
-    if (this.#looking !== undefined) return abortable(this.#looking, signal)
-    if (clock.monotonicMs() - this.#renewedAtMs < rereadMs) return rejected
-    this.#renewedAtMs = clock.monotonicMs()
-    if (this.#execUsed !== undefined) this.#plugin?.invalidate(this.#execUsed)
-    this.#lookedAtMs = Number.NEGATIVE_INFINITY
-    return this.current(signal)
+  /** The server answered `rejected` with 401: gives other credentials, or the same object if there are none within a second. */
+  async replace(rejected: Credentials, signal: AbortSignal): Promise<Credentials> {
+    const { clock } = this.#options
+    if (this.#held?.credentials === rejected) {
+      const isDue = clock.monotonicMs() - this.#replacedAtMs >= REFUSED_MS
+      if (isDue && this.#replacing === undefined) {
+        this.#replacedAtMs = clock.monotonicMs()
+        this.#rejected = rejected
+        this.#replacing = this.#atMostPatience(this.#replaceHeld(rejected)).finally(() => {
+          this.#replacing = undefined
+        })
+      }
+      await abortable(this.#replacing ?? Promise.resolve(), signal)
+    }
+    return this.#held?.credentials ?? rejected
+  }
+
+  /** Takes in what the server answered to `credentials` in the end, and tells when it begins and ceases to be 401. */
+  answered(credentials: Credentials, status: number): void {
+    const { clock, logger } = this.#options
+    const { source, server } = this.#identity.resolved.access
+    const refusal = this.#refusal
+    const nowMs = clock.monotonicMs()
+    if (status === 401) {
+      this.#refusal = { credentials, lastMs: nowMs }
+      if (refusal === undefined) {
+        const message =
+          'the API server does not accept the credentials (401): they are replaced when newer ones can be had'
+        logger.warn({ source, server: server.origin, ...endsOf(this.#held) }, message)
+      }
+    } else if (refusal !== undefined && (refusal.credentials !== credentials || nowMs - refusal.lastMs >= REFUSED_MS)) {
+      this.#refusal = undefined
+      logger.info({ source, server: server.origin }, 'the API server accepts the credentials again')
+    }
   }
 
   close(): void {
-    this.#plugin?.close()
+    this.#identity.close()
   }
 
-  async #look(): Promise<Credentials> {
-    const { clock, access, logger } = this.#options
-    const startedMs = clock.monotonicMs()
+  async #replaceHeld(rejected: Credentials): Promise<void> {
+    // One that is under way may have read before the change.
+    await this.#reading?.catch(() => {})
+    await this.#read()
+    if (this.#held?.credentials !== rejected) return
+    await this.#identity.renewal?.renew()
+    await this.#read()
+  }
+
+  #read(): Promise<Credentials> {
+    this.#readAtMs = this.#options.clock.monotonicMs()
+    this.#reading ??= this.#readAll().finally(() => {
+      this.#reading = undefined
+    })
+    return this.#reading
+  }
+
+  async #readAll(): Promise<Credentials> {
+    const { reload } = this.#options
+    let problem: unknown
     try {
-      const next = assemble(access, await this.#read())
-      // The same content stays the same object: whoever compares, compares by identity.
-      if (this.#held === undefined || JSON.stringify(next) !== JSON.stringify(this.#held)) this.#held = next
-      if (this.#failing) logger.info({ source: access.source }, 'credentials can be read again')
-      this.#failing = false
+      if (reload !== undefined) this.#adopt(await reload())
     } catch (error) {
-      const reason = error instanceof KubeError ? error : new KubeError('NoCredentials', problemOf(error))
-      if (this.#held === undefined) throw reason
-      if (!this.#failing)
-        logger.warn(
-          { source: access.source, error: reason },
-          'credentials cannot be renewed; the last ones stay in use',
-        )
-      this.#failing = true
+      problem = error
     }
-    this.#lookedAtMs = startedMs
-    return this.#held
+    try {
+      this.#take(await this.#parts())
+    } catch (error) {
+      problem ??= error
+    }
+    if (this.#held === undefined) throw noCredentials(problem)
+    this.#report(problem ?? this.#identity.renewal?.failure)
+    return this.#held.credentials
   }
 
-  async #read(): Promise<Moving> {
-    const { access } = this.#options
+  #report(problem: unknown): void {
+    const { logger } = this.#options
+    const { source } = this.#identity.resolved.access
+    if (problem !== undefined && !this.#isFailing) {
+      const message = 'credentials cannot be renewed; the last ones stay in use'
+      logger.warn({ source, error: noCredentials(problem), ...endsOf(this.#held) }, message)
+    }
+    if (problem === undefined && this.#isFailing) logger.info({ source }, 'credentials can be read again')
+    this.#isFailing = problem !== undefined
+  }
+
+  /** Goes on as the one that the kubeconfig names now. */
+  #adopt(resolved: ResolvedKubeConfig): void {
+    const { access } = resolved
+    const before = this.#identity.resolved.access
+    // An auth-provider changes its own settings: only those of another reading are compared.
+    const isSame = access.user === before.user && access.cluster === before.cluster
+    if (isSame || keyOf(access) === this.#identity.key) {
+      this.#identity = { ...this.#identity, resolved }
+      return
+    }
+    const { close } = this.#identity
+    this.#identity = this.#identityOf(resolved)
+    close()
+  }
+
+  #identityOf(resolved: ResolvedKubeConfig): Identity {
+    const { clock, execTimeoutMs: timeoutMs = 30_000 } = this.#options
+    const { access, config } = resolved
+    const { user } = access
+    const key = keyOf(access)
+    // What is renewed takes effect with the next request.
+    const onSettled = (): void => {
+      this.#readAtMs = Number.NEGATIVE_INFINITY
+    }
+    if (user === undefined || hasOwnAuthorization(user)) return { resolved, key, renewal: undefined, close: () => {} }
+    if (user.exec) {
+      const options = { config: user.exec, userName: user.name, clusterInfo: clusterInfo(access), timeoutMs }
+      const plugin = new ExecPlugin(options)
+      const renewal = new Renewal({ ask: () => plugin.run(), clock, onSettled })
+      return { resolved, key, renewal, close: () => plugin.close() }
+    }
+    const stop = new AbortController()
+    const ask = authProvider(config, { source: access.source, timeoutMs, clock, signal: stop.signal })
+    const renewal = user.authProvider ? new Renewal({ ask, clock, pollMs: PROVIDER_POLL_MS, onSettled }) : undefined
+    return { resolved, key, renewal, close: () => stop.abort(new Error('the connection is closed')) }
+  }
+
+  #take(parts: Parts): void {
+    const credentials = assemble(this.#identity.resolved.access, parts)
+    const text = JSON.stringify(credentials)
+    const held = this.#held
+    const isCertain =
+      held === undefined ||
+      held.credentials === this.#rejected ||
+      held.grant !== parts.grant ||
+      text === this.#candidate
+    this.#candidate = isCertain ? undefined : text
+    if (!isCertain || (held?.text === text && held.grant === parts.grant)) return
+    // The same content stays the same object: whoever compares, compares by identity. A plugin may lengthen the life of a token.
+    const same = held?.text === text ? held.credentials : credentials
+    this.#held = { credentials: same, text, grant: parts.grant, expiry: expiryOf(parts) }
+    this.#options.onExpiry?.(this.#held.expiry)
+  }
+
+  async #parts(): Promise<Parts> {
+    const { resolved, renewal } = this.#identity
+    const { access } = resolved
     const { user } = access
     const ca = access.ca === undefined ? undefined : await read(access.ca)
-    const own = await this.#readPair()
+    const clientCertificate = await readPair(access)
     if (user === undefined) return { ca }
-    if (user.tokenFile)
-      return { ca, clientCertificate: own, authorization: `Bearer ${await readToken(user.tokenFile)}` }
-    if (user.token) return { ca, clientCertificate: own, authorization: `Bearer ${user.token}` }
+    if (user.tokenFile) return { ca, clientCertificate, authorization: `Bearer ${await readToken(user.tokenFile)}` }
+    if (user.token) return { ca, clientCertificate, authorization: `Bearer ${user.token}` }
     if (user.username) {
       const basic = Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64')
-      return { ca, clientCertificate: own, authorization: `Basic ${basic}` }
+      return { ca, clientCertificate, authorization: `Basic ${basic}` }
     }
-    if (this.#plugin !== undefined) {
-      const credential = await this.#plugin.credential(new AbortController().signal)
-      this.#execUsed = credential
-      const authorization = credential.token === undefined ? undefined : `Bearer ${credential.token}`
-      return { ca, clientCertificate: credential.clientCertificate ?? own, authorization }
-    }
-    if (user.authProvider) return { ca, clientCertificate: own, authorization: await this.#askProvider() }
-    return { ca, clientCertificate: own }
+    if (renewal === undefined) return { ca, clientCertificate }
+    const grant = await renewal.current()
+    const { authorization } = grant
+    return { ca, clientCertificate: grant.clientCertificate ?? clientCertificate, authorization, grant }
   }
 
-  async #readPair(): Promise<Moving['clientCertificate']> {
-    const { clientCertificate: pair, source } = this.#options.access
-    if (pair === undefined) return undefined
-    const [cert, key] = await Promise.all([read(pair.cert), read(pair.key)])
-    // Two files are not replaced in one step; between the steps they do not fit.
-    const problem = keyPairProblem(cert, key)
-    if (problem !== undefined) throw new KubeError('NoCredentials', `${source}: ${problem}`)
-    return { cert, key }
-  }
-
-  /** The authorization that client-node's own provider (oidc, azure, gcp, or one that was added to it) puts into a request. */
-  async #askProvider(): Promise<string | undefined> {
-    const { config, access } = this.#options
-    const request: RequestOptions = {}
-    try {
-      await within(config.applyToHTTPSOptions(request), this.#options.execTimeoutMs ?? 30_000)
-    } catch (error) {
-      const provider = `auth-provider ${JSON.stringify(access.user?.authProvider?.name)}`
-      throw new KubeError('NoCredentials', `${access.source}: ${provider}: ${problemOf(error)}`)
-    }
-    const headers = (request.headers ?? {}) as Readonly<Record<string, unknown>>
-    return typeof headers.Authorization === 'string' ? headers.Authorization : undefined
+  /** Resolves when `work` has settled, or when whoever can go on without it has waited long enough. */
+  #atMostPatience(work: Promise<unknown>): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.#options.clock.schedule(PATIENCE_MS, resolve)
+      const settled = (): void => {
+        cancel()
+        resolve()
+      }
+      work.then(settled, settled)
+    })
   }
 }
 
-/** client-node's providers know no limit of time; one that hangs would hold up every request for ever. */
-function within<T>(promise: Promise<T>, timeoutMs: number): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
-    promise.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
+function keyOf({ user, cluster }: Access): string {
+  const { exec, authProvider, name } = user ?? {}
+  const isGiven = user !== undefined && hasOwnAuthorization(user)
+  return JSON.stringify([name, isGiven, authProvider, exec, exec?.provideClusterInfo === true ? cluster : null])
 }
 
-function assemble(access: Access, moving: Moving): Credentials {
+/** As for client-go, a plugin or provider beside a token or password is not asked. */
+function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access['user']>): boolean {
+  return Boolean(tokenFile || token || username)
+}
+
+async function readPair({ clientCertificate: pair, source }: Access): Promise<Parts['clientCertificate']> {
+  if (pair === undefined) return undefined
+  const [cert, key] = await Promise.all([read(pair.cert), read(pair.key)])
+  // Two files are not replaced in one step; between the steps they do not fit.
+  const problem = keyPairProblem(cert, key)
+  if (problem !== undefined) throw new KubeError('NoCredentials', `${source}: ${problem}`)
+  return { cert, key }
+}
+
+function expiryOf({ authorization, clientCertificate, grant }: Parts): CredentialsExpiry {
+  return {
+    'client-certificate': clientCertificate === undefined ? undefined : certificateExpiry(clientCertificate.cert),
+    token: authorization === undefined ? undefined : (grant?.expiresMs ?? tokenExpiry(authorization)),
+  }
+}
+
+/** For the log: when credentials end, or did. */
+function endsOf(held: Held | undefined): { readonly ends?: string } {
+  const ends = Object.values(held?.expiry ?? {}).filter((endMs) => endMs !== undefined)
+  return ends.length === 0 ? {} : { ends: formatTime(Math.min(...ends)) }
+}
+
+function assemble(access: Access, parts: Parts): Credentials {
   const { user } = access
   const headers: Record<string, string | readonly string[]> = {}
-  if (moving.authorization !== undefined) headers.authorization = moving.authorization
+  if (parts.authorization !== undefined) headers.authorization = parts.authorization
   if (user?.impersonateUser) headers['impersonate-user'] = user.impersonateUser
   if (user?.impersonateUid) headers['impersonate-uid'] = user.impersonateUid
   if (user?.impersonateGroups?.length) headers['impersonate-group'] = user.impersonateGroups
@@ -186,9 +329,9 @@ function assemble(access: Access, moving: Moving): Credentials {
   return {
     headers,
     tls: {
-      ca: moving.ca,
-      cert: moving.clientCertificate?.cert,
-      key: moving.clientCertificate?.key,
+      ca: parts.ca,
+      cert: parts.clientCertificate?.cert,
+      key: parts.clientCertificate?.key,
       serverName: access.serverName,
       serverNames: access.serverNames,
       skipVerify: access.skipVerify,
@@ -240,7 +383,7 @@ function clusterInfo(access: Access): unknown {
   }
 }
 
-function problemOf(error: unknown): string {
-  const message = messageOf(error)
-  return message.replace(/\s+/g, ' ').trim().slice(0, 200)
+function noCredentials(error: unknown): KubeError {
+  if (error instanceof KubeError) return error
+  return new KubeError('NoCredentials', messageOf(error).replace(/\s+/g, ' ').trim().slice(0, 300))
 }

@@ -1,9 +1,10 @@
 import { spawn } from 'node:child_process'
 import { messageOf } from '../runtime/message-of.ts'
-import { abortable } from '../runtime/signals.ts'
 import { parseTime } from '../runtime/time-format.ts'
 import { KubeError } from './errors.ts'
 import { keyPairProblem } from './kube-config-access.ts'
+import { certificateExpiry, tokenExpiry } from './kube-config-expiry.ts'
+import type { Grant } from './kube-config-renewal.ts'
 
 /** An exec plugin as a kubeconfig describes it. */
 export interface ExecPluginConfig {
@@ -14,20 +15,12 @@ export interface ExecPluginConfig {
   readonly provideClusterInfo?: boolean | undefined
 }
 
-export interface ExecCredential {
-  readonly token: string | undefined
-  readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined
-  /** Wall time in milliseconds since the epoch; undefined: until the server refuses it. */
-  readonly expiresMs: number | undefined
-}
-
 export interface ExecPluginOptions {
   readonly config: ExecPluginConfig
   /** For messages. */
   readonly userName: string
   /** Told to a plugin that asks for it. */
   readonly clusterInfo: unknown
-  readonly wallMs: () => number
   /** How long the plugin may take, in milliseconds. @default 30000 */
   readonly timeoutMs?: number | undefined
   /** @default process.env */
@@ -35,57 +28,31 @@ export interface ExecPluginOptions {
 }
 
 const maxOutputBytes = 1024 * 1024
-/** A credential this close to its end is asked for anew, so that it does not end on the way to the server. */
-const earlyMs = 10_000
 
-/**
- * A credential plugin (client-go's `exec` authentication): run when a credential is first wanted, when it is about to expire and when
- * the server has refused it; never twice at a time, however many requests wait for it.
- */
+/** A credential plugin (client-go's `exec` authentication). When it is run is up to `Renewal`. */
 export class ExecPlugin {
   readonly #options: ExecPluginOptions
   readonly #stop = new AbortController()
-  #credential: { readonly value: ExecCredential; readonly renewAtMs: number } | undefined
-  #running: Promise<ExecCredential> | undefined
 
   constructor(options: ExecPluginOptions) {
     this.#options = options
   }
 
-  /** The credential that is in force, or a new one. Rejects with a NoCredentials error or the signal's reason. */
-  credential(signal: AbortSignal): Promise<ExecCredential> {
-    const held = this.#credential
-    if (held !== undefined && this.#options.wallMs() < held.renewAtMs) return Promise.resolve(held.value)
-    this.#running ??= this.#run().finally(() => {
-      this.#running = undefined
-    })
-    return abortable(this.#running, signal)
-  }
-
-  /** The server refused `credential`: the next caller gets another, if that one is still held. */
-  invalidate(credential: ExecCredential): void {
-    if (this.#credential?.value === credential) this.#credential = undefined
+  /** Runs the plugin. Rejects with a NoCredentials error. */
+  async run(): Promise<Grant> {
+    const { config, userName, timeoutMs = 30_000 } = this.#options
+    const plugin = `exec plugin ${JSON.stringify(config.command)} of user ${JSON.stringify(userName)}`
+    try {
+      const output = await runPlugin(config, this.#environment(), timeoutMs, this.#stop.signal)
+      return readCredential(output, config.apiVersion)
+    } catch (error) {
+      throw new KubeError('NoCredentials', `${plugin} ${messageOf(error)}`)
+    }
   }
 
   /** Ends a plugin that is running. */
   close(): void {
     this.#stop.abort()
-  }
-
-  async #run(): Promise<ExecCredential> {
-    const { config, userName, timeoutMs = 30_000, wallMs } = this.#options
-    const plugin = `exec plugin ${JSON.stringify(config.command)} of user ${JSON.stringify(userName)}`
-    try {
-      const output = await runPlugin(config, this.#environment(), timeoutMs, this.#stop.signal)
-      const value = readCredential(output, config.apiVersion)
-      const expiresMs = value.expiresMs ?? Number.POSITIVE_INFINITY
-      // A credential shorter than the margin is used up to its end: a plugin run for every request would be worse.
-      const renewAtMs = expiresMs - wallMs() > 2 * earlyMs ? expiresMs - earlyMs : expiresMs
-      this.#credential = { value, renewAtMs }
-      return value
-    } catch (error) {
-      throw new KubeError('NoCredentials', `${plugin} ${messageOf(error)}`)
-    }
   }
 
   #environment(): Record<string, string | undefined> {
@@ -160,7 +127,7 @@ function killGroup(pid: number): void {
   }
 }
 
-function readCredential(output: string, apiVersion: string): ExecCredential {
+function readCredential(output: string, apiVersion: string): Grant {
   let answer: unknown
   try {
     answer = JSON.parse(output)
@@ -180,10 +147,11 @@ function readCredential(output: string, apiVersion: string): ExecCredential {
     const problem = keyPairProblem(cert, key)
     if (problem !== undefined) throw new Error(`gave a client certificate that cannot be used: ${problem}`)
   }
+  const ends = isText(token) ? tokenExpiry(token) : undefined
   return {
-    token: isText(token) ? token : undefined,
+    authorization: isText(token) ? `Bearer ${token}` : undefined,
     clientCertificate: hasCertificate ? { cert, key } : undefined,
-    expiresMs: isText(expires) ? expiry(expires) : undefined,
+    expiresMs: isText(expires) ? expiry(expires) : (ends ?? (hasCertificate ? certificateExpiry(cert) : undefined)),
   }
 }
 

@@ -3,13 +3,18 @@ import type { Clock } from '../runtime/clock.ts'
 import { systemClock } from '../runtime/system-clock.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { type ClientTls, HttpTransport } from './http-transport.ts'
-import { type Access, resolveAccess } from './kube-config-access.ts'
+import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
 import { type Credentials, KubeCredentials } from './kube-config-credentials.ts'
+import type { ExpiryReporter } from './kube-config-expiry.ts'
 import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
 
 export interface KubeConfigTransportOptions {
   /** The current context, if it was resolved before (by `loadKubeConfig`). */
   readonly access?: Access | undefined
+  /** Reads the kubeconfig again (`reload` of what `loadKubeConfig` gives). @default it is never read again */
+  readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
+  /** Hears when the credentials end, whenever they change. @default nobody */
+  readonly onExpiry?: ExpiryReporter | undefined
   /** @default the system's */
   readonly clock?: Clock | undefined
   /** @default none */
@@ -19,17 +24,17 @@ export interface KubeConfigTransportOptions {
   readonly timeoutMs?: number | undefined
   /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
   readonly connectTimeoutMs?: number | undefined
-  /** How often token, certificate, key and CA files are looked at again, in milliseconds. @default 5000 */
+  /** How often the kubeconfig and the token, certificate, key and CA files are read again, in milliseconds. @default 1000 */
   readonly rereadMs?: number | undefined
-  /** How long an exec plugin or auth-provider may take, in milliseconds; requests wait for it beyond their own time. @default 30000 */
+  /** How long an exec plugin or auth-provider may take, in milliseconds; requests wait for the first answer only. @default 30000 */
   readonly execTimeoutMs?: number | undefined
 }
 
 /**
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
- * Credentials are kept up to date as {@link KubeCredentials} does; a request that is answered with 401 is sent once more if there are
- * newer ones. When certificates change, new requests go over new connections, and the old ones close as soon as the requests and
+ * Credentials are kept up to date as {@link KubeCredentials} does; a request that is answered with 401 is sent once more if newer ones
+ * can be had within a second. When certificates change, new requests go over new connections, and the old ones close as soon as the requests and
  * watches on them have ended. Throws a KubeConfigError when the kubeconfig cannot be used.
  */
 export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
@@ -50,20 +55,25 @@ class KubeConfigTransport implements Transport {
     this.#credentials = new KubeCredentials({
       config,
       access: this.#access,
+      reload: options.reload,
+      onExpiry: options.onExpiry,
       clock: options.clock ?? systemClock,
       logger: options.logger ?? silentLogger,
-      rereadMs: options.rereadMs ?? 5_000,
+      rereadMs: options.rereadMs ?? 1_000,
       execTimeoutMs: options.execTimeoutMs,
     })
   }
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
-    const credentials = await this.#credentials.current(signal)
-    const response = await this.#transportWith(credentials).send(request, signal, credentials.headers)
-    if (response.status !== 401) return response
-    const renewed = await this.#credentials.renew(credentials, signal)
-    if (renewed === credentials) return response
-    return this.#transportWith(renewed).send(request, signal, renewed.headers)
+    let credentials = await this.#credentials.current(signal)
+    let response = await this.#sendAs(credentials, request, signal)
+    if (response.status === 401) {
+      const rejected = credentials
+      credentials = await this.#credentials.replace(rejected, signal)
+      if (credentials !== rejected) response = await this.#sendAs(credentials, request, signal)
+    }
+    this.#credentials.answered(credentials, response.status)
+    return response
   }
 
   async close(): Promise<void> {
@@ -71,6 +81,10 @@ class KubeConfigTransport implements Transport {
     this.#credentials.close()
     const transports = [...this.#retiring, ...(this.#current === undefined ? [] : [this.#current.transport])]
     await Promise.all(transports.map((transport) => transport.close()))
+  }
+
+  #sendAs(credentials: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
+    return this.#transportWith(credentials).send(request, signal, credentials.headers)
   }
 
   #transportWith({ tls }: Credentials): HttpTransport {

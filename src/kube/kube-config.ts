@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import { homedir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
-import type { KubeConfig } from '@kubernetes/client-node'
-import { type Access, fileProblem, resolveAccess } from './kube-config-access.ts'
+import { fileProblem, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
 import { parseKubeConfig } from './kube-config-document.ts'
 import { entriesOf, type KubeConfigEntries, mergeEntries } from './kube-config-entries.ts'
 import { KubeConfigError } from './kube-config-error.ts'
@@ -23,11 +23,12 @@ export interface LoadKubeConfigOptions {
   readonly serviceAccountDirectory?: string | undefined
 }
 
-export interface LoadedKubeConfig {
-  /** client-node's, with {@link UserExtras} on its users: also good for client-node's own API classes. */
-  readonly config: KubeConfig
-  /** Its current context, resolved and checked. */
-  readonly access: Access
+export interface LoadedKubeConfig extends ResolvedKubeConfig {
+  /**
+   * Reads the same files again and resolves the same context; gives the same object while their text is the same. Rejects with a
+   * KubeConfigError when they cannot be used, or name another server.
+   */
+  reload(): Promise<ResolvedKubeConfig>
 }
 
 /**
@@ -38,13 +39,43 @@ export interface LoadedKubeConfig {
 export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<LoadedKubeConfig> {
   const environment = options.environment ?? process.env
   const origin = findOrigin(options, environment)
-  const entries = origin === 'in-cluster' ? serviceAccount(options, environment) : mergeEntries(origin.map(readEntries))
   // client-node takes a third of a second to load from its own files: only who reads a kubeconfig shall pay for it.
   const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js')
-  const config = new KubeConfig()
-  config.loadFromOptions({ ...entries, currentContext: options.context ?? entries.currentContext })
-  const source = origin === 'in-cluster' ? 'of the Pod' : origin.join(delimiter)
-  return { config, access: resolveAccess(config, source, environment) }
+  const resolveEntries = (entries: KubeConfigEntries, context: string | undefined): ResolvedKubeConfig => {
+    const config = new KubeConfig()
+    config.loadFromOptions({ ...entries, currentContext: context ?? entries.currentContext })
+    const source = origin === 'in-cluster' ? 'of the Pod' : origin.join(delimiter)
+    return { config, access: resolveAccess(config, source, environment) }
+  }
+  if (origin === 'in-cluster') {
+    // All that changes in a Pod is in files of its own.
+    const resolved = resolveEntries(serviceAccount(options, environment), options.context)
+    return { ...resolved, reload: async () => resolved }
+  }
+  const merged = (texts: readonly string[]): KubeConfigEntries =>
+    mergeEntries(origin.map((file, index) => entriesIn(file, texts[index] ?? '')))
+  let texts = await readTexts(origin)
+  let last = resolveEntries(merged(texts), options.context)
+  const { server } = last.access
+  const context = last.config.currentContext
+  return {
+    ...last,
+    async reload() {
+      const next = await readTexts(origin)
+      if (next.every((text, index) => text === texts[index])) return last
+      // The context of the start, as `kubectl config use-context` must not lead a running program to another cluster.
+      const resolved = resolveEntries(merged(next), context)
+      // Nor may a file for another cluster: its credentials would go to this one.
+      if (resolved.access.server.href !== server.href) {
+        throw new KubeConfigError(
+          `kubeconfig ${resolved.access.source}: it names another server now, ${resolved.access.server.origin}; start anew to use that`,
+        )
+      }
+      texts = next
+      last = resolved
+      return last
+    },
+  }
 }
 
 type Environment = Readonly<Record<string, string | undefined>>
@@ -67,13 +98,19 @@ function findOrigin(options: LoadKubeConfigOptions, environment: Environment): '
   )
 }
 
-function readEntries(file: string): KubeConfigEntries {
-  let text: string
-  try {
-    text = readFileSync(file, 'utf8')
-  } catch (error) {
-    throw new KubeConfigError(`kubeconfig ${file}: ${fileProblem(error)}`)
-  }
+function readTexts(files: readonly string[]): Promise<string[]> {
+  return Promise.all(
+    files.map(async (file) => {
+      try {
+        return await readFile(file, 'utf8')
+      } catch (error) {
+        throw new KubeConfigError(`kubeconfig ${file}: ${fileProblem(error)}`)
+      }
+    }),
+  )
+}
+
+function entriesIn(file: string, text: string): KubeConfigEntries {
   return entriesOf(parseKubeConfig(file, text), dirname(resolve(file)))
 }
 

@@ -23,8 +23,6 @@ export interface ReflectorSink<T> {
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
   /** The server does not know the resource. The reflector goes on asking. */
   absent(error: KubeError): void
-  /** A request failed, or a watch broke or hung: what has happened since the last change that was told is told late. */
-  broken?(): void
 }
 
 export interface ReflectorOptions<T extends KubeObject> {
@@ -230,7 +228,6 @@ export class Reflector<T extends KubeObject> {
     if (plan.noStreaming) this.#streaming = false
     const error = ending.kind === 'failed' ? ending.error : undefined
     const delayMs = this.#delayMs(plan.wait, error)
-    if (ending.kind !== 'closed' || !ending.proven) sink.broken?.()
     this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
     // One that worked and broke says nothing yet about the server: the next attempt will.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {

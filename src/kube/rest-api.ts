@@ -47,6 +47,7 @@ export interface RestKubeApiOptions {
 /** A call on its way: what an error message calls it, and what is sent. */
 interface Call extends ApiRequest {
   readonly name: CallName
+  readonly urgent?: boolean | undefined
 }
 
 /**
@@ -81,7 +82,7 @@ class RestKubeApi implements KubeApi {
 
   async get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options: CallOptions = {}): Promise<T> {
     const call = this.#call('GET', callName('get', resource, ref), objectPath('get', resource, ref))
-    return asObject(call.name, resource, await this.#unary(call, options.signal))
+    return asObject(call.name, resource, await this.#unary(call, options))
   }
 
   async list<T extends KubeObject>(resource: Resource<T>, query: ListQuery & CallOptions = {}): Promise<KubeList<T>> {
@@ -89,7 +90,7 @@ class RestKubeApi implements KubeApi {
       query: queryOf(query),
       timeoutMs: this.#options.listTimeoutMs ?? 60_000,
     })
-    return asList<T>(call.name, await this.#unary(call, query.signal))
+    return asList<T>(call.name, await this.#unary(call, query))
   }
 
   async create<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
@@ -134,7 +135,7 @@ class RestKubeApi implements KubeApi {
     const call = this.#call('DELETE', callName('delete', resource, ref), objectPath('delete', resource, ref), {
       ...(body === undefined ? {} : { body, headers: { ...acceptJson, 'content-type': 'application/json' } }),
     })
-    await this.#unary(call, options.signal)
+    await this.#unary(call, options)
   }
 
   async *watch<T extends KubeObject>(
@@ -183,11 +184,11 @@ class RestKubeApi implements KubeApi {
       headers: { ...acceptJson, 'content-type': content.contentType },
       body: content.body,
     })
-    return asObject(name, resource, await this.#unary(call, options.signal))
+    return asObject(name, resource, await this.#unary(call, options))
   }
 
-  async #unary(call: Call, signal: AbortSignal | undefined): Promise<unknown> {
-    const response = await this.#exchange(call, signal ?? new AbortController().signal)
+  async #unary(call: Call, { signal, urgent }: CallOptions): Promise<unknown> {
+    const response = await this.#exchange({ ...call, urgent }, signal ?? new AbortController().signal)
     if ('stream' in response) throw badResponse(call.name, 'the answer is a stream')
     return response.body
   }
@@ -201,7 +202,7 @@ class RestKubeApi implements KubeApi {
       this.#warn(response.headers.warning)
       if (response.status >= 200 && response.status < 300) return response
       if ('stream' in response) throw badResponse(call.name, `a stream with HTTP status ${response.status}`)
-      const waitMs = planRetry(response, { attempts, waitedMs }, this.#retry, random)
+      const waitMs = call.urgent ? undefined : planRetry(response, { attempts, waitedMs }, this.#retry, random)
       if (waitMs === undefined) throw refusal(call.name, response)
       this.#metrics?.retries.add({ code: String(response.status), verb: call.method })
       await sleep(clock, waitMs, signal)
@@ -212,7 +213,9 @@ class RestKubeApi implements KubeApi {
   async #attempt(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, transport } = this.#options
     signal.throwIfAborted()
-    if (this.#limiter !== undefined) {
+    // What is urgent counts, but does not wait.
+    if (call.urgent) this.#limiter?.reserve()
+    else if (this.#limiter !== undefined) {
       const askedMs = clock.monotonicMs()
       await this.#limiter.take(signal)
       this.#metrics?.limiter.observe({ verb: call.method }, (clock.monotonicMs() - askedMs) / 1000)
@@ -220,7 +223,7 @@ class RestKubeApi implements KubeApi {
     const sentMs = clock.monotonicMs()
     let code = '<error>'
     try {
-      const { name: _, ...request } = call
+      const { name: _, urgent: __, ...request } = call
       const response = await transport.send(request, signal)
       code = String(response.status)
       return response

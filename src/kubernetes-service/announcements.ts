@@ -1,13 +1,19 @@
 import { type EventSink, type ObjectReference, referenceTo } from '../kube/event-object.ts'
 import { type EventReason, eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
-import { apiVersionOf, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
+import { apiVersionOf, type EndpointSlice, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView } from './fleet-view.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import type { Holder, MasterLease } from './leases/master-leases.ts'
 import type { Written } from './object-writer.ts'
+import { noOtherReconciler, overwrittenByReconciler } from './other-reconciler.ts'
+import { OWN_MANAGER, otherLeaseStoreNote } from './overwrite-notes.ts'
 
 export interface AnnouncementsOptions {
+  readonly clock: Clock
+  readonly logger: Logger
   readonly events: EventSink
   /** Of this master; undefined with a reconciler that lists nobody. */
   readonly address: string | undefined
@@ -15,20 +21,34 @@ export interface AnnouncementsOptions {
   readonly fleet: FleetView | undefined
 }
 
-const REASON_WORDS: Readonly<Record<Absence | 'surplus', string>> = {
-  'lease-ended': 'its lease has ended',
-  withdrew: 'it withdrew',
-  unready: 'its API server is not ready',
-  unknown: 'it has no lease',
-  surplus: 'there are more than --apiserver-count',
+/** Who was put on the list and who was taken off, and why: in the master's own words, else one of {@link REASON_WORDS}. */
+interface ListChange {
+  readonly added: readonly { readonly address: string; readonly host?: string | undefined }[]
+  readonly removed: readonly {
+    readonly address: string
+    readonly host?: string | undefined
+    readonly reason: string
+  }[]
 }
 
+/** How a reason is put in an event. */
+const REASON_WORDS: Readonly<Record<string, string>> = {
+  'lease-ended': 'its lease has ended',
+  leaving: 'it is leaving',
+  withdrawn: 'it was withdrawn',
+  unready: 'its API server is not ready',
+  'no-lease': 'it has no lease',
+  surplus: 'there are more than --apiserver-count',
+} satisfies Record<Absence | 'surplus', string>
+
 /**
- * Tells by events what was done to `default/kubernetes`. What a write changed is told by whoever made it, so that each change is told
- * once, however many masters there are.
+ * Tells in the log and by events what was done to the Endpoints and slices of `default/kubernetes`, and by events what was done to the Service. What
+ * a write changed is told by whoever made it, so that each change is told once, however many masters there are.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions
+  /** Another apiserver-bootstrap, with another lease store. */
+  #otherStore = noOtherReconciler
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options
@@ -37,10 +57,12 @@ export class Announcements {
   /** A write was made. What a fight is about was told when it began. */
   written(write: Written): void {
     const { resource, found, stored, reasons, correction } = write
-    if (correction?.isFight === true) return
     const isList = resource.plural === endpoints.plural
-    if (isList && correction === undefined)
-      this.#tellOfMasters(found as Endpoints | undefined, stored as Endpoints | undefined)
+    const change = isList ? this.#changeOf(found as Endpoints | undefined, stored as Endpoints | undefined) : undefined
+    this.#log(write, change)
+    if (isList && correction?.writer === OWN_MANAGER) this.#noticeOtherStore(found as Endpoints | undefined)
+    if (correction?.isFight === true) return
+    if (change !== undefined && correction === undefined) this.#tellOfMasters(change, stored ?? found)
     const wrong = isList && correction === undefined ? reasons.filter((reason) => reason !== 'addresses') : reasons
     // What was not there at the start is no news, and a slice that follows the Endpoints neither.
     if (correction === undefined && (found === undefined || resource.kind === 'EndpointSlice')) return
@@ -60,24 +82,73 @@ export class Announcements {
     this.#record('LeaseTakenOver', endpoints, { metadata: KUBERNETES_SERVICE }, note)
   }
 
-  #tellOfMasters(found: Endpoints | undefined, stored: Endpoints | undefined): void {
+  #changeOf(found: Endpoints | undefined, stored: Endpoints | undefined): ListChange {
     const [before, after] = [addressesIn(found), addressesIn(stored)]
-    const subject = stored ?? found
-    for (const address of after) {
-      if (!before.includes(address))
-        this.#record('MasterListed', endpoints, subject, `${this.#describe(address)} is listed`)
+    const hostOf = (address: string): string | undefined => this.#options.fleet?.hostOf(address)
+    return {
+      added: after
+        .filter((address) => !before.includes(address))
+        .map((address) => ({ address, host: hostOf(address) })),
+      removed: before
+        .filter((address) => !after.includes(address))
+        .map((address) => ({ address, host: hostOf(address), reason: this.#whyRemoved(address) })),
     }
-    for (const address of before) {
-      if (after.includes(address)) continue
-      const note = `${this.#describe(address)} is no longer listed: ${REASON_WORDS[this.#whyRemoved(address)]}`
+  }
+
+  /** A change of the list is one line: a slice that follows it is none of its own. */
+  #log({ resource, verb, found, stored, reasons, correction }: Written, change: ListChange | undefined): void {
+    const { kind } = resource
+    if (kind === 'Service') return
+    const follows =
+      kind === 'EndpointSlice' && correction === undefined && reasons.every((reason) => reason === 'endpoints')
+    const level = follows || correction?.isFight === true ? 'debug' : 'info'
+    const object = stored ?? found
+    const addresses =
+      kind === 'EndpointSlice'
+        ? ((object as EndpointSlice | undefined)?.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
+        : addressesIn(object as Endpoints | undefined)
+    const fields = {
+      kind,
+      name: object?.metadata?.name,
+      verb,
+      reasons,
+      addresses,
+      ...change,
+      writer: correction?.writer,
+    }
+    this.#options.logger[level](fields, 'resetting endpoints of the kubernetes service')
+  }
+
+  /** Who lists masters that have no lease here, and not this one, goes by other leases. */
+  #noticeOtherStore(found: Endpoints | undefined): void {
+    const { fleet, address, clock, logger } = this.#options
+    if (fleet === undefined || address === undefined) return
+    const listed = addressesIn(found)
+    const others = listed.filter((each) => !fleet.isLive(each))
+    if (others.length === 0 || listed.includes(address)) return
+    const { told } = this.#otherStore
+    this.#otherStore = overwrittenByReconciler(this.#otherStore, clock.monotonicMs())
+    if (told || !this.#otherStore.told) return
+    const note = otherLeaseStoreNote(others)
+    logger.warn({ others }, note)
+    this.#record('OtherLeaseStore', endpoints, found, note)
+  }
+
+  #tellOfMasters({ added, removed }: ListChange, subject: KubeObject | undefined): void {
+    for (const { address } of added) {
+      this.#record('MasterListed', endpoints, subject, `${this.#describe(address)} is listed`)
+    }
+    for (const { address, reason } of removed) {
+      const note = `${this.#describe(address)} is no longer listed: ${REASON_WORDS[reason] ?? reason}`
       this.#record('MasterRemoved', endpoints, subject, note)
     }
   }
 
-  #whyRemoved(address: string): Absence | 'surplus' {
+  #whyRemoved(address: string): string {
     const { fleet, address: own } = this.#options
     const why = fleet?.removed(address) ?? 'surplus'
-    return address === own && why !== 'unready' ? 'withdrew' : why
+    // Who takes itself out may have removed its lease first.
+    return address === own && ['lease-ended', 'no-lease', 'surplus'].includes(why) ? 'leaving' : why
   }
 
   #describe(address: string): string {

@@ -1,6 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
-import { Informer } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { LookLoop, type LookReason } from '../kube/look-loop.ts'
 import {
@@ -13,12 +12,14 @@ import {
   services,
 } from '../kube/resources.ts'
 import type { Address } from '../net/address.ts'
-import type { Clock } from '../runtime/clock.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { abortable } from '../runtime/signals.ts'
-import { together } from '../runtime/together.ts'
+import { allEnded, together } from '../runtime/together.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
 import { samePorts } from './endpoints-plan.ts'
+import { FollowedObject } from './followed-object.ts'
 import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
@@ -37,6 +38,9 @@ interface ServiceWishes {
   readonly stack: ServiceStack
 }
 
+/** One of the objects that are kept, whatever its kind. */
+type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLive'>
+
 /** While nobody knows who they are, what depends on them stays as it is found. */
 const unknownMembers: ServiceWishes = { settled: false, stack: 'as-found' }
 
@@ -45,6 +49,7 @@ export interface KubernetesServiceOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
+  readonly metrics: Metrics
   readonly writer: ObjectWriter
   /** `subscribe`: of the API server. */
   readonly availability: AvailabilityReporter & Pick<Availability, 'subscribe'>
@@ -63,6 +68,9 @@ export interface KubernetesServiceOptions {
  * causes make one. A look that finds everything right in what the watches show ends there, without a request but the one for the leases
  * at each interval.
  *
+ * A watch may lose an event and go on. So each interval also reads the Service, the Endpoints and a slice live: with the leases that is at most
+ * four requests. These reads are apart from the looks, so that one that hangs holds up nothing.
+ *
  * The Service has looks of its own, with waits of their own between two tries: one that is refused, or fought over, must not keep an
  * address on the list or off it, nor the other way round.
  */
@@ -70,12 +78,11 @@ export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
   readonly #serviceLoop: LookLoop<'objects' | 'members'>
   readonly #endpointsLoop: LookLoop<Cause>
-  readonly #services: Informer<Service>
-  readonly #endpoints: Informer<Endpoints>
-  readonly #slices: Informer<EndpointSlice>
+  readonly #service: FollowedObject<Service>
+  readonly #endpoints: FollowedObject<Endpoints>
+  readonly #slice: FollowedObject<EndpointSlice>
   /** Undefined with a reconciler that never makes one. */
-  readonly #secondSlices: Informer<EndpointSlice> | undefined
-  readonly #secondSlice: string
+  readonly #secondSlice: FollowedObject<EndpointSlice> | undefined
   readonly #keeper: ServiceKeeper
   readonly #ports: readonly EndpointPort[]
   /** Resolves when the members were asked for once, whatever came of it. */
@@ -89,14 +96,13 @@ export class KubernetesServiceController {
     this.#options = options
     const { api, logger, writer, service, address, reconciler } = options
     const lookAtEndpoints = (): void => this.#endpointsLoop.look('objects')
-    this.#services = this.#follow(services, () => this.#serviceLoop.look('objects'))
+    this.#service = this.#follow(services, () => this.#serviceLoop.look('objects'))
     this.#endpoints = this.#follow(endpoints, lookAtEndpoints)
-    this.#slices = this.#follow(endpointSlices, lookAtEndpoints)
-    this.#secondSlice = secondSliceName(address?.family === 6 ? 4 : 6)
-    this.#secondSlices =
+    this.#slice = this.#follow(endpointSlices, lookAtEndpoints)
+    this.#secondSlice =
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
-        : this.#follow(endpointSlices, lookAtEndpoints, this.#secondSlice)
+        : this.#follow(endpointSlices, lookAtEndpoints, secondSliceName(address.family === 6 ? 4 : 6))
     this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
     this.#serviceLoop = new LookLoop({
@@ -123,23 +129,23 @@ export class KubernetesServiceController {
     return Promise.all([this.#serviceLoop.settled, this.#endpointsLoop.settled]).then(() => {})
   }
 
-  /** What the watches show of the Endpoints and their slices. */
+  /** What is known of the Endpoints and their slices. */
   observed(): ObservedEndpoints {
     return {
-      endpoints: this.#endpoints.store.get(KUBERNETES_SERVICE),
-      slice: this.#slices.store.get(KUBERNETES_SERVICE),
-      secondSlice: this.#secondSlices?.store.get({ ...KUBERNETES_SERVICE, name: this.#secondSlice }),
+      endpoints: this.#endpoints.current,
+      slice: this.#slice.current,
+      secondSlice: this.#secondSlice?.current,
     }
   }
 
   /** Follows the objects; {@link run} needs it under way. Ends with the signal. */
   async watch(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#informers().map((informer) => informer.run(signal)))
+    await Promise.all(this.#followed().map((object) => object.run(signal)))
   }
 
   /** Looks until the signal is aborted, beginning as soon as the watches show the present state. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#informers().map((informer) => informer.whenSynced(signal)))
+    await Promise.all(this.#followed().map((object) => object.whenSynced(signal)))
     // What must wait while it runs goes through once it does not: leaving is not held up.
     const release = this.#options.writer.holdBack(() => this.look('objects'))
     const unsubscribe = this.#options.availability.subscribe((available) => {
@@ -147,17 +153,38 @@ export class KubernetesServiceController {
       if (available) this.#serviceLoop.look('objects')
     })
     try {
-      await together(signal, [(ending) => this.#serviceLoop.run(ending), (ending) => this.#endpointsLoop.run(ending)])
+      await together(signal, [
+        (ending) => this.#serviceLoop.run(ending),
+        (ending) => this.#endpointsLoop.run(ending),
+        (ending) => this.#readLive(ending),
+      ])
     } finally {
       unsubscribe()
       release()
     }
   }
 
+  async #readLive(signal: AbortSignal): Promise<never> {
+    const { clock, intervalMs } = this.#options
+    for (let round = 0; ; round++) {
+      await sleep(clock, intervalMs, signal)
+      await allEnded(this.#toRead(round).map((object) => object.readLive(signal)))
+    }
+  }
+
+  /** Two slices take turns. A second one that nobody wants and no watch shows is not asked for. */
+  #toRead(round: number): readonly Followed[] {
+    const { address, reconciler } = this.#options
+    if (address === undefined) return [this.#service]
+    const second = this.#secondSlice
+    const hasSecond = second !== undefined && (second.current !== undefined || reconciler.isDualStack?.() === true)
+    return [this.#service, this.#endpoints, hasSecond && round % 2 === 1 ? second : this.#slice]
+  }
+
   async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
     // Made with what the members want at once, or else without: it must be there whoever they are.
     await abortable(this.#membersAsked.promise, signal)
-    const cached = this.#services.store.get(KUBERNETES_SERVICE)
+    const cached = this.#service.current
     if (reasons.has('interval')) this.#keeper.renewDemand(cached)
     const { settled, stack } = this.#wishes()
     if (!this.#keeper.isSatisfied(cached, settled, stack)) await this.#keeper.reconcile(cached, settled, signal, stack)
@@ -220,20 +247,16 @@ export class KubernetesServiceController {
     return this.#options.reconciler.portsAgreed?.() ?? true
   }
 
-  #informers(): readonly Pick<Informer<KubeObject>, 'run' | 'whenSynced'>[] {
-    const informers = [this.#services, this.#endpoints, this.#slices]
-    return this.#secondSlices === undefined ? informers : [...informers, this.#secondSlices]
+  #followed(): readonly Followed[] {
+    const followed = [this.#service, this.#endpoints, this.#slice]
+    return this.#secondSlice === undefined ? followed : [...followed, this.#secondSlice]
   }
 
-  // Each by its name: rights to a whole namespace are not needed.
   #follow<T extends KubeObject>(
     resource: Resource<T>,
     onChange: () => void,
     name: string = KUBERNETES_SERVICE.name,
-  ): Informer<T> {
-    const query = { namespace: KUBERNETES_SERVICE.namespace, fieldSelector: `metadata.name=${name}` }
-    const informer = new Informer<T>({ ...this.#options, resource, query })
-    informer.subscribe(onChange)
-    return informer
+  ): FollowedObject<T> {
+    return new FollowedObject<T>({ ...this.#options, resource, ref: { ...KUBERNETES_SERVICE, name }, onChange })
   }
 }

@@ -5,13 +5,11 @@ import { aborted, linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubernetesServiceController } from './controller.ts'
 import { endpointPorts } from './identity.ts'
-import type { LeaseMembership } from './lease-membership.ts'
 import { LeaseNotFound } from './leases/master-leases.ts'
+import type { MembershipRunner } from './membership/runner.ts'
+import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
-
-/** What becomes of this master's address when the program is told to stop. */
-export type OnShutdown = 'withdraw' | 'always' | 'keep'
 
 /** Between two tries to clear away what an earlier life left, in milliseconds. */
 const CLEARING_RETRY_MS = 500
@@ -24,8 +22,8 @@ export interface KubernetesServiceDutyOptions {
   readonly monitor: ReadinessMonitor
   readonly controller: KubernetesServiceController
   readonly reconciler: EndpointReconciler
-  /** Undefined with a reconciler that keeps no leases of ours. */
-  readonly membership: LeaseMembership | undefined
+  /** The same as `reconciler` where masters keep leases; undefined with another reconciler. */
+  readonly membership: MembershipRunner | undefined
   readonly address: Address | undefined
   readonly securePort: number
 }
@@ -40,37 +38,37 @@ export class KubernetesServiceDuty {
     this.#options = options
   }
 
-  /** Runs until the signal is aborted; {@link stop} before that ends the writing, while the watches go on. */
+  /** Runs until the signal is aborted; {@link stop} before that ends the writing, while watches and leases go on. */
   async run(signal: AbortSignal): Promise<void> {
     const { controller, membership } = this.#options
     const { controller: loops, unlink } = linkedController(signal, this.#stopping.signal)
-    const watches = [controller.watch(signal), membership?.watch(signal)]
-    this.#loops = this.#live(loops.signal).catch((error: unknown) => {
+    const parts = [controller.watch(signal), membership?.run(signal)]
+    this.#loops = this.#reconcile(loops.signal).catch((error: unknown) => {
       if (!loops.signal.aborted) throw error
     })
     try {
-      await Promise.all([...watches, this.#loops])
+      await Promise.all([...parts, this.#loops])
       await aborted(signal)
     } finally {
       unlink()
     }
   }
 
-  /**
-   * Stops reconciling, then does with this master's address what `mode` says, trying again until the signal is aborted. With a
-   * server that does not answer there is nobody to ask: the address is then left to its lease.
-   */
+  /** Stops reconciling, then does with this master's address what `mode` says, trying again until the signal is aborted. */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     this.#stopping.abort(new Error('stopping'))
     await this.#loops.catch(() => {})
-    this.#options.reconciler.stopReconciling()
+    const { reconciler, membership } = this.#options
+    reconciler.stopReconciling()
     try {
-      await this.#leaveOrGiveUp(mode, signal)
+      if (membership !== undefined) await membership.stop(mode, signal)
+      else await this.#leaveOrGiveUp(mode, signal)
     } finally {
-      await this.#options.reconciler.destroy()
+      await reconciler.destroy()
     }
   }
 
+  /** With a server that does not answer there is nobody to ask. */
   async #leaveOrGiveUp(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     const { clock, monitor, logger } = this.#options
     let said: string | undefined
@@ -79,7 +77,7 @@ export class KubernetesServiceDuty {
         return await this.#leave(mode, signal)
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
-        // Masters that leave together write the same objects; whoever is second looks again.
+        // Masters that leave together write the same objects; whoever is second tries again.
         if (error.nature === 'conflict') continue
         const { answered } = await monitor.probe(signal)
         const { message: reason } = error
@@ -97,7 +95,7 @@ export class KubernetesServiceDuty {
     const ports = endpointPorts(securePort)
     if (address === undefined) return
     if (mode === 'keep') {
-      logger.info({ address: address.text }, 'leaving the address to its lease')
+      logger.info({ address: address.text }, 'leaving the address on the list')
     } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
       const departure = await reconciler.leave(address, ports, signal)
       const message =
@@ -113,11 +111,11 @@ export class KubernetesServiceDuty {
     }
   }
 
-  async #live(signal: AbortSignal): Promise<void> {
-    const { controller, membership, monitor } = this.#options
+  async #reconcile(signal: AbortSignal): Promise<void> {
+    const { controller, monitor } = this.#options
     await this.#clearAway(signal)
     await monitor.untilFirstReady(signal)
-    await Promise.all([controller.run(signal), membership?.keep(signal)])
+    await controller.run(signal)
   }
 
   /**
@@ -129,11 +127,6 @@ export class KubernetesServiceDuty {
     if (reconciler.clearAway === undefined || address === undefined) return
     await monitor.firstAnswer(signal)
     while (monitor.phase === 'starting') {
-      // A failing etcd check alone takes nobody out.
-      if (monitor.serves) {
-        await sleep(clock, CLEARING_RETRY_MS, signal)
-        continue
-      }
       try {
         const left = await reconciler.clearAway(address, endpointPorts(securePort), signal)
         if (left)
@@ -141,7 +134,7 @@ export class KubernetesServiceDuty {
         return
       } catch (error) {
         signal.throwIfAborted()
-        logger.debug({ error }, 'could not look for an earlier entry')
+        logger.debug({ error }, 'could not read the entry of an earlier life')
         await sleep(clock, CLEARING_RETRY_MS, signal)
       }
     }

@@ -8,10 +8,9 @@ import {
 } from '../kube/resources.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import { allEnded } from '../runtime/together.ts'
-import type { Logger } from '../telemetry/logger.ts'
 import { planEndpointSlice } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
-import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
+import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { planSecondSlice, type SecondSliceAction, secondSliceName, secondSliceOf } from './second-slice-plan.ts'
@@ -32,12 +31,10 @@ export interface StoredEndpoints {
  */
 export class EndpointsAdapter {
   readonly #api: KubeApi
-  readonly #logger: Logger
   readonly #writer: ObjectWriter
 
-  constructor(options: { readonly api: KubeApi; readonly logger: Logger; readonly writer: ObjectWriter }) {
+  constructor(options: { readonly api: KubeApi; readonly writer: ObjectWriter }) {
     this.#api = options.api
-    this.#logger = options.logger
     this.#writer = options.writer
   }
 
@@ -125,16 +122,12 @@ export class EndpointsAdapter {
       : this.updateEndpoints(endpoints, reasons, signal)
   }
 
-  async createEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
-    const stored = await this.#writer.create(endpointsResource, endpoints, reasons, signal)
-    this.#log('Endpoints', 'create', reasons, stored)
-    return stored
+  createEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
+    return this.#writer.create(endpointsResource, endpoints, reasons, signal)
   }
 
-  async updateEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
-    const stored = await this.#writer.update(endpointsResource, endpoints, reasons, signal)
-    this.#log('Endpoints', 'update', reasons, stored)
-    return stored
+  updateEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
+    return this.#writer.update(endpointsResource, endpoints, reasons, signal)
   }
 
   /** Makes the slice say what these Endpoints say. */
@@ -193,7 +186,6 @@ export class EndpointsAdapter {
         return
       case 'update':
         await this.#writer.update(endpointSlices, action.slice, action.reasons, signal)
-        this.#logSlice('update', action.slice, action.reasons)
         return
       case 'replace':
         await this.#writer.delete(endpointSlices, action.current, action.reasons, signal)
@@ -202,7 +194,6 @@ export class EndpointsAdapter {
       case 'remove':
         try {
           await this.#writer.delete(endpointSlices, action.current, action.reasons, signal)
-          this.#logSlice('delete', action.current, action.reasons)
         } catch (error) {
           if (!isKubeError(error, 'NotFound')) throw error
         }
@@ -213,23 +204,9 @@ export class EndpointsAdapter {
   async #createSlice(slice: EndpointSlice, reasons: readonly string[], signal?: AbortSignal): Promise<void> {
     try {
       await this.#writer.create(endpointSlices, slice, reasons, signal)
-      this.#logSlice('create', slice, reasons)
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
     }
-  }
-
-  #log(kind: string, verb: 'create' | 'update', reasons: readonly string[], endpoints: Endpoints | undefined): void {
-    const addresses = addressesIn(endpoints)
-    const level = endpoints !== undefined && this.#writer.isFight(endpointsResource, endpoints) ? 'debug' : 'info'
-    this.#logger[level]({ kind, verb, reasons, addresses }, 'resetting endpoints of the kubernetes service')
-  }
-
-  #logSlice(verb: 'create' | 'update' | 'delete', slice: EndpointSlice, reasons: readonly string[]): void {
-    const addresses = (slice.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
-    const fields = { kind: 'EndpointSlice', name: slice.metadata?.name, verb, reasons, addresses }
-    const level = this.#writer.isFight(endpointSlices, slice) ? 'debug' : 'info'
-    this.#logger[level](fields, 'resetting endpoints of the kubernetes service')
   }
 }
 

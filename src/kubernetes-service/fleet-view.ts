@@ -1,15 +1,20 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Gauge, Histogram, Metrics } from '../telemetry/metrics.ts'
-import type { HolderState, MasterLease } from './leases/master-leases.ts'
+import type { Holder, HolderState, MasterLease } from './leases/master-leases.ts'
 import { listedAddresses } from './members.ts'
 
-/** Why an address is not to be listed. `unknown`: nobody is known to have held a lease for it. */
-export type Absence = 'lease-ended' | 'withdrew' | 'unready' | 'unknown'
+/**
+ * Why an address is not to be listed. A lease that was removed by `masters evict` has ended, too: the stores do not show the difference.
+ * `no-lease`: nobody is known to have held one for it.
+ */
+export type Absence = 'lease-ended' | 'leaving' | 'withdrawn' | 'unready' | 'no-lease'
 
 /** What one lease said last. */
 interface Seen {
   readonly state: HolderState | 'foreign' | 'doubtful'
   readonly host: string | undefined
+  /** What the master says of its state in its own words. */
+  readonly reason: string | undefined
 }
 
 const STATES: readonly Seen['state'][] = ['ready', 'failing', 'unready', 'leaving', 'withdrawn', 'foreign', 'doubtful']
@@ -57,7 +62,7 @@ export class FleetView {
       counts.set(state, (counts.get(state) ?? 0) + 1)
       // Last, so that those that have gone longest are forgotten first.
       this.#seen.delete(address)
-      this.#seen.set(address, { state, host: holder?.host })
+      this.#seen.set(address, { state, host: holder?.host, reason: reasonIn(holder) })
     }
     for (const [state, count] of counts) this.#masters.set({ state }, count)
     this.#live = new Set(leases.map(({ address }) => address))
@@ -74,19 +79,29 @@ export class FleetView {
     }
   }
 
-  /** An address was taken off the list here. Says why that was to be done. */
-  removed(address: string): Absence {
+  /** An address was taken off the list here. Says why that was to be done: in the master's own words, else an {@link Absence}. */
+  removed(address: string): string {
     const sinceMs = this.#goneSinceMs.get(address)
     if (sinceMs !== undefined) this.#delays.observe({}, (this.#clock.monotonicMs() - sinceMs) / 1000)
     this.#goneSinceMs.delete(address)
     const seen = this.#seen.get(address)
-    if (seen === undefined) return 'unknown'
-    if (seen.state === 'leaving' || seen.state === 'withdrawn') return 'withdrew'
-    return this.#live.has(address) ? 'unready' : 'lease-ended'
+    if (seen === undefined) return 'no-lease' satisfies Absence
+    if (seen.state === 'leaving' || seen.state === 'withdrawn') return seen.reason ?? (seen.state satisfies Absence)
+    if (!this.#live.has(address)) return 'lease-ended' satisfies Absence
+    return seen.reason ?? ('unready' satisfies Absence)
+  }
+
+  /** Whether an address had a lease, or a record of its own, when the leases were last read. */
+  isLive(address: string): boolean {
+    return this.#live.has(address)
   }
 
   /** The host that holds, or held last, the lease of an address; undefined where no record says so. */
   hostOf(address: string): string | undefined {
     return this.#seen.get(address)?.host
   }
+}
+
+function reasonIn(holder: Holder | undefined): string | undefined {
+  return (holder as { readonly reason?: string } | undefined)?.reason
 }

@@ -8,7 +8,7 @@ const OVERWRITES = 2
 /** What has not shown for this long and shows again is said again, in milliseconds. */
 const FORGET_MS = 600_000
 
-/** What is known of a kube-apiserver whose own endpoint reconciler follows other leases. Times are monotonic, in milliseconds. */
+/** What is known of an endpoint reconciler that follows other leases. Times are monotonic, in milliseconds. */
 export interface OtherReconciler {
   /** When it overwrote the addresses lately, the latest last. */
   readonly overwrites: readonly number[]
@@ -24,8 +24,8 @@ export function isReconciler(manager: string): boolean {
 }
 
 /**
- * Takes in that a kube-apiserver has overwritten the addresses. Pure. It writes too seldom to be a fight, but goes on for ever: that is
- * worth saying, once.
+ * Takes in that such a reconciler has overwritten the addresses. Pure. A kube-apiserver's writes too seldom to be a fight, but goes on for ever:
+ * that is worth saying, once.
  *
  * @returns what is known now; `told` turns true when it is to be said.
  */

@@ -2,7 +2,7 @@ import { formatDuration } from '../documents/duration.ts'
 import { isReconciler } from './other-reconciler.ts'
 
 /** The field manager of this program's own writes, and of those of the other masters. */
-const OWN_MANAGER = 'apiserver-bootstrap'
+export const OWN_MANAGER = 'apiserver-bootstrap'
 
 const TURN_OFF =
   'start it with --endpoint-reconciler-type=none, or give this program --etcd-servers so that both use one lease store'
@@ -24,6 +24,14 @@ export function overwriteNote(fight: {
 /** What is told of a kube-apiserver that lists other masters than those whose leases live here. */
 export function otherReconcilerNote(writer: string): string {
   return `${writer} overwrites the addresses of Endpoints default/kubernetes by its own endpoint reconciler: ${TURN_OFF}`
+}
+
+/** What is told of a master whose leases are elsewhere. `others`: what it lists that has no lease here. */
+export function otherLeaseStoreNote(others: readonly string[]): string {
+  return (
+    `another apiserver-bootstrap lists ${others.join(', ')}, which no lease in this master's store stands for, and takes this master off: it has ` +
+    'another lease store. Give all masters the same --lease-store, --etcd-servers and --etcd-prefix; docs/lease-stores.md says how to change them without a gap'
+  )
 }
 
 /** What is told of somebody who takes this master's lease away, again and again. */

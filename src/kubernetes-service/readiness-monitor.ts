@@ -2,7 +2,7 @@ import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { isFailing, isServing, nextReadiness, type ReadinessState } from './readiness-tracker.ts'
+import { isServing, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
 /** How often a server that has not been ready yet is asked; upstream's period. */
 const STARTING_PERIOD_MS = 100
@@ -23,7 +23,7 @@ export class ReadinessMonitor {
   #state: ReadinessState = { phase: 'starting' }
   #lastAnswerMs: number | undefined
   #serves = false
-  readonly #handlers = new Set<(answer: ReadinessAnswer) => void>()
+  readonly #handlers = new Set<(answer: ReadinessAnswer, sentAtMs: number) => void>()
 
   constructor(options: ReadinessMonitorOptions) {
     this.#options = options
@@ -33,12 +33,11 @@ export class ReadinessMonitor {
     return this.#state.phase
   }
 
-  /** Unready long enough, and still, for the master to leave the list. */
-  get failing(): boolean {
-    return isFailing(this.#state, this.#options.clock.monotonicMs())
+  get state(): ReadinessState {
+    return this.#state
   }
 
-  /** Whether the server serves, by its last answer: it is ready, or only its etcd check fails. */
+  /** Whether the server serves, by its last answer. With the gate `startup` any answer counts, once it was ready. */
   get serves(): boolean {
     return this.#serves
   }
@@ -48,8 +47,8 @@ export class ReadinessMonitor {
     return this.#lastAnswerMs
   }
 
-  /** Calls `handler` after each probe, with the state already updated. */
-  subscribe(handler: (answer: ReadinessAnswer) => void): () => void {
+  /** Calls `handler` after each probe, with the state already updated. `sentAtMs` is on the monotonic clock. */
+  subscribe(handler: (answer: ReadinessAnswer, sentAtMs: number) => void): () => void {
     this.#handlers.add(handler)
     return () => this.#handlers.delete(handler)
   }
@@ -57,20 +56,22 @@ export class ReadinessMonitor {
   /** Asks once, now. */
   async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
     const { readiness, clock, logger } = this.#options
+    const sentAtMs = clock.monotonicMs()
     const answer = await readiness.probe(signal)
     const nowMs = clock.monotonicMs()
     if (answer.answered) this.#lastAnswerMs = nowMs
-    this.#serves = isServing(answer)
     const before = this.#state
     // With the startup gate a server that was ready once counts as ready; if it dies, its lease is not renewed.
     if (before.phase === 'starting' || this.#options.gate === 'continuous') {
       this.#state = nextReadiness(before, answer, nowMs)
     }
+    const wasReady = this.#options.gate === 'startup' && this.#state.phase !== 'starting'
+    this.#serves = wasReady ? answer.answered : isServing(answer)
     if (this.#state.phase !== before.phase) {
       if (this.#state.phase === 'unready') logger.warn({ reason: this.#state.reason }, 'own API server is not ready')
       else logger.info({}, 'own API server is ready')
     }
-    for (const handler of this.#handlers) handler(answer)
+    for (const handler of this.#handlers) handler(answer, sentAtMs)
     return answer
   }
 

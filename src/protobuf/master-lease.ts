@@ -12,8 +12,8 @@ const endpoints: StoredKind<EndpointsDesc> = { apiVersion: 'v1', kind: 'Endpoint
 /** A master's lease as kube-apiserver stores it, and as it may be written again. */
 export interface ProtobufMasterLease {
   readonly type: 'protobuf'
-  /** Those of its first subset, in their order: a kube-apiserver writes one, and reads the first. */
-  readonly addresses: readonly string[]
+  /** What a kube-apiserver lists for it; undefined where it names none. */
+  readonly address: string | undefined
   /** Counts renewals; without a change etcd would not be written. */
   readonly generation: bigint
   /** The whole value, for {@link encodeMasterLease}. */
@@ -25,8 +25,11 @@ export type StoredMasterLease =
   | ProtobufMasterLease
   /** An old cluster's: counts by its key and is never rewritten. */
   | { readonly type: 'json' }
-  /** Must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
-  | { readonly type: 'unreadable'; readonly reason: string }
+  /**
+   * Must not be overwritten: what it says beyond its address would be lost, such as a field that a later Kubernetes writes between those that are
+   * described here. The reason is one line and ends a sentence that begins with the key. `address`: as above, where it could be read.
+   */
+  | { readonly type: 'unreadable'; readonly reason: string; readonly address: string | undefined }
 
 /** Reads a value below `<prefix>/masterleases/`; never throws. */
 export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
@@ -42,14 +45,10 @@ const remembered = remembering((text) => decode(Buffer.from(text, 'latin1')), 64
 function decode(value: Uint8Array): StoredMasterLease {
   const stored = decodeStored(endpoints, value)
   if (stored.type === 'json') return { type: 'json' }
-  if (stored.type === 'unreadable') return stored
-  const { metadata, subsets } = stored.object
-  return {
-    type: 'protobuf',
-    addresses: subsets[0]?.addresses.map(({ ip }) => ip) ?? [],
-    generation: metadata?.generation ?? 0n,
-    stored,
-  }
+  // A kube-apiserver writes one address, and reads the first.
+  const address = stored.object?.subsets[0]?.addresses[0]?.ip
+  if (stored.type === 'unreadable') return { type: 'unreadable', reason: stored.reason, address }
+  return { type: 'protobuf', address, generation: stored.object.metadata?.generation ?? 0n, stored }
 }
 
 /**

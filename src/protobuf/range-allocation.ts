@@ -38,7 +38,7 @@ export type StoredRangeAllocation =
 export function decodeRangeAllocation(value: Uint8Array): StoredRangeAllocation {
   const stored = decodeStored(rangeAllocation, value)
   if (stored.type === 'json') return fromJson(stored.object)
-  if (stored.type === 'unreadable') return stored
+  if (stored.type === 'unreadable') return { type: 'unreadable', reason: stored.reason }
   const { range, data } = stored.object
   return { type: 'protobuf', range, data, stored }
 }

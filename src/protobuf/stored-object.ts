@@ -29,8 +29,11 @@ export type StoredObject<Desc extends DescMessage> =
   | ProtobufObject<Desc>
   /** An old cluster's (`--storage-media-type=application/json`): it is read, never rewritten. */
   | { readonly type: 'json'; readonly object: JsonObject }
-  /** Anything else; it must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
-  | { readonly type: 'unreadable'; readonly reason: string }
+  /**
+   * Anything else; it must not be overwritten. The reason is one line and ends a sentence that begins with the key. `object`: what
+   * could be read of a protobuf value of this kind that would not come out again as it is.
+   */
+  | { readonly type: 'unreadable'; readonly reason: string; readonly object?: MessageShape<Desc> }
 
 /** Before every protobuf value: apimachinery's pkg/runtime/serializer/protobuf. */
 const magic = Buffer.from('k8s\0')
@@ -83,7 +86,7 @@ function decodeProtobuf<Desc extends DescMessage>(kind: StoredKind<Desc>, bytes:
     // The library is lenient: it takes wrong types and lengths, and text that is not UTF-8. What it took wrongly does not come out again.
     return bytes.equals(encodeStored(kind, object, envelope))
       ? { type: 'protobuf', object, envelope }
-      : unreadable('is protobuf, but not as Kubernetes writes it')
+      : { ...unreadable('is protobuf, but not as Kubernetes writes it'), object }
   } catch {
     return unreadable('is protobuf that ends early or is damaged')
   }

@@ -7,7 +7,10 @@
  */
 export type FailureNature = 'conflict' | 'away' | 'passing' | 'lasting'
 
-/** A call to a server that failed, whatever the server. The message holds no credentials and no contents. */
+/**
+ * A call to a server that failed, whatever the server. The message holds no credentials and no contents. A lease store of your own throws
+ * a class of its own that extends this one, so that the program knows what to do.
+ */
 export abstract class RemoteError extends Error {
   /** Stable; the tables are in docs/errors.md. */
   abstract readonly code: string

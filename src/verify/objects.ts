@@ -2,7 +2,7 @@ import { type Breach, type Moment, names, observers, seconds } from './moment.ts
 import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
 
 /** What is said of somebody who keeps undoing what a master writes. Nobody does in a drill. */
-const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive']
+const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive', 'OtherLeaseStore']
 
 export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system'] as const
 

@@ -180,6 +180,20 @@ test('a stream breaks, ends or falls silent after as many events as the rule say
   }
 })
 
+test('a change is lost, also on a stream that was open before, and later changes come', async () => {
+  const { api, embedded, faults, time } = await faulty()
+  const controller = new AbortController()
+  const { told, outcome } = follow(api, controller.signal)
+  await time.advance(0)
+  const remove = faults.add({ fault: { type: 'lose' }, pathPrefix: '/api/v1/namespaces/default/endpoints', times: 1 })
+  for (const name of ['b', 'c']) await embedded.api.create(endpoints, { metadata: { namespace: 'default', name } })
+  await time.advance(0)
+  assert.deepEqual([told, outcome.code], [['ADDED a', 'ADDED c'], undefined])
+  remove()
+  controller.abort()
+  await time.advance(0)
+})
+
 test('the events of a stream are delayed in their order', async () => {
   const { api, embedded, time } = await faulty({ fault: { type: 'delay', ms: 100 } })
   const controller = new AbortController()

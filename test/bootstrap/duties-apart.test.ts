@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { inProcessTransport } from '../../src/apiserver/in-process.ts'
-import { createMaster } from '../../src/bootstrap/master.ts'
+import { createMaster, withdrawMaster } from '../../src/bootstrap/master.ts'
 import { defineMaster } from '../../src/config/define-master.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { endpointSlices, events, ipAddresses, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
@@ -192,6 +192,26 @@ test('a duty that another member behind a balancer turns out to have is given up
   await end()
 })
 
+test('while the server refuses to tell what it does itself, nothing is done in its place', async () => {
+  const world = setUp()
+  const { time, api, said } = world
+  const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 403' }
+  const { server, end } = beside(world, refused)
+  await time.advance(120_000)
+  assert.deepEqual((await api.list(namespaces)).items, [])
+  assert.equal(said(degrading).length, 0)
+  server.answer = serving()
+  await time.advance(5_000)
+  assert.equal((await api.list(namespaces)).items.length, 4)
+  server.answer = serving('system-namespaces')
+  await time.advance(5_000)
+  await api.delete(namespaces, { name: 'kube-node-lease' })
+  server.answer = refused
+  await time.advance(120_000)
+  assert.equal((await api.list(namespaces)).items.length, 3)
+  await end()
+})
+
 for (const [readinessGate, endpointReconcilerType] of [
   ['continuous', 'lease'],
   ['startup', 'lease'],
@@ -243,6 +263,35 @@ test('what a repair only told while the server did it itself is put right as soo
   await time.advance(63_000)
   assert.equal((await api.get(ipAddresses, { name: '10.0.0.1' })).spec?.parentRef?.name, 'kubernetes')
   await end()
+})
+
+test('readyz is red, and says why, while a master that was listed is withdrawn or cannot renew its lease', async () => {
+  const world = setUp()
+  const { time, transport, ports } = world
+  const one = beside(world)
+  const two = world.start({ advertiseAddress: '192.0.2.2' })
+  const fault = () =>
+    one.master.lifecycle
+      .checks('readyz')
+      .find(({ name }) => name === 'kubernetes-service')
+      ?.fault()
+  await time.advance(5_000)
+  assert.equal(await fault(), undefined)
+  const grant = transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    pathPrefix: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases',
+  })
+  await time.advance(30_000)
+  assert.match((await fault()) ?? '', /^the lease of this master was not renewed for \d+s$/)
+  grant()
+  await time.advance(15_000)
+  assert.equal(await fault(), undefined)
+  const stranger = { ...ports, api: restKubeApi({ ...ports, transport: inProcessTransport(world.server) }) }
+  await withdrawMaster(one.options, stranger, new AbortController().signal)
+  await time.advance(15_000)
+  assert.equal(await fault(), 'this master was withdrawn; it stays out until it is started again')
+  await one.end()
+  await two.end()
 })
 
 test('readyz is red while the own API server is known not to serve, and while it has not answered for a TTL', async () => {

@@ -16,6 +16,8 @@ const stock: ReadinessAnswer = { answered: true, ready: false, checks: [{ name: 
 const away: ReadinessAnswer = { answered: false, reason: 'connection refused' }
 /** An answer that says nothing of any check, such as an error's. */
 const mute: ReadinessAnswer = { answered: true, ready: false, checks: [] }
+/** A refusal to tell, as of a user who may not get it. */
+const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 403' }
 
 const absent: HookSightings = { type: 'absent' }
 const listed: HookSightings = { type: 'listed' }
@@ -55,6 +57,9 @@ const histories: readonly [says: string, answers: readonly ReadinessAnswer[], ap
   ['a server that is away', [away], 1, 'unheard'],
   ['the first answer that does not list it', [away, bare], 1, 'absent'],
   ['the first answer, which says nothing', [mute], 1, 'absent'],
+  ['a server that only refuses to tell', times(100, refused), 1, 'unheard'],
+  ['the first answer after refusals', [refused, stock], 1, 'listed'],
+  ['refusals after an answer that lists it', [stock, ...times(100, refused)], 1, 'listed'],
   ['one answer among many that lists it', [...times(100, bare), stock], 1, 'listed'],
   ['a hook that is not listed for 59 s', [stock, ...times(60, bare)], 1, 'listed'],
   ['a hook that is not listed for 60 s', [stock, ...times(61, bare)], 1, 'absent'],

@@ -65,6 +65,15 @@ test('a repair that was asked for by name writes beside a server that does it it
   assert.equal(asked(), 0)
 })
 
+test('nothing is granted while the server refuses to tell what it does itself', async () => {
+  const { permit } = permitOf(
+    ['auto'],
+    [{ answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 403' }],
+  )
+  await assert.rejects(permit.granted(signal), (error) => isKubeError(error, 'Forbidden'))
+  assert.equal(permit.mode, 'repair')
+})
+
 test('nothing is granted while no server answers', async () => {
   const { permit } = permitOf(['auto'], [{ answered: false, reason: 'connection refused' }])
   await assert.rejects(permit.granted(signal), (error) => isKubeError(error, 'Unreachable'))

@@ -16,7 +16,7 @@ import { sleep } from '../../src/runtime/clock.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
-import { holder } from '../kubernetes-service/leases/master-leases-contract.ts'
+import { holder } from '../kubernetes-service/leases/holders.ts'
 
 const { signal } = new AbortController()
 const prefix = '/registry'

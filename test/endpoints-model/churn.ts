@@ -20,6 +20,8 @@ export interface ChurnOptions extends PodChurnOptions {
   readonly hasVandal: boolean
   /** Whether Nodes come, go and change their zones. */
   readonly changesNodes: boolean
+  /** Whether a garbage collector is among them. @default true */
+  readonly collectsGarbage?: boolean
   /** Whether Services are called as others before them. @default true */
   readonly reusesNames?: boolean
 }
@@ -102,8 +104,9 @@ export class Churn {
     }
   }
 
-  /** What a garbage collector does: removes slices whose owner is gone. */
+  /** What a garbage collector does, if there is one: removes slices whose owner is gone. */
   async collectGarbage(): Promise<string | undefined> {
+    if (this.#options.collectsGarbage === false) return undefined
     const { services, endpoints, slices } = await this.state()
     const uids = new Set([...services, ...endpoints].map(({ metadata }) => metadata?.uid))
     const orphans = slices.filter(({ metadata }) => metadata?.ownerReferences?.some(({ uid }) => !uids.has(uid)))

@@ -187,6 +187,11 @@ const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...
     /Endpoints without a Service/,
     /^shop\/web: slice web-x2v5l without a Service/,
   ],
+  'a slice is left of an earlier Service that had a selector': [
+    { services: [{ ...service, metadata: { ...service.metadata, uid: 'new' }, spec: {} }], endpoints: [] },
+    /^shop\/web: slice web-x2v5l of an earlier Service/,
+  ],
+  'a Service has lost its selector': [{ services: [{ ...service, spec: {} }], endpoints: [] }],
   'a slice is of the other family': [
     { slices: [slice, { ...slice, metadata: { ...slice.metadata, name: 'web-6' }, addressType: 'IPv6' }] },
     /slice web-6 of the type IPv6/,

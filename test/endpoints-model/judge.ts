@@ -1,3 +1,4 @@
+import type { EndpointSlice, Service } from '../../src/kube/resources.ts'
 import type { ClusterState } from './cluster-state.ts'
 import { keyOf } from './cluster-state.ts'
 import { expectedEndpoints } from './expected-endpoints.ts'
@@ -15,8 +16,7 @@ export interface JudgeOptions {
 
 /**
  * What is wrong with the Endpoints and EndpointSlices of a cluster at rest, in a line each: every desired endpoint is there exactly once, and
- * nothing else; no slice is too large; labels and owners are right; what has no Service has no endpoints. Slices of Services that are gone
- * are the garbage collector's, and must have been removed before.
+ * nothing else; no slice is too large; labels and owners are right; what has no Service has no endpoints, and no slice is left of a Service that is gone.
  */
 export function judge(state: ClusterState, options: JudgeOptions = {}): readonly string[] {
   const { kinds = ['Endpoints', 'EndpointSlices', 'mirrors'], maxEndpointsPerSlice = 100 } = options
@@ -43,7 +43,11 @@ export function judge(state: ClusterState, options: JudgeOptions = {}): readonly
       const { namespace, labels = {} } = slice.metadata ?? {}
       if (labels['endpointslice.kubernetes.io/managed-by'] !== managedBySlices) continue
       const key = `${namespace}/${labels['kubernetes.io/service-name']}`
-      if (!services.has(key)) faults.push(`${key}: slice ${slice.metadata?.name} without a Service`)
+      const service = services.get(key)
+      if (service === undefined) faults.push(`${key}: slice ${slice.metadata?.name} without a Service`)
+      else if (!hasEndpoints(service) && isOfEarlier(slice, service)) {
+        faults.push(`${key}: slice ${slice.metadata?.name} of an earlier Service`)
+      }
     }
   }
   if (kinds.includes('mirrors')) {
@@ -53,4 +57,8 @@ export function judge(state: ClusterState, options: JudgeOptions = {}): readonly
     }
   }
   return faults
+}
+
+function isOfEarlier(slice: EndpointSlice, service: Service): boolean {
+  return (slice.metadata?.ownerReferences ?? []).every(({ uid }) => uid !== service.metadata?.uid)
 }

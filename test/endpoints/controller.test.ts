@@ -136,6 +136,42 @@ test('a Service of type ExternalName and one without a selector keep the Endpoin
   await stop()
 })
 
+test('a Service without a selector that takes the place of one with one has no address of its Pods', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.service('foo')
+  await cluster.service('bar')
+  await cluster.service('baz')
+  await cluster.pass()
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  cluster.written()
+  const hear = cluster.fault({
+    fault: { type: 'status', status: 500 },
+    methods: ['GET'],
+    pathPrefix: '/api/v1/services',
+  })
+  cluster.faults.resetStreams()
+  await cluster.pass()
+  for (const name of ['foo', 'bar', 'baz']) {
+    await cluster.deleteService(name)
+    await cluster.service(name, { selector: undefined })
+  }
+  const own = await cluster.endpoints('bar')
+  await cluster.api.update(endpoints, { ...own, subsets: [{ addresses: [{ ip: '192.0.2.7' }] }] })
+  const taken = await cluster.endpoints('baz')
+  await cluster.api.update(endpoints, { ...taken, metadata: { ...taken?.metadata, labels: {} } })
+  // Otherwise the watch would tell of one after the other.
+  cluster.embedded.server.compact()
+  hear()
+  await cluster.pass(60_000)
+  assert.deepEqual(cluster.written(), ['DELETE other/foo 200'])
+  assert.equal(await cluster.endpoints('foo'), undefined)
+  assert.deepEqual(await cluster.listed('bar'), ['192.0.2.7'], 'what somebody wrote for the new one')
+  assert.deepEqual(await cluster.listed('baz'), ['192.0.2.1 :8080'], 'what somebody has made his own')
+  await stop()
+})
+
 test('nothing is asked of the server while nothing changes', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
@@ -241,7 +277,7 @@ test('a deletion is meant for the object that was seen, not for one that took it
   await cluster.pass()
   const [request] = cluster.requests
   assert.equal(request?.method, 'DELETE')
-  const { preconditions } = (request?.body ?? {}) as { readonly preconditions?: { readonly uid?: string } }
-  assert.equal(preconditions?.uid, metadata?.uid)
+  const { preconditions } = (request?.body ?? {}) as { readonly preconditions?: object }
+  assert.deepEqual(preconditions, { uid: metadata?.uid, resourceVersion: metadata?.resourceVersion })
   await stop()
 })

@@ -66,3 +66,13 @@ test('a slice that is gone already has been deleted', async () => {
   assert.equal(await execute([{ type: 'delete', slice: sliceOf('gone') }]), true)
   assert.deepEqual(written, ['delete'])
 })
+
+test('a slice that has taken the place of the one that was seen is left', async () => {
+  const { embedded, execute } = await started()
+  const seen = await embedded.api.create(endpointSlices, sliceOf('web-1'))
+  const ref = { namespace: 'default', name: 'web-1' }
+  await embedded.api.delete(endpointSlices, ref)
+  const { metadata } = await embedded.api.create(endpointSlices, sliceOf('web-1'))
+  assert.equal(await execute([{ type: 'delete', slice: seen }]), true)
+  assert.equal((await embedded.api.get(endpointSlices, ref)).metadata?.uid, metadata?.uid)
+})

@@ -161,7 +161,7 @@ function assertRight(pods: readonly Pod[], slices: readonly EndpointSlice[], kno
     )
     assert.deepEqual(listed.sort(), wanted.sort())
   }
-  for (const slice of slices) assert.ok(isPlaceholder(slice, labels) || isOwnedBy(slice, service))
+  for (const slice of slices) assert.ok(isOwnedBy(slice, service))
 }
 
 /** Any slices: of endpoints that are Pods or were, in any state, once or more; with right and wrong ports, owners and labels. */
@@ -213,7 +213,7 @@ test('from any slices a plan comes to the desired endpoints, each once, in no mo
           groupOf: (slice) => portsKey(slice.ports),
           isOwned: (slice) => isOwnedBy(slice, service),
           isLabelled: (slice) => !labelsDiffer(slice, labels),
-          isPlaceholder: (slice) => isPlaceholder(slice, labels),
+          isPlaceholder: (slice) => isOwnedBy(slice, service) && isPlaceholder(slice, labels),
         }),
       )
       const unsupported = slices.filter(({ addressType }) => addressType === 'FQDN').length

@@ -5,12 +5,15 @@ import type { AddressInfo, Socket } from 'node:net'
 import { test } from 'node:test'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
 import { EtcdError } from '../../src/etcd/kv.ts'
-import { KV } from '../../src/protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
+import { KV, Watch } from '../../src/protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
+import { aborted } from '../../src/runtime/signals.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
+import { openOwner } from '../peers/owner.ts'
 import { freePort } from '../peers/ports.ts'
+import { TcpProxy } from '../peers/tcp-proxy.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
-import { bytes, openClient, patient, refusedWith } from './etcd-client.ts'
+import { bytes, openClient, openWatch, patient, refusedWith } from './etcd-client.ts'
 
 test('a call that is under way ends at once with its signal', async (t) => {
   const server = await startServer(t, { answers: false })
@@ -58,6 +61,57 @@ test('a server that lives and does not answer is a Timeout; a read goes on to th
   )
 })
 
+test('a request that was given up leaves its connection: the next one goes over a new one, while watches stay', async (t) => {
+  const server = await startServer(t, { answers: true })
+  const proxy = await TcpProxy.start(openOwner(t), { target: Number(new URL(server.url).port) })
+  const etcd = openClient(t, [`http://127.0.0.1:${proxy.port}`], { requestTimeoutMs: 60_000 })
+  const watch = await openWatch(t, etcd, '/watched/')
+  await etcd.get('/a', patient)
+  assert.equal(proxy.connections, 1)
+  proxy.lose()
+  const reason = new Error('out of time')
+  const stop = new AbortController()
+  const [read, write] = [etcd.get('/a', stop.signal), etcd.create('/a', bytes('one'), { signal: stop.signal })]
+  const given = Promise.allSettled([read, write])
+  setTimeout(() => stop.abort(reason), 50)
+  for (const result of await given) assert.deepEqual(result, { status: 'rejected', reason })
+  assert.equal(await etcd.create('/a', bytes('one'), { signal: patient }), undefined)
+  await etcd.get('/a', patient)
+  assert.equal(proxy.connections, 2, 'one for all that follows, beside that of the watch')
+  assert.deepEqual(watch.lines, ['stands', 'look'])
+})
+
+test('a request that was given up leaves its endpoint, if there is another', async (t) => {
+  const [silent, answering] = [await startServer(t, { answers: false }), await startServer(t, { answers: true })]
+  const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 60_000 })
+  const stop = new AbortController()
+  const given = assert.rejects(etcd.create('/a', bytes('one'), { signal: stop.signal }), { name: 'AbortError' })
+  await eventually('the request', () => silent.asked.length === 1)
+  stop.abort()
+  await given
+  await etcd.create('/a', bytes('one'), { signal: patient })
+  assert.deepEqual([silent.asked, answering.asked], [['Txn'], ['Txn']])
+})
+
+test('a request that was given up while its connection was being made leaves that attempt, and its endpoint', async (t) => {
+  const server = await startServer(t, { answers: true })
+  const proxy = await TcpProxy.start(openOwner(t), { target: Number(new URL(server.url).port) })
+  const urls = [`http://127.0.0.1:${proxy.port}`, server.url]
+  const etcd = openClient(t, urls, { requestTimeoutMs: 60_000 })
+  proxy.hold(true)
+  await assert.rejects(etcd.create('/a', bytes('one'), { signal: AbortSignal.timeout(50) }), { name: 'TimeoutError' })
+  await etcd.create('/a', bytes('one'), { signal: patient })
+  assert.deepEqual([server.asked, proxy.connections], [['Txn'], 1], 'the first endpoint is not asked again')
+
+  const alone = openClient(t, urls.slice(0, 1), { requestTimeoutMs: 60_000 })
+  await assert.rejects(alone.create('/a', bytes('one'), { signal: AbortSignal.timeout(50) }), { name: 'TimeoutError' })
+  const attempts = proxy.connections
+  const next = alone.create('/a', bytes('one'), { signal: patient })
+  await eventually('an attempt of its own', () => proxy.connections === attempts + 1)
+  proxy.hold(false)
+  await next
+})
+
 test('another endpoint is logged when it is in use, once, and not for each that fails', async (t) => {
   const lines: string[] = []
   const logger = {
@@ -93,6 +147,12 @@ async function startServer(t: Cleanup, { answers }: { readonly answers: boolean 
   const answer = connectNodeAdapter({
     routes(router) {
       router.service(KV, { range: () => ({ header: { revision: 1n } }), txn: () => ({ header: { revision: 1n } }) })
+      router.service(Watch, {
+        async *watch(_, { signal }) {
+          yield { created: true }
+          await aborted(signal)
+        },
+      })
     },
   })
   const http2 = createServer((request, response) => {

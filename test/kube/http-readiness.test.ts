@@ -4,6 +4,7 @@ import { KubeError } from '../../src/kube/errors.ts'
 import { httpReadiness, parseReadinessChecks } from '../../src/kube/http-readiness.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 import { startServer } from './loopback-server.ts'
 
@@ -30,7 +31,7 @@ test('200 is ready, 500 and 503 are not, and both list their checks', async (t) 
   const { answer, asked } = await probe(t, 200, '[+]ping ok\nreadyz check passed\n')
   assert.deepEqual(answer, { answered: true, ready: true, checks: [{ name: 'ping', ok: true }] })
   assert.deepEqual(asked, ['GET /readyz?verbose=true'])
-  for (const status of [500, 503, 429]) {
+  for (const status of [500, 503]) {
     assert.deepEqual((await probe(t, status, verbose)).answer, {
       answered: true,
       ready: false,
@@ -43,16 +44,44 @@ test('200 is ready, 500 and 503 are not, and both list their checks', async (t) 
   }
 })
 
-test('an answer that says nothing about the server is none, with the reason', async (t) => {
+test('an answer that says nothing about the server proves that it lives, and says why it says no more', async (t) => {
   for (const [status, words] of [
     [401, /HTTP status 401; the credentials/],
     [403, /HTTP status 403; the user may not get it/],
     [404, /^\/livez cannot be asked: HTTP status 404/],
+    [429, /HTTP status 429; the server takes no more requests$/],
     [301, /HTTP status 301$/],
   ] as const) {
-    const { answer } = await probe(t, status, '', '/livez')
-    assert.ok(!answer.answered && words.test(answer.reason), JSON.stringify(answer))
+    const { answer } = await probe(t, status, verbose, '/livez')
+    assert.ok(answer.answered && answer.refused !== undefined && words.test(answer.refused), JSON.stringify(answer))
+    assert.deepEqual([answer.ready, answer.checks], [false, []])
   }
+})
+
+test('that it begins and that it is over is one line each', async (t) => {
+  const statuses = [200, 401, 401, 403, 503, 200, 403]
+  const server = await startServer(t, (_, response) => {
+    response.writeHead(statuses.shift() ?? 200).end()
+  })
+  const transport = new HttpTransport({ server: server.url })
+  t.after(() => transport.close())
+  const logger = memoryLogger()
+  const readiness = httpReadiness({ transport, logger })
+  while (statuses.length > 0) await readiness.probe(never)
+  assert.deepEqual(
+    logger.lines.map(({ level, fields }) => [level, fields.reason]),
+    [
+      [
+        'warn',
+        '/readyz cannot be asked: HTTP status 401; the credentials are not accepted, and anonymous requests neither',
+      ],
+      ['info', undefined],
+      [
+        'warn',
+        '/readyz cannot be asked: HTTP status 403; the user may not get it (ClusterRole system:public-info-viewer)',
+      ],
+    ],
+  )
 })
 
 test('a server that is away or silent has not answered, and an abort is no answer either', async (t) => {

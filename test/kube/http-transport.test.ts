@@ -258,6 +258,48 @@ test('a retired transport finishes what is under way, then closes its connection
   await eventually('the connection closes', () => server.open() === 0)
 })
 
+for (const [how, limit] of [
+  ['has taken too long', (signal: AbortSignal) => ({ signal, timeoutMs: 100 })],
+  ['was given up', () => ({ signal: AbortSignal.timeout(100), timeoutMs: 60_000 })],
+] as const) {
+  test(`after a request that ${how} the next one goes over a new connection, whatever idle ones there are; a watch goes on`, async (t) => {
+    const old = new Set<Socket>()
+    const together: (() => void)[] = []
+    let emit = (_event: string): void => {}
+    const server = await startServer(t, ({ socket, url }, response) => {
+      if (url === '/watch') {
+        response.writeHead(200, { 'content-type': 'application/json' })
+        emit = (event) => void response.write(event)
+        emit('{"n":1}\n')
+      } else if (url === '/together') {
+        old.add(socket)
+        together.push(() => response.end())
+      } else if (url === '/next' && !old.has(socket)) {
+        response.end()
+      }
+    })
+    const transport = transportTo(t, server.url)
+    const stop = new AbortController()
+    const watch = await transport.send(get('/watch', { stream: true }), stop.signal)
+    assert.ok('stream' in watch)
+    const events = watch.stream[Symbol.asyncIterator]()
+    assert.deepEqual((await events.next()).value, { n: 1 })
+    const sent = Array.from({ length: 4 }, () => transport.send(get('/together'), never))
+    await eventually('four requests at once', () => together.length === 4)
+    for (const answer of together) answer()
+    await Promise.all(sent)
+
+    const { signal, timeoutMs } = limit(never)
+    await assert.rejects(transport.send(get('/lost', { timeoutMs }), signal))
+    for (let request = 0; request < 3; request++) await transport.send(get('/next', { timeoutMs: 5_000 }), never)
+    await eventually('the idle connections close', () => [...old].every((socket) => socket.destroyed))
+    emit('{"n":2}\n')
+    assert.deepEqual((await events.next()).value, { n: 2 })
+    stop.abort()
+    await events.return?.()
+  })
+}
+
 /** Takes connections and says `greeting` or nothing, which is no TLS. */
 async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: number; open: () => number }> {
   const sockets = new Set<Socket>()

@@ -192,6 +192,24 @@ test('an informer runs once at a time, and again after it ended', async (t) => {
   assert.equal(told.length, 2)
 })
 
+test('an informer that is to begin anew lists again and tells what it had missed', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  informer.restart()
+  const run = informer.run(controller.signal)
+  await informer.whenSynced(controller.signal)
+  const { told, handler } = recorder()
+  informer.subscribe(handler)
+  told.length = 0
+  api.onWatch = (watch) => watch.open().send(added(service('a', '7')), bookmark('7', 'initial-events-end'))
+  informer.restart()
+  await time.advance(0)
+  assert.deepEqual(told, ['deleted b@2', 'updated a@1>a@7'])
+  assert.equal(api.openWatches, 1)
+  controller.abort()
+  await run
+})
+
 test('whoever shares an informer shares one watch; another selection has its own', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const shared = new SharedInformers(context)

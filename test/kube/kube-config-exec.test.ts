@@ -1,17 +1,18 @@
 import assert from 'node:assert/strict'
+import { X509Certificate } from 'node:crypto'
 import { existsSync, readFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { ExecPlugin, type ExecPluginConfig, type ExecPluginOptions } from '../../src/kube/kube-config-exec.ts'
+import type { Grant } from '../../src/kube/kube-config-renewal.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { certificate } from './loopback-server.ts'
 
 const apiVersion = 'client.authentication.k8s.io/v1'
-const never = new AbortController().signal
 
 interface Plugin {
   readonly plugin: ExecPlugin
@@ -34,7 +35,6 @@ async function pluginOf(
     config: { apiVersion, command: process.execPath, args: [script], env: [{ name: 'LOG', value: log }], ...config },
     userName: 'u',
     clusterInfo: { server: 'https://192.0.2.1' },
-    wallMs: () => 0,
     ...more,
   })
   t.after(() => plugin.close())
@@ -44,40 +44,21 @@ async function pluginOf(
 const answer = (status: unknown, more: object = {}): string =>
   `console.log(JSON.stringify(${JSON.stringify({ apiVersion, kind: 'ExecCredential', status, ...more })}))`
 
-test('a plugin is run once for all who wait, and its credential used until shortly before it expires', async (t) => {
-  let nowMs = 0
-  const status = { token: 't', expirationTimestamp: formatTime(3_600_000) }
-  const { plugin, runs } = await pluginOf(t, answer(status), { wallMs: () => nowMs })
-  const all = await Promise.all(Array.from({ length: 10 }, () => plugin.credential(never)))
-  for (const credential of all)
-    assert.deepEqual(credential, { token: 't', clientCertificate: undefined, expiresMs: 3_600_000 })
-  nowMs = 3_589_999
-  await plugin.credential(never)
-  assert.equal(runs(), 1)
-  nowMs = 3_590_000
-  await plugin.credential(never)
-  assert.equal(runs(), 2)
+test('a plugin gives a token and its end, from the timestamp or from the token itself', async (t) => {
+  const endsMs = 3_600_000
+  const jwt = `e30.${Buffer.from(JSON.stringify({ exp: 7_200 })).toString('base64url')}.c2ln`
+  for (const [status, authorization, expiresMs] of [
+    [{ token: 't', expirationTimestamp: formatTime(endsMs) }, 'Bearer t', endsMs],
+    [{ token: 't' }, 'Bearer t', undefined],
+    [{ token: jwt }, `Bearer ${jwt}`, 7_200_000],
+    [{ token: jwt, expirationTimestamp: formatTime(endsMs) }, `Bearer ${jwt}`, endsMs],
+  ] as const) {
+    const { plugin } = await pluginOf(t, answer(status))
+    assert.deepEqual(await plugin.run(), { authorization, clientCertificate: undefined, expiresMs })
+  }
 })
 
-test('a credential shorter than the margin is used to its end; one without end, until it is refused', async (t) => {
-  let nowMs = 0
-  const short = await pluginOf(t, answer({ token: 't', expirationTimestamp: formatTime(5_000) }), {
-    wallMs: () => nowMs,
-  })
-  await short.plugin.credential(never)
-  nowMs = 4_999
-  await short.plugin.credential(never)
-  assert.equal(short.runs(), 1)
-
-  const endless = await pluginOf(t, answer({ token: 't' }))
-  const credential = await endless.plugin.credential(never)
-  assert.equal(await endless.plugin.credential(never), credential)
-  endless.plugin.invalidate(credential)
-  const next = await endless.plugin.credential(never)
-  assert.equal(endless.runs(), 2)
-  endless.plugin.invalidate(credential)
-  assert.equal(await endless.plugin.credential(never), next)
-})
+const told = ({ authorization = '' }: Grant): unknown => JSON.parse(authorization.slice('Bearer '.length))
 
 test('a plugin is told of the cluster if it asks, and gives a client certificate', async (t) => {
   const cert = certificate('client-1.crt')
@@ -88,12 +69,13 @@ test('a plugin is told of the cluster if it asks, and gives a client certificate
     status.token = JSON.stringify([info.kind, info.spec])
     console.log(JSON.stringify({ apiVersion: info.apiVersion, kind: 'ExecCredential', status }))`
   const asking = await pluginOf(t, body, {}, { provideClusterInfo: true })
-  const credential = await asking.plugin.credential(never)
+  const credential = await asking.plugin.run()
   assert.deepEqual(credential.clientCertificate, { cert, key })
   const spec = { interactive: false, cluster: { server: 'https://192.0.2.1' } }
-  assert.deepEqual(JSON.parse(credential.token ?? ''), ['ExecCredential', spec])
+  assert.equal(credential.expiresMs, Date.parse(new X509Certificate(cert).validTo))
+  assert.deepEqual(told(credential), ['ExecCredential', spec])
   const { plugin } = await pluginOf(t, body)
-  assert.deepEqual(JSON.parse((await plugin.credential(never)).token ?? ''), ['ExecCredential', { interactive: false }])
+  assert.deepEqual(told(await plugin.run()), ['ExecCredential', { interactive: false }])
 })
 
 const failures: [body: string, words: RegExp][] = [
@@ -114,7 +96,7 @@ const failures: [body: string, words: RegExp][] = [
 ]
 for (const [body, words] of failures) {
   test(`a plugin that fails is no credential: ${words.source}`, async (t) => {
-    const { plugin, runs } = await pluginOf(t, body)
+    const { plugin } = await pluginOf(t, body)
     const refused = (error: unknown): boolean => {
       assert.ok(isKubeError(error, 'NoCredentials'))
       assert.match(error.message, /^exec plugin ".*node" of user "u" /)
@@ -122,16 +104,14 @@ for (const [body, words] of failures) {
       assert.doesNotMatch(error.message, /hunter2|\n/)
       return true
     }
-    await assert.rejects(plugin.credential(never), refused)
-    await assert.rejects(plugin.credential(never), refused)
-    assert.equal(runs(), 2)
+    await assert.rejects(plugin.run(), refused)
   })
 }
 
 test('a plugin that is not installed says so', async (t) => {
   const { plugin } = await pluginOf(t, '', {}, { command: 'no-such-plugin-of-this-test' })
   await assert.rejects(
-    plugin.credential(never),
+    plugin.run(),
     /^KubeError: exec plugin "no-such-plugin-of-this-test" of user "u" is not installed/,
   )
 })
@@ -143,11 +123,7 @@ test('a plugin that hangs is ended with all that it started', async (t) => {
     require('node:fs').writeFileSync(${JSON.stringify(pidFile)}, String(child.pid))
     setTimeout(() => {}, 6e4)`
   const { plugin } = await pluginOf(t, body, { timeoutMs: 1_000 })
-  const waiting = plugin.credential(never)
-  const impatient = new AbortController()
-  const left = plugin.credential(impatient.signal)
-  impatient.abort('enough')
-  await assert.rejects(left, (reason) => reason === 'enough')
+  const waiting = plugin.run()
   await assert.rejects(waiting, /did not answer within 1000 ms$/)
   const pid = Number(readFileSync(pidFile, 'utf8'))
   await eventually('its child is gone', () => !alive(pid))
@@ -155,10 +131,7 @@ test('a plugin that hangs is ended with all that it started', async (t) => {
 
 test('closing ends a plugin that runs', async (t) => {
   const { plugin, runs } = await pluginOf(t, 'setTimeout(() => {}, 6e4)')
-  const waiting = assert.rejects(
-    plugin.credential(never),
-    /^KubeError: exec plugin .* was ended: the connection is closed$/,
-  )
+  const waiting = assert.rejects(plugin.run(), /^KubeError: exec plugin .* was ended: the connection is closed$/)
   await eventually('it runs', () => runs() === 1)
   plugin.close()
   await waiting

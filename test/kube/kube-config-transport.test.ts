@@ -1,76 +1,18 @@
 import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
-import type { IncomingMessage, RequestListener } from 'node:http'
+import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
-import { type TestContext, test } from 'node:test'
-import type { TLSSocket } from 'node:tls'
+import { test } from 'node:test'
 import { KubeConfig } from '@kubernetes/client-node'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { escapeHeaderKey } from '../../src/kube/kube-config-credentials.ts'
 import { readyzAccess } from '../../src/kube/kube-config-readyz.ts'
-import type { KubeConfigTransportOptions } from '../../src/kube/kube-config-transport.ts'
-import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
-import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import type { Transport } from '../../src/kube/transport.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
-import { certificate, certificateFile, type LoopbackServer, serverTls, startServer } from './loopback-server.ts'
-
-const never = new AbortController().signal
-const request = { method: 'GET', path: '/', query: [], headers: {} } as const
-
-const ask = (transport: Transport): Promise<ApiResponse> => transport.send(request, never)
-const bodyFrom = async (transport: Transport): Promise<unknown> => {
-  const response = await ask(transport)
-  return 'body' in response ? response.body : undefined
-}
-
-/** What a request showed of its sender. */
-function shown(request: IncomingMessage): string {
-  const { subject } = (request.socket as TLSSocket).getPeerCertificate()
-  return `${request.headers.authorization ?? ''}|${subject?.CN ?? ''}`
-}
-
-const mutualTls = { ...serverTls('loopback'), ca: certificate('ca.crt'), requestCert: true, rejectUnauthorized: false }
-
-interface Setup {
-  readonly directory: string
-  readonly server: LoopbackServer
-  readonly clock: VirtualClock
-  readonly logger: ReturnType<typeof memoryLogger>
-  readonly transport: Transport
-}
-
-/** A server, a kubeconfig for it in a directory that `prepare` fills, and a transport from it on a clock of the test. */
-async function setUp(
-  t: TestContext,
-  listener: RequestListener,
-  user: (directory: string) => string | Promise<string>,
-  options: KubeConfigTransportOptions = {},
-): Promise<Setup> {
-  const directory = await tempDir(t)
-  const server = await startServer(t, listener, { tls: mutualTls })
-  const kubeconfig = join(directory, 'config')
-  const fields = await user(directory)
-  await writeFile(
-    kubeconfig,
-    `current-context: dev
-clusters: [{ name: c, cluster: { server: "${server.url.origin}", certificate-authority: ${certificateFile('ca.crt')} } }]
-users: [{ name: u, user: { ${fields} } }]
-contexts: [{ name: dev, context: { cluster: c, user: u } }]`,
-  )
-  const { config, access } = await loadKubeConfig({ kubeconfig, environment: {} })
-  const clock = new VirtualClock()
-  const logger = memoryLogger()
-  const transport = fromKubeConfig(config, { access, clock: clock.view(), logger, ...options })
-  t.after(() => transport.close())
-  return { directory, server, clock, logger, transport }
-}
-
-const echo: RequestListener = (request, response) => {
-  response.end(shown(request))
-}
+import { ask, bodyFrom, echo, mutualTls, never, request, setUp, shown, writePair } from './kube-config-setup.ts'
+import { certificate, certificateFile, serverTls, startServer } from './loopback-server.ts'
 
 test('every kind of credential gets into the request', async (t) => {
   const basic = Buffer.from('alice:secret').toString('base64')
@@ -119,7 +61,7 @@ test('who is impersonated is told in the headers of client-go', async (t) => {
   assert.equal(escapeHeaderKey('a/ä:%'), 'a%2F%C3%A4%3A%25')
 })
 
-test('a token file is read again every few seconds, over the same connection; while it is missing the last token stays', async (t) => {
+test('a token file is read again every second, over the same connection, and counts when it was the same twice; while it is empty the last token stays', async (t) => {
   const token = (directory: string): string => join(directory, 'token')
   const { directory, server, clock, logger, transport } = await setUp(t, echo, async (directory) => {
     await writeFile(token(directory), 'one\n')
@@ -127,19 +69,30 @@ test('a token file is read again every few seconds, over the same connection; wh
   })
   assert.equal(await bodyFrom(transport), 'Bearer one|')
   await writeFile(token(directory), ' two \n')
-  await clock.advance(4_999)
+  await clock.advance(999)
+  assert.equal(await bodyFrom(transport), 'Bearer one|')
+  await clock.advance(1_000)
+  assert.equal(await bodyFrom(transport), 'Bearer one|')
+  await clock.advance(999)
   assert.equal(await bodyFrom(transport), 'Bearer one|')
   await clock.advance(1)
   assert.equal(await bodyFrom(transport), 'Bearer two|')
 
   await writeFile(token(directory), '')
   for (let i = 0; i < 3; i++) {
-    await clock.advance(5_000)
+    await clock.advance(1_000)
     assert.equal(await bodyFrom(transport), 'Bearer two|')
   }
-  await writeFile(token(directory), 'three')
-  await clock.advance(5_000)
-  assert.equal(await bodyFrom(transport), 'Bearer three|')
+  // Half written, then whole.
+  for (const [text, seen] of [
+    ['thr', 'two'],
+    ['three', 'two'],
+    ['three', 'three'],
+  ]) {
+    await writeFile(token(directory), text ?? '')
+    await clock.advance(1_000)
+    assert.equal(await bodyFrom(transport), `Bearer ${seen}|`)
+  }
   assert.deepEqual(
     logger.lines.map(({ level }) => level),
     ['warn', 'info'],
@@ -222,11 +175,6 @@ test('credentials that were never had reject as NoCredentials, and nothing is se
   assert.deepEqual(server.asked, [])
 })
 
-async function writePair(directory: string, name: string): Promise<void> {
-  await writeFile(join(directory, 'client.crt'), certificate(`${name}.crt`))
-  await writeFile(join(directory, 'client.key'), certificate(`${name}.key`))
-}
-
 test('a rotated client certificate gets new connections; the old ones close when their watch has ended', async (t) => {
   const ends: (() => void)[] = []
   const listener: RequestListener = (request, response) => {
@@ -243,10 +191,12 @@ test('a rotated client certificate gets new connections; the old ones close when
 
   // Between the two files of a rotation they do not fit, and the old pair stays in use.
   await writeFile(join(directory, 'client.crt'), certificate('client-2.crt'))
-  await clock.advance(5_000)
+  await clock.advance(1_000)
   assert.equal(await bodyFrom(transport), '|client-1')
   await writePair(directory, 'client-2')
-  await clock.advance(5_000)
+  await clock.advance(1_000)
+  assert.equal(await bodyFrom(transport), '|client-1')
+  await clock.advance(1_000)
   assert.equal(await bodyFrom(transport), '|client-2')
   assert.deepEqual(
     logger.lines.map(({ level }) => level),
@@ -261,9 +211,12 @@ test('a rotated client certificate gets new connections; the old ones close when
 })
 
 test('closing ends requests on old and new connections', async (t) => {
+  const shownBy: string[] = []
   const { directory, server, clock, transport } = await setUp(
     t,
-    () => {},
+    (request) => {
+      shownBy.push(shown(request))
+    },
     async (directory) => {
       await writePair(directory, 'client-1')
       return 'client-certificate: client.crt, client-key: client.key'
@@ -275,9 +228,12 @@ test('closing ends requests on old and new connections', async (t) => {
   await clock.advance(5_000)
   const second = assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
   await eventually('it is asked', () => server.asked.length === 2)
-  assert.equal(server.connections(), 2)
+  await clock.advance(1_000)
+  const third = assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
+  await eventually('it is asked', () => shownBy.length === 3)
+  assert.deepEqual(shownBy, ['|client-1', '|client-1', '|client-2'])
   await transport.close()
-  await Promise.all([first, second])
+  await Promise.all([first, second, third])
   await assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
   await eventually('all connections close', () => server.open() === 0)
 })

@@ -289,6 +289,30 @@ test('retries are bounded in number and in time, and the last refusal says how l
   assert.equal(long.sent.length, 1)
 })
 
+test('a call that is urgent waits neither for a Retry-After nor for its turn', async () => {
+  const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '6' }), { qps: 1, burst: 1 })
+  const urgent = { ...service.metadata, urgent: true }
+  const calls = [
+    () => api.get(services, service.metadata as never, urgent),
+    () => api.list(services, urgent),
+    () => api.create(services, service, urgent),
+    () => api.update(services, service, urgent),
+    () => api.patch(services, service.metadata as never, { type: 'merge', body: {} }, urgent),
+    () => api.delete(services, service.metadata as never, { urgent: true }),
+  ]
+  for (const call of calls) await assert.rejects(call(), { code: 'TooManyRequests', retryAfterMs: 6_000 })
+  assert.deepEqual([sent.length, clock.nowMs], [calls.length, 0])
+  assert.ok(sent.every((request) => !('urgent' in request)))
+  // They count all the same.
+  const patient = api.get(services, service.metadata as never).catch(() => {})
+  await clock.advance(calls.length * 1_000 - 1)
+  assert.equal(sent.length, calls.length)
+  await clock.advance(1)
+  assert.equal(sent.length, calls.length + 1)
+  await clock.advance(60_000)
+  await patient
+})
+
 test('waits for a retry are lengthened by chance, so that refused clients do not come back as one', async () => {
   const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '10' }), { random: { next: () => 0.5 } })
   const got = assert.rejects(api.get(namespaces, { name: 'default' }))

@@ -8,7 +8,7 @@ import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
-import { OtherWritersWorld } from './other-writers-world.ts'
+import { OtherWritersWorld, type RunningMaster } from './other-writers-world.ts'
 
 const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
 const unready: ReadinessAnswer = { answered: true, ready: false, checks: [{ name: 'informer-sync', ok: false }] }
@@ -29,7 +29,18 @@ async function notes(world: OtherWritersWorld, reason: string): Promise<readonly
   return (await world.told(reason)).map(({ note }) => note).sort()
 }
 
-test('each master that comes or goes is told of once in the fleet, with the reason that it goes for', async (t) => {
+const master = (number: number) => ({ address: `192.0.2.${number}`, host: `host-${number}` })
+
+/** Every change of the list that the masters' logs tell of, once each, the arrivals first. */
+function changesIn(masters: readonly RunningMaster[]) {
+  const lines = masters.flatMap((each) => each.said(/^resetting endpoints/).filter(({ level }) => level === 'info'))
+  return lines
+    .filter(({ fields }) => fields.kind === 'Endpoints' || fields.verb !== 'create')
+    .map(({ fields: { added, removed } }) => ({ added, removed }) as { added: unknown[]; removed: unknown[] })
+    .sort((a, b) => b.added.length - a.added.length || JSON.stringify(a).localeCompare(JSON.stringify(b)))
+}
+
+test('each master that comes or goes is told of once in the fleet, in the log and by an event, with the reason that it goes for', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const [second, third] = [changing(), changing()]
@@ -56,7 +67,13 @@ test('each master that comes or goes is told of once in the fleet, with the reas
   assert.deepEqual(await notes(world, 'MasterRemoved'), [
     `${all[1]} is no longer listed: its API server is not ready`,
     `${all[2]} is no longer listed: its lease has ended`,
-    `${all[3]} is no longer listed: it withdrew`,
+    `${all[3]} is no longer listed: it is leaving`,
+  ])
+  assert.deepEqual(changesIn(masters), [
+    { added: [1, 2, 3, 4].map(master), removed: [] },
+    { added: [], removed: [{ ...master(2), reason: 'unready' }] },
+    { added: [], removed: [{ ...master(3), reason: 'lease-ended' }] },
+    { added: [], removed: [{ ...master(4), reason: 'leaving' }] },
   ])
   const delays = await Promise.all(
     masters.map((each) => each.sample('apiserver_bootstrap_removal_delay_seconds_count')),
@@ -90,7 +107,16 @@ test('a master that is withdrawn by the command is told of as such', async (t) =
   const options = defineMaster({ advertiseAddress: '192.0.2.2' }, 'host-2')
   assert.equal((await withdrawMaster(options, ports, new AbortController().signal)).type, 'withdrawn')
   await world.time.advance(1_000)
-  assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.2 (host-2) is no longer listed: it withdrew'])
+  assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.2 (host-2) is no longer listed: it was withdrawn'])
+})
+
+test('a master that takes itself out is leaving, though its lease has gone first', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const only = world.start(1, { onShutdown: 'always' })
+  await world.time.advance(3_000)
+  only.stop()
+  await world.time.advance(1_000)
+  assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.1 (host-1) is no longer listed: it is leaving'])
 })
 
 test('a master at an address that another host holds says so; one that is started again does not', async (t) => {

@@ -6,7 +6,6 @@ import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter
 import { planEndpoints } from '../../src/kubernetes-service/endpoints-plan.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
-import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
@@ -15,7 +14,6 @@ const { signal } = new AbortController()
 function openAdapter(api: KubeApi): EndpointsAdapter {
   return new EndpointsAdapter({
     api,
-    logger: silentLogger,
     writer: new ObjectWriter({ api, metrics: prometheusMetrics() }),
   })
 }

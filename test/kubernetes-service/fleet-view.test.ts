@@ -38,7 +38,7 @@ test('how long a removal took counts from the notice that something changed, onc
   assert.equal(fleet.removed('192.0.2.2'), 'lease-ended')
   assert.deepEqual(await delays(), [1, 0.3])
   assert.equal(fleet.removed('192.0.2.2'), 'lease-ended')
-  assert.equal(fleet.removed('198.51.100.1'), 'unknown')
+  assert.equal(fleet.removed('198.51.100.1'), 'no-lease')
   assert.deepEqual(await delays(), [1, 0.3])
 })
 
@@ -59,8 +59,25 @@ test('why a master went is what it said last', () => {
   fleet.read([lease(1), lease(2, 'leaving'), lease(3, 'withdrawn'), lease(4, 'failing')])
   fleet.read([lease(1)])
   const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`))
-  assert.deepEqual(reasons, ['withdrew', 'withdrew', 'lease-ended'])
+  assert.deepEqual(reasons, ['leaving', 'withdrawn', 'lease-ended'])
   assert.equal(fleet.hostOf('192.0.2.4'), 'host-4')
+})
+
+test('what a master says of itself in its own words is the reason, as long as its lease has not ended', () => {
+  const { fleet } = setUp()
+  const because = (number: number, state: HolderState): MasterLease => {
+    const { address, holder } = lease(number, state)
+    return { address, holder: { ...holder, reason: 'its etcd member is dead' } as typeof holder & { reason: string } }
+  }
+  const all = [because(2, 'unready'), because(3, 'leaving'), because(4, 'ready')]
+  fleet.read([lease(1), ...all])
+  fleet.read([lease(1), ...all.slice(0, 2)])
+  const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`))
+  assert.deepEqual(reasons, ['its etcd member is dead', 'its etcd member is dead', 'lease-ended'])
+  assert.deepEqual(
+    [2, 4].map((number) => fleet.isLive(`192.0.2.${number}`)),
+    [true, false],
+  )
 })
 
 test('masters are counted by what they say, those that say nothing and those in doubt too', async () => {

@@ -1,4 +1,5 @@
 import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { type Faults, faultyTransport } from '../../src/apiserver/faults.ts'
 import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { createMaster } from '../../src/bootstrap/master.ts'
 import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
@@ -53,15 +54,23 @@ export class OtherWritersWorld {
 
   /** The server, for somebody who writes under this name. */
   connect(fieldManager: string): KubeApi {
+    return this.connectFaulty(fieldManager).api
+  }
+
+  /** The same, over a way that can be made to fail. */
+  connectFaulty(fieldManager: string): { readonly api: KubeApi; readonly faults: Faults } {
     const inner = inProcessTransport(this.#server)
-    const transport: Transport = {
+    const counting: Transport = {
       send: (request, signal) => {
         if (request.stream !== true) this.requests.set(fieldManager, (this.requests.get(fieldManager) ?? 0) + 1)
         return inner.send(request, signal)
       },
       close: () => inner.close(),
     }
-    return restKubeApi({ transport, clock: this.#clock, random: seededRandom(1, fieldManager), fieldManager })
+    const clock = this.#clock
+    const transport = faultyTransport(counting, { clock, random: seededRandom(1, `${fieldManager} faults`) })
+    const api = restKubeApi({ transport, clock, random: seededRandom(1, fieldManager), fieldManager })
+    return { api, faults: transport.faults }
   }
 
   start(number: number, settings: Partial<MasterSettings> = {}, given: Partial<MasterPorts> = {}): RunningMaster {

@@ -11,15 +11,19 @@ export interface FakeReadyz {
   setReady(ready: boolean): void
   /** Answers 500 from now on, because only these checks fail. */
   setFailing(...checks: readonly string[]): void
+  /** Answers with this status from now on, and says nothing. */
+  refuse(status: number): void
   /** Nothing listens any more. */
   stop(): Promise<void>
 }
 
 export async function startFakeReadyz(owner: Owner): Promise<FakeReadyz> {
   let failing: readonly string[] = []
+  let refusal: number | undefined
   const server = createServer((_request, response) => {
+    if (refusal !== undefined) return response.writeHead(refusal).end()
     const lines = ['[+]ping ok', ...failing.map((check) => `[-]${check} failed: reason withheld`)]
-    response.writeHead(failing.length === 0 ? 200 : 500, { 'content-type': 'text/plain' }).end(lines.join('\n'))
+    return response.writeHead(failing.length === 0 ? 200 : 500, { 'content-type': 'text/plain' }).end(lines.join('\n'))
   })
   const url = await startOnFreePorts(async () => {
     const port = await freePort()
@@ -40,9 +44,14 @@ export async function startFakeReadyz(owner: Owner): Promise<FakeReadyz> {
     stop,
     setReady(ready) {
       failing = ready ? [] : ['storage']
+      refusal = undefined
     },
     setFailing(...checks) {
       failing = checks
+      refusal = undefined
+    },
+    refuse(status) {
+      refusal = status
     },
   }
 }

@@ -68,7 +68,7 @@ export function startKine(owner: Owner, { unixSocket = false }: KineOptions = {}
   })
 }
 
-function takesConnections(
+export function takesConnections(
   where: { readonly path: string } | { readonly host: string; readonly port: number },
 ): Promise<boolean> {
   return new Promise((resolve) => {

@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs'
 
-/** Who to be at which server: a token, or a file that is read for it. */
+/** Who to be at which server: a token, a file that is read for it, or whatever else a kubeconfig can say of a user. */
 export type KubeconfigContent = { readonly server: string; readonly ca: string } & (
   | { readonly token: string }
   | { readonly tokenFile: string }
+  | { readonly user: Readonly<Record<string, unknown>> }
 )
 
 /** Writes a kubeconfig of one cluster, one user and one context; returns its path. */
@@ -15,9 +16,14 @@ export function writeKubeconfig(path: string, content: KubeconfigContent): strin
     'current-context': 'test',
     contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
     clusters: [{ name: 'test', cluster: { server: content.server, 'certificate-authority-data': authority } }],
-    users: [{ name: 'test', user: 'token' in content ? { token: content.token } : { tokenFile: content.tokenFile } }],
+    users: [{ name: 'test', user: userOf(content) }],
   }
   // JSON is YAML.
   writeFileSync(path, JSON.stringify(kubeconfig, undefined, 2), { mode: 0o600 })
   return path
+}
+
+function userOf(content: KubeconfigContent): unknown {
+  if ('user' in content) return content.user
+  return 'token' in content ? { token: content.token } : { tokenFile: content.tokenFile }
 }

@@ -7,6 +7,7 @@ import { startOnFreePorts } from './process.ts'
 interface Connection {
   readonly client: Socket
   readonly upstream: Socket
+  lost: boolean
 }
 
 /** A loopback TCP proxy that can do to a client what networks do. */
@@ -60,6 +61,11 @@ export class TcpProxy {
     this.#blackHole = on
   }
 
+  /** Swallows everything in both directions on the connections that are open now, for good; new ones pass. */
+  lose(): void {
+    for (const connection of this.#connections) connection.lost = true
+  }
+
   /**
    * Takes nothing in from either side, on connections old and new, until it is told `false`, and then passes on all that waits: a
    * network that loses every packet for a while. Whoever sends too much meanwhile cannot go on.
@@ -94,7 +100,7 @@ export class TcpProxy {
 
   #accept(client: Socket): void {
     const upstream = connect({ host: '127.0.0.1', port: this.#target, allowHalfOpen: true })
-    const connection = { client, upstream }
+    const connection: Connection = { client, upstream, lost: false }
     this.#connections.add(connection)
     for (const [socket, other] of [
       [client, upstream],
@@ -108,17 +114,18 @@ export class TcpProxy {
       })
     }
     client.on('data', (chunk) => {
-      if (!this.#blackHole && upstream.writable) upstream.write(chunk)
+      if (!this.#blackHole && !connection.lost && upstream.writable) upstream.write(chunk)
     })
-    upstream.on('data', (chunk) => this.#deliver(client, chunk))
+    upstream.on('data', (chunk) => this.#deliver(connection, chunk))
     client.on('end', () => upstream.end())
     upstream.on('end', () => client.end())
     if (this.#held) for (const socket of [client, upstream]) socket.pause()
   }
 
-  #deliver(client: Socket, chunk: Buffer): void {
+  #deliver(connection: Connection, chunk: Buffer): void {
+    const { client } = connection
     const write = (): void => {
-      if (!this.#blackHole && client.writable) client.write(chunk)
+      if (!this.#blackHole && !connection.lost && client.writable) client.write(chunk)
     }
     if (this.#delayMs === 0) write()
     else setTimeout(write, this.#delayMs)

@@ -9,6 +9,7 @@ import {
 import { ObjectMetaSchema } from '../../src/protobuf/gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
 import { TypeMetaSchema, UnknownSchema } from '../../src/protobuf/gen/k8s.io/apimachinery/pkg/runtime/generated_pb.ts'
 import { decodeMasterLease, encodeMasterLease, type ProtobufMasterLease } from '../../src/protobuf/master-lease.ts'
+import { withOddField } from './odd-lease.ts'
 
 /** What kube-apiserver 1.36.3 stored for `--advertise-address=192.0.2.7` when it had started. */
 const written =
@@ -30,7 +31,7 @@ test('a new lease is what kube-apiserver writes, byte for byte', () => {
 
 test("kube-apiserver's lease is read and renewed as it would do it itself", () => {
   const lease = read(Buffer.from(written, 'hex'))
-  assert.deepEqual(lease.addresses, ['192.0.2.7'])
+  assert.equal(lease.address, '192.0.2.7')
   assert.equal(lease.generation, 1n)
   // Field 7, the generation, is the only thing that changes.
   assert.equal(hex(encodeMasterLease('192.0.2.7', lease)), written.replace('3801', '3802'))
@@ -39,7 +40,7 @@ test("kube-apiserver's lease is read and renewed as it would do it itself", () =
 test('a renewal names this address alone, whatever was there', () => {
   const before = value({ subsets: [{ addresses: [{ ip: '192.0.2.8' }, { ip: '192.0.2.7' }] }, {}] })
   const renewed = read(encodeMasterLease('192.0.2.7', read(before)))
-  assert.deepEqual(renewed.addresses, ['192.0.2.7'])
+  assert.equal(renewed.address, '192.0.2.7')
   assert.equal(renewed.stored.object.subsets.length, 1)
 })
 
@@ -49,8 +50,8 @@ test('a generation beyond the largest one goes on as in Go', () => {
 })
 
 test('a lease without addresses is read as one', () => {
-  assert.deepEqual(read(value({})).addresses, [])
-  assert.deepEqual(read(value({ subsets: [{}] })).addresses, [])
+  assert.equal(read(value({})).address, undefined)
+  assert.equal(read(value({ subsets: [{}] })).address, undefined)
 })
 
 test('what nobody here knows survives a renewal, on every level', () => {
@@ -81,7 +82,7 @@ test('reading does not change what was read, and neither does a renewal', () => 
   const lease = read(bytes)
   const first = hex(encodeMasterLease('192.0.2.9', lease))
   assert.equal(hex(encodeMasterLease('192.0.2.9', lease)), first)
-  assert.deepEqual(lease.addresses, ['192.0.2.7'])
+  assert.equal(lease.address, '192.0.2.7')
   assert.equal(hex(bytes), written)
 })
 
@@ -92,7 +93,15 @@ describe('not every value is a lease', () => {
   })
   test('anything else is unreadable', () => {
     const reason = 'is neither protobuf nor JSON'
-    assert.deepEqual(decodeMasterLease(Buffer.from('192.0.2.1')), { type: 'unreadable', reason })
+    assert.deepEqual(decodeMasterLease(Buffer.from('192.0.2.1')), { type: 'unreadable', reason, address: undefined })
+  })
+})
+
+test('the address is read from a value that would not come out again as it is', () => {
+  assert.deepEqual(decodeMasterLease(withOddField('192.0.2.7')), {
+    type: 'unreadable',
+    reason: 'is protobuf, but not as Kubernetes writes it',
+    address: '192.0.2.7',
   })
 })
 

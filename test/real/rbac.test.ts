@@ -90,6 +90,8 @@ test('those in config/kustomize/rbac-endpoints are enough for the controllers of
   await whenFound(['Endpoints of hand', 'Endpoints of web', 'slice of hand', 'slice of web'])
   await server.api.delete(`${core}/services/hand`)
   await whenFound(['Endpoints of web', 'slice of web'])
+  await server.api.delete(`${core}/services/web`)
+  await whenFound([])
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
   assertNothingForbidden(master)
 })

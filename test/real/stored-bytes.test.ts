@@ -115,7 +115,7 @@ describe('values of a real kube-apiserver', () => {
     readExactly(endpoints, value)
     const lease = decodeMasterLease(value)
     if (lease.type !== 'protobuf') assert.fail(lease.type)
-    assert.deepEqual(lease.addresses, ['192.0.2.7'])
+    assert.equal(lease.address, '192.0.2.7')
     let ours = encodeMasterLease('192.0.2.7')
     for (let generation = 1n; generation < lease.generation; generation++) {
       const previous = decodeMasterLease(ours)

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
 import type { SimulatedMaster } from '../../src/drill/simulator/master.ts'
+import { parseCidr } from '../../src/net/cidr.ts'
 
 const addresses = (...numbers: number[]): string[] => numbers.map((number) => `192.0.2.${number}`)
 
@@ -32,7 +33,8 @@ test('a master that is killed is gone when its lease ends, not at the next tick'
   master(fleet, 2).kill()
   await fleet.advance(14_400)
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
-  await fleet.advance(600)
+  // With the margin after its end.
+  await fleet.advance(700)
   assert.deepEqual(fleet.listed('slice'), addresses(1))
   assert.deepEqual(fleet.listed('endpoints'), addresses(1))
 })
@@ -50,10 +52,10 @@ for (const readinessGate of ['startup', 'continuous'] as const) {
   })
 }
 
-test('a master that is not ready leaves after three seconds and two to look around, and is back two seconds after it has recovered', async (t) => {
+test('a master that is not ready leaves after three seconds, and is back two seconds after it has recovered', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   master(fleet, 1).server.ready = false
-  await fleet.advance(4_900)
+  await fleet.advance(2_900)
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
   await fleet.advance(1_300)
   assert.deepEqual(fleet.listed('slice'), addresses(2))
@@ -225,18 +227,32 @@ test('after outages of every kind a master has as many watches and timers as bef
   assert.deepEqual(counts(), before)
 })
 
-test('in a quiet hour a master makes one request an interval besides its renewals, and writes nothing else', async (t) => {
-  const fleet = await startedFleet(t, { masters: 3 })
-  await fleet.advance(30_000)
-  const startMs = fleet.time.nowMs
-  await fleet.advance(3_600_000)
-  const requests = fleet.requests.filter(({ atMs, request }) => atMs > startMs && request.stream !== true)
-  for (const { name } of fleet.masters) {
-    const own = requests.filter(({ by }) => by === name).map(({ request }) => request)
-    const renewals = own.filter(({ method, path }) => method === 'PUT' && path.includes('/leases/'))
-    assert.ok(renewals.length <= 361, `${renewals.length} renewals`)
-    const others = own.filter((request) => !renewals.includes(request))
-    assert.deepEqual([...new Set(others.map(({ method }) => method))], ['GET'])
-    assert.ok(others.length <= 361, `${others.length} requests besides the renewals`)
-  }
-})
+for (const [fleetOf, options] of Object.entries({
+  'three masters': { masters: 3 },
+  'two masters with two addresses each': {
+    masters: [1, 2].map((number) => ({
+      name: `master-${number}`,
+      addresses: [`192.0.2.${number}`, `2001:db8::${number}`],
+    })),
+    master: { serviceClusterIpRanges: ['10.0.0.0/24', 'fd00::/112'].map(parseCidr) },
+  },
+})) {
+  test(`in a quiet hour each of ${fleetOf} makes four requests an interval besides its renewals, and writes nothing else`, async (t) => {
+    const fleet = await startedFleet(t, options)
+    await fleet.advance(30_000)
+    const startMs = fleet.time.nowMs
+    await fleet.advance(3_600_000)
+    const requests = fleet.requests.filter(({ atMs, request }) => atMs > startMs && request.stream !== true)
+    for (const { name } of fleet.masters) {
+      const own = requests.filter(({ by }) => by === name).map(({ request }) => request)
+      const renewals = own.filter(({ method, path }) => method === 'PUT' && path.includes('/leases/'))
+      assert.ok(renewals.length <= 361, `${renewals.length} renewals`)
+      const others = own.filter((request) => !renewals.includes(request))
+      assert.deepEqual([...new Set(others.map(({ method }) => method))], ['GET'])
+      // The leases, and live the Service, the Endpoints and one slice.
+      assert.ok(others.length <= 4 * 361, `${others.length} requests besides the renewals`)
+      const slices = new Set(others.map(({ path }) => path).filter((path) => path.includes('endpointslices')))
+      assert.equal(slices.size, Array.isArray(options.masters) ? 2 : 1, `each slice is read: ${[...slices]}`)
+    }
+  })
+}

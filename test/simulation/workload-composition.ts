@@ -21,6 +21,8 @@ export interface WorkloadComposition {
   readonly hasVandal: boolean
   readonly changesNodes: boolean
   readonly spikes: boolean
+  /** Whether there is a garbage collector, which removes what has no owner sooner than the controllers do. */
+  readonly collectsGarbage: boolean
 }
 
 /** Few Services and Pods, and small slices, so that everything happens to each of them. */
@@ -45,6 +47,7 @@ export function workloadCompositionOf(seed: number): WorkloadComposition {
     hasVandal: chance(0.4),
     changesNodes: chance(0.25),
     spikes: chance(0.4),
+    collectsGarbage: chance(0.5),
   }
 }
 
@@ -58,6 +61,7 @@ export function describeWorkloadComposition(composition: WorkloadComposition): s
     composition.hasVandal && 'a vandal',
     composition.changesNodes && 'changing Nodes',
     composition.spikes && 'spikes',
+    composition.collectsGarbage && 'a garbage collector',
   ].filter((one) => one !== false)
   return [`processes: ${processes}; ${size}; ${options}; ${troubles} faults at a time`, ...extras].join('; ')
 }

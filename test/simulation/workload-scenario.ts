@@ -21,6 +21,11 @@ export interface WorkloadOutcome {
 
 /** Where writes alone are refused nothing says when that is over: the wait of a Service has grown with the time for which they were. */
 const settleWithinMs = 600_000
+/**
+ * How long it takes where nothing went wrong: a slice of a Service that is gone stays for ten seconds. The rest is the second before a slice is looked at, a
+ * batch and how often is looked here.
+ */
+const undisturbedWithinMs = 16_000
 const quietMs = 60_000
 /** How long a silent watch is trusted, and a little more. */
 const silentMs = 100_000
@@ -48,6 +53,7 @@ export async function runWorkloadScenario(seed: number): Promise<WorkloadOutcome
     }
     settledMs = Math.max(settledMs, await settle(world, composition.maxEndpointsPerSlice, violations))
   }
+  if (composition.troubles === 0 && settledMs > undisturbedWithinMs) violations.push(`right only after ${settledMs} ms`)
   // Whatever is still written when the last silent watch has been given up would be written for ever.
   await time.advance(silentMs)
   await churn.collectGarbage()

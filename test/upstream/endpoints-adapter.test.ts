@@ -8,7 +8,6 @@ import { type Endpoints, endpointSlices, endpoints as endpointsResource } from '
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
 import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { tryParseAddress } from '../../src/net/address.ts'
-import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'
 import { assertSame } from './same.ts'
@@ -59,7 +58,6 @@ for (const [table, cases] of Object.entries(endpointsAdapter.tables) as [
         const world = await World.start(given.objects, [DEFAULT_NAMESPACE])
         const adapter = new EndpointsAdapter({
           api: world.api,
-          logger: silentLogger,
           writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
         })
 

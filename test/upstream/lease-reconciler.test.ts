@@ -1,15 +1,12 @@
 // Our reconciler knows one object, default/kubernetes: the case's Service name takes its place.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
-import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
 import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
-import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
-import { LeaseEndpointReconciler } from '../../src/kubernetes-service/reconcilers/lease.ts'
 import { parseAddress } from '../../src/net/address.ts'
-import { silentLogger } from '../../src/telemetry/logger.ts'
-import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { startMaster } from '../kubernetes-service/membership/master-in-process.ts'
 import { relocated } from './relocated.ts'
 import { type LeaseReconcilerCase, leaseReconciler } from './tables.ts'
 import { DEFAULT_NAMESPACE, World } from './world.ts'
@@ -38,16 +35,13 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
   const leases = new MemoryLeases(registry, { ttlMs: 60_000 })
   registry.addForeign(...given.leases.filter((address) => address !== call.ip))
   if (given.leases.includes(call.ip)) await leases.update(holder)
-  const reconciler = new LeaseEndpointReconciler({
-    clock: world.clock,
-    adapter: new EndpointsAdapter({
-      api: world.api,
-      logger: silentLogger,
-      writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
-    }),
-    leases,
-    holder,
-  })
+  // One that is to remove itself first must not join before.
+  const answer: ReadinessAnswer =
+    call.steps[0] === 'reconcile'
+      ? { answered: true, ready: true, checks: [] }
+      : { answered: false, reason: 'not started' }
+  const master = startMaster(world, leases, holder, { ports: call.endpointPorts, answer })
+  const reconciler = master.runner
 
   const ip = parseAddress(call.ip)
   for (const step of call.steps) {
@@ -66,6 +60,7 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
       }
     }
   }
+  await master.kill()
   await world.assertResult(expect, [endpoints, endpointSlices])
   const listed = (await leases.list()).map((lease) => lease.address)
   assert.deepEqual(listed.sort(), expect.leases)

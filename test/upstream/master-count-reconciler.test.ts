@@ -29,7 +29,6 @@ async function run({ given, call, expect }: MasterCountReconcilerCase): Promise<
   const reconciler = new MasterCountEndpointReconciler({
     adapter: new EndpointsAdapter({
       api: world.api,
-      logger: silentLogger,
       writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
     }),
     logger: silentLogger,

@@ -66,7 +66,7 @@ async function followObject(options: FollowOptions, object: Listing['object']): 
   await followListings(cluster.api, object, hear, signal)
 }
 
-async function isThere<T extends KubeObject>(api: KubeApi, kind: Resource<T>, signal: AbortSignal): Promise<boolean> {
+async function isThere(api: KubeApi, kind: Resource<KubeObject>, signal: AbortSignal): Promise<boolean> {
   try {
     await api.get(kind, KUBERNETES_SERVICE, { signal })
     return true

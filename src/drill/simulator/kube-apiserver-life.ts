@@ -118,7 +118,7 @@ export class KubeApiserverLife {
     const { items } = await etcd.list(LEASES, { signal: this.#signal })
     const ips = items.flatMap(({ value }) => {
       const lease = decodeMasterLease(value)
-      return lease.type === 'protobuf' ? lease.addresses.slice(0, 1) : []
+      return lease.type === 'protobuf' && lease.address !== undefined ? [lease.address] : []
     })
     if (ips.length === 0 && !this.stopping) throw new Error('refusing to erase all endpoints')
 

@@ -3,9 +3,9 @@ import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import type { Readiness } from '../../kube/readiness.ts'
 import { restKubeApi } from '../../kube/rest-api.ts'
 import type { Transport } from '../../kube/transport.ts'
-import { FRESH_MS } from '../../kubernetes-service/lease-keeper.ts'
 import { EtcdLeases } from '../../kubernetes-service/leases/etcd.ts'
 import { type MemoryLeaseRegistry, MemoryLeases } from '../../kubernetes-service/leases/memory.ts'
+import { membershipTimings } from '../../kubernetes-service/membership/timings.ts'
 import { parseAddress } from '../../net/address.ts'
 import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
 import { seededRandom } from '../../runtime/random.ts'
@@ -281,7 +281,8 @@ export class SimulatedMaster implements MemberState {
     const { time, leases } = this.#surroundings
     if (life === undefined || life.ended || life.clock.frozen) return false
     // An answer of the server speaks for it for a little while.
-    if (!server.answering && time.nowMs - life.answeredAtMs >= FRESH_MS) return false
+    if (!server.answering && time.nowMs - life.answeredAtMs >= membershipTimings(life.options).answerFreshMs)
+      return false
     if (etcd !== undefined) return etcd.open
     return leases !== undefined || (server.reachable && !server.storeless)
   }

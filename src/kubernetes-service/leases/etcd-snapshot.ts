@@ -4,7 +4,7 @@ import type { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeHolder } from './holder-record.ts'
 import type { Holder, HolderState, MasterLease } from './master-leases.ts'
 
-/** A value that could not be used, and what is wrong with it: the reason ends a sentence that begins with the key. */
+/** A value that could not be used, or for its key alone, and what is wrong with it: the reason ends a sentence that begins with the key. */
 export interface UnusableValue {
   readonly key: string
   readonly reason: string
@@ -27,7 +27,7 @@ export function decodeRecord(value: Uint8Array): Holder | undefined {
  * The live leases that one snapshot of the store shows, sorted by address and host. Pure.
  *
  * A lease belongs to the holders that have a record at its address; without any it is a kube-apiserver's, at the address that a
- * kube-apiserver would read from it. A record that says `ready` or `failing` counts only beside a lease; any other counts by
+ * kube-apiserver would read from it, else at that of its key: whoever renews a lease lives, whatever is in it. A record that says `ready` or `failing` counts only beside a lease; any other counts by
  * itself. What cannot be used is left out and told apart: one bad value must not spoil the list.
  */
 export function readSnapshot(
@@ -55,9 +55,9 @@ export function readSnapshot(
       continue
     }
     leased.add(address)
-    const foreign = foreignAddress(keys, value, address)
-    if (typeof foreign !== 'string') unusable.push({ key, reason: foreign.reason })
-    else if (!holders.has(address)) live.push({ address: foreign })
+    const { named, reason } = readLease(keys, value)
+    if (reason !== undefined) unusable.push({ key, reason })
+    if (!holders.has(address)) live.push({ address: named ?? address })
   }
   for (const [address, held] of holders) {
     for (const holder of held) {
@@ -68,16 +68,19 @@ export function readSnapshot(
   return { live, unusable }
 }
 
-/** The address that a kube-apiserver lists for a stored lease, or why it has none. A JSON value counts by its key. */
-function foreignAddress(
+/** The address that a kube-apiserver lists for a stored lease, and what is wrong with the value. A JSON value names none, which is right. */
+function readLease(
   keys: EtcdLeaseKeys,
   value: Uint8Array,
-  keyAddress: string,
-): string | { readonly reason: string } {
+): { readonly named?: string | undefined; readonly reason?: string | undefined } {
   const lease = decodeMasterLease(value)
-  if (lease.type === 'json') return keyAddress
-  if (lease.type === 'unreadable') return { reason: `${lease.reason}; it is left to its end` }
-  const [first] = lease.addresses
-  if (first === undefined) return { reason: 'holds no address' }
-  return keys.addressOfLease(keys.lease(first)) ?? { reason: `holds ${JSON.stringify(first)}, which cannot be listed` }
+  if (lease.type === 'json') return {}
+  const named = lease.address === undefined ? undefined : keys.addressOfLease(keys.lease(lease.address))
+  if (lease.type === 'unreadable') {
+    const counts = named === undefined ? 'the address of its key counts until it ends' : 'its address counts'
+    return { named, reason: `${lease.reason}; ${counts}` }
+  }
+  if (named !== undefined) return { named }
+  const what = lease.address === undefined ? 'no address' : `${JSON.stringify(lease.address)}, which cannot be listed`
+  return { reason: `holds ${what}; the address of its key counts` }
 }

@@ -8,11 +8,9 @@ import {
 } from '../../etcd/kv.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-lease.ts'
-import type { Cancel, Clock } from '../../runtime/clock.ts'
-import { RemoteError } from '../../runtime/remote-error.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import { LeaseCompany } from './etcd-company.ts'
-import { LeaseDoubt } from './etcd-doubt.ts'
 import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
@@ -49,23 +47,22 @@ interface OwnKeys {
  * Leases where kube-apiserver keeps its own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers are one fleet;
  * beside each a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, that a kube-apiserver does not have.
  *
- * - Every write compares the revision that it rests on; a steady renewal reads nothing. A JSON lease is renewed with the bytes that it
- *   has; one that cannot be read is never written, but named in the log, left to its end and made anew.
+ * - Every write compares the revision that it rests on; a steady renewal reads nothing. A lease that could not be written again as it is
+ *   (JSON, unknown fields in odd places) is renewed with the bytes that it has; one that cannot be read at all is never written, but named in the log,
+ *   left to its end and made anew.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever taken for a kube-apiserver's.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless another master at that
  *   address wants it, and lives on by its record; when it is ready again it makes its lease anew.
  * - A lease that somebody without a record renews too is left to them: a kube-apiserver at the same address, whose reconciler is on.
  * - Another host at an address that a dead one had takes its lease over at once. Until the old record ends, about a second after the dead
  *   master's lease would have, both are told; the address is listed all along.
- * - The store ends what is not renewed. A lease that ends is taken for ended only if the store takes a write of this master right
- *   then; while it does not, and until the others have had the time to renew after it does again, such a lease is told as `doubtful`.
+ * - The store ends what is not renewed, also while it takes no writes. Whether its master is gone is judged by who reads.
  *
  * Upstream: pkg/controlplane/reconcilers/lease.go.
  */
 export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
-  readonly #doubt: LeaseDoubt
   readonly #company: LeaseCompany
   #own: OwnKeys | undefined
   /** This process has written its record before. */
@@ -73,38 +70,18 @@ export class EtcdLeases implements MasterLeases {
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
   #unusable: ReadonlySet<string> = new Set()
-  /** Asks for a look when doubts end; does nothing while nobody watches. */
-  #wakeAtDoubtsEnd: () => void = () => {}
 
   constructor(options: EtcdLeasesOptions) {
     this.#options = options
     this.#keys = new EtcdLeaseKeys(options.prefix)
     const longestTtlMs = Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
-    this.#doubt = new LeaseDoubt({ graceMs: longestTtlMs })
     this.#company = new LeaseCompany({ forgetMs: 2 * longestTtlMs })
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
-    const { clock, logger } = this.#options
     const { live, unusable } = readSnapshot(this.#keys, await this.#snapshot(signal))
     this.#say(unusable)
-    const ended = this.#doubt.endedIn(live)
-    if (ended.length > 0 && !this.#doubt.isDoubtful(clock.monotonicMs()) && !(await this.#takesWrites(signal))) {
-      const addresses = ended.map(({ address }) => address)
-      logger.warn({ addresses }, 'leases ended while etcd takes no writes: their addresses stay in the list for now')
-    }
-    return this.#doubt.read(live, clock.monotonicMs())
-  }
-
-  async update(holder: Holder, signal: AbortSignal): Promise<void> {
-    try {
-      await this.#renew(holder, signal)
-    } catch (error) {
-      if (isOutage(error)) this.#doubt.refused()
-      throw error
-    }
-    this.#doubt.taken(this.#options.clock.monotonicMs())
-    this.#wakeAtDoubtsEnd()
+    return live
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
@@ -141,9 +118,9 @@ export class EtcdLeases implements MasterLeases {
         continue
       }
       const isMarked = before?.state === 'withdrawn'
-      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
+      // Before it is sent: it may be done, and nobody hear of it.
       this.#removing.add(record.key)
-      this.#doubt.leaves(address, holder.host)
+      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
       if (await this.#release(holder, signal)) there = true
       // Not deleted: a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)
@@ -154,13 +131,7 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async watch(look: () => void, signal: AbortSignal): Promise<void> {
-    const { etcd, clock, availability } = this.#options
-    let cancel: Cancel = () => {}
-    this.#wakeAtDoubtsEnd = () => {
-      cancel()
-      const { endMs } = this.#doubt
-      if (endMs !== undefined) cancel = clock.schedule(endMs - clock.monotonicMs(), look)
-    }
+    const { etcd, availability } = this.#options
     const follow = (prefix: string, source: string, concerns: (change: KeyChange) => boolean): Promise<void> =>
       etcd
         .watch(prefix, {
@@ -174,24 +145,11 @@ export class EtcdLeases implements MasterLeases {
           signal,
         })
         .finally(() => availability.forget(source))
-    try {
-      await Promise.all([
-        // A renewal changes nothing that anybody must act on.
-        follow(this.#keys.leases, 'leases masterleases', ({ type }) => type !== 'modified'),
-        follow(this.#keys.records, 'leases holders', (change) => this.#concernsMembership(change)),
-      ])
-    } finally {
-      this.#wakeAtDoubtsEnd = () => {}
-      cancel()
-    }
-  }
-
-  #concernsMembership({ type, value, previousValue }: KeyChange): boolean {
-    if (type !== 'modified') return true
-    if (previousValue !== undefined && Buffer.compare(previousValue, value) === 0) return false
-    const holder = decodeRecord(value)
-    if (holder?.state === 'withdrawn') this.#doubt.leaves(addressOf(holder), holder.host)
-    return true
+    await Promise.all([
+      // A renewal changes nothing that anybody must act on.
+      follow(this.#keys.leases, 'leases masterleases', ({ type }) => type !== 'modified'),
+      follow(this.#keys.records, 'leases holders', concernsMembership),
+    ])
   }
 
   /** Leases and records as they were at one revision. */
@@ -208,7 +166,7 @@ export class EtcdLeases implements MasterLeases {
     }
   }
 
-  async #renew(holder: Holder, signal: AbortSignal): Promise<void> {
+  async update(holder: Holder, signal: AbortSignal): Promise<void> {
     const { ttlMs } = this.#options
     const { lease, record } = this.#ownKeys(holder)
     const seconds = Math.round(ttlMs / 1000)
@@ -225,7 +183,7 @@ export class EtcdLeases implements MasterLeases {
       const written = before !== undefined
       if (await lease.put(value, leaseTime, before, signal)) return this.#noteCompany(changed, holder, signal)
       before = await lease.read(signal)
-      changed ||= written && before !== undefined
+      changed ||= written && before !== undefined && !lease.isUnanswered(before)
     }
     if (before !== undefined) await this.#release(holder, signal)
   }
@@ -315,22 +273,6 @@ export class EtcdLeases implements MasterLeases {
       .some(({ other }) => other === undefined || keepsLease(other.state))
   }
 
-  /** Whether the store takes a write: this master's record, as it is. Without one nobody can tell, and it counts as taken. */
-  async #takesWrites(signal: AbortSignal): Promise<boolean> {
-    const record = this.#own?.record
-    const last = record?.last
-    if (record === undefined || last === undefined) return true
-    try {
-      await record.put(last.value, last.lease, last, signal)
-      return true
-    } catch (error) {
-      if (!(error instanceof RemoteError)) throw error
-      if (!isOutage(error)) return true
-      this.#doubt.refused()
-      return false
-    }
-  }
-
   /** See {@link yieldsTo}; what this process has begun to remove it may take back. */
   #yields(stored: Holder | undefined, holder: Holder): boolean {
     const begun = stored?.instanceId === holder.instanceId && this.#removing.has(this.#keys.record(holder))
@@ -368,13 +310,12 @@ function leaseValue(address: string, before: KeyValue | undefined): Uint8Array |
     case 'json':
       return before.value
     case 'unreadable':
-      return undefined
+      return stored.address === address ? before.value : undefined
   }
 }
 
-/** The store did not take it, or did not say that it did; a conflict is an answer. */
-function isOutage(error: unknown): boolean {
-  return error instanceof RemoteError && error.nature !== 'conflict'
+function concernsMembership({ type, value, previousValue }: KeyChange): boolean {
+  return type !== 'modified' || previousValue === undefined || Buffer.compare(previousValue, value) !== 0
 }
 
 function addressOf(holder: Holder): string {

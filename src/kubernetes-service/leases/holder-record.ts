@@ -5,8 +5,9 @@ import type { Holder, HolderState } from './master-leases.ts'
 
 /** A holder as the text that is stored beside its lease. */
 export function encodeHolder(holder: Holder): string {
-  const { instanceId, host, startedAt, addresses, ports, state } = holder
-  return JSON.stringify({ instanceId, host, startedAt, addresses, ports, state })
+  const { instanceId, host, startedAt, addresses, ports, state, departure, confirms = [] } = holder
+  const confirmed = confirms.length === 0 ? undefined : confirms
+  return JSON.stringify({ instanceId, host, startedAt, addresses, ports, state, departure, confirms: confirmed })
 }
 
 /**
@@ -28,13 +29,23 @@ function holderIn(text: string): Holder | undefined {
     return undefined
   }
   if (!isRecord(value) || !isRecord(value.ports)) return undefined
-  const { instanceId, host, startedAt, addresses, ports, state } = value
+  const { instanceId, host, startedAt, addresses, ports, state, departure, confirms = [] } = value
   if (typeof instanceId !== 'string' || typeof host !== 'string' || typeof startedAt !== 'string') return undefined
   if (!Array.isArray(addresses) || addresses.length === 0 || !addresses.every(isListable)) return undefined
   const { securePort, nodePort } = ports as Record<string, unknown>
   if (typeof securePort !== 'number' || typeof nodePort !== 'number') return undefined
-  if (!isHolderState(state)) return undefined
-  return { instanceId, host, startedAt, addresses, ports: { securePort, nodePort }, state }
+  if (!isHolderState(state) || !isOptionalText(departure)) return undefined
+  if (!Array.isArray(confirms) || !confirms.every((id) => typeof id === 'string')) return undefined
+  const holder = { instanceId, host, startedAt, addresses, ports: { securePort, nodePort }, state }
+  return {
+    ...holder,
+    ...(departure === undefined ? {} : { departure }),
+    ...(confirms.length === 0 ? {} : { confirms }),
+  }
+}
+
+function isOptionalText(value: unknown): value is string | undefined {
+  return value === undefined || typeof value === 'string'
 }
 
 function isListable(text: unknown): text is string {

@@ -112,7 +112,7 @@ function oddLease({ key, value }: KeyValue, address: string | undefined): readon
   const lease = decodeMasterLease(value)
   if (lease.type === 'json') return [{ type: 'json', reason: 'the value is JSON' }]
   if (lease.type === 'unreadable') return [{ type: 'unreadable', reason: `the value ${lease.reason}` }]
-  const [named] = lease.addresses
+  const { address: named } = lease
   if (named === undefined) return [{ type: 'unreadable', reason: 'the value holds no address' }]
   return named === address ? [] : [{ type: 'misplaced', reason: `the value says ${JSON.stringify(named)}` }]
 }

@@ -2,11 +2,13 @@ import type { KubeApi } from '../../kube/api.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
+import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
+import { EndedLeases } from './ended-leases.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
 import { leaseName } from './lease-name.ts'
 import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
@@ -17,6 +19,8 @@ export const NAMESPACE = 'kube-system'
 const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
+/** What another's `leaseDurationSeconds` is believed within, in milliseconds: a lease of a day would list its dead for a day. */
+const TTL_MS = { least: 1_000, most: 300_000 }
 
 export interface KubernetesLeasesOptions {
   readonly api: KubeApi
@@ -33,12 +37,13 @@ export interface KubernetesLeasesOptions {
 /**
  * One coordination.k8s.io Lease per master in kube-system: for servers whose datastore is out of reach.
  *
- * Whether a lease is over is judged by each observer for itself (see {@link LeaseObserver}); who finds one over deletes it,
- * guarded by uid and resourceVersion, so that all masters, and those that start later, agree.
+ * Whether a lease is over is judged by each observer for itself (see {@link LeaseObserver}); who finds one over deletes it (see
+ * {@link EndedLeases}). No request waits for anything but its answer: a lease goes on ending meanwhile.
  */
 export class KubernetesLeases implements MasterLeases {
   readonly #options: KubernetesLeasesOptions
   readonly #observer: LeaseObserver
+  readonly #ended: EndedLeases
   /** Our own Lease as we last wrote or read it: spares a read before each renewal. */
   #own: Lease | undefined
   /** Sets the timer for what the next lease's end asks for; does nothing while nobody watches. */
@@ -47,32 +52,29 @@ export class KubernetesLeases implements MasterLeases {
   constructor(options: KubernetesLeasesOptions) {
     this.#options = options
     this.#observer = new LeaseObserver({ maxGapMs: options.intervalMs * 1.5 })
+    this.#ended = new EndedLeases(options)
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
     const { api, clock } = this.#options
-    const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, signal }
+    const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { told } = this.#observer
     const list = await api.list(leases, query).catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
-    const nowMs = clock.monotonicMs()
-    this.#observer.readAll(
-      list.items.map((lease) => this.#observed(lease)),
-      nowMs,
-      told,
-    )
+    const observed = list.items.map((lease) => this.#observed(lease))
+    this.#observer.readAll(observed, clock.monotonicMs(), told)
     this.#wakeAtNextRead()
-    const live: MasterLease[] = []
-    for (const lease of list.items) {
+    const all = list.items.flatMap((lease) => {
       const holder = holderOf(lease)
-      const address = holder?.addresses[0]
-      if (holder === undefined || address === undefined) continue
-      if (this.#observer.isOver(nameOf(lease), nowMs) && (await this.#collect(lease, holder, signal))) continue
-      live.push({ address, holder })
-    }
-    return live
+      return holder === undefined ? [] : [{ lease, holder }]
+    })
+    const over = all.filter(({ lease }) => this.#observer.isOver(nameOf(lease)))
+    const written = await this.#ended.collect(over, signal)
+    return all
+      .filter((held) => !over.includes(held) || written.has(held))
+      .map(({ holder }) => ({ address: addressOf(holder), holder }))
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
@@ -83,8 +85,8 @@ export class KubernetesLeases implements MasterLeases {
       try {
         this.#own =
           current === undefined
-            ? await api.create(leases, this.#render(holder, undefined), { signal })
-            : await api.update(leases, this.#render(holder, current), { signal })
+            ? await api.create(leases, this.#render(holder, undefined), { urgent: true, signal })
+            : await api.update(leases, this.#render(holder, current), { urgent: true, signal })
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound') && current !== undefined) {
@@ -110,7 +112,10 @@ export class KubernetesLeases implements MasterLeases {
       if (yieldsTo(holderOf(current), holder)) return
       const { spec } = current
       try {
-        this.#own = await api.update(leases, { ...this.#render(holder, current), spec } as Lease, { signal })
+        this.#own = await api.update(leases, { ...this.#render(holder, current), spec } as Lease, {
+          urgent: true,
+          signal,
+        })
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound')) return
@@ -124,15 +129,16 @@ export class KubernetesLeases implements MasterLeases {
     const name = leaseName(holder)
     for (;;) {
       const current = await this.#read(name, signal)
-      if (current === undefined) throw new LeaseNotFound(holder.addresses[0] ?? '')
+      if (current === undefined) throw new LeaseNotFound(addressOf(holder))
       const stored = holderOf(current)
       if (stored !== undefined && stored.instanceId !== holder.instanceId) return
+      const { uid, resourceVersion } = current.metadata ?? {}
       try {
-        await api.delete(leases, { namespace: NAMESPACE, name }, { ...preconditions(current), signal })
+        await api.delete(leases, { namespace: NAMESPACE, name }, { uid, resourceVersion, urgent: true, signal })
         this.#own = undefined
         return
       } catch (error) {
-        if (isKubeError(error, 'NotFound')) throw new LeaseNotFound(holder.addresses[0] ?? '')
+        if (isKubeError(error, 'NotFound')) throw new LeaseNotFound(addressOf(holder))
         if (!isKubeError(error, 'Conflict')) throw error
       }
     }
@@ -148,11 +154,6 @@ export class KubernetesLeases implements MasterLeases {
       random,
       logger,
       availability,
-      onBroken: () => {
-        this.#observer.interrupted()
-        // From the next read on, time counts again.
-        look()
-      },
     })
     let cancel = () => {}
     this.#wakeAtNextRead = () => {
@@ -180,31 +181,21 @@ export class KubernetesLeases implements MasterLeases {
 
   #take(change: Change<Lease>): void {
     if (change.type === 'deleted') this.#observer.forget(nameOf(change.old))
+    // A server that lags behind told of what was there before: that is no renewal.
+    else if (change.type === 'updated' && isNewer(change.old, change.object)) return
     else this.#observer.readOne(this.#observed(change.object), this.#options.clock.monotonicMs())
   }
 
   #observed(lease: Lease): ObservedLease {
     const { holderIdentity, renewTime, leaseDurationSeconds } = lease.spec ?? {}
     const ttlMs = leaseDurationSeconds === undefined ? this.#options.ttlMs : leaseDurationSeconds * 1000
-    return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs }
-  }
-
-  /** Deletes a lease that is over. False when it turns out to have been renewed meanwhile. */
-  async #collect(lease: Lease, holder: Holder, signal: AbortSignal): Promise<boolean> {
-    const ref = { namespace: NAMESPACE, name: nameOf(lease) }
-    try {
-      await this.#options.api.delete(leases, ref, { ...preconditions(lease), signal })
-    } catch (error) {
-      if (isKubeError(error, 'Conflict')) return false
-      if (!isKubeError(error, 'NotFound')) throw error
-    }
-    this.#options.logger.info({ address: holder.addresses[0], host: holder.host }, 'lease ended without renewal')
-    return true
+    const believedMs = Math.min(Math.max(ttlMs, TTL_MS.least), Math.max(this.#options.ttlMs, TTL_MS.most))
+    return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
   async #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
     try {
-      return await this.#options.api.get(leases, { namespace: NAMESPACE, name }, { signal })
+      return await this.#options.api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal })
     } catch (error) {
       if (isKubeError(error, 'NotFound')) return undefined
       throw error
@@ -242,12 +233,12 @@ function holderOf(lease: Lease | undefined): Holder | undefined {
   return decodeHolder(lease?.metadata?.annotations?.[HOLDER_ANNOTATION])
 }
 
-function nameOf(lease: Lease): string {
-  return lease.metadata?.name ?? ''
+function addressOf(holder: Holder): string {
+  return holder.addresses[0] ?? ''
 }
 
-function preconditions(lease: Lease): { uid: string | undefined; resourceVersion: string | undefined } {
-  return { uid: lease.metadata?.uid, resourceVersion: lease.metadata?.resourceVersion }
+function nameOf(lease: Lease): string {
+  return lease.metadata?.name ?? ''
 }
 
 /** A renewal changes nothing that anybody must act on. */

@@ -6,13 +6,23 @@ export interface ObservedLease {
   readonly ttlMs: number
 }
 
+/**
+ * How near its end a lease is.
+ * - `renewed`: nobody expects its next renewal yet, or no list has shown it since.
+ * - `grace`: a list has shown it a little before the end of its TTL; from then on its holder has the grace to renew it.
+ * - `over`: that time has passed too. It stays over until it is renewed, whatever happens to this observer's reads.
+ */
+type Stage =
+  | { readonly type: 'renewed' }
+  | { readonly type: 'grace'; readonly sinceMs: number }
+  | { readonly type: 'over' }
+
 interface Sighting {
   readonly renewal: string
   readonly ttlMs: number
   /** When this observer first saw this renewal, on its own monotonic clock. */
   readonly sinceMs: number
-  /** When it first read anything in the last {@link graceMs} of the lease; undefined before that. */
-  readonly confirmedMs: number | undefined
+  readonly stage: Stage
   /** How much a watch had told in all when it told of this; 0 for what a list showed. */
   readonly told: number
 }
@@ -24,19 +34,19 @@ const GRACE_MS = { least: 1_500, most: 2_000 }
  * Judges leases that carry no server-side expiry by this observer's own monotonic clock: a lease is over when the same renewal
  * has been seen for a whole TTL. Wall clocks, its own and the holders', play no part.
  *
- * Only time in which this observer could read counts. After a failed read, or a gap in which it did not read at all (it was
- * frozen), every lease gets a fresh TTL at the next successful one: an outage must not look like the death of everybody else.
- * Nor does the end of a lease alone tell anything: an outage may have passed without a read. So there must be a read a little before
+ * Successful lists judge, and nothing else does. A watch only tells of renewals earlier than the next list would; whether it stands or
+ * breaks says nothing about the holders. After a failed list, or a gap in which this observer did not list at all (it was frozen),
+ * every lease that is not over gets a fresh TTL at the next successful one: an outage must not look like the death of everybody else.
+ * Nor does the end of a lease alone tell anything: an outage may have passed between two lists. So there must be a list a little before
  * it, and from that on the holder must have had the time to renew. Pure but for its own memory.
  */
 export class LeaseObserver {
   readonly #maxGapMs: number
   #sightings = new Map<string, Sighting>()
-  #lastReadMs = Number.NEGATIVE_INFINITY
-  #interrupted = false
+  #lastListMs = Number.NEGATIVE_INFINITY
   #told = 0
 
-  /** `maxGapMs`: how long may pass between two reads, in milliseconds, before the time between them stops counting. */
+  /** `maxGapMs`: how long may pass between two lists, in milliseconds, before the time between them stops counting. */
   constructor(options: { readonly maxGapMs: number }) {
     this.#maxGapMs = options.maxGapMs
   }
@@ -47,25 +57,25 @@ export class LeaseObserver {
   }
 
   /**
-   * Takes in a complete read: leases that are not in it are forgotten. `told` as it was when the read began: what a watch has told of
-   * since is newer than the read.
+   * Takes in a complete list, and judges: leases that are not in it are forgotten. `told` as it was when the list was asked for: what a
+   * watch has told of since is newer than the list.
    */
   readAll(leases: readonly ObservedLease[], nowMs: number, told = this.#told): void {
-    this.#resume(nowMs)
+    const hadGap = nowMs - this.#lastListMs > this.#maxGapMs
+    this.#lastListMs = nowMs
     const before = this.#sightings
     this.#sightings = new Map([...before].filter(([, sighting]) => sighting.told > told))
     for (const lease of leases) {
-      if (this.#sightings.has(lease.key)) continue
-      this.#sightings.set(lease.key, confirm(sight(before.get(lease.key), lease, nowMs, 0), nowMs))
+      const newer = this.#sightings.get(lease.key)
+      const sighting = newer ?? sight(before.get(lease.key), lease, nowMs, 0)
+      this.#sightings.set(lease.key, judge(hadGap ? anew(sighting, nowMs) : sighting, nowMs))
     }
   }
 
-  /** Takes in one lease that a watch reported. */
+  /** Takes in one lease that a watch told of. */
   readOne(lease: ObservedLease, nowMs: number): void {
-    this.#resume(nowMs)
     this.#told++
-    const sighting = sight(this.#sightings.get(lease.key), lease, nowMs, this.#told)
-    this.#sightings.set(lease.key, confirm(sighting, nowMs))
+    this.#sightings.set(lease.key, sight(this.#sightings.get(lease.key), lease, nowMs, this.#told))
   }
 
   /** Takes in that a watch reported a lease to be gone. */
@@ -74,61 +84,58 @@ export class LeaseObserver {
     this.#sightings.delete(key)
   }
 
-  /** A read failed or a watch broke: the time until the next successful read does not count. */
+  /** A list failed: the time until the next successful one does not count. */
   interrupted(): void {
-    this.#interrupted = true
+    this.#lastListMs = Number.NEGATIVE_INFINITY
   }
 
-  /** Whether the lease has been seen unrenewed for its whole TTL. Meaningful only right after a successful read. */
-  isOver(key: string, nowMs: number): boolean {
-    const sighting = this.#sightings.get(key)
-    if (sighting?.confirmedMs === undefined) return false
-    return nowMs >= endMs(sighting)
+  /** Whether the last successful list found that the lease has not been renewed for its whole TTL. */
+  isOver(key: string): boolean {
+    return this.#sightings.get(key)?.stage.type === 'over'
   }
 
   /**
-   * When to read next, so that leases are found over in time: a little before the next end of one that is not over, and at it, if
+   * When to list next, so that leases are found over in time: a little before the next end of one that is not over, and at it, if
    * nothing is renewed. Undefined without such leases.
    */
   nextReadMs(nowMs: number): number | undefined {
-    const reads = [...this.#sightings.values()]
-      .map((sighting) => (sighting.confirmedMs === undefined ? graceBeginMs(sighting) : endMs(sighting)))
-      .filter((readMs) => readMs > nowMs)
-    return reads.length === 0 ? undefined : Math.min(...reads)
-  }
-
-  #resume(nowMs: number): void {
-    if (this.#interrupted || nowMs - this.#lastReadMs > this.#maxGapMs) {
-      for (const [key, sighting] of this.#sightings) {
-        this.#sightings.set(key, { ...sighting, sinceMs: nowMs, confirmedMs: undefined })
-      }
-    }
-    this.#interrupted = false
-    this.#lastReadMs = nowMs
+    const readMs = Math.min(...[...this.#sightings.values()].map(nextJudgementMs).filter((dueMs) => dueMs > nowMs))
+    return Number.isFinite(readMs) ? readMs : undefined
   }
 }
 
 function sight(before: Sighting | undefined, lease: ObservedLease, nowMs: number, told: number): Sighting {
   const { renewal, ttlMs } = lease
   if (before?.renewal === renewal) return { ...before, ttlMs, told }
-  return { renewal, ttlMs, sinceMs: nowMs, confirmedMs: undefined, told }
+  return { renewal, ttlMs, sinceMs: nowMs, stage: { type: 'renewed' }, told }
 }
 
-function confirm(sighting: Sighting, nowMs: number): Sighting {
-  if (sighting.confirmedMs !== undefined || nowMs < graceBeginMs(sighting)) return sighting
-  return { ...sighting, confirmedMs: nowMs }
+/** The time until now has not counted. */
+function anew(sighting: Sighting, nowMs: number): Sighting {
+  return sighting.stage.type === 'over' ? sighting : { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' } }
 }
 
-/** How long before its end a holder that lives has renewed its lease, or tries to; a TTL leaves a third at least beside an interval. */
-function graceMs({ ttlMs }: Sighting): number {
-  return Math.min(Math.max(ttlMs / 6, GRACE_MS.least), GRACE_MS.most, ttlMs / 2)
+function judge(sighting: Sighting, nowMs: number): Sighting {
+  if (nowMs < nextJudgementMs(sighting)) return sighting
+  switch (sighting.stage.type) {
+    case 'renewed':
+      return { ...sighting, stage: { type: 'grace', sinceMs: nowMs } }
+    case 'grace':
+    case 'over':
+      return { ...sighting, stage: { type: 'over' } }
+  }
 }
 
-function graceBeginMs(sighting: Sighting): number {
-  return sighting.sinceMs + sighting.ttlMs - graceMs(sighting)
-}
-
-function endMs(sighting: Sighting): number {
-  const { sinceMs, ttlMs, confirmedMs = Number.POSITIVE_INFINITY } = sighting
-  return Math.max(sinceMs + ttlMs, confirmedMs + graceMs(sighting))
+/** When a list that still shows this renewal brings the lease nearer to its end. */
+function nextJudgementMs({ sinceMs, ttlMs, stage }: Sighting): number {
+  // How long before its end a holder that lives has renewed its lease, or tries to; a TTL leaves a third at least beside an interval.
+  const graceMs = Math.min(Math.max(ttlMs / 6, GRACE_MS.least), GRACE_MS.most, ttlMs / 2)
+  switch (stage.type) {
+    case 'renewed':
+      return sinceMs + ttlMs - graceMs
+    case 'grace':
+      return Math.max(sinceMs + ttlMs, stage.sinceMs + graceMs)
+    case 'over':
+      return Number.POSITIVE_INFINITY
+  }
 }

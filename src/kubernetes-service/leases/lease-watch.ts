@@ -34,14 +34,14 @@ export class LeaseWatch {
   }
 
   /** Meaningful right after the read that showed this sighting. */
-  verdict(sighting: LeaseSighting, nowMs: number): Verdict {
+  verdict(sighting: LeaseSighting): Verdict {
     switch (sighting.life.type) {
       case 'ends':
         return 'live'
       case 'never':
         return 'stale'
       case 'renewed':
-        if (this.#observer.isOver(sighting.id, nowMs)) return 'stale'
+        if (this.#observer.isOver(sighting.id)) return 'stale'
         return this.#first.get(sighting.id) === sighting.revision ? 'unknown' : 'live'
     }
   }

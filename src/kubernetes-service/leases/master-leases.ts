@@ -1,9 +1,11 @@
+import type { RemoteError } from '../../runtime/remote-error.ts'
+
 /**
  * Whether a master wants to be listed.
  * - `ready`: its API server serves.
- * - `failing`: its API server does not, and it is about to look whether somebody else does; listed.
+ * - `failing`: its API server does not; listed. With {@link Holder.departure} it goes once another master has confirmed that it serves.
  * - `unready`: it lives, its API server does not serve, and another's did; listed only while no master is ready.
- * - `leaving`: it is about to go, and looks whether somebody else remains; as `unready`.
+ * - `leaving`: it was told to stop, and goes once another master has confirmed that it serves; as `unready`.
  * - `withdrawn`: it was told to go by somebody else (the `withdraw` command); never listed, and not to be announced again under
  *   this instance id.
  */
@@ -20,6 +22,10 @@ export interface Holder {
   readonly addresses: readonly string[]
   readonly ports: HolderPorts
   readonly state: HolderState
+  /** Identifies the departure that this master has announced, by `failing` or `leaving`; each has its own. */
+  readonly departure?: string | undefined
+  /** The departures of others that this master has read of, and since when its own server has answered that it is ready. */
+  readonly confirms?: readonly string[] | undefined
 }
 
 /** The ports that a master wants in `default/kubernetes`; while live masters differ, ports are kept as they are found. */
@@ -36,8 +42,8 @@ export interface MasterLease {
   readonly address: string
   readonly holder?: Holder | undefined
   /**
-   * True of a lease that has ended, perhaps only because nobody could renew: the store takes no writes, or did not a moment ago.
-   * Its address keeps its place in the list and gets none, and nobody leaves on its account.
+   * True of a lease that has ended, perhaps only because nobody could renew. Set by the reader, never by a store: see
+   * `fleetAfterRead`. Its address keeps its place in the list and gets none, and nobody leaves on its account.
    */
   readonly doubtful?: boolean | undefined
 }
@@ -46,6 +52,14 @@ export interface MasterLease {
  * Where masters announce that they are alive. An entry that is not renewed within its TTL is gone for everybody.
  *
  * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
+ * It rejects with a {@link RemoteError}, whose nature says what the caller does about it, or with what the method names. Anything else that a
+ * store throws counts as `away` (see `reliableLeases`), and never ends the process.
+ *
+ * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The attempt may have been
+ * done or not, and the next one must find its way in either case: what it finds of its own is nobody else's, and a connection that hung is
+ * not used again. No method waits before it tries, whatever the store asks for.
+ *
+ * `masterLeasesContract` in `apiserver-bootstrap/testing` holds a store to all of this.
  * Upstream: `Leases` in pkg/controlplane/reconcilers/lease.go.
  */
 export interface MasterLeases {

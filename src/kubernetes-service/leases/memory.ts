@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from '../../runtime/clock.ts'
-import { aborted } from '../../runtime/signals.ts'
+import { aborted, throwIfAborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
 import { encodeHolder } from './holder-record.ts'
 import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
@@ -93,25 +93,25 @@ export class MemoryLeases implements MasterLeases {
     this.#ttlMs = options.ttlMs
   }
 
-  async list(): Promise<readonly MasterLease[]> {
-    this.#registry.expire()
+  async list(signal?: AbortSignal): Promise<readonly MasterLease[]> {
+    this.#begin(signal)
     return this.#registry.list()
   }
 
-  async update(holder: Holder): Promise<void> {
-    this.#registry.expire()
+  async update(holder: Holder, signal?: AbortSignal): Promise<void> {
+    this.#begin(signal)
     if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
     this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, this.#ttlMs)
   }
 
-  async mark(holder: Holder): Promise<void> {
-    this.#registry.expire()
+  async mark(holder: Holder, signal?: AbortSignal): Promise<void> {
+    this.#begin(signal)
     if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
     this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, undefined)
   }
 
-  async remove(holder: Holder): Promise<void> {
-    this.#registry.expire()
+  async remove(holder: Holder, signal?: AbortSignal): Promise<void> {
+    this.#begin(signal)
     const lease = this.#registry.get(masterKey(holder))
     if (lease === undefined) throw new LeaseNotFound(addressOf(holder))
     if (lease.holder?.instanceId === holder.instanceId) this.#registry.delete(masterKey(holder))
@@ -121,6 +121,11 @@ export class MemoryLeases implements MasterLeases {
     const unsubscribe = this.#registry.subscribe(look)
     await aborted(signal)
     unsubscribe()
+  }
+
+  #begin(signal: AbortSignal | undefined): void {
+    throwIfAborted(signal)
+    this.#registry.expire()
   }
 }
 

@@ -103,7 +103,8 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   /** Begins a new interval: what others did to the list may be answered now. */
   async readMembers(signal: AbortSignal): Promise<void> {
     const { address, count, logger } = this.#options
-    this.#displaced = isDisplaced((await this.#read(signal)).endpoints, address.text, count)
+    this.#lastRead = await this.#options.adapter.getEndpoints(signal)
+    this.#displaced = isDisplaced(this.#lastRead, address.text, count)
     if (this.#mendsLeft > 0) {
       this.#warned = false
     } else if (!this.#warned) {

@@ -3,6 +3,6 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Takes a lease for over only when it has been for ten times its TTL.',
   file: 'kubernetes-service/leases/lease-observer.ts',
-  text: 'return nowMs >= endMs(sighting)',
-  instead: 'return nowMs >= sighting.sinceMs + 10 * sighting.ttlMs',
+  text: 'return Math.max(sinceMs + ttlMs, stage.sinceMs + graceMs)',
+  instead: 'return sinceMs + 10 * ttlMs',
 }

@@ -3,6 +3,6 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Counts the time in which it could not read leases as time in which nobody renewed them.',
   file: 'kubernetes-service/leases/lease-observer.ts',
-  text: '        this.#sightings.set(key, { ...sighting, sinceMs: nowMs, confirmedMs: undefined })',
-  instead: '        this.#sightings.set(key, { ...sighting, confirmedMs: sighting.sinceMs })',
+  text: `return sighting.stage.type === 'over' ? sighting : { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' } }`,
+  instead: `return nowMs < 0 ? sighting : { ...sighting, stage: { type: 'grace', sinceMs: sighting.sinceMs } }`,
 }

@@ -3,6 +3,6 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Takes the time that a renewal says it was made at for that of its own clock.',
   file: 'kubernetes-service/leases/kubernetes.ts',
-  text: 'if (this.#observer.isOver(nameOf(lease), nowMs) && (',
-  instead: `if (clock.wallMs() - Date.parse(lease.spec?.renewTime ?? '') > this.#options.ttlMs && (`,
+  text: 'this.#observer.isOver(nameOf(lease))',
+  instead: `clock.wallMs() - Date.parse(lease.spec?.renewTime ?? '') > this.#options.ttlMs`,
 }

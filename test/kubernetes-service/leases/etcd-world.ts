@@ -2,6 +2,7 @@ import { EtcdError, type EtcdKv } from '../../../src/etcd/kv.ts'
 import { MemoryEtcd, type MemoryEtcdOptions } from '../../../src/etcd/memory-etcd.ts'
 import { type EtcdCall, faultyEtcd } from '../../../src/etcd/memory-etcd-faults.ts'
 import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd.ts'
+import { abortable } from '../../../src/runtime/signals.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
 
@@ -32,11 +33,11 @@ export function openWorld(flavour: 'etcd' | 'kine' = 'etcd', options: Pick<Memor
     const logger = memoryLogger()
     const calls: string[] = []
     const reports: string[] = []
-    const at = (place: 'before' | 'after') => async (call: EtcdCall) => {
+    const at = (place: 'before' | 'after') => async (call: EtcdCall, given: AbortSignal) => {
       if (place === 'before' && call.method !== 'watch') {
         calls.push(`${call.method} ${call.key.replace('/registry/', '')}`.trim())
       }
-      const error = await opened.fault(call, place)
+      const error = await abortable(Promise.resolve(opened.fault(call, place)), given)
       if (error !== undefined) throw error
     }
     const faulty = faultyEtcd(store.client(), { clock, before: at('before'), after: at('after') })

@@ -3,8 +3,9 @@ import { test } from 'node:test'
 import { LeaseNotFound, LeaseWithdrawn } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
 import { sleep } from '../../../src/runtime/clock.ts'
+import { withOddField } from '../../protobuf/odd-lease.ts'
 import { openWorld, signal, ttlMs, unreachable } from './etcd-world.ts'
-import { addressesOf, holder } from './master-leases-contract.ts'
+import { addressesOf, holder } from './holders.ts'
 
 const leaseKey = '/registry/masterleases/192.0.2.1'
 const recordKey = '/registry/apiserver-bootstrap/holders/192.0.2.1/host'
@@ -33,7 +34,7 @@ test('a lease is the bytes that a kube-apiserver stores, its record names its ho
   await leases.update(self, signal)
   const renewed = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())
   assert.ok(renewed.type === 'protobuf')
-  assert.deepEqual([renewed.addresses, renewed.generation], [['192.0.2.1'], 2n])
+  assert.deepEqual([renewed.address, renewed.generation], ['192.0.2.1', 2n])
 })
 
 test('addresses are written in Go’s form, and a host is one part of its key whatever it is called', async () => {
@@ -122,15 +123,42 @@ test('a lease without a record is a kube-apiserver’s, at the address that it h
   assert.deepEqual(await open().leases.list(signal), [{ address: '192.0.2.7' }, { address: '192.0.2.8' }])
 })
 
+test('whoever renews a lease lives, whatever is in it: the address of the key counts where the value names none, which is said once', async () => {
+  const { etcd, open } = openWorld()
+  const { leases, logger } = open()
+  const values: Readonly<Record<string, Uint8Array>> = {
+    '192.0.2.1': Buffer.from('garbage'),
+    '192.0.2.2': withOddField('192.0.2.2'),
+    // A kube-apiserver, too, lists what the value says.
+    '192.0.2.3': withOddField('192.0.2.33'),
+    '192.0.2.4': encodeMasterLease('010.0.0.1'),
+    '192.0.2.5': Buffer.from('k8s:enc:aescbc:v1:key1:x'),
+  }
+  for (const [address, value] of Object.entries(values)) {
+    const lease = (await etcd.grantLease(15, signal)).id
+    await etcd.create(`/registry/masterleases/${address}`, value, { lease, signal })
+  }
+  const live = ['192.0.2.1', '192.0.2.2', '192.0.2.33', '192.0.2.4', '192.0.2.5'].map((address) => ({ address }))
+  for (let read = 1; read <= 3; read++) assert.deepEqual(await leases.list(signal), live)
+  assert.deepEqual(
+    logger.lines.map(({ fields }) => fields.reason),
+    [
+      'is neither protobuf nor JSON; the address of its key counts until it ends',
+      'is protobuf, but not as Kubernetes writes it; its address counts',
+      'is protobuf, but not as Kubernetes writes it; its address counts',
+      'holds "010.0.0.1", which cannot be listed; the address of its key counts',
+      'is encrypted (aescbc); the address of its key counts until it ends',
+    ],
+  )
+})
+
 test('what cannot be used is left out and said once, and does not spoil the list', async () => {
   const { etcd, open } = openWorld()
   const { leases, logger } = open()
   const bad = {
-    'masterleases/192.0.2.66': 'garbage',
     'masterleases/127.0.0.1': encodeMasterLease('127.0.0.1'),
     'masterleases/not-an-address': encodeMasterLease('192.0.2.67'),
     'masterleases/192.0.2.68/more': encodeMasterLease('192.0.2.68'),
-    'masterleases/192.0.2.69': encodeMasterLease('010.0.0.1'),
     'apiserver-bootstrap/holders/192.0.2.1/broken': 'garbage',
     'apiserver-bootstrap/holders/192.0.2.2/host': JSON.stringify(self),
     'apiserver-bootstrap/holders/rubbish': JSON.stringify(self),
@@ -150,18 +178,22 @@ test('what cannot be used is left out and said once, and does not spoil the list
   )
 })
 
-test('a JSON value at our own address is renewed with the bytes that it has', async () => {
-  const { time, etcd, open } = openWorld()
-  const json = Buffer.from('{"kind":"Endpoints","apiVersion":"v1","theirs":[1]}')
-  await etcd.create(leaseKey, json, { lease: (await etcd.grantLease(15, signal)).id, signal })
-  const { leases } = open()
-  for (let round = 0; round < 4; round++) {
-    await leases.update(self, signal)
-    assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), json)
-    await time.advance(10_000)
-  }
-  assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
-})
+for (const [what, value] of Object.entries({
+  JSON: Buffer.from('{"kind":"Endpoints","apiVersion":"v1","theirs":[1]}'),
+  'protobuf that would not come out again': withOddField('192.0.2.1'),
+})) {
+  test(`a value at our own address that is ${what} is renewed with the bytes that it has`, async () => {
+    const { time, etcd, open } = openWorld()
+    await etcd.create(leaseKey, value, { lease: (await etcd.grantLease(15, signal)).id, signal })
+    const { leases } = open()
+    for (let round = 0; round < 4; round++) {
+      await leases.update(self, signal)
+      assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), value)
+      await time.advance(10_000)
+    }
+    assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+  })
+}
 
 test('a value at our own address that cannot be read is never written, counts while it is there, and is made anew when it has ended', async () => {
   const { time, etcd, open } = openWorld()
@@ -176,7 +208,7 @@ test('a value at our own address that cannot be read is never written, counts wh
   }
   assert.deepEqual(
     logger.lines.map(({ fields }) => `${fields.key} ${fields.reason}`),
-    [`${leaseKey} is neither protobuf nor JSON; it is left to its end`],
+    [`${leaseKey} is neither protobuf nor JSON; the address of its key counts until it ends`],
   )
   await leases.update(self, signal)
   const made = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())
@@ -324,6 +356,42 @@ test('one renewal whose answer was lost, or another master at the address, is no
   await a.leases.remove(self, signal)
   assert.equal(await etcd.get(leaseKey, signal), undefined)
   assert.deepEqual([a.logger.lines, b.logger.lines], [[], []])
+})
+
+for (const flavour of ['etcd', 'kine'] as const) {
+  test(`${flavour}: renewals whose answers are lost again and again, or come too late, are this master’s own`, async () => {
+    const { time, etcd, open } = openWorld(flavour)
+    const master = open()
+    await master.leases.update(self, signal)
+    for (let round = 0; round < 4; round++) {
+      await time.advance(5_000)
+      for (const place of ['after', 'before', 'after'] as const) {
+        const limit = new AbortController()
+        master.fault = ({ key }, at) => (at === place && key === leaseKey ? new Promise(() => {}) : undefined)
+        const given = assert.rejects(master.leases.update(self, limit.signal), { name: 'AbortError' })
+        await time.advance(1_000)
+        limit.abort()
+        await given
+      }
+      master.fault = () => undefined
+      await master.leases.update(self, signal)
+    }
+    assert.deepEqual(master.logger.lines, [])
+    await master.leases.mark({ ...self, state: 'unready' }, signal)
+    assert.equal(await etcd.get(leaseKey, signal), undefined, 'the lease is given back')
+  })
+}
+
+test('a master whose first step of leaving was done and not answered may change its mind', async () => {
+  const { open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  master.fault = ({ method }, place) => (method === 'update' && place === 'after' ? unreachable : undefined)
+  await assert.rejects(master.leases.remove(self, signal), unreachable)
+  assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'withdrawn')
+  master.fault = () => undefined
+  await master.leases.update(self, signal)
+  assert.deepEqual(await master.leases.list(signal), [{ address: '192.0.2.1', holder: self }])
 })
 
 test('no revision shows a lease of ours without a record: nobody may take it for a kube-apiserver’s', async () => {

@@ -16,7 +16,8 @@ import { encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
-import { holder } from './master-leases-contract.ts'
+import { withOddField } from '../../protobuf/odd-lease.ts'
+import { holder } from './holders.ts'
 
 const { signal } = new AbortController()
 const ttlMs = 15_000
@@ -98,6 +99,7 @@ test('values that masters do not write are shown and named', async () => {
   await put('masterleases/192.0.2.1', '{"apiVersion":"v1","kind":"Endpoints"}')
   await put('masterleases/192.0.2.2', 'nonsense')
   await put('masterleases/192.0.2.3', encodeMasterLease('192.0.2.4'))
+  await put('masterleases/192.0.2.7', withOddField('192.0.2.7'))
   await put('masterleases/127.0.0.1', encodeMasterLease('127.0.0.1'))
   await put('masterleases/elsewhere', encodeMasterLease('192.0.2.5'))
   await put('apiserver-bootstrap/holders/192.0.2.6/host', 'nonsense')
@@ -107,6 +109,7 @@ test('values that masters do not write are shown and named', async () => {
     ['192.0.2.1', 'json'],
     ['192.0.2.2', 'unreadable'],
     ['192.0.2.3', 'misplaced'],
+    ['192.0.2.7', 'unreadable'],
     [undefined, 'unlistable'],
     ['192.0.2.6', 'unreadable'],
   ])
@@ -200,7 +203,7 @@ test('who watches a lease for its whole TTL knows whether it is renewed; time wi
   const verdicts = async () => {
     const all = await inspector.inspect(signal)
     watch.read(all, clock.monotonicMs())
-    return all.map((sighting) => watch.verdict(sighting, clock.monotonicMs()))
+    return all.map((sighting) => watch.verdict(sighting))
   }
   assert.deepEqual(await verdicts(), ['unknown', 'unknown'])
   for (let second = 0; second < 14; second += 1) {
@@ -225,7 +228,7 @@ test('what the store ends is live, what nothing ends is stale, without any watch
   const all = await inspector.inspect(signal)
   watch.read(all, 0)
   assert.deepEqual(
-    all.map((sighting) => watch.verdict(sighting, 0)),
+    all.map((sighting) => watch.verdict(sighting)),
     ['live', 'stale'],
   )
 })

@@ -5,29 +5,29 @@ import { LeaseObserver, type ObservedLease } from '../../../src/kubernetes-servi
 const a = (renewal: string): ObservedLease => ({ key: 'a', renewal, ttlMs: 15_000 })
 const b = (renewal: string): ObservedLease => ({ key: 'b', renewal, ttlMs: 15_000 })
 
+/** Lists `leases` at each of these times; whether the first of them is over after each. */
+function judged(observer: LeaseObserver, leases: readonly ObservedLease[], timesMs: readonly number[]): boolean[] {
+  return timesMs.map((nowMs) => {
+    observer.readAll(leases, nowMs)
+    return observer.isOver(leases[0]?.key ?? '')
+  })
+}
+
 test('a lease that is not renewed for its whole TTL is over', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
-  observer.readAll([a('1')], 0)
+  assert.deepEqual(judged(observer, [a('1')], [0]), [false])
   assert.equal(observer.nextReadMs(0), 13_000, 'a little before its end')
-  observer.readAll([a('1')], 13_000)
-  assert.equal(observer.isOver('a', 14_999), false)
-  assert.equal(observer.nextReadMs(13_000), 15_000)
-  observer.readAll([a('1')], 15_000)
-  assert.equal(observer.isOver('a', 15_000), true)
+  assert.deepEqual(judged(observer, [a('1')], [13_000, 14_999]), [false, false])
+  assert.equal(observer.nextReadMs(14_999), 15_000)
+  assert.deepEqual(judged(observer, [a('1')], [15_000]), [true])
   assert.equal(observer.nextReadMs(15_000), undefined, 'what is over does not end again')
 })
 
-test('the end of a lease tells nothing before its holder has had the time to renew since a read: an outage may have passed', () => {
+test('the end of a lease tells nothing before its holder has had the time to renew since a list: an outage may have passed', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
-  observer.readAll([a('1')], 0)
-  observer.readAll([a('1')], 12_999)
-  observer.readAll([a('1')], 15_100)
-  assert.equal(observer.isOver('a', 15_100), false)
+  assert.deepEqual(judged(observer, [a('1')], [0, 12_999, 15_100]), [false, false, false])
   assert.equal(observer.nextReadMs(15_100), 17_100)
-  observer.readAll([a('1')], 17_099)
-  assert.equal(observer.isOver('a', 17_099), false)
-  observer.readAll([a('1')], 17_100)
-  assert.equal(observer.isOver('a', 17_100), true)
+  assert.deepEqual(judged(observer, [a('1')], [17_099, 17_100]), [false, true])
 })
 
 test('a short lease is looked at less long before its end', () => {
@@ -36,15 +36,22 @@ test('a short lease is looked at less long before its end', () => {
   assert.equal(observer.nextReadMs(0), 1_500)
 })
 
-test('each renewal gives a lease a whole TTL, counted from when it was seen', () => {
+test('each renewal gives a lease a whole TTL, counted from when a list or a watch first told of it', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1'), b('1')], 0)
   observer.readOne(a('2'), 9_000)
   observer.readAll([a('2'), b('1')], 13_000)
   observer.readAll([a('2'), b('1')], 15_000)
-  assert.equal(observer.isOver('a', 15_000), false)
-  assert.equal(observer.isOver('b', 15_000), true)
+  assert.deepEqual([observer.isOver('a'), observer.isOver('b')], [false, true])
   assert.equal(observer.nextReadMs(15_000), 22_000)
+})
+
+test('only lists judge: what a watch tells makes no lease over, and fills no gap between lists', () => {
+  const observer = new LeaseObserver({ maxGapMs: 15_000 })
+  observer.readAll([a('1'), b('1')], 0)
+  for (let second = 1; second <= 40; second++) observer.readOne(b(String(second)), second * 1_000)
+  assert.equal(observer.isOver('a'), false)
+  assert.deepEqual(judged(observer, [a('1'), b('40')], [40_000, 53_000, 55_000]), [false, false, true])
 })
 
 test('a list that shows less than a watch has told is no renewal', () => {
@@ -53,9 +60,7 @@ test('a list that shows less than a watch has told is no renewal', () => {
   const { told } = observer
   observer.readOne(a('2'), 1_000)
   observer.readAll([a('1')], 1_001, told)
-  observer.readAll([a('2')], 14_000)
-  assert.equal(observer.isOver('a', 15_999), false)
-  assert.equal(observer.isOver('a', 16_000), true)
+  assert.deepEqual(judged(observer, [a('2')], [14_000, 15_999, 16_000]), [false, false, true])
 })
 
 test('a list that shows a lease from before it was deleted and made anew does not bring the old one back', () => {
@@ -66,11 +71,7 @@ test('a list that shows a lease from before it was deleted and made anew does no
   observer.forget('a')
   observer.readOne(a('2'), 100)
   observer.readAll([old], 101, told)
-  for (const nowMs of [1_600, 3_200, 13_100]) {
-    observer.readAll([a('2')], nowMs)
-    assert.equal(observer.isOver('a', nowMs), false)
-  }
-  assert.equal(observer.isOver('a', 15_100), true)
+  assert.deepEqual(judged(observer, [a('2')], [1_600, 3_200, 13_100, 15_100]), [false, false, false, true])
 })
 
 test('what a watch told of since a list began is not forgotten by it', () => {
@@ -83,31 +84,32 @@ test('what a watch told of since a list began is not forgotten by it', () => {
   assert.equal(observer.nextReadMs(102), undefined)
 })
 
-test('a failed read gives every lease a fresh TTL at the next successful one', () => {
+test('a failed list gives every lease a fresh TTL at the next successful one', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1')], 0)
   observer.interrupted()
-  observer.readAll([a('1')], 15_000)
-  assert.equal(observer.isOver('a', 15_000), false)
-  observer.readAll([a('1')], 28_000)
-  assert.equal(observer.isOver('a', 29_999), false)
-  assert.equal(observer.isOver('a', 30_000), true)
+  assert.deepEqual(judged(observer, [a('1')], [15_000, 28_000, 29_999, 30_000]), [false, false, false, true])
 })
 
-test('a gap without any read, as of a frozen process, does not count either', () => {
+test('a gap without any list, as of a frozen process, does not count either', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
-  observer.readAll([a('1')], 0)
-  observer.readAll([a('1')], 60_000)
-  assert.equal(observer.isOver('a', 60_000), false)
-  observer.readAll([a('1')], 73_000)
-  assert.equal(observer.isOver('a', 75_000), true)
+  assert.deepEqual(judged(observer, [a('1')], [0, 60_000, 73_000, 75_000]), [false, false, false, true])
 })
 
-test('a lease that a read no longer shows is forgotten', () => {
+test('a lease that is over stays over, whatever happens to the lists, until it is renewed', () => {
+  const observer = new LeaseObserver({ maxGapMs: 15_000 })
+  assert.deepEqual(judged(observer, [a('1')], [0, 13_000, 15_000]), [false, false, true])
+  observer.interrupted()
+  observer.readOne(a('1'), 16_000)
+  assert.deepEqual(judged(observer, [a('1')], [17_000, 60_000]), [true, true])
+  assert.deepEqual(judged(observer, [a('2')], [61_000]), [false])
+})
+
+test('a lease that a list no longer shows is forgotten', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1'), b('1')], 0)
   observer.readAll([b('1')], 1_000)
-  assert.equal(observer.isOver('a', 100_000), false)
+  assert.equal(observer.isOver('a'), false)
   observer.forget('b')
   assert.equal(observer.nextReadMs(1_000), undefined)
 })

@@ -40,7 +40,7 @@ async function setUp() {
     open(address: string, count: number, securePort = 6443): Member {
       const writer = new ObjectWriter({ api: faulty, metrics: prometheusMetrics() })
       const logger = memoryLogger()
-      const adapter = new EndpointsAdapter({ api: faulty, logger, writer })
+      const adapter = new EndpointsAdapter({ api: faulty, writer })
       const ip = parseAddress(address)
       const reconciler = new MasterCountEndpointReconciler({ adapter, logger, address: ip, count })
       const ports = endpointPorts(securePort)

@@ -1,5 +1,5 @@
 import { chromium, type ElementHandle, type Page } from 'playwright-core'
-import { chromiumPath } from '../../../scripts/chromium.ts'
+import { whereIs } from '../../../scripts/debian.ts'
 import { type Owner, temporaryDirectory } from '../../peers/owner.ts'
 
 /** What a function that runs in the browser is given: any node. The DOM has no types here, where nothing else has one. */
@@ -22,7 +22,7 @@ export interface Opened {
 
 /** Debian's Chromium, without a window, with an empty profile, and cut off from every network; it ends with its owner. */
 export async function startChromium(owner: Owner): Promise<(url: string, look: Look) => Promise<Opened>> {
-  const executablePath = await chromiumPath()
+  const executablePath = await whereIs('chromium')
   if (executablePath === undefined) throw new Error('chromium is not on the PATH: npm run peers')
   const home = temporaryDirectory(owner, 'chromium')
   const context = await chromium.launchPersistentContext(home, {

@@ -1,4 +1,4 @@
-import type { ReadinessAnswer } from '../kube/readiness.ts'
+import type { ReadinessAnswer } from '../../kube/readiness.ts'
 
 /** How many probes in a row must fail, and over how long, before a master counts as unready. */
 const FAILURES = 3
@@ -24,8 +24,8 @@ export type ReadinessState =
  * Takes in one answer. Pure.
  *
  * Ready at the first success after the start; unready after three failures over at least three seconds; ready again after two
- * seconds of success. A failing `etcd` check alone is not the master's fault: all of them share the datastore, and withdrawing
- * would empty the list just when it matters.
+ * seconds of success. A failing `etcd` check counts as any other: a server whose own etcd is dead serves nobody, and one that fails
+ * together with all others stays listed, because nobody confirms its departure.
  */
 export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, nowMs: number): ReadinessState {
   const serving = isServing(answer)
@@ -41,6 +41,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
         : { phase: 'ready', failures, failingSinceMs }
     }
     case 'unready': {
+      // Alive, but whether it is ready again nobody can tell.
+      if (answer.answered && answer.refused !== undefined) return state
       if (!serving) {
         const asBefore = state.silent === !answer.answered ? state.failingSinceMs : undefined
         return { phase: 'unready', ...failingIn(answer, asBefore ?? nowMs) }
@@ -65,12 +67,9 @@ function failingIn(answer: ReadinessAnswer, failingSinceMs: number) {
   return { failingSinceMs, silent: !answer.answered, recoveringSinceMs: undefined, reason: unreadyReason(answer) }
 }
 
-/** Whether the server is ready, or would be but for its etcd. */
+/** Whether the server is ready by its last answer, or lives and does not tell. */
 export function isServing(answer: ReadinessAnswer): boolean {
-  if (!answer.answered) return false
-  if (answer.ready) return true
-  const failing = answer.checks.filter((check) => !check.ok)
-  return failing.length > 0 && failing.every((check) => check.name === 'etcd' || check.name === 'etcd-readiness')
+  return answer.answered && (answer.ready || answer.refused !== undefined)
 }
 
 function unreadyReason(answer: ReadinessAnswer): string {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
-import { nextReadiness, type ReadinessState } from '../../src/kubernetes-service/readiness-tracker.ts'
+import type { ReadinessAnswer } from '../../../src/kube/readiness.ts'
+import { nextReadiness, type ReadinessState } from '../../../src/kubernetes-service/membership/readiness.ts'
 
 const ok: ReadinessAnswer = { answered: true, ready: true, checks: [] }
 const silent: ReadinessAnswer = { answered: false, reason: 'connection refused' }
@@ -10,6 +10,8 @@ const failing = (...names: string[]): ReadinessAnswer => ({
   ready: false,
   checks: [{ name: 'ping', ok: true }, ...names.map((name) => ({ name, ok: false }))],
 })
+
+const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 401' }
 
 function phases(answers: readonly (readonly [atMs: number, answer: ReadinessAnswer])[]): string[] {
   let state: ReadinessState = { phase: 'starting' }
@@ -79,26 +81,41 @@ test('it is ready again after two seconds of success without a break', () => {
   assert.equal(phases([...down, [5_000, ok], [6_000, silent], [7_000, ok]]).at(-1), 'unready')
 })
 
-test('a failing etcd check alone never makes it unready', () => {
+test('a failing etcd check alone makes it unready as any other does: who fails together stays listed by its record', () => {
   const etcd = failing('etcd', 'etcd-readiness')
-  assert.equal(
+  assert.deepEqual(
     phases([
       [0, ok],
       [1_000, etcd],
       [3_000, etcd],
-      [9_000, etcd],
-      [60_000, etcd],
-    ]).at(-1),
-    'ready',
+      [4_000, etcd],
+    ]),
+    ['ready', 'ready', 'ready', 'unready'],
   )
-  const both = failing('etcd', 'informer-sync')
+})
+
+test('a server that refuses to tell counts as before: it neither becomes ready nor unready', () => {
+  assert.equal(
+    phases([
+      [0, refused],
+      [10_000, refused],
+    ]).at(-1),
+    'starting',
+  )
   assert.equal(
     phases([
       [0, ok],
-      [1_000, both],
-      [3_000, both],
-      [9_000, both],
+      [1_000, refused],
+      [3_000, refused],
+      [60_000, refused],
     ]).at(-1),
-    'unready',
+    'ready',
   )
+  const down = [
+    [0, ok],
+    [1_000, silent],
+    [2_000, silent],
+    [4_000, silent],
+  ] as const
+  assert.equal(phases([...down, [5_000, refused], [10_000, refused]]).at(-1), 'unready')
 })

@@ -1,0 +1,126 @@
+import type { KubeApi } from '../kube/api.ts'
+import { isKubeError } from '../kube/errors.ts'
+import { type EndpointSlice, type Service, services } from '../kube/resources.ts'
+import { refOfKey } from '../kube/store.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { SliceWriter } from './slice-writer.ts'
+
+/** How long a slice is an orphan before it is deleted. A garbage collector takes less than that, so beside one nothing is left to do here. */
+export const orphanGraceMs = 10_000
+
+export interface OrphansQuestion {
+  readonly serviceKey: string
+  /** The uid of the Service with that key, undefined when there is none. */
+  readonly serviceUid: string | undefined
+  /** The controller's slices that name the Service, but for those that are being deleted. */
+  readonly slices: readonly EndpointSlice[]
+  /** Since when a slice has been an orphan, by its uid, as the last plan said. */
+  readonly orphanedAtMs: ReadonlyMap<string, number>
+  readonly nowMs: number
+}
+
+export interface OrphansPlan {
+  /** Orphans whose grace is over. */
+  readonly due: readonly EndpointSlice[]
+  /** All orphans, for the next plan. */
+  readonly orphanedAtMs: ReadonlyMap<string, number>
+  /** When the next grace is over; undefined when none runs. */
+  readonly waitMs: number | undefined
+}
+
+/** Decides which slices are deleted because the Service that they were made for is gone. Pure. */
+export function planOrphans(question: OrphansQuestion): OrphansPlan {
+  const { nowMs } = question
+  const due: EndpointSlice[] = []
+  const orphanedAtMs = new Map<string, number>()
+  let waitMs: number | undefined
+  for (const slice of question.slices) {
+    if (!isOrphan(slice, question)) continue
+    const uid = slice.metadata?.uid ?? ''
+    const sinceMs = question.orphanedAtMs.get(uid) ?? nowMs
+    orphanedAtMs.set(uid, sinceMs)
+    const leftMs = sinceMs + orphanGraceMs - nowMs
+    if (leftMs <= 0) due.push(slice)
+    else waitMs = Math.min(waitMs ?? leftMs, leftMs)
+  }
+  return { due, orphanedAtMs, waitMs }
+}
+
+/**
+ * Whether Services of this key own the slice, and none of them is the present one. A slice without an owner is nobody's, one that something else owns too is for
+ * a garbage collector.
+ */
+function isOrphan({ metadata }: EndpointSlice, { serviceKey, serviceUid }: OrphansQuestion): boolean {
+  const owners = metadata?.ownerReferences ?? []
+  const { name } = refOfKey(serviceKey)
+  return (
+    owners.length > 0 &&
+    owners.every(
+      (owner) =>
+        owner.apiVersion === 'v1' && owner.kind === 'Service' && owner.name === name && owner.uid !== serviceUid,
+    )
+  )
+}
+
+export interface OrphanedSlicesOptions {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly writer: SliceWriter
+}
+
+/** Deletes the slices of Services that are gone, which upstream leaves to the garbage collector of kube-controller-manager. */
+export class OrphanedSlices {
+  readonly #options: OrphanedSlicesOptions
+  /** By the key of the Service, then by the uid of the slice. */
+  readonly #orphanedAtMs = new Map<string, ReadonlyMap<string, number>>()
+
+  constructor(options: OrphanedSlicesOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Deletes what has been an orphan for long enough, after a live read of the Service. Each deletion is bound to the uid and the resourceVersion of the slice.
+   * Returns when to call again, in milliseconds; undefined when there is nothing to wait for.
+   * @throws KubeError for a request that failed.
+   */
+  async collect(
+    serviceKey: string,
+    { service, slices }: { readonly service: Service | undefined; readonly slices: readonly EndpointSlice[] },
+    signal: AbortSignal,
+  ): Promise<number | undefined> {
+    const { clock, writer } = this.#options
+    const question = {
+      serviceKey,
+      serviceUid: service?.metadata?.uid,
+      slices,
+      orphanedAtMs: this.#orphanedAtMs.get(serviceKey) ?? new Map(),
+      nowMs: clock.monotonicMs(),
+    }
+    const plan = planOrphans(question)
+    this.#remember(serviceKey, plan)
+    if (plan.due.length === 0) return plan.waitMs
+    const live = planOrphans({ ...question, serviceUid: await this.#liveUid(serviceKey, signal), slices: plan.due })
+    for (const slice of live.due) await writer.deleteOrphan(slice, signal)
+    // The copy of the Services is behind: nothing else says that it has to be looked at again.
+    return live.due.length < plan.due.length ? orphanGraceMs : plan.waitMs
+  }
+
+  /** The Service has slices of its own again, or there are none. */
+  forget(serviceKey: string): void {
+    this.#orphanedAtMs.delete(serviceKey)
+  }
+
+  #remember(serviceKey: string, { orphanedAtMs }: OrphansPlan): void {
+    if (orphanedAtMs.size === 0) this.#orphanedAtMs.delete(serviceKey)
+    else this.#orphanedAtMs.set(serviceKey, orphanedAtMs)
+  }
+
+  async #liveUid(serviceKey: string, signal: AbortSignal): Promise<string | undefined> {
+    try {
+      return (await this.#options.api.get(services, refOfKey(serviceKey), { signal })).metadata?.uid
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return undefined
+      throw error
+    }
+  }
+}

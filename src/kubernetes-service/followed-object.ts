@@ -1,0 +1,128 @@
+import type { KubeApi, ObjectRef } from '../kube/api.ts'
+import type { AvailabilityReporter } from '../kube/availability.ts'
+import { isKubeError } from '../kube/errors.ts'
+import { Informer } from '../kube/informer.ts'
+import type { KubeObject } from '../kube/json.ts'
+import { isNewer } from '../kube/resource-version.ts'
+import type { Resource } from '../kube/resources.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { RemoteError } from '../runtime/remote-error.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Counter, Metrics } from '../telemetry/metrics.ts'
+
+/** Watch events are late by less than this, in milliseconds. One that is later was lost. */
+const LATE_MS = 2_000
+
+export interface FollowedObjectOptions<T extends KubeObject> {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly availability: AvailabilityReporter
+  readonly resource: Resource<T>
+  readonly ref: ObjectRef
+  /** Called when {@link FollowedObject.current} may be another than before. */
+  readonly onChange: () => void
+}
+
+/**
+ * One object, followed by a watch and read live now and then.
+ *
+ * A watch may lose an event and go on, bookmarks included. What a live read shows counts until the watch tells something; a watch that has
+ * not told it two seconds later is started anew.
+ */
+export class FollowedObject<T extends KubeObject> {
+  readonly #options: FollowedObjectOptions<T>
+  readonly #informer: Informer<T>
+  readonly #missed: Counter<'resource'>
+  /** What a live read has shown while the copy was `cached`. */
+  #read: { readonly cached: T | undefined; readonly live: T | undefined } | undefined
+
+  constructor(options: FollowedObjectOptions<T>) {
+    const { ref, onChange, metrics } = options
+    this.#options = options
+    // By its name: rights to a whole namespace are not needed.
+    const query = { namespace: ref.namespace, fieldSelector: `metadata.name=${ref.name}` }
+    this.#informer = new Informer<T>({ ...options, query })
+    this.#informer.subscribe(onChange)
+    this.#missed = metrics.counter({
+      name: 'apiserver_bootstrap_watch_missed_total',
+      help: 'Changes of what is kept that a live read found and the watch had not told two seconds later, so that it was started anew.',
+      labels: ['resource'],
+    })
+  }
+
+  /** The object as it was last heard of; undefined when there is none. */
+  get current(): T | undefined {
+    const cached = this.#cached
+    return this.#read !== undefined && this.#read.cached === cached ? this.#read.live : cached
+  }
+
+  /** Follows the object until the signal is aborted. */
+  run(signal: AbortSignal): Promise<void> {
+    return this.#informer.run(signal)
+  }
+
+  /** Resolves when {@link current} is known. Rejects with the signal's reason. */
+  whenSynced(signal: AbortSignal): Promise<void> {
+    return this.#informer.whenSynced(signal)
+  }
+
+  /** Reads the object live. Where the server cannot be asked, {@link current} stays what the watch told. */
+  async readLive(signal: AbortSignal): Promise<void> {
+    const { availability, resource, onChange, clock } = this.#options
+    const source = `live ${resource.plural}`
+    const cached = this.#cached
+    let live: T | undefined
+    try {
+      live = await this.#get(signal)
+    } catch (error) {
+      if (!(error instanceof RemoteError)) throw error
+      // Whoever loses the server says so by the watch, and hears sooner that it is back.
+      if (error.nature !== 'away') availability.failed(source, error)
+      return
+    }
+    availability.succeeded(source)
+    // What the watch has told meanwhile may be newer than the answer.
+    if (this.#cached !== cached || isSame(cached, live) || isNewer(cached, live)) return
+    const read = { cached, live }
+    this.#read = read
+    onChange()
+    const cancel = clock.schedule(LATE_MS, () => {
+      signal.removeEventListener('abort', cancel)
+      if (this.#read === read && this.#cached === cached) this.#startAnew(read)
+    })
+    signal.addEventListener('abort', cancel, { once: true })
+  }
+
+  #startAnew({ cached, live }: { readonly cached: T | undefined; readonly live: T | undefined }): void {
+    const { logger, resource, ref } = this.#options
+    this.#missed.add({ resource: resource.plural })
+    const [told, stored] = [cached, live].map((object) => object?.metadata?.resourceVersion)
+    logger.warn(
+      { resource: resource.plural, name: ref.name, told, stored },
+      'a watch has missed a change; it is started anew',
+    )
+    this.#informer.restart()
+  }
+
+  get #cached(): T | undefined {
+    return this.#informer.store.get(this.#options.ref)
+  }
+
+  async #get(signal: AbortSignal): Promise<T | undefined> {
+    const { api, resource, ref } = this.#options
+    try {
+      return await api.get(resource, ref, { signal })
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return undefined
+      throw error
+    }
+  }
+}
+
+function isSame(a: KubeObject | undefined, b: KubeObject | undefined): boolean {
+  return a?.metadata?.uid === b?.metadata?.uid && a?.metadata?.resourceVersion === b?.metadata?.resourceVersion
+}

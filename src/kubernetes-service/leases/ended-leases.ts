@@ -1,0 +1,99 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { isKubeError, KubeError } from '../../kube/errors.ts'
+import { type Lease, leases } from '../../kube/resources.ts'
+import { type Backoff, exponentialBackoff } from '../../runtime/backoff.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { Random } from '../../runtime/random.ts'
+import { linkedController } from '../../runtime/signals.ts'
+import type { Logger } from '../../telemetry/logger.ts'
+import type { Holder } from './master-leases.ts'
+
+/** How long whoever lists the leases waits for a deletion, in milliseconds. */
+const DELETE_LIMIT_MS = 1_000
+/** Between two tries to delete the same Lease. */
+const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
+
+export interface EndedLeasesOptions {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+}
+
+/** A Lease as a list showed it, with who holds it. */
+export interface HeldLease {
+  readonly lease: Lease
+  readonly holder: Holder
+}
+
+/** The tries to delete one Lease. */
+interface Tries {
+  readonly backoff: Backoff
+  dueMs: number
+  failed: boolean
+}
+
+/**
+ * Deletes Leases that this observer has found over, guarded by uid and resourceVersion, so that all masters agree, and those that start later.
+ * One that cannot be deleted is over all the same: it is said once, and tried again at growing distances.
+ */
+export class EndedLeases {
+  readonly #options: EndedLeasesOptions
+  /** By the name of the Lease. */
+  #tries = new Map<string, Tries>()
+
+  constructor(options: EndedLeasesOptions) {
+    this.#options = options
+  }
+
+  /** Takes all that are over. Resolves, within a second, to those among them that somebody has written since they were listed. */
+  async collect(over: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
+    const names = new Set(over.map(({ lease }) => nameOf(lease)))
+    this.#tries = new Map([...this.#tries].filter(([name]) => names.has(name)))
+    const isWritten = await Promise.all(over.map((held) => this.#isWritten(held, signal)))
+    return new Set(over.filter((_, index) => isWritten[index]))
+  }
+
+  async #isWritten({ lease, holder }: HeldLease, signal: AbortSignal): Promise<boolean> {
+    const { clock, random, logger } = this.#options
+    const name = nameOf(lease)
+    const known = this.#tries.get(name)
+    const tries = known ?? { backoff: exponentialBackoff(pauses, random), dueMs: clock.monotonicMs(), failed: false }
+    if (clock.monotonicMs() < tries.dueMs) return false
+    const error = await this.#delete(lease, signal)
+    signal.throwIfAborted()
+    if (isKubeError(error, 'Conflict')) return true
+    const who = { address: holder.addresses[0], host: holder.host }
+    if (known === undefined) logger.info(who, 'lease ended without renewal')
+    this.#tries.set(name, tries)
+    if (error === undefined || isKubeError(error, 'NotFound')) return false
+    tries.dueMs = clock.monotonicMs() + tries.backoff.next()
+    if (!tries.failed) logger.warn({ ...who, error }, 'a lease that ended cannot be deleted: here it counts as gone')
+    tries.failed = true
+    return false
+  }
+
+  /** What it failed with; undefined when it was done. */
+  async #delete(lease: Lease, signal: AbortSignal): Promise<unknown> {
+    const { api, clock } = this.#options
+    const { namespace, uid, resourceVersion } = lease.metadata ?? {}
+    const { controller, unlink } = linkedController(signal)
+    const cancel = clock.schedule(DELETE_LIMIT_MS, () =>
+      controller.abort(new KubeError('Timeout', `no answer within ${DELETE_LIMIT_MS} ms`)),
+    )
+    try {
+      const ref = { namespace, name: nameOf(lease) }
+      await api.delete(leases, ref, { uid, resourceVersion, urgent: true, signal: controller.signal })
+      return undefined
+    } catch (error) {
+      return error
+    } finally {
+      cancel()
+      unlink()
+    }
+  }
+}
+
+function nameOf(lease: Lease): string {
+  return lease.metadata?.name ?? ''
+}

@@ -1,0 +1,94 @@
+import type { Holder, MasterLease } from '../leases/master-leases.ts'
+import { isHeldBy, isReady } from '../members.ts'
+import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership } from './state.ts'
+import type { MembershipTimings } from './timings.ts'
+
+/** Before anything was read. */
+export const unknownFleet: FleetFacts = {
+  leases: [],
+  ended: [],
+  departures: [],
+  readAtMs: undefined,
+  reading: undefined,
+  isReadDue: false,
+  retryAtMs: 0,
+}
+
+/**
+ * Takes in a read of the leases. Pure.
+ *
+ * A lease that was there at the last read and is gone may have ended because nobody could renew: the store takes no writes, or all
+ * servers hang. So it is kept as doubtful until this master has renewed its own lease after that, and a read a moment later does not
+ * show the lease again. Masters that said that they leave went on purpose and are not kept. This master's own lease is kept as well:
+ * whoever reads this lives, and is about to renew it.
+ */
+export function fleetAfterRead(
+  { fleet, self, lease: { trust, renewedAtMs } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  read: { readonly leases: readonly MasterLease[]; readonly sentAtMs: number },
+  nowMs: number,
+  timings: MembershipTimings,
+): FleetFacts {
+  const { leases: live, sentAtMs } = read
+  const known = new Map(fleet.ended.map((ended) => [nameOf(ended.lease), ended]))
+  const ended: EndedLease[] = []
+  for (const lease of fleet.leases) {
+    if (isHeldBy(lease, self) || isStillThere(lease, live) || hasLeft(lease)) continue
+    const before = known.get(nameOf(lease))
+    const isCertain =
+      trust.type === 'steady' &&
+      before?.provedAtMs !== undefined &&
+      sentAtMs >= before.provedAtMs + timings.removalMarginMs
+    if (!isCertain) ended.push(before ?? { lease, sinceAtMs: nowMs, provedAtMs: undefined })
+  }
+  const own: MasterLease = { address: self.addresses[0] ?? '', holder: self }
+  const isOwnGone = renewedAtMs !== undefined && !hasLeft(own) && !live.some((lease) => isHeldBy(lease, self))
+  const kept = [...ended.map(({ lease }) => lease), ...(isOwnGone ? [own] : [])]
+  return {
+    ...fleet,
+    leases: [...live, ...kept.map((lease) => ({ ...lease, doubtful: true }))],
+    ended,
+    departures: announcedDepartures(fleet.departures, live, self, nowMs),
+    readAtMs: sentAtMs,
+  }
+}
+
+/** The ended leases, after a renewal of this master's own lease that was sent at `sentAtMs` and succeeded. Pure. */
+export function provedBy(ended: readonly EndedLease[], sentAtMs: number, nowMs: number): readonly EndedLease[] {
+  return ended.map((one) =>
+    one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs ? { ...one, provedAtMs: nowMs } : one,
+  )
+}
+
+/** Whether another master has seen this departure and found its own server serving after that. */
+export function isConfirmed(leases: readonly MasterLease[], self: Holder, departure: string): boolean {
+  return othersReady(leases, self).some(({ holder }) => holder === undefined || holder.confirms?.includes(departure))
+}
+
+/** The other masters whose records say that they serve. One without a record is a kube-apiserver, which does while it renews. */
+export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
+  return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
+}
+
+function announcedDepartures(
+  before: readonly AnnouncedDeparture[],
+  live: readonly MasterLease[],
+  self: Holder,
+  nowMs: number,
+): readonly AnnouncedDeparture[] {
+  return live
+    .filter((lease) => !isHeldBy(lease, self))
+    .flatMap(({ holder }) => holder?.departure ?? [])
+    .map((id) => before.find((departure) => departure.id === id) ?? { id, seenAtMs: nowMs })
+}
+
+function isStillThere(lease: MasterLease, live: readonly MasterLease[]): boolean {
+  return live.some((other) => nameOf(other) === nameOf(lease))
+}
+
+function hasLeft({ holder }: MasterLease): boolean {
+  return holder?.state === 'leaving' || holder?.state === 'withdrawn'
+}
+
+function nameOf({ address, holder }: MasterLease): string {
+  return `${address} ${holder?.host ?? ''}`
+}

@@ -1,0 +1,388 @@
+import type { AvailabilityReporter } from '../../kube/availability.ts'
+import type { Address } from '../../net/address.ts'
+import type { Cancel, Clock } from '../../runtime/clock.ts'
+import { RemoteError } from '../../runtime/remote-error.ts'
+import { abortable, aborted, linkedController } from '../../runtime/signals.ts'
+import { formatMicroTime } from '../../runtime/time-format.ts'
+import type { Logger } from '../../telemetry/logger.ts'
+import type { Announcements } from '../announcements.ts'
+import { type EndpointsAdapter, NoLiveMasters } from '../endpoints-adapter.ts'
+import { planEndpoints } from '../endpoints-plan.ts'
+import type { FleetView } from '../fleet-view.ts'
+import { addressesIn, type EndpointPort } from '../identity.ts'
+import type { LeaseTelemetry } from '../lease-telemetry.ts'
+import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
+import {
+  isDualStack,
+  isHeldBy,
+  keepingPlaces,
+  type LifeSpan,
+  listedAddresses,
+  portsAgreed,
+  secondAddresses,
+} from '../members.ts'
+import type { ReadinessMonitor } from '../readiness-monitor.ts'
+import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
+import { membershipFault } from './fault.ts'
+import { othersReady } from './fleet.ts'
+import type { Membership, MembershipEffect, MembershipEvent, MembershipInput, OnShutdown, OutReason } from './state.ts'
+import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
+import type { MembershipTimings } from './timings.ts'
+
+export interface MembershipRunnerOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  readonly monitor: ReadinessMonitor
+  readonly adapter: EndpointsAdapter
+  readonly leases: MasterLeases
+  /** This master, as it wants to be known. */
+  readonly holder: Holder
+  readonly ports: readonly EndpointPort[]
+  readonly timings: MembershipTimings
+  /** Told of what is read of the leases. */
+  readonly fleet: FleetView
+  readonly announcements: Announcements
+  readonly telemetry: Pick<LeaseTelemetry, 'attempted' | 'contended'>
+  /** Called when the list may not be what it should be. */
+  readonly onChange: () => void
+}
+
+/**
+ * Carries out what {@link step} decides: one request for the lease at a time, one read, one probe, one write of the list.
+ * No slow write of the list delays the lease.
+ *
+ * It is the reconciler `lease` as well: the controller asks it to compare the list with the leases that live.
+ * Upstream: `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
+ */
+export class MembershipRunner implements EndpointReconciler {
+  readonly #options: MembershipRunnerOptions
+  readonly #beganMs: number
+  readonly #listed = Promise.withResolvers<void>()
+  readonly #out = Promise.withResolvers<OutReason>()
+  readonly #work = new Set<Promise<void>>()
+  #state: Membership
+  #signal: AbortSignal | undefined
+  #cancelWake: Cancel = () => {}
+  #isAnnounced = false
+
+  constructor(options: MembershipRunnerOptions) {
+    this.#options = options
+    this.#beganMs = options.clock.monotonicMs()
+    this.#state = startMembership(options.holder)
+  }
+
+  get state(): Membership {
+    return this.#state
+  }
+
+  /** For the health check: see {@link membershipFault}. */
+  fault(): string | undefined {
+    const { clock, timings } = this.#options
+    return membershipFault(this.#state, clock.monotonicMs(), timings)
+  }
+
+  /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
+  get renewedMs(): number | undefined {
+    return this.#state.phase.type === 'listed' ? this.#state.lease.renewedAtMs : undefined
+  }
+
+  /** Takes part until the signal is aborted, and ends when no request is under way any more. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { monitor, leases, fleet } = this.#options
+    this.#signal = signal
+    const unsubscribe = monitor.subscribe((_answer, sentAtMs) => this.#probed(sentAtMs, undefined))
+    const changed = (): void => {
+      fleet.noticed()
+      this.#take({ type: 'changed' })
+    }
+    try {
+      await Promise.all([leases.watch(changed, signal), aborted(signal)])
+    } finally {
+      unsubscribe()
+      this.#cancelWake()
+      await Promise.allSettled(this.#work)
+    }
+  }
+
+  /** Leaves as `mode` says. Resolves when this master is out; rejects with the reason of `signal` when that is aborted first. */
+  async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
+    this.#take({ type: 'stop', mode })
+    const { phase } = this.#state
+    return phase.type === 'out' ? phase.why : abortable(this.#out.promise, signal)
+  }
+
+  async reconcileEndpoints(
+    _ip: Address,
+    ports: readonly EndpointPort[],
+    reconcilePorts: ReconcilePorts,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await abortable(this.#listed.promise, signal)
+    if (this.#state.phase.type !== 'listed') return
+    const { adapter } = this.#options
+    // In this order: a write that rests on older leases than somebody else's then finds that the objects have changed.
+    const stored = await adapter.read(signal)
+    await this.readMembers(signal)
+    const { leases } = this.#state.fleet
+    const placed = keepingPlaces(leases, stored.endpoints)
+    const plan = planEndpoints({
+      addresses: listedAddresses(placed),
+      current: stored.endpoints,
+      ports,
+      reconcilePorts: reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts,
+      stopping: false,
+    })
+    // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
+    if (plan.type === 'refuse' && isHeldBack(this.#state)) return
+    await adapter.execute(plan, stored, signal, secondAddresses(placed, leases))
+  }
+
+  isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
+    const { phase, fleet } = this.#state
+    if (phase.type !== 'listed') return phase.type === 'leaving' || phase.type === 'out'
+    const placed = keepingPlaces(fleet.leases, observed.endpoints)
+    const addresses = listedAddresses(placed)
+    const plan = planEndpoints({ addresses, current: observed.endpoints, ports, reconcilePorts, stopping: false })
+    return this.#options.adapter.isSettled(plan, observed, secondAddresses(placed, fleet.leases))
+  }
+
+  async readMembers(signal: AbortSignal): Promise<void> {
+    const sentAtMs = this.#nowMs
+    this.#read(sentAtMs, await this.#options.leases.list(signal), false)
+  }
+
+  /** Whether no live master wants other ports than this one. While nobody lives each would think so. */
+  portsAgreed(): boolean {
+    const { leases } = this.#state.fleet
+    return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
+  }
+
+  /** Undefined while nobody lives, as before this master has announced itself as the first. */
+  isDualStack(): boolean | undefined {
+    return isDualStack(this.#state.fleet.leases)
+  }
+
+  stopReconciling(): void {}
+
+  async removeEndpoints(ip: Address, _ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
+    await this.readMembers(signal)
+    if ((await this.stop('always', signal)) === 'not-listed') throw new LeaseNotFound(ip.text)
+  }
+
+  async destroy(): Promise<void> {}
+
+  #take(input: MembershipInput): void {
+    if (this.#signal?.aborted !== false) return
+    const { timings, clock } = this.#options
+    const nowMs = this.#nowMs
+    const { state, effects } = step(this.#state, input, nowMs, timings)
+    this.#state = state
+    this.#cancelWake()
+    const wakeMs = wakeAtMs(state, nowMs, timings)
+    this.#cancelWake =
+      wakeMs === undefined ? () => {} : clock.schedule(wakeMs - nowMs, () => this.#take({ type: 'timer' }))
+    for (const effect of effects) this.#carryOut(effect)
+  }
+
+  #carryOut(effect: MembershipEffect): void {
+    switch (effect.type) {
+      case 'read':
+        this.#begin(() => this.#readLeases(effect.limitMs))
+        break
+      case 'renew':
+      case 'mark':
+      case 'remove':
+        this.#begin(() => this.#request(effect))
+        break
+      case 'probe':
+        this.#begin(() => this.#probe(effect.limitMs))
+        break
+      case 'write-list':
+        this.#begin(() => this.#writeList(effect))
+        break
+      case 'reconcile':
+        this.#options.onChange()
+        break
+      case 'tell':
+        this.#tell(effect.event)
+    }
+  }
+
+  #begin(work: () => Promise<void>): void {
+    const ended: Promise<void> = work().finally(() => this.#work.delete(ended))
+    this.#work.add(ended)
+  }
+
+  async #readLeases(limitMs: number): Promise<void> {
+    const sentAtMs = this.#nowMs
+    try {
+      const leases = await this.#within(limitMs, (signal) => this.#options.leases.list(signal))
+      this.#read(sentAtMs, leases, true)
+    } catch (error) {
+      this.#failed(error)
+      this.#take({ type: 'read-failed' })
+    }
+  }
+
+  #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, asked: boolean): void {
+    const { fleet, announcements, holder } = this.#options
+    this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, asked })
+    fleet.read(this.#state.fleet.leases)
+    if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
+    this.#isAnnounced = true
+    announcements.announced(holder, leases)
+  }
+
+  async #request({ type, holder, limitMs }: Extract<MembershipEffect, { holder: Holder }>): Promise<void> {
+    const { leases, telemetry, availability } = this.#options
+    try {
+      await this.#within(limitMs, (signal) =>
+        type === 'renew' ? leases.update(holder, signal) : leases[type](holder, signal),
+      )
+      if (type === 'renew') telemetry.attempted(undefined)
+      availability.succeeded('lease')
+      this.#take({ type: 'done' })
+    } catch (error) {
+      if (type === 'renew') telemetry.attempted(error)
+      const failure =
+        error instanceof LeaseWithdrawn ? 'withdrawn' : error instanceof LeaseNotFound ? 'not-found' : 'unknown'
+      if (failure === 'unknown') this.#failed(error)
+      this.#take({ type: 'failed', failure })
+    }
+  }
+
+  async #probe(limitMs: number): Promise<void> {
+    const sentAtMs = this.#nowMs
+    const answer = await this.#within(limitMs, (signal) => this.#options.monitor.probe(signal)).catch(() => undefined)
+    this.#probed(sentAtMs, answer?.answered ?? false)
+  }
+
+  /** `asked`: whether a probe that was asked for here was answered; undefined: it was another one. */
+  #probed(sentAtMs: number, asked: boolean | undefined): void {
+    const { state: readiness, lastAnswerMs = Number.NEGATIVE_INFINITY, serves } = this.#options.monitor
+    const answered = asked ?? lastAnswerMs >= sentAtMs
+    this.#take({
+      type: 'probed',
+      sentAtMs,
+      answered,
+      serving: answered && serves,
+      readiness,
+      asked: asked !== undefined,
+    })
+  }
+
+  async #writeList({ mayEmpty, needsOthers }: Extract<MembershipEffect, { type: 'write-list' }>): Promise<void> {
+    const { adapter, ports, holder } = this.#options
+    const signal = this.#signal as AbortSignal
+    try {
+      const stored = await adapter.read(signal)
+      await this.readMembers(signal)
+      const { leases } = this.#state.fleet
+      if (needsOthers && othersReady(leases, holder).length === 0)
+        return this.#take({ type: 'list', outcome: 'refused' })
+      const placed = keepingPlaces(leases, stored.endpoints)
+      const listed = listedAddresses(placed)
+      // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
+      const addresses =
+        mayEmpty && listed.length === 0
+          ? addressesIn(stored.endpoints).filter((address) => !holder.addresses.includes(address))
+          : listed
+      // Those who stay decide about their ports.
+      const plan = planEndpoints({
+        addresses,
+        current: stored.endpoints,
+        ports,
+        reconcilePorts: false,
+        stopping: mayEmpty,
+      })
+      await adapter.execute(plan, stored, signal, secondAddresses(placed, leases))
+      this.#take({ type: 'list', outcome: 'written' })
+    } catch (error) {
+      this.#take({ type: 'list', outcome: this.#listOutcome(error) })
+    }
+  }
+
+  #listOutcome(error: unknown): 'refused' | 'conflict' | 'failed' {
+    if (error instanceof NoLiveMasters) return 'refused'
+    if (error instanceof RemoteError && error.nature === 'conflict') return 'conflict'
+    if (!this.#signal?.aborted) {
+      const reason = error instanceof Error ? error.message : String(error)
+      this.#options.logger.warn({ reason }, 'could not withdraw the address')
+    }
+    return 'failed'
+  }
+
+  /** Rejects when it takes longer. What the store does with a request that is given up is not known. */
+  async #within<T>(limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const { clock } = this.#options
+    const { controller, unlink } = linkedController(this.#signal)
+    const cancel = clock.schedule(limitMs, () => controller.abort(new AttemptTimeout(limitMs)))
+    try {
+      return await abortable(call(controller.signal), controller.signal)
+    } finally {
+      cancel()
+      unlink()
+    }
+  }
+
+  #failed(error: unknown): void {
+    if (!this.#signal?.aborted) this.#options.availability.failed('lease', error)
+  }
+
+  #tell(event: MembershipEvent): void {
+    const { logger, holder, telemetry } = this.#options
+    const [address] = holder.addresses
+    switch (event.type) {
+      case 'joined':
+        this.#listed.resolve()
+        break
+      case 'unready':
+        logger.info({ address }, 'leaving the list until the API server is ready again')
+        break
+      case 'doubtful':
+        logger.warn(
+          { addresses: event.addresses },
+          "leases ended while this master's own could not be renewed: their addresses stay in the list for now",
+        )
+        break
+      case 'contention':
+        telemetry.contended(event.corrected ? 'corrected' : 'undone', event.before, event.now)
+        break
+      case 'out':
+        logger[event.why === 'withdrawn' ? 'warn' : 'info']({ address }, outMessages[event.why])
+        this.#listed.resolve()
+        if (event.why !== 'withdrawn') this.#out.resolve(event.why)
+    }
+  }
+
+  get #span(): LifeSpan {
+    const nowMs = this.#options.clock.wallMs()
+    const ageMs = this.#nowMs - this.#beganMs
+    return { began: formatMicroTime(nowMs - ageMs), now: formatMicroTime(nowMs) }
+  }
+
+  get #nowMs(): number {
+    return this.#options.clock.monotonicMs()
+  }
+}
+
+const outMessages: Readonly<Record<OutReason, string>> = {
+  left: 'withdrew the address',
+  'kept-the-last': 'kept the address: its API server still answers, and no other one serves',
+  kept: 'leaving the address to its lease',
+  'not-listed': 'there is no address to withdraw: this master was not listed',
+  'no-answer':
+    'could not write the list: the API server does not answer; the others do when they notice that the lease is gone',
+  withdrawn: 'this master was withdrawn; it stays out until it is started again',
+}
+
+/** A request took longer than one attempt may. */
+export class AttemptTimeout extends RemoteError {
+  override readonly name = 'AttemptTimeout'
+  readonly code = 'AttemptTimeout'
+  readonly nature = 'away'
+  constructor(limitMs: number) {
+    super(`no answer within ${Math.round(limitMs)} ms`)
+  }
+}

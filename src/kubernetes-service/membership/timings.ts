@@ -1,0 +1,83 @@
+/** What the times of a membership follow from. All in milliseconds. */
+export interface TimingSettings {
+  /** How long a lease lasts without renewal. */
+  readonly leaseTtlMs: number
+  /** Between two renewals. */
+  readonly reconcileIntervalMs: number
+  /** Between two probes of the master's own API server. */
+  readonly readinessProbePeriodMs: number
+}
+
+/**
+ * All times of a membership, in milliseconds. The state machine, the judge, the drills and the docs take them from here.
+ * {@link membershipTimings} has the formulas.
+ */
+export interface MembershipTimings {
+  readonly ttlMs: number
+  readonly intervalMs: number
+  readonly probePeriodMs: number
+  /** How long one probe of /readyz may take. */
+  readonly probeTimeoutMs: number
+  /** How long one request for the lease may take, and one probe that a renewal waits for. */
+  readonly attemptMs: number
+  /** Between two attempts, for the first {@link PATIENT_ATTEMPTS} failures. */
+  readonly retryMs: number
+  /** Between two attempts after that. */
+  readonly slowRetryMs: number
+  /** An answer older than this does not show that the server still lives. */
+  readonly answerFreshMs: number
+  /** How long a master that stops waits for another to confirm that it serves. */
+  readonly confirmationMs: number
+  /** How long the address of an ended lease is kept after this master has proved that the store takes writes. */
+  readonly removalMarginMs: number
+  /** After a failure of this master's own renewals: how long nobody is removed and it does not leave for unreadiness. */
+  readonly recoveryMs: number
+  /** How long a master that stops may take to leave. */
+  readonly leavingMs: number
+}
+
+/** So many attempts in a row may fail, be lost or hang, and the next one is still in time. */
+export const PATIENT_ATTEMPTS = 2
+
+/** How long one probe may take, in milliseconds: more than the two seconds after which kube-apiserver's check of a hung etcd gives up. */
+const PROBE_TIMEOUT_MS = 3_000
+/** kube-apiservers were ready 3.7 to 7.9 s after their etcd was. They must not be judged before. */
+const SERVER_RECOVERY_MS = 10_000
+
+/** Computes all times from the settings. Pure. */
+export function membershipTimings(settings: TimingSettings): MembershipTimings {
+  const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, readinessProbePeriodMs: probePeriodMs } = settings
+  // What is left of a lease when its renewal is due: two failed attempts with their pauses, and a third that succeeds, must fit.
+  const budgetMs = ttlMs - intervalMs
+  const retryMs = Math.min(250, Math.floor(budgetMs / 20))
+  const leavingMs = Math.max(2 * intervalMs, 6_000)
+  return {
+    ttlMs,
+    intervalMs,
+    probePeriodMs,
+    probeTimeoutMs: PROBE_TIMEOUT_MS,
+    attemptMs: Math.floor((budgetMs - PATIENT_ATTEMPTS * retryMs) / (PATIENT_ATTEMPTS + 1)),
+    retryMs,
+    slowRetryMs: 1_000,
+    // A renewal that finds no fresh answer asks for one, so a long probe period costs a probe and no lease.
+    answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
+    // The other master's probe may take its whole time-out; it then says no.
+    confirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
+    removalMarginMs: 250,
+    // The others need a TTL to renew after a common outage, and their servers some time to be ready.
+    recoveryMs: Math.max(ttlMs, SERVER_RECOVERY_MS),
+    leavingMs,
+  }
+}
+
+/** What is wrong between the times, one line each. Empty when every relation that the protocol rests on holds. Pure. */
+export function timingProblems(timings: MembershipTimings): readonly string[] {
+  const { ttlMs, intervalMs, attemptMs, retryMs, confirmationMs, leavingMs, removalMarginMs } = timings
+  const problems: string[] = []
+  const twoFailuresMs = intervalMs + PATIENT_ATTEMPTS * (attemptMs + retryMs)
+  if (attemptMs < 100) problems.push('the lease TTL leaves less than 100 ms for each of three attempts to renew')
+  if (twoFailuresMs + attemptMs > ttlMs) problems.push('two failed renewals in a row cost the lease')
+  if (confirmationMs >= leavingMs) problems.push('leaving has no time to wait for a confirmation')
+  if (removalMarginMs > 500) problems.push('a dead master stays listed for more than a second after its lease')
+  return problems
+}

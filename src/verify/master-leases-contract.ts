@@ -1,0 +1,395 @@
+import assert from 'node:assert/strict'
+import {
+  type Holder,
+  type HolderState,
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLeases,
+} from '../kubernetes-service/leases/master-leases.ts'
+
+/** A store for one case: empty at first, and nobody else's. */
+export interface LeaseWorld {
+  /** How long the leases of this store last, in milliseconds. */
+  readonly ttlMs: number
+  /** One more master's way to the store. */
+  open(): MasterLeases
+  /** Lets so many milliseconds pass, for the store as for everybody. */
+  pass(ms: number): Promise<void>
+  /** From now on nobody may delete what has ended. Left out where the store itself ends leases. */
+  refuseDeletes?(): void
+  /** Ends what the world has opened. Whoever watched has stopped. */
+  close(): Promise<void>
+}
+
+/** What a case needs of its world: leases that outlast it (a minute is enough), or leases that end while it waits (some seconds). */
+export type LeaseLifetime = 'lasting' | 'ending'
+
+/** One sentence of the contract. `run` rejects with an AssertionError where the store does not keep it. */
+export interface LeaseContractCase {
+  readonly name: string
+  run(): Promise<void>
+}
+
+/**
+ * What every {@link MasterLeases} must do, whatever it keeps the leases in, for any test runner:
+ *
+ * ```ts
+ * for (const { name, run } of masterLeasesContract(makeWorld)) test(name, run)
+ * ```
+ *
+ * Where time is real, the cases of leases that end wait for two TTLs at most.
+ *
+ * @param makeWorld - called once for each case.
+ */
+export function masterLeasesContract(
+  makeWorld: (lifetime: LeaseLifetime) => LeaseWorld | Promise<LeaseWorld>,
+): readonly LeaseContractCase[] {
+  return cases.map(({ name, lifetime = 'lasting', run }) => ({
+    name,
+    async run() {
+      const world = await makeWorld(lifetime)
+      const store = new WatchedStore(world)
+      try {
+        await run(store)
+      } finally {
+        await store.end()
+        await world.close()
+      }
+    },
+  }))
+}
+
+interface Case {
+  readonly name: string
+  readonly lifetime?: LeaseLifetime
+  readonly run: (store: WatchedStore) => Promise<void>
+}
+
+const { signal } = new AbortController()
+
+/** A store all of whose masters follow the leases, and read them at each look. */
+class WatchedStore {
+  readonly world: LeaseWorld
+  readonly #end = new AbortController()
+  readonly #watches: Promise<void>[] = []
+  readonly #looks = new Map<MasterLeases, number>()
+
+  constructor(world: LeaseWorld) {
+    this.world = world
+  }
+
+  open(): MasterLeases {
+    const leases = this.world.open()
+    const look = (): void => {
+      this.#looks.set(leases, this.looksOf(leases) + 1)
+      leases.list(this.#end.signal).catch(() => {})
+    }
+    this.#watches.push(leases.watch(look, this.#end.signal))
+    return leases
+  }
+
+  /** How often this master was told to look. */
+  looksOf(leases: MasterLeases): number {
+    return this.#looks.get(leases) ?? 0
+  }
+
+  /** Until whoever follows the leases has heard of everything. */
+  settle(): Promise<void> {
+    return this.world.pass(Math.min(this.world.ttlMs / 10, 1_000))
+  }
+
+  /** Until nobody is listed any more: at the latest half a TTL after the end of the lease that was renewed `agoMs` ago. */
+  async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
+    const { ttlMs } = this.world
+    for (let passedMs = agoMs; ; passedMs += ttlMs / 20) {
+      const listed = await addressesIn(leases)
+      if (listed.length === 0) return
+      assert.ok(passedMs < 1.5 * ttlMs, `${listed.join()} is listed half a TTL after the end of its lease`)
+      await this.world.pass(ttlMs / 20)
+    }
+  }
+
+  async end(): Promise<void> {
+    this.#end.abort()
+    await this.world.pass(0)
+    await Promise.all(this.#watches)
+  }
+}
+
+function holder(address: string, more: Partial<Holder> = {}): Holder {
+  return {
+    instanceId: `${address} first`,
+    host: 'host',
+    startedAt: '2026-01-01T00:00:00Z',
+    addresses: [address],
+    ports: { securePort: 6443, nodePort: 0 },
+    state: 'ready',
+    ...more,
+  }
+}
+
+async function addressesIn(leases: MasterLeases): Promise<string[]> {
+  return (await leases.list(signal)).map(({ address }) => address).sort()
+}
+
+async function statesIn(leases: MasterLeases): Promise<(readonly [string, HolderState | undefined])[]> {
+  return (await leases.list(signal)).map((lease) => [lease.address, lease.holder?.state])
+}
+
+const self = holder('192.0.2.1')
+const second = holder('192.0.2.1', { instanceId: 'second', startedAt: '2026-01-01T00:00:01Z' })
+const behindTheSameAddress = holder('192.0.2.1', { host: 'other', instanceId: 'other' })
+
+const cases: readonly Case[] = [
+  {
+    name: 'a lease is seen by all, with its holder',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      const other = holder('2001:db8::2', { host: 'a host/with %' })
+      await a.update(self, signal)
+      await b.update(other, signal)
+      assert.deepEqual(await addressesIn(b), ['192.0.2.1', '2001:db8::2'])
+      const held = (await a.list(signal)).map((lease) => lease.holder)
+      assert.deepEqual(
+        held.sort((one) => (one?.host === 'host' ? -1 : 1)),
+        [self, other],
+      )
+    },
+  },
+  {
+    name: 'a renewal asks nobody to look, a change of state does',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      await store.settle()
+      const before = store.looksOf(b)
+      await a.update(self, signal)
+      await a.update(self, signal)
+      await store.settle()
+      assert.equal(store.looksOf(b), before)
+      await a.mark({ ...self, state: 'unready' }, signal)
+      await store.settle()
+      assert.ok(store.looksOf(b) > before)
+      assert.deepEqual(await statesIn(a), [['192.0.2.1', 'unready']])
+    },
+  },
+  {
+    name: 'a life that has a second address, or wants another port, asks for a look',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      const ports = { securePort: 6444, nodePort: 0 }
+      for (const more of [{ addresses: ['192.0.2.1', '2001:db8::1'] }, { ports }]) {
+        await store.settle()
+        const before = store.looksOf(b)
+        await a.update({ ...self, ...more }, signal)
+        await store.settle()
+        assert.ok(store.looksOf(b) > before, Object.keys(more).join())
+      }
+    },
+  },
+  {
+    name: 'marking makes no lease',
+    async run(store) {
+      const a = store.open()
+      await a.mark(self, signal)
+      assert.deepEqual(await addressesIn(a), [])
+    },
+  },
+  {
+    name: 'every state is seen by all, and an unready master comes back',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      for (const state of ['failing', 'unready', 'leaving', 'unready', 'ready', 'leaving', 'ready'] as const) {
+        await a.mark({ ...self, state }, signal)
+        assert.deepEqual(await statesIn(b), [['192.0.2.1', state]])
+        await a.update({ ...self, state }, signal)
+        assert.deepEqual(await statesIn(b), [['192.0.2.1', state]])
+      }
+    },
+  },
+  {
+    name: 'a later life of the same master takes its lease over, and the earlier cannot remove it',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      await b.update(second, signal)
+      assert.deepEqual(await addressesIn(b), ['192.0.2.1'])
+      await a.remove(self, signal)
+      assert.equal((await b.list(signal))[0]?.holder?.instanceId, 'second')
+      await b.remove(second, signal)
+      assert.deepEqual(await addressesIn(b), [])
+      await assert.rejects(b.remove(second, signal), LeaseNotFound)
+    },
+  },
+  {
+    name: 'while two lives of one master overlap, the earlier neither takes the lease back nor removes it',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      await b.update(second, signal)
+      const isSecond = async (): Promise<void> =>
+        assert.deepEqual(
+          (await b.list(signal)).map((lease) => lease.holder),
+          [second],
+        )
+      await a.update(self, signal)
+      await a.update(self, signal)
+      await isSecond()
+      await a.mark({ ...self, state: 'leaving' }, signal)
+      await a.remove({ ...self, state: 'leaving' }, signal)
+      await isSecond()
+      await a.update(self, signal)
+      await isSecond()
+    },
+  },
+  {
+    name: 'two masters behind one address have a lease each',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      for (let round = 1; round <= 2; round++) {
+        await a.update(self, signal)
+        await b.update(behindTheSameAddress, signal)
+      }
+      assert.deepEqual(await addressesIn(a), ['192.0.2.1', '192.0.2.1'])
+      await a.remove(self, signal)
+      assert.deepEqual(await addressesIn(a), ['192.0.2.1'])
+      await b.update(behindTheSameAddress, signal)
+      await b.remove(behindTheSameAddress, signal)
+      assert.deepEqual(await addressesIn(a), [])
+    },
+  },
+  {
+    name: 'two masters behind one address may remove their leases at the same moment',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      await b.update(behindTheSameAddress, signal)
+      await Promise.all([a.remove(self, signal), b.remove(behindTheSameAddress, signal)])
+      assert.deepEqual(await addressesIn(a), [])
+    },
+  },
+  {
+    name: 'an instance that was withdrawn by somebody else cannot announce itself again, a later life can',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      await b.mark({ ...self, state: 'withdrawn' }, signal)
+      await assert.rejects(a.update(self, signal), LeaseWithdrawn)
+      await assert.rejects(a.mark({ ...self, state: 'unready' }, signal), LeaseWithdrawn)
+      await assert.rejects(a.update(self, signal), LeaseWithdrawn)
+      assert.deepEqual(await statesIn(a), [['192.0.2.1', 'withdrawn']])
+      await b.update(second, signal)
+      assert.deepEqual(await statesIn(a), [['192.0.2.1', 'ready']])
+    },
+  },
+  {
+    name: 'an attempt whose signal is aborted rejects with its reason, and one that was never begun changes nothing',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      const reason = new Error('out of time')
+      const over = AbortSignal.abort(reason)
+      const isReason = (error: unknown): boolean => error === reason
+      await assert.rejects(a.update(self, over), isReason)
+      assert.deepEqual(await addressesIn(b), [])
+      await a.update(self, signal)
+      await assert.rejects(a.mark({ ...self, state: 'unready' }, over), isReason)
+      await assert.rejects(a.remove(self, over), isReason)
+      await assert.rejects(a.list(over), isReason)
+      assert.deepEqual(await statesIn(b), [['192.0.2.1', 'ready']])
+    },
+  },
+  {
+    name: 'after attempts that were given up halfway, done or not, the next one succeeds and is nobody else’s',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      for (let round = 1; round <= 4; round++) {
+        await giveUp(store, round, (aborted) => a.update(self, aborted))
+        await giveUp(store, round, (aborted) => a.update(self, aborted))
+        await a.update(self, signal)
+        assert.deepEqual(await statesIn(b), [['192.0.2.1', 'ready']])
+      }
+      for (const state of ['failing', 'unready', 'ready', 'leaving'] as const) {
+        await giveUp(store, 1, (aborted) => a.mark({ ...self, state }, aborted))
+        await a.mark({ ...self, state }, signal)
+        assert.deepEqual(await statesIn(b), [['192.0.2.1', state]])
+      }
+      await giveUp(store, 1, (aborted) => a.remove({ ...self, state: 'leaving' }, aborted))
+      await a.remove({ ...self, state: 'leaving' }, signal).catch((error: unknown) => {
+        if (!(error instanceof LeaseNotFound)) throw error
+      })
+      assert.deepEqual(await addressesIn(b), [])
+    },
+  },
+  {
+    name: 'a lease ends, and asks for a look, when its TTL has passed without renewal',
+    lifetime: 'ending',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      const { ttlMs } = store.world
+      await a.update(self, signal)
+      await store.world.pass(0.6 * ttlMs)
+      assert.deepEqual(await addressesIn(b), ['192.0.2.1'])
+      await a.update(self, signal)
+      await store.world.pass(0.6 * ttlMs)
+      assert.deepEqual(await addressesIn(b), ['192.0.2.1'], 'it was renewed')
+      const before = store.looksOf(b)
+      await store.untilNobodyIsListed(b, 0.6 * ttlMs)
+      await store.settle()
+      assert.ok(store.looksOf(b) > before, 'the end of a lease asks for a look')
+      assert.deepEqual(await addressesIn(a), [])
+    },
+  },
+  {
+    name: 'marking does not make a lease last longer',
+    lifetime: 'ending',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      const { ttlMs } = store.world
+      await a.update(self, signal)
+      await store.world.pass(0.7 * ttlMs)
+      await a.mark({ ...self, state: 'failing' }, signal)
+      await store.untilNobodyIsListed(b, 0.7 * ttlMs)
+    },
+  },
+  {
+    name: 'a lease that others took for ended is made anew by its master’s next renewal',
+    lifetime: 'ending',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      await store.untilNobodyIsListed(b, 0)
+      await a.update(self, signal)
+      assert.deepEqual(await addressesIn(b), ['192.0.2.1'])
+    },
+  },
+  {
+    name: 'a lease that ended is over, also if nobody may delete it, until its master renews it',
+    lifetime: 'ending',
+    async run(store) {
+      const [a, b] = [store.open(), store.open()]
+      await a.update(self, signal)
+      store.world.refuseDeletes?.()
+      await store.untilNobodyIsListed(b, 0)
+      await store.world.pass(0.5 * store.world.ttlMs)
+      assert.deepEqual(await addressesIn(b), [])
+      await a.update(self, signal)
+      assert.deepEqual(await addressesIn(b), ['192.0.2.1'])
+    },
+  },
+]
+
+/** Begins an attempt and gives it up so many turns of the event loop's microtasks later. */
+async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
+  const controller = new AbortController()
+  const reason = new Error('out of time')
+  const done = attempt(controller.signal)
+  done.catch(() => {})
+  for (let turn = 1; turn < turns; turn++) await Promise.resolve()
+  controller.abort(reason)
+  await store.world.pass(0)
+  await done.catch((error: unknown) => {
+    if (error !== reason) throw error
+  })
+}

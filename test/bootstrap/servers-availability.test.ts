@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { availabilityByServer } from '../../src/bootstrap/servers-availability.ts'
+import { EtcdError } from '../../src/etcd/kv.ts'
+import { Availability } from '../../src/kube/availability.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import { LeaseStoreError } from '../../src/kubernetes-service/leases/reliable-leases.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+
+function openServers() {
+  const [clock, logger] = [new VirtualClock().view(), memoryLogger()]
+  const api = new Availability({ clock, logger })
+  const etcd = new Availability({ clock, logger, server: 'etcd' })
+  const own = new Availability({ clock, logger, server: 'the lease store' })
+  return { api, etcd, own, logger }
+}
+
+for (const [server, error] of [
+  ['api', new KubeError('Unreachable', 'connection refused')],
+  ['etcd', new EtcdError('Unreachable', 'connection refused')],
+  ['own', new LeaseStoreError('update', new Error('connection refused'))],
+] as const) {
+  test(`an outage of ${server} is that server’s alone, until the one who suffered it is served`, () => {
+    const servers = openServers()
+    const availability = availabilityByServer(servers)
+    const lost = () => (['api', 'etcd', 'own'] as const).filter((name) => !servers[name].available)
+    availability.failed('lease', error)
+    assert.deepEqual(lost(), [server])
+    availability.succeeded('lease')
+    assert.deepEqual(lost(), [])
+    availability.failed('lease', error)
+    availability.forget('lease')
+    assert.deepEqual(lost(), [])
+    assert.equal(servers.logger.lines.filter(({ message }) => message.startsWith('lost ')).length, 2)
+  })
+}
+
+test('whichever server refuses a part for good, its words are found', () => {
+  for (const error of [new KubeError('Forbidden', 'not you'), new EtcdError('PermissionDenied', 'not you')]) {
+    const availability = availabilityByServer(openServers())
+    assert.equal(availability.refusalOf('lease'), undefined)
+    availability.failed('lease', error)
+    assert.equal(availability.refusalOf('lease'), 'not you')
+  }
+})

@@ -1,0 +1,199 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { orphanGraceMs, planOrphans } from '../../src/endpointslice/orphaned-slices.ts'
+import { type EndpointSlice, endpointSlices, services } from '../../src/kube/resources.ts'
+import { Cluster } from './cluster.ts'
+
+const namespace = 'other'
+const managedBy = 'endpointslice-controller.k8s.io'
+const owner = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  name: 'foo',
+  uid: 'gone',
+  controller: true,
+  blockOwnerDeletion: true,
+}
+
+function sliceOwnedBy(ownerReferences: readonly object[], name = 'foo-1'): EndpointSlice {
+  const labels = { 'kubernetes.io/service-name': 'foo', 'endpointslice.kubernetes.io/managed-by': managedBy }
+  const metadata = { name, namespace, uid: name, labels, ownerReferences }
+  const endpoints = [{ addresses: ['192.0.2.1'], conditions: { ready: true } }]
+  return { metadata, addressType: 'IPv4', endpoints, ports: [] } as unknown as EndpointSlice
+}
+
+function planFor(ownerReferences: readonly object[], serviceUid?: string) {
+  const slices = [sliceOwnedBy(ownerReferences)]
+  const orphanedAtMs = new Map([['foo-1', 0]])
+  return planOrphans({ serviceKey: 'other/foo', serviceUid, slices, orphanedAtMs, nowMs: orphanGraceMs })
+}
+
+test('a slice is an orphan when a Service of its name owns it that is not the present one, and nothing else does', () => {
+  assert.equal(planFor([owner]).due.length, 1)
+  assert.equal(planFor([owner], 'new').due.length, 1)
+  assert.equal(planFor([owner, { ...owner, uid: 'older' }]).due.length, 1)
+  assert.equal(planFor([owner], 'gone').due.length, 0, 'the owner is there')
+  assert.equal(planFor([]).due.length, 0, 'it is nobody’s')
+  assert.equal(planFor([owner, { ...owner, kind: 'Endpoints' }]).due.length, 0, 'something else owns it, too')
+  assert.equal(planFor([{ ...owner, apiVersion: 'example.com/v1' }]).due.length, 0, 'another kind of Service')
+  assert.equal(planFor([{ ...owner, name: 'bar' }]).due.length, 0, 'another Service')
+})
+
+test('the grace of each orphan begins when it is first seen, and ends when it is none any more', () => {
+  const [a, b] = [sliceOwnedBy([owner], 'a'), sliceOwnedBy([owner], 'b')]
+  const question = { serviceKey: 'other/foo', serviceUid: undefined }
+  const first = planOrphans({ ...question, slices: [a], orphanedAtMs: new Map(), nowMs: 1_000 })
+  assert.deepEqual(first, { due: [], orphanedAtMs: new Map([['a', 1_000]]), waitMs: orphanGraceMs })
+  const second = planOrphans({ ...question, ...first, slices: [a, b], nowMs: 4_000 })
+  assert.equal(second.waitMs, orphanGraceMs - 3_000)
+  const third = planOrphans({ ...question, ...second, slices: [a, b], nowMs: 1_000 + orphanGraceMs })
+  assert.deepEqual([third.due, third.waitMs], [[a], 3_000])
+  const returned = planOrphans({ ...question, ...second, serviceUid: 'gone', slices: [a, b], nowMs: 5_000 })
+  assert.deepEqual(returned, { due: [], orphanedAtMs: new Map(), waitMs: undefined })
+})
+
+test('the slices of a Service that is deleted go when the grace is over', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass()
+  cluster.written()
+  await cluster.deleteService('foo')
+  await cluster.pass(orphanGraceMs - 100)
+  assert.deepEqual(cluster.written(), [])
+  await cluster.pass(200)
+  assert.deepEqual(cluster.written(), ['DELETE 200'])
+  assert.deepEqual(await cluster.listed('foo'), [])
+  await cluster.pass(60_000)
+  assert.deepEqual(cluster.written(), [])
+  await stop()
+})
+
+test('slices whose Service was deleted while nobody looked go as well; those of others stay', async () => {
+  const cluster = await Cluster.started()
+  await cluster.api.create(endpointSlices, sliceOwnedBy([owner], 'orphan'))
+  await cluster.api.create(endpointSlices, sliceOwnedBy([], 'unowned'))
+  const foreign = sliceOwnedBy([owner], 'foreign')
+  const labels = { ...foreign.metadata?.labels, 'endpointslice.kubernetes.io/managed-by': 'somebody' }
+  await cluster.api.create(endpointSlices, { ...foreign, metadata: { ...foreign.metadata, labels } })
+  const stop = await cluster.lead()
+  await cluster.pass(2 * orphanGraceMs)
+  assert.deepEqual(
+    (await cluster.slices('foo')).map(({ metadata }) => metadata?.name),
+    ['foreign', 'unowned'],
+  )
+  assert.deepEqual(cluster.written(), ['DELETE 200'])
+  await stop()
+})
+
+test('beside a garbage collector, which is faster, nothing is deleted', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass()
+  cluster.written()
+  const { metadata } = await cluster.slice('foo')
+  await cluster.deleteService('foo')
+  await cluster.pass(2_000)
+  await cluster.api.delete(endpointSlices, { namespace, name: metadata?.name ?? '' })
+  await cluster.pass(60_000)
+  assert.deepEqual(cluster.written(), [])
+  await stop()
+})
+
+test('a Service that takes the place of another has no address of its Pods, whatever it selects', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pod('b', { ip: '192.0.2.2', labels: { app: 'db' } })
+  const replacements = {
+    'another selector': [{ selector: { app: 'db' } }, ['192.0.2.2 :8080'], 0],
+    'a selector of nothing': [{ selector: { app: 'none' } }, [''], 0],
+    'no selector': [{ selector: undefined }, [], orphanGraceMs],
+    'another name': [{ type: 'ExternalName', externalName: 'example.com', ports: undefined }, [], orphanGraceMs],
+  } as const
+  for (const [what, [spec, wanted, graceMs]] of Object.entries(replacements)) {
+    await cluster.service('foo')
+    await cluster.pass()
+    assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+    await cluster.deleteService('foo')
+    await cluster.service('foo', spec)
+    await cluster.pass(graceMs + 1_000)
+    assert.deepEqual(await cluster.listed('foo'), wanted, what)
+    await cluster.deleteService('foo')
+    await cluster.pass(2 * orphanGraceMs)
+  }
+  await stop()
+})
+
+test('a placeholder of an earlier Service is not taken for one of this', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass()
+  await cluster.deleteService('foo')
+  const { metadata } = await cluster.service('foo')
+  await cluster.pass()
+  const [reference] = (await cluster.slice('foo')).metadata?.ownerReferences ?? []
+  assert.equal(reference?.uid, metadata?.uid)
+  await stop()
+})
+
+test('a Service that loses its selector keeps its slices', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.pass()
+  await cluster.updateService('foo', ({ spec: { selector: _, ...spec } = {}, ...service }) => ({ ...service, spec }))
+  await cluster.pass(3 * orphanGraceMs)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  await stop()
+})
+
+test('a Service of which only the server knows keeps its slices, until that has not got it either', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  cluster.fault({ fault: { type: 'status', status: 500 }, methods: ['GET'], pathPrefix: '/api/v1/services' })
+  cluster.faults.resetStreams()
+  const { metadata } = await cluster.service('foo')
+  await cluster.api.create(endpointSlices, sliceOwnedBy([{ ...owner, uid: metadata?.uid }]))
+  await cluster.pass(5 * orphanGraceMs)
+  assert.deepEqual(cluster.written(), [])
+  await cluster.api.delete(services, { namespace, name: 'foo' })
+  await cluster.pass(2 * orphanGraceMs)
+  assert.deepEqual(cluster.written(), ['DELETE 200'])
+  await stop()
+})
+
+test('a slice that is not as it was seen any more is not deleted', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass()
+  await cluster.deleteService('foo')
+  await cluster.pass(2_000)
+  cluster.written()
+  const slicesPath = '/apis/discovery.k8s.io/v1/endpointslices'
+  cluster.fault({ fault: { type: 'status', status: 500 }, methods: ['GET'], pathPrefix: slicesPath })
+  cluster.faults.resetStreams()
+  await cluster.updateSlice('foo', (slice) => ({ ...slice, metadata: { ...slice.metadata, ownerReferences: [] } }))
+  await cluster.pass(2 * orphanGraceMs)
+  assert.deepEqual(cluster.written(), ['DELETE 409'])
+  assert.deepEqual(await cluster.listed('foo'), [''])
+  await stop()
+})
+
+test('a deletion that is refused is tried again', async () => {
+  const cluster = await Cluster.started()
+  const stop = await cluster.lead()
+  await cluster.service('foo')
+  await cluster.pass()
+  await cluster.deleteService('foo')
+  cluster.written()
+  cluster.fault({ fault: { type: 'status', status: 500 }, methods: ['DELETE'], times: 2 })
+  await cluster.pass(2 * orphanGraceMs)
+  assert.deepEqual(cluster.written(), ['DELETE 500', 'DELETE 500', 'DELETE 200'])
+  await stop()
+})

@@ -1,0 +1,171 @@
+import { randomUUID } from 'node:crypto'
+import { connect } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  type FailureNature,
+  type Holder,
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+  RemoteError,
+} from '../../src/index.ts'
+
+// A lease store on Redis: one hash for each fleet, with a field for each master: when its lease ends, by Redis' own clock, and its record.
+
+const prelude = `
+  local t = redis.call('TIME')
+  local now = t[1] * 1000 + math.floor(t[2] / 1000)
+  local function live(master)
+    local ends, text = string.match(redis.call('HGET', KEYS[1], master) or '0 ', '^(%d+) (.*)$')
+    if tonumber(ends) > now then return text, ends end
+  end`
+
+/** ARGV: master, record, and for how long; without that the lease lasts as long as it would have, and none is made. */
+const announce = `${prelude}
+  local text, ends = live(ARGV[1])
+  if text then
+    local stored, record = cjson.decode(text), cjson.decode(ARGV[2])
+    local old, new = stored.holder, record.holder
+    if old.instanceId ~= new.instanceId then
+      if old.startedAt > new.startedAt then return 'later life' end
+    elseif old.state == 'withdrawn' and new.state ~= 'withdrawn' then
+      return 'withdrawn'
+    elseif stored.writer == record.writer and stored.sequence > record.sequence then
+      return 'late'
+    end
+  elseif not ARGV[3] then
+    return 'none'
+  end
+  if ARGV[3] then ends = string.format('%d', now + ARGV[3]) end
+  redis.call('HSET', KEYS[1], ARGV[1], ends .. ' ' .. ARGV[2])
+  return 'done'`
+
+/** ARGV: master, instance. */
+const remove = `${prelude}
+  local text = live(ARGV[1])
+  if not text then return 'none' end
+  if cjson.decode(text).holder.instanceId == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
+  return 'done'`
+
+const list = `${prelude}
+  local records = {}
+  local masters = redis.call('HKEYS', KEYS[1])
+  table.sort(masters)
+  for _, master in ipairs(masters) do
+    local text = live(master)
+    if text then table.insert(records, text) else redis.call('HDEL', KEYS[1], master) end
+  end
+  return '[' .. table.concat(records, ',') .. ']'`
+
+export interface RedisLeasesOptions {
+  readonly port: number
+  /** Tells fleets apart that share a Redis. */
+  readonly fleet: string
+  readonly ttlMs: number
+  /** How often the leases are read for whoever watches. */
+  readonly pollMs: number
+}
+
+export class RedisLeases implements MasterLeases {
+  readonly #options: RedisLeasesOptions
+  readonly #writer = randomUUID()
+  /** Counts what is sent: a write that was given up may arrive after its successor, and is then passed over. */
+  #sequence = 0
+
+  constructor(options: RedisLeasesOptions) {
+    this.#options = options
+  }
+
+  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
+    const records = JSON.parse(await this.#eval(list, [], signal)) as readonly { readonly holder: Holder }[]
+    return records.map(({ holder }) => ({ address: addressOf(holder), holder }))
+  }
+
+  async update(holder: Holder, signal: AbortSignal): Promise<void> {
+    await this.#announce(holder, [String(this.#options.ttlMs)], signal)
+  }
+
+  async mark(holder: Holder, signal: AbortSignal): Promise<void> {
+    await this.#announce(holder, [], signal)
+  }
+
+  async remove(holder: Holder, signal: AbortSignal): Promise<void> {
+    const outcome = await this.#eval(remove, [masterOf(holder), holder.instanceId], signal)
+    if (outcome === 'none') throw new LeaseNotFound(addressOf(holder))
+  }
+
+  /** Rejects when Redis is away, or does not answer; it is then watched again. */
+  async watch(look: () => void, signal: AbortSignal): Promise<void> {
+    let before: string | undefined
+    while (!signal.aborted) {
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(2_000)])
+      const now = await this.list(limit).then(JSON.stringify, (error: unknown) => {
+        if (!signal.aborted) throw error
+        return before
+      })
+      if (now !== before) look()
+      before = now
+      await sleep(this.#options.pollMs, undefined, { signal }).catch(() => {})
+    }
+  }
+
+  async #announce(holder: Holder, ttl: readonly string[], signal: AbortSignal): Promise<void> {
+    const record = JSON.stringify({ writer: this.#writer, sequence: ++this.#sequence, holder })
+    const outcome = await this.#eval(announce, [masterOf(holder), record, ...ttl], signal)
+    if (outcome === 'withdrawn') throw new LeaseWithdrawn(addressOf(holder))
+  }
+
+  #eval(script: string, args: readonly string[], signal: AbortSignal): Promise<string> {
+    const { port, fleet } = this.#options
+    return ask(port, ['EVAL', script, '1', `${fleet}:leases`, ...args], signal)
+  }
+}
+
+function addressOf({ addresses: [address = ''] }: Holder): string {
+  return address
+}
+
+/** What tells masters apart, also two behind one address. */
+function masterOf(holder: Holder): string {
+  return `${addressOf(holder)} ${holder.host}`
+}
+
+/** Tells the program what to do about it: try again soon, or say loudly that somebody must change something. */
+export class RedisError extends RemoteError {
+  readonly code: string
+  readonly nature: FailureNature
+  constructor(code: string, message: string) {
+    super(`Redis: ${message}`)
+    this.code = code
+    this.nature = /^(NOAUTH|NOPERM|WRONGPASS)$/.test(code) ? 'lasting' : 'away'
+  }
+}
+
+/** One request over a connection of its own: none that hung is ever used again. */
+function ask(port: number, words: readonly string[], signal: AbortSignal): Promise<string> {
+  signal.throwIfAborted()
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  const giveUp = (): void => reject(signal.reason)
+  signal.addEventListener('abort', giveUp)
+  const socket = connect({ host: '127.0.0.1', port })
+  socket.on('error', ({ message }) => reject(new RedisError('UNREACHABLE', message)))
+  socket.on('close', () => reject(new RedisError('UNREACHABLE', 'the connection was closed')))
+  let reply: Buffer = Buffer.alloc(0)
+  socket.on('data', (chunk) => {
+    reply = Buffer.concat([reply, chunk])
+    const begin = reply.indexOf('\r\n') + 2
+    if (begin === 1) return
+    // Scripts answer with a text, which has its length in front, or an error.
+    const line = reply.toString('utf8', 1, begin - 2)
+    const end = begin + Number(line)
+    if (reply[0] !== 0x24) reject(new RedisError(line.split(' ')[0] ?? '', line))
+    else if (reply.length >= end) resolve(reply.toString('utf8', begin, end))
+  })
+  const parts = words.flatMap((word) => [`$${Buffer.byteLength(word)}`, word])
+  socket.write([`*${words.length}`, ...parts, ''].join('\r\n'))
+  return promise.finally(() => {
+    signal.removeEventListener('abort', giveUp)
+    socket.destroy()
+  })
+}

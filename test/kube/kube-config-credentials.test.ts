@@ -1,0 +1,361 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { rm, writeFile } from 'node:fs/promises'
+import type { RequestListener } from 'node:http'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { expiryMetric } from '../../src/kube/kube-config-expiry.ts'
+import { formatTime } from '../../src/runtime/time-format.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { ask, bodyFrom, echo, kubeconfigOf, request, setUp, shown } from './kube-config-setup.ts'
+import { bodyOf, certificate, serverTls, startServer } from './loopback-server.ts'
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64')
+const inline = (name: string): string =>
+  `client-certificate-data: ${base64(certificate(`${name}.crt`))}, client-key-data: ${base64(certificate(`${name}.key`))}`
+
+/** Answers who asks with 401, but for those who show themselves as `accepted()`. */
+function gate(accepted: () => string): RequestListener {
+  return (request, response) => {
+    response.statusCode = shown(request) === accepted() ? 200 : 401
+    response.end(shown(request))
+  }
+}
+
+test('a client certificate inside the kubeconfig is replaced with the file', async (t) => {
+  const { clock, transport, write, logger } = await setUp(t, echo, () => inline('client-1'))
+  assert.equal(await bodyFrom(transport), '|client-1')
+  await write(inline('client-2'))
+  for (const seen of ['|client-1', '|client-2']) {
+    await clock.advance(1_000)
+    assert.equal(await bodyFrom(transport), seen)
+  }
+  assert.deepEqual(logger.lines, [])
+})
+
+test('after a 401 a token that the kubeconfig now has is used at once', async (t) => {
+  let accepted = 'Bearer one|'
+  const { transport, write, logger } = await setUp(
+    t,
+    gate(() => accepted),
+    () => 'token: one',
+  )
+  assert.equal((await ask(transport)).status, 200)
+  accepted = 'Bearer two|'
+  await write('token: two')
+  assert.equal((await ask(transport)).status, 200)
+  assert.deepEqual(logger.lines, [], 'a rotation that goes well is not worth a line')
+})
+
+test('a 401 is one line in the log until it is over; what is written meanwhile is used a second later', async (t) => {
+  let accepted = 'Bearer one|'
+  const { transport, clock, write, logger } = await setUp(
+    t,
+    gate(() => accepted),
+    () => 'token: one',
+  )
+  const statuses: number[] = []
+  for (const step of ['works', 'refused', 'still', 'still', 'written', 'works'] as const) {
+    if (step === 'refused') accepted = 'Bearer two|'
+    if (step === 'written') await write('token: two')
+    statuses.push((await ask(transport)).status)
+    await clock.advance(1_000)
+  }
+  assert.deepEqual(statuses, [200, 401, 401, 401, 200, 200])
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => `${level} ${message}`),
+    [
+      'warn the API server does not accept the credentials (401): they are replaced when newer ones can be had',
+      'info the API server accepts the credentials again',
+    ],
+  )
+})
+
+test('requests that fare otherwise side by side do not make a line each', async (t) => {
+  let asked = 0
+  const { transport, clock, logger } = await setUp(
+    t,
+    (_, response) => {
+      response.writeHead(asked++ % 2 === 0 ? 401 : 200).end()
+    },
+    () => 'token: one',
+  )
+  for (let i = 0; i < 20; i++) {
+    await ask(transport)
+    await clock.advance(1_000)
+  }
+  assert.equal(logger.lines.length, 1)
+})
+
+const damaged: [what: string, text: (origin: string) => string | undefined][] = [
+  ['is gone', () => undefined],
+  ['is empty', () => ''],
+  ['is half written', (origin) => kubeconfigOf(origin, 'token: two').slice(0, -80)],
+  ['is no YAML', (origin) => `${kubeconfigOf(origin, 'token: two')}\n\t- {`],
+  [
+    'names a user that it does not have',
+    (origin) => kubeconfigOf(origin, 'token: two').replace('name: u,', 'name: v,'),
+  ],
+  ['has another context only', (origin) => kubeconfigOf(origin, 'token: two').replaceAll('dev', 'prod')],
+  ['is for another server', () => kubeconfigOf('https://192.0.2.1:6443', 'token: two')],
+  ['has a damaged authority', (origin) => kubeconfigOf(origin, 'token: two', 'certificate-authority-data: AAAA')],
+]
+for (const [what, text] of damaged) {
+  test(`a kubeconfig that ${what} leaves the credentials in force, with one warning`, async (t) => {
+    const { transport, clock, server, kubeconfig, write, logger } = await setUp(t, echo, () => 'token: one')
+    assert.equal(await bodyFrom(transport), 'Bearer one|')
+    const content = text(server.url.origin)
+    await (content === undefined ? rm(kubeconfig) : writeFile(kubeconfig, content))
+    for (let i = 0; i < 4; i++) {
+      await clock.advance(1_000)
+      assert.equal(await bodyFrom(transport), 'Bearer one|')
+    }
+    assert.deepEqual(
+      logger.lines.map(({ level }) => level),
+      ['warn'],
+    )
+    assert.doesNotMatch(JSON.stringify(logger.lines), /two/)
+    await write('token: three')
+    for (const seen of ['one', 'three']) {
+      await clock.advance(1_000)
+      assert.equal(await bodyFrom(transport), `Bearer ${seen}|`)
+    }
+    assert.deepEqual(
+      logger.lines.map(({ level }) => level),
+      ['warn', 'info'],
+    )
+  })
+}
+
+test('another current-context changes nothing: the context of the start stays', async (t) => {
+  const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
+  assert.equal(await bodyFrom(transport), 'Bearer one|')
+  const other = `clusters: [{ name: c, cluster: { server: "${server.url.origin}" } }]
+users: [{ name: u, user: { token: two } }, { name: w, user: { token: wrong } }]
+contexts: [{ name: dev, context: { cluster: c, user: u } }, { name: prod, context: { cluster: c, user: w } }]
+current-context: prod`
+  await writeFile(
+    kubeconfig,
+    other.replace('{ server', `{ certificate-authority-data: ${base64(certificate('ca.crt'))}, server`),
+  )
+  for (const seen of ['one', 'two']) {
+    await clock.advance(1_000)
+    assert.equal(await bodyFrom(transport), `Bearer ${seen}|`)
+  }
+})
+
+test('another authority in the kubeconfig is trusted, and the one before no longer', async (t) => {
+  const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
+  await ask(transport)
+  await writeFile(
+    kubeconfig,
+    kubeconfigOf(server.url.origin, 'token: one', `certificate-authority-data: ${base64(certificate('other-ca.crt'))}`),
+  )
+  await clock.advance(1_000)
+  await ask(transport)
+  await clock.advance(1_000)
+  await assert.rejects(ask(transport), /certificate/)
+})
+
+/** An exec plugin that gives tokens 1, 2, …, each for five minutes; from the second on only when the file `go` is there. */
+function slowPlugin(startWallMs: number) {
+  return async (directory: string): Promise<string> => {
+    const script = join(directory, 'plugin.sh')
+    const ends = (number: string): string => formatTime(startWallMs + Number(number) * 300_000)
+    await writeFile(
+      script,
+      `echo run >>${directory}/log
+       number=$(($(wc -l <${directory}/log)))
+       while [ $number -gt 1 ] && ! [ -e ${directory}/go ]; do sleep 0.02; done
+       case $number in 1) ends=${ends('1')};; *) ends=${ends('2')};; esac
+       printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s","expirationTimestamp":"%s"}}' $number $ends`,
+    )
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+  }
+}
+const startWallMs = 1_767_225_600_000
+const runs = (directory: string): number =>
+  existsSync(join(directory, 'log')) ? readFileSync(join(directory, 'log'), 'utf8').split('\n').length - 1 : 0
+
+test('while an exec plugin takes its time to renew a token, requests go on with the one that is still valid', async (t) => {
+  const { transport, clock, directory, logger } = await setUp(t, echo, slowPlugin(startWallMs))
+  assert.equal(await bodyFrom(transport), 'Bearer 1|')
+  await clock.advance(239_000)
+  await bodyFrom(transport)
+  assert.equal(runs(directory), 1)
+  await clock.advance(1_000)
+  for (let i = 0; i < 5; i++) {
+    assert.equal(await bodyFrom(transport), 'Bearer 1|')
+    await clock.advance(5_000)
+  }
+  await eventually('the plugin runs', () => runs(directory) === 2)
+  await writeFile(join(directory, 'go'), '')
+  await eventually('it is renewed', async () => (await bodyFrom(transport)) === 'Bearer 2|')
+  assert.equal(runs(directory), 2)
+  assert.deepEqual(logger.lines, [])
+})
+
+test('a 401 waits a second for a plugin, and no longer; the plugin goes on', async (t) => {
+  let accepted = 'Bearer 1|'
+  const { transport, clock, directory } = await setUp(
+    t,
+    gate(() => accepted),
+    slowPlugin(startWallMs),
+  )
+  assert.equal((await ask(transport)).status, 200)
+  accepted = 'Bearer 2|'
+  const refused = ask(transport)
+  await eventually('the plugin runs', () => runs(directory) === 2)
+  await clock.advance(1_000)
+  assert.equal((await refused).status, 401)
+  assert.equal((await ask(transport)).status, 401, 'nor does the next one wait')
+  await writeFile(join(directory, 'go'), '')
+  await eventually('it is accepted', async () => (await ask(transport)).status === 200)
+  assert.equal(runs(directory), 2)
+})
+
+test('what a request waits for ends with its signal', async (t) => {
+  const { transport } = await setUp(
+    t,
+    echo,
+    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ["60"] }',
+  )
+  const controller = new AbortController()
+  const waiting = transport.send(request, controller.signal)
+  controller.abort('enough')
+  await assert.rejects(waiting, (reason) => reason === 'enough')
+})
+
+test('closing ends an issuer that is waited for', async (t) => {
+  const issuer = await startServer(t, () => {}, { tls: serverTls('loopback') })
+  const { transport } = await setUp(
+    t,
+    echo,
+    () =>
+      `auth-provider: { name: oidc, config: { client-id: client, refresh-token: r, idp-issuer-url: "${issuer.url.origin}",
+        idp-certificate-authority-data: ${base64(certificate('ca.crt'))} } }`,
+  )
+  const refused = assert.rejects(ask(transport), /auth-provider "oidc": the connection is closed$/)
+  await eventually('the issuer is asked', () => issuer.asked.length === 1)
+  await transport.close()
+  await refused
+  await eventually('nothing is left open', () => issuer.open() === 0)
+})
+
+test('a token that is taken out of the kubeconfig makes room for the plugin beside it', async (t) => {
+  const { transport, clock, directory, write } = await setUp(t, echo, async (directory) => {
+    return `token: own, ${await slowPlugin(startWallMs)(directory)}`
+  })
+  assert.equal(await bodyFrom(transport), 'Bearer own|')
+  await write(await slowPlugin(startWallMs)(directory))
+  await clock.advance(1_000)
+  await eventually('the plugin is asked', async () => (await bodyFrom(transport)) === 'Bearer 1|')
+})
+
+test('an id-token is renewed by the issuer before it ends, in the background', async (t) => {
+  const nowSeconds = Math.floor(Date.now() / 1000)
+  const jwt = (exp: number, more: object = {}): string =>
+    [{ alg: 'RS256' }, { iss: issuer.url.origin, aud: 'client', sub: 's', iat: nowSeconds, exp, ...more }, 'signature']
+      .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
+      .join('.')
+  const refreshed: string[] = []
+  const issuer = await startServer(
+    t,
+    async (request, response) => {
+      const { origin } = issuer.url
+      response.setHeader('content-type', 'application/json')
+      if (request.url === '/.well-known/openid-configuration') {
+        const endpoints = { authorization_endpoint: `${origin}/auth`, token_endpoint: `${origin}/token` }
+        return response.end(JSON.stringify({ issuer: origin, jwks_uri: `${origin}/keys`, ...endpoints }))
+      }
+      refreshed.push(new URLSearchParams(await bodyOf(request)).get('refresh_token') ?? '')
+      const count = refreshed.length
+      return response.end(
+        JSON.stringify({
+          access_token: 'a',
+          token_type: 'Bearer',
+          expires_in: 600,
+          id_token: jwt(nowSeconds + 600 * (count + 1), { count }),
+          refresh_token: `refresh-${count + 1}`,
+        }),
+      )
+    },
+    { tls: serverTls('loopback') },
+  )
+  const first = jwt(nowSeconds + 600)
+  const { transport, clock, logger } = await setUp(
+    t,
+    (request, response) => {
+      const [, payload = ''] = (request.headers.authorization ?? '').split('.')
+      response.end(String(JSON.parse(Buffer.from(payload, 'base64url').toString()).count ?? 0))
+    },
+    () =>
+      `auth-provider: { name: oidc, config: { client-id: client, client-secret: s, id-token: "${first}", refresh-token: refresh-1,
+        idp-issuer-url: "${issuer.url.origin}", idp-certificate-authority-data: ${base64(certificate('ca.crt'))} } }`,
+    { startWallMs: nowSeconds * 1000 },
+  )
+  assert.equal(await bodyFrom(transport), '0')
+  await clock.advance(479_000)
+  assert.equal(await bodyFrom(transport), '0')
+  assert.deepEqual(refreshed, [])
+  for (const [index, renewed] of ['1', '2'].entries()) {
+    await clock.advance(index === 0 ? 1_000 : 600_000)
+    await eventually('it is renewed', async () => (await bodyFrom(transport)) === renewed)
+  }
+  // Each with the refresh token of the one before.
+  assert.deepEqual(refreshed, ['refresh-1', 'refresh-2'])
+  assert.deepEqual(logger.lines, [])
+})
+
+test('a plugin that gives the same token with a later end has renewed it', async (t) => {
+  const metrics = prometheusMetrics()
+  const { transport, clock, directory } = await setUp(
+    t,
+    echo,
+    async (directory) => {
+      const script = join(directory, 'plugin.sh')
+      await writeFile(
+        script,
+        `echo run >>${directory}/log
+         ends=${formatTime(startWallMs + 300_000)}
+         [ $(wc -l <${directory}/log) -eq 1 ] || ends=${formatTime(startWallMs + 900_000)}
+         printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"%s"}}' $ends`,
+      )
+      return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+    },
+    { onExpiry: expiryMetric(metrics) },
+  )
+  const ends = async (): Promise<number> =>
+    Number(/\{kind="token"\} (\d+)/.exec(await metrics.expose())?.[1]) * 1000 - startWallMs
+  await ask(transport)
+  assert.equal(await ends(), 300_000)
+  await clock.advance(240_000)
+  await eventually('it is renewed', async () => {
+    await ask(transport)
+    return (await ends()) === 900_000
+  })
+  await clock.advance(200_000)
+  await ask(transport)
+  assert.equal(runs(directory), 2)
+})
+
+test('a metric tells when the credentials end', async (t) => {
+  const metrics = prometheusMetrics()
+  const { transport, clock, write } = await setUp(t, echo, () => inline('client-1'), {
+    onExpiry: expiryMetric(metrics),
+  })
+  const samples = async (): Promise<string[]> =>
+    [...(await metrics.expose()).matchAll(/^apiserver_bootstrap_credentials_\w+(\{.*)$/gm)].map(
+      ([, sample = '']) => sample,
+    )
+  await ask(transport)
+  assert.deepEqual(await samples(), [`{kind="client-certificate"} ${Date.UTC(2120, 0, 1) / 1000}`])
+  const payload = Buffer.from(JSON.stringify({ exp: 4_000_000_000 })).toString('base64url')
+  await write(`token: e30.${payload}.c2ln`)
+  for (let i = 0; i < 2; i++) {
+    await clock.advance(1_000)
+    await ask(transport)
+  }
+  assert.deepEqual(await samples(), ['{kind="token"} 4000000000'])
+})

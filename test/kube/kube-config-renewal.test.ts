@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError } from '../../src/kube/errors.ts'
+import { type Grant, planRenewal, Renewal } from '../../src/kube/kube-config-renewal.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+
+const startMs = 1_000_000_000
+const second = 1_000
+const minute = 60 * second
+const hour = 60 * minute
+
+for (const [life, aheadMs] of [
+  [10 * hour, 10 * minute],
+  [hour, 10 * minute],
+  [10 * minute, 2 * minute],
+  [5 * minute, minute],
+  [minute, 30 * second],
+  [3 * second, 1.5 * second],
+] as const) {
+  test(`a grant of ${life / second} s is asked for anew ${aheadMs / second} s before its end`, () => {
+    assert.equal(planRenewal({ expiresMs: startMs + life, isNewer: true, nowMs: startMs }), startMs + life - aheadMs)
+  })
+}
+
+test('a grant that is no newer is asked for again after a quarter of what is left, at most after a minute and at least after a second', () => {
+  const after = (leftMs: number): number =>
+    planRenewal({ expiresMs: startMs + leftMs, isNewer: false, nowMs: startMs }) - startMs
+  assert.deepEqual([10 * minute, 2 * minute, 40 * second, second, -hour].map(after), [
+    minute,
+    30_000,
+    10_000,
+    1_000,
+    1_000,
+  ])
+})
+
+test('a grant that has ended when it is given is asked for again after a second, not at once', () => {
+  assert.equal(planRenewal({ expiresMs: startMs - hour, isNewer: true, nowMs: startMs }), startMs + second)
+})
+
+/** A renewal whose attempts end when the test says so. */
+function open(pollMs?: number) {
+  const time = new VirtualClock({ startWallMs: startMs })
+  const attempts: PromiseWithResolvers<Grant>[] = []
+  let settled = 0
+  const renewal = new Renewal({
+    ask() {
+      const attempt = Promise.withResolvers<Grant>()
+      attempts.push(attempt)
+      return attempt.promise
+    },
+    clock: time.view(),
+    pollMs,
+    onSettled: () => {
+      settled += 1
+    },
+  })
+  const give = (name: string, expiresMs?: number): void =>
+    attempts.at(-1)?.resolve({ authorization: name, clientCertificate: undefined, expiresMs })
+  const current = async (): Promise<string | undefined> => (await renewal.current()).authorization
+  /** As `current`, for what must not wait. */
+  const atOnce = (): Promise<string | undefined> => {
+    const late = new Promise<never>((_, reject) => setImmediate(() => reject(new Error('it waits'))))
+    return Promise.race([current(), late])
+  }
+  return { time, renewal, attempts, give, current, atOnce, settled: () => settled }
+}
+
+test('who comes before the first grant waits for it, and all wait for the same one', async () => {
+  const { attempts, current, give } = open()
+  const waiting = Promise.all([current(), current(), current()])
+  give('one')
+  assert.deepEqual(await waiting, ['one', 'one', 'one'])
+  assert.equal(attempts.length, 1)
+})
+
+test('while it is renewed, and when that fails or hangs beyond its end, what is held is given at once', async () => {
+  const { time, renewal, attempts, current, atOnce, give, settled } = open()
+  const first = current()
+  give('one', startMs + 5 * minute)
+  await first
+  await time.advance(4 * minute - 1)
+  assert.equal(await atOnce(), 'one')
+  assert.equal(attempts.length, 1)
+  await time.advance(1)
+  for (let i = 0; i < 3; i++) assert.equal(await atOnce(), 'one')
+  assert.equal(attempts.length, 2)
+
+  attempts[1]?.reject(new KubeError('NoCredentials', 'away'))
+  await time.advance(0)
+  assert.match(String(renewal.failure), /away/)
+  assert.equal(await atOnce(), 'one')
+  await time.advance(15 * second)
+  assert.equal(await atOnce(), 'one')
+  assert.equal(attempts.length, 3)
+  await time.advance(hour)
+  assert.equal(await atOnce(), 'one', 'the server is the judge of its end')
+  assert.equal(attempts.length, 3)
+
+  give('two', startMs + 2 * hour)
+  await time.advance(0)
+  assert.equal(await atOnce(), 'two')
+  assert.deepEqual([renewal.failure, settled()], [undefined, 3])
+})
+
+test('a plugin that gives what it has kept is asked again in time, and not in a loop', async () => {
+  const { time, attempts, current, give } = open()
+  const first = current()
+  give('one', startMs + 5 * minute)
+  await first
+  while (time.nowMs < 5 * minute) {
+    await current()
+    give('one', startMs + 5 * minute)
+    await time.advance(500)
+  }
+  assert.ok(attempts.length > 10 && attempts.length < 20, `${attempts.length} attempts`)
+})
+
+test('a grant without end is kept until it is asked for, or until the time after which it is asked for anyhow', async () => {
+  const endless = open()
+  const first = endless.current()
+  endless.give('one')
+  await first
+  await endless.time.advance(1_000 * hour)
+  assert.equal(await endless.atOnce(), 'one')
+  assert.equal(endless.attempts.length, 1)
+  const renewed = endless.renewal.renew()
+  endless.give('two')
+  await renewed
+  assert.equal(await endless.atOnce(), 'two')
+
+  const polled = open(5 * second)
+  const given = polled.current()
+  polled.give('one')
+  await given
+  await polled.time.advance(5 * second)
+  assert.equal(await polled.atOnce(), 'one')
+  assert.equal(polled.attempts.length, 2)
+})
+
+test('what was never had is asked for at most once in a second', async () => {
+  const { time, attempts, current, atOnce } = open()
+  const refused = assert.rejects(current(), /not yet/)
+  attempts[0]?.reject(new KubeError('NoCredentials', 'not yet'))
+  await refused
+  await time.advance(999)
+  await assert.rejects(atOnce(), /not yet/)
+  assert.equal(attempts.length, 1)
+  await time.advance(1)
+  const next = assert.rejects(current(), /still not/)
+  attempts[1]?.reject(new KubeError('NoCredentials', 'still not'))
+  await next
+})

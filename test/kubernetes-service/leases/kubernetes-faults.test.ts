@@ -1,0 +1,272 @@
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { type FaultRule, faultyTransport } from '../../../src/apiserver/faults.ts'
+import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { Availability } from '../../../src/kube/availability.ts'
+import { leases as leaseResource, namespaces } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import type { ApiRequest } from '../../../src/kube/transport.ts'
+import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
+import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+import { addressesOf, holder } from './holders.ts'
+
+const { signal } = new AbortController()
+const ttlMs = 15_000
+const [self, other] = [holder('192.0.2.1'), holder('192.0.2.2', { host: 'other' })]
+
+/** One master's way to the Leases, with faults of its own. */
+interface Opened {
+  readonly leases: KubernetesLeases
+  /** Method and time of each request that is no watch. */
+  readonly sent: string[]
+  readonly logger: ReturnType<typeof memoryLogger>
+  add(rule: FaultRule): () => void
+  clear(): void
+  resetStreams(): void
+}
+
+async function openWorld() {
+  const time = new VirtualClock()
+  const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
+  const clock = time.view()
+  const direct = restKubeApi({ transport: inProcessTransport(server), clock, random: seededRandom(1, 'direct') })
+  await direct.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+  const open = (): Opened => {
+    const random = seededRandom(1, 'client')
+    const sent: string[] = []
+    const inner = faultyTransport(inProcessTransport(server), { clock, random })
+    const transport = {
+      ...inner,
+      send(request: ApiRequest, given: AbortSignal) {
+        if (request.stream !== true) sent.push(`${time.nowMs} ${request.method}`)
+        return inner.send(request, given)
+      },
+    }
+    const logger = memoryLogger()
+    const availability = new Availability({ clock, logger })
+    const api = restKubeApi({ transport, clock, random })
+    const leases = new KubernetesLeases({ api, clock, random, logger, availability, ttlMs, intervalMs: 10_000 })
+    const { faults } = inner
+    return {
+      leases,
+      sent,
+      logger,
+      add: (rule) => faults.add(rule),
+      clear: () => faults.clear(),
+      resetStreams: () => faults.resetStreams(),
+    }
+  }
+  return { time, clock, direct, open }
+}
+
+/** Follows the leases, lists them at each look and each interval, as a master does; what it saw last, and when that changed. */
+function follow(t: TestContext, time: VirtualClock, { leases }: Opened) {
+  const end = new AbortController()
+  const seen: string[] = []
+  const list = (): void => {
+    addressesOf(leases).then(
+      (addresses) => {
+        const line = addresses.join()
+        if (seen.at(-1)?.split(' ')[1] !== line) seen.push(`${time.nowMs} ${line}`)
+      },
+      () => {},
+    )
+  }
+  const clock = time.view()
+  const each = (): void => {
+    if (end.signal.aborted) return
+    list()
+    clock.schedule(10_000, each)
+  }
+  each()
+  const watching = leases.watch(list, end.signal)
+  t.after(async () => {
+    end.abort()
+    await time.advance(10_000)
+    await watching
+  })
+  return seen
+}
+
+/** Renews each interval until the returned function is called. */
+function keepRenewed(time: VirtualClock, { leases }: Opened, who: Holder): () => void {
+  const clock = time.view()
+  let ended = false
+  const renew = (): void => {
+    if (ended) return
+    leases.update(who, signal).catch(() => {})
+    clock.schedule(10_000, renew)
+  }
+  renew()
+  return () => {
+    ended = true
+  }
+}
+
+for (const [what, fault] of [
+  ['forbidden', { type: 'status', status: 403 }],
+  ['put off', { type: 'status', status: 429, retryAfterSeconds: 20 }],
+  ['failed', { type: 'status', status: 500 }],
+  ['never answered', { type: 'drop', lost: 'request' }],
+] as const) {
+  test(`a lease that ended counts as gone also while its deletion is ${what}; that is said once, and tried again now and then`, async (t) => {
+    const { time, direct, open } = await openWorld()
+    const [observer, dying] = [open(), open()]
+    observer.add({ methods: ['DELETE'], fault })
+    const seen = follow(t, time, observer)
+    await dying.leases.update(other, signal)
+    await time.advance(15_000 + 1_001)
+    assert.match(seen.at(-1) ?? '', / $/, 'nobody is left within the second that a deletion may take')
+    await time.advance(300_000)
+    const deletions = observer.sent.filter((line) => line.endsWith('DELETE')).length
+    assert.ok(deletions >= 4 && deletions <= 10, `${deletions} tries in five minutes`)
+    const lines = observer.logger.lines.filter(({ message }) => message.includes('lease'))
+    assert.deepEqual(
+      lines.map(({ level, message, fields }) => [level, message, fields.address]),
+      [
+        ['info', 'lease ended without renewal', '192.0.2.2'],
+        ['warn', 'a lease that ended cannot be deleted: here it counts as gone', '192.0.2.2'],
+      ],
+    )
+    assert.match(seen.at(-1) ?? '', / $/)
+    observer.clear()
+    await time.advance(70_000)
+    assert.deepEqual((await direct.list(leaseResource)).items, [], 'it is deleted in the end')
+    await dying.leases.update(other, signal)
+    await time.advance(100)
+    assert.match(seen.at(-1) ?? '', / 192.0.2.2$/, 'who comes back is listed at once')
+  })
+}
+
+test('a lease that is renewed just before it would be deleted is a live one', async (t) => {
+  const { time, direct, open } = await openWorld()
+  const [observer, late] = [open(), open()]
+  const seen = follow(t, time, observer)
+  await late.leases.update(other, signal)
+  await time.advance(14_000)
+  observer.add({ methods: ['DELETE'], fault: { type: 'delay', ms: 500 } })
+  await time.advance(1_200)
+  await late.leases.update(other, signal)
+  await time.advance(14_000)
+  assert.deepEqual(seen.map((line) => line.split(' ')[1]).slice(1), ['192.0.2.2'], 'never left out')
+  assert.equal((await direct.list(leaseResource)).items.length, 1)
+})
+
+test('watches that are cut again and again give no lease a day more', async (t) => {
+  const { time, clock, open } = await openWorld()
+  const [observer, living, dying] = [open(), open(), open()]
+  const seen = follow(t, time, observer)
+  const stop = keepRenewed(time, living, self)
+  await dying.leases.update(other, signal)
+  const cut = (): void => {
+    observer.resetStreams()
+    if (time.nowMs < 60_000) clock.schedule(3_000, cut)
+  }
+  cut()
+  await time.advance(60_000)
+  stop()
+  assert.deepEqual(
+    seen.slice(-2).map((line) => line.split(' ')[1]),
+    ['192.0.2.1,192.0.2.2', '192.0.2.1'],
+  )
+  assert.ok(Number.parseInt(seen.at(-1) ?? '', 10) < 16_000, seen.at(-1))
+})
+
+test('without any watch a dead master is found by lists alone, and a living one stays', async (t) => {
+  const { time, open } = await openWorld()
+  const [observer, living, dying] = [open(), open(), open()]
+  observer.add({ stream: true, fault: { type: 'status', status: 403 } })
+  const stop = keepRenewed(time, living, self)
+  await dying.leases.update(other, signal)
+  const seen = follow(t, time, observer)
+  await time.advance(120_000)
+  stop()
+  assert.deepEqual(
+    seen.map((line) => line.split(' ')[1]),
+    ['192.0.2.1,192.0.2.2', '192.0.2.1'],
+  )
+  assert.ok(Number(seen[1]?.split(' ')[0]) <= 30_000, seen[1])
+})
+
+test('an outage of the lists is nobody’s death; who was over before stays so', async (t) => {
+  const { time, open } = await openWorld()
+  const [observer, living, dying] = [open(), open(), open()]
+  observer.add({ methods: ['DELETE'], fault: { type: 'status', status: 403 } })
+  const seen = follow(t, time, observer)
+  const stop = keepRenewed(time, living, self)
+  await dying.leases.update(other, signal)
+  await time.advance(16_000)
+  stop()
+  const recover = observer.add({ methods: ['GET'], fault: { type: 'refuse' } })
+  observer.resetStreams()
+  await time.advance(30_000)
+  recover()
+  await time.advance(14_000)
+  await living.leases.update(self, signal)
+  await time.advance(10_000)
+  assert.deepEqual(
+    seen.slice(-2).map((line) => line.split(' ')[1]),
+    ['192.0.2.1,192.0.2.2', '192.0.2.1'],
+  )
+})
+
+test('the duration that a lease names is believed within bounds', async (t) => {
+  const { time, direct, open } = await openWorld()
+  const [observer, dying] = [open(), open()]
+  await dying.leases.update(other, signal)
+  const [made] = (await direct.list(leaseResource)).items
+  const ref = { namespace: 'kube-system', name: made?.metadata?.name ?? '' }
+  await direct.patch(leaseResource, ref, { type: 'merge', body: { spec: { leaseDurationSeconds: 86_400 } } })
+  const seen = follow(t, time, observer)
+  await time.advance(299_000)
+  assert.equal(seen.length, 1)
+  await time.advance(2_000)
+  assert.deepEqual(seen, ['0 192.0.2.2', '300000 '])
+})
+
+test('no request for a lease waits for a Retry-After: it is refused at once, with the time that was asked for', async () => {
+  const { time, open } = await openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  master.add({ fault: { type: 'status', status: 429, retryAfterSeconds: 6 } })
+  const refused = { code: 'TooManyRequests', nature: 'away', retryAfterMs: 6_000 }
+  for (const attempt of [
+    () => master.leases.update(self, signal),
+    () => master.leases.mark(self, signal),
+    () => master.leases.remove(self, signal),
+    () => master.leases.list(signal),
+  ]) {
+    await assert.rejects(attempt(), refused)
+  }
+  assert.equal(time.nowMs, 0)
+})
+
+test('a renewal that was done and not answered is found by the next one, which goes on from it', async () => {
+  const { time, direct, open } = await openWorld()
+  const master = open()
+  for (let round = 0; round < 3; round++) {
+    for (const lost of ['answer', 'request', 'answer'] as const) {
+      master.add({ methods: ['POST', 'PUT'], times: 1, fault: { type: 'drop', lost } })
+      const limit = new AbortController()
+      const reason = new Error('out of time')
+      const attempt = assert.rejects(master.leases.update(self, limit.signal), (error) => error === reason)
+      await time.advance(2_000)
+      limit.abort(reason)
+      await attempt
+    }
+    master.sent.length = 0
+    await master.leases.update(self, signal)
+    assert.deepEqual(
+      master.sent.map((line) => line.split(' ')[1]),
+      [round === 0 ? 'POST' : 'PUT', 'GET', 'PUT'],
+    )
+    await master.leases.update(self, signal)
+    assert.equal(master.sent.length, 4, 'and the one after that needs no read')
+  }
+  const [lease] = (await direct.list(leaseResource)).items
+  assert.equal(lease?.spec?.leaseTransitions, 0)
+})

@@ -1,0 +1,349 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Holder, HolderState, MasterLease } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { listedAddresses } from '../../../src/kubernetes-service/members.ts'
+import { nextReadiness } from '../../../src/kubernetes-service/membership/readiness.ts'
+import type { MembershipEffect, MembershipInput, OnShutdown } from '../../../src/kubernetes-service/membership/state.ts'
+import { startMembership, step, wakeAtMs } from '../../../src/kubernetes-service/membership/step.ts'
+import { membershipTimings, type TimingSettings } from '../../../src/kubernetes-service/membership/timings.ts'
+
+const defaults: TimingSettings = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 }
+const span = { began: '2026-01-01T00:00:00.000000Z', now: '2026-01-01T00:00:00.000000Z' }
+
+function holder(number: number, state: HolderState = 'ready', more: Partial<Holder> = {}): Holder {
+  return {
+    instanceId: `life-${number}`,
+    host: `host-${number}`,
+    startedAt: '2026-01-01T00:00:00.000000Z',
+    addresses: [`192.0.2.${number}`],
+    ports: { securePort: 6443, nodePort: 0 },
+    state,
+    ...more,
+  }
+}
+
+function leaseOf(one: Holder): MasterLease {
+  return { address: one.addresses[0] ?? '', holder: one }
+}
+
+/** One master, number 1, whose surroundings the test plays. Requests are answered at once unless the test holds them back. */
+class Played {
+  readonly timings
+  nowMs = 0
+  state = startMembership(holder(1))
+  /** Every effect so far, with its time: `renew ready`, `probe`, … */
+  readonly log: string[] = []
+  /** The leases of the others. */
+  others: Holder[] = []
+  /** The addresses of kube-apiservers. */
+  foreign: string[] = []
+  own: Holder | undefined
+  server: 'ready' | 'failing' | 'silent' = 'ready'
+  store: 'answers' | 'refuses' | 'hangs' = 'answers'
+  #probedAtMs = -1_000
+  #limits: { readonly atMs: number; readonly input: MembershipInput }[] = []
+
+  constructor(settings: Partial<TimingSettings> = {}) {
+    this.timings = membershipTimings({ ...defaults, ...settings })
+  }
+
+  input(input: MembershipInput): void {
+    const { state, effects } = step(this.state, input, this.nowMs, this.timings)
+    this.state = state
+    for (const effect of effects) this.#answer(effect)
+  }
+
+  /** Lets time pass, in steps of 50 ms, with a probe each second. */
+  advance(ms: number): void {
+    for (const endMs = this.nowMs + ms; this.nowMs < endMs; ) {
+      this.nowMs += 50
+      for (const { input } of this.#limits.filter(({ atMs }) => atMs <= this.nowMs)) this.input(input)
+      this.#limits = this.#limits.filter(({ atMs }) => atMs > this.nowMs)
+      if (this.nowMs - this.#probedAtMs >= 1_000) this.#probe(false)
+      const wakeMs = wakeAtMs(this.state, this.nowMs - 50, this.timings)
+      if (wakeMs !== undefined && wakeMs <= this.nowMs) this.input({ type: 'timer' })
+    }
+  }
+
+  changed(): void {
+    this.input({ type: 'changed' })
+  }
+
+  stop(mode: OnShutdown): void {
+    this.input({ type: 'stop', mode })
+  }
+
+  get listed(): readonly string[] {
+    return listedAddresses(this.state.fleet.leases)
+  }
+
+  times(effect: string): readonly number[] {
+    return this.log.filter((line) => line.endsWith(` ${effect}`)).map((line) => Number(line.split(' ')[0]))
+  }
+
+  #probe(asked: boolean): void {
+    this.#probedAtMs = this.nowMs
+    const answer =
+      this.server === 'silent'
+        ? ({ answered: false, reason: 'no answer' } as const)
+        : ({ answered: true, ready: this.server === 'ready', checks: [] } as const)
+    const readiness = nextReadiness(this.state.server.readiness, answer, this.nowMs)
+    const { answered } = answer
+    this.input({ type: 'probed', sentAtMs: this.nowMs, answered, serving: this.server === 'ready', readiness, asked })
+  }
+
+  #answer(effect: MembershipEffect): void {
+    if (effect.type === 'reconcile') return
+    const detail = effect.type === 'tell' ? effect.event.type : 'holder' in effect ? effect.holder.state : ''
+    this.log.push(`${this.nowMs} ${effect.type}${detail === '' ? '' : ` ${detail}`}`)
+    switch (effect.type) {
+      case 'tell':
+        return
+      case 'probe':
+        this.#probe(true)
+        return
+      case 'read': {
+        if (this.store !== 'answers') {
+          this.input({ type: 'read-failed' })
+          return
+        }
+        const held = [...this.others, ...(this.own === undefined ? [] : [this.own])].map(leaseOf)
+        const leases = [...held, ...this.foreign.map((address) => ({ address }))]
+        this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span, asked: true })
+        return
+      }
+      case 'write-list':
+        this.input({ type: 'list', outcome: 'written' })
+        return
+      default:
+        if (this.store === 'refuses') {
+          this.input({ type: 'failed', failure: 'unknown' })
+          return
+        }
+        if (this.store === 'hangs') {
+          this.#limits.push({ atMs: this.nowMs + effect.limitMs, input: { type: 'failed', failure: 'unknown' } })
+          return
+        }
+        this.own = effect.type === 'remove' ? undefined : effect.holder
+        this.input({ type: 'done' })
+    }
+  }
+}
+
+function listedMaster(settings: Partial<TimingSettings> = {}, others: Holder[] = []): Played {
+  const played = new Played(settings)
+  played.others = others
+  played.advance(50)
+  assert.equal(played.state.phase.type, 'listed')
+  return played
+}
+
+test('a lease is renewed each interval, and at once when it has gone', () => {
+  const played = listedMaster()
+  played.advance(25_000)
+  played.own = undefined
+  played.changed()
+  played.advance(12_000)
+  assert.deepEqual(played.times('renew ready'), [50, 10_050, 20_050, 25_050, 35_050])
+})
+
+for (const [ttl, interval] of [
+  [15, 10],
+  [3, 1],
+  [3, 2],
+  [2, 1],
+  [60, 40],
+] as const) {
+  test(`two renewals in a row that hang cost no lease of ${ttl} s that is renewed each ${interval} s`, () => {
+    const played = listedMaster({ leaseTtlMs: ttl * 1_000, reconcileIntervalMs: interval * 1_000 })
+    const [joinedMs = 0] = played.times('renew ready')
+    played.store = 'hangs'
+    while (played.times('renew ready').length < 3) played.advance(50)
+    played.store = 'answers'
+    while (played.times('renew ready').length < 4) played.advance(50)
+    const [, , , thirdMs = 0] = played.times('renew ready')
+    assert.ok(thirdMs + played.timings.attemptMs <= joinedMs + ttl * 1_000 + 50, `${thirdMs}`)
+  })
+}
+
+test('what is refused is tried again after a moment twice, then each second', () => {
+  const played = listedMaster()
+  played.advance(9_900)
+  played.store = 'refuses'
+  played.advance(3_000)
+  assert.deepEqual(played.times('renew ready'), [50, 10_050, 10_300, 10_550, 11_550, 12_550])
+})
+
+test('no lease is renewed for a server that does not answer', () => {
+  const played = listedMaster()
+  played.server = 'silent'
+  played.advance(30_000)
+  const renewals = () => played.log.filter((line) => line.includes(' renew ')).length
+  assert.equal(renewals(), 1)
+  played.server = 'ready'
+  played.advance(2_000)
+  assert.equal(renewals(), 2)
+})
+
+test('the address of an ended lease goes once a renewal of the own one has succeeded, a margin later', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(5_000)
+  played.others = []
+  played.changed()
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
+  played.advance(100)
+  const provedMs = played.times('renew ready').at(-1) ?? 0
+  assert.equal(played.times('renew ready').length, 2)
+  while (played.listed.length > 1) played.advance(50)
+  assert.ok(played.nowMs >= provedMs + played.timings.removalMarginMs)
+  assert.ok(played.nowMs <= provedMs + played.timings.removalMarginMs + 50)
+})
+
+test('a lease that ended and is there again within the margin never cost its address', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(5_000)
+  played.others = []
+  played.changed()
+  played.advance(100)
+  played.others = [holder(2)]
+  played.changed()
+  played.advance(20_000)
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
+  assert.equal(played.state.fleet.ended.length, 0)
+})
+
+test('whose own renewals failed removes nobody until the others have had the time to come back', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(9_000)
+  played.store = 'refuses'
+  played.advance(3_000)
+  played.others = []
+  played.own = undefined
+  played.store = 'answers'
+  played.changed()
+  played.advance(1_500)
+  const backMs = played.times('renew ready').at(-1) ?? 0
+  while (played.listed.length > 1) played.advance(50)
+  assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
+  assert.ok(played.nowMs <= backMs + played.timings.recoveryMs + 1_000)
+})
+
+test('a master leaves for unreadiness only once another has confirmed this departure', () => {
+  const played = listedMaster({}, [holder(2), holder(3, 'ready', { confirms: ['life-1/0'] })])
+  played.advance(3_000)
+  played.server = 'failing'
+  played.advance(20_000)
+  assert.equal(played.own?.state, 'failing')
+  const { departure = '' } = played.own ?? {}
+  played.others = [holder(2, 'ready', { confirms: [departure] }), holder(3)]
+  played.changed()
+  assert.equal(played.own?.state, 'unready')
+  played.server = 'ready'
+  played.advance(4_000)
+  assert.equal(played.own?.state, 'ready')
+})
+
+test('a kube-apiserver, which has no record, counts as one that serves while its lease is there', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.foreign = ['192.0.2.9']
+  played.others = []
+  played.advance(500)
+  played.stop('withdraw')
+  assert.equal(played.state.phase.type === 'out' && played.state.phase.why, 'left')
+})
+
+test('a departure is confirmed by a probe that was sent after it was read of, and refused by one that fails', () => {
+  for (const server of ['ready', 'failing'] as const) {
+    const played = listedMaster({}, [holder(2)])
+    played.advance(3_500)
+    played.server = server
+    played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
+    const probes = played.times('probe').length
+    played.changed()
+    assert.equal(played.times('probe').length, probes + 1)
+    assert.deepEqual(
+      [played.own?.state, played.own?.confirms],
+      server === 'ready' ? ['ready', ['life-2/1']] : ['failing', []],
+    )
+  }
+})
+
+test('a master that is told to stop goes when another confirms, waits for one that does not answer, and stays when nobody serves', () => {
+  const outcomes = [
+    { others: [], why: 'kept-the-last', afterMs: 0 },
+    { others: [holder(2, 'failing')], why: 'kept-the-last', afterMs: 0 },
+    { others: [holder(2, 'ready', { confirms: ['life-1/1'] })], why: 'left', afterMs: 0 },
+    { others: [holder(2)], why: 'left', afterMs: membershipTimings(defaults).confirmationMs },
+  ]
+  for (const { others, why, afterMs } of outcomes) {
+    const played = listedMaster({}, [holder(2)])
+    played.advance(3_000)
+    played.others = others
+    played.changed()
+    const stoppedMs = played.nowMs
+    played.stop('withdraw')
+    while (played.state.phase.type !== 'out') played.advance(50)
+    assert.equal(played.state.phase.why, why)
+    assert.equal(played.nowMs - stoppedMs, afterMs)
+    assert.equal(played.own?.state, why === 'left' ? undefined : 'ready')
+  }
+})
+
+test('a master whose server is silent takes its lease away at once when it is told to stop', () => {
+  const played = listedMaster()
+  played.advance(500)
+  played.server = 'silent'
+  played.stop('withdraw')
+  assert.equal(played.state.phase.type === 'out' && played.state.phase.why, 'left')
+  assert.equal(played.own, undefined)
+})
+
+test('keep leaves the lease, always takes the last one away', () => {
+  const [keeps, goes] = [listedMaster(), listedMaster()]
+  keeps.stop('keep')
+  goes.stop('always')
+  assert.deepEqual([keeps.own?.state, goes.own], ['ready', undefined])
+})
+
+test('a master that was withdrawn renews nothing any more', () => {
+  const played = listedMaster()
+  played.own = holder(1, 'withdrawn')
+  played.changed()
+  assert.equal(played.state.phase.type === 'out' && played.state.phase.why, 'withdrawn')
+  played.advance(30_000)
+  assert.deepEqual(played.times('renew ready'), [50])
+})
+
+test('the entry of an earlier life is taken off the list while the server is not ready, once another confirms', () => {
+  const played = new Played()
+  played.server = 'failing'
+  played.own = holder(1, 'ready', { instanceId: 'earlier' })
+  played.others = [holder(2)]
+  played.advance(2_000)
+  assert.equal(played.own.state, 'failing')
+  played.others = [holder(2, 'ready', { confirms: [played.own.departure ?? ''] })]
+  played.changed()
+  assert.equal(played.own.state, 'unready')
+  played.server = 'ready'
+  played.advance(2_000)
+  assert.equal(played.own.state, 'ready')
+})
+
+test('a lease that is taken away again and again is made ten times at once, then at growing distances', () => {
+  const played = listedMaster()
+  for (let taken = 0; taken < 400; taken++) {
+    played.own = undefined
+    played.changed()
+    played.advance(100)
+  }
+  const times = played.times('renew ready')
+  const gaps = times.map((atMs, index) => atMs - (times[index - 1] ?? 0)).slice(1)
+  assert.ok(
+    gaps.slice(0, 8).every((gapMs) => gapMs <= 100),
+    `${gaps}`,
+  )
+  assert.ok(
+    gaps.slice(-3).every((gapMs) => gapMs >= 2_000 && gapMs <= 5_100),
+    `${gaps}`,
+  )
+})

@@ -1,0 +1,90 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { Agent, request } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Apiserver } from '../peers/apiserver.ts'
+import { startCluster } from '../peers/cluster.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
+import { paths, whenRight } from '../peers/kubernetes-service.ts'
+import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
+import { startMaster } from '../peers/program.ts'
+
+const address = '192.0.2.1'
+const intervalMs = 10_000
+
+/** A way to an API server on which changes that watches tell are lost while `loses` is set; bookmarks get through. */
+async function startLossyWay(owner: Owner, server: Apiserver) {
+  const agent = new Agent({ ca: server.authority.certificate, keepAlive: true })
+  const way = { loses: false, lost: 0, kubeconfig: '' }
+  const proxy = createServer((incoming, outgoing) => {
+    const { method, url = '', headers } = incoming
+    const passed = request(new URL(url, server.url), { method, headers, agent }, (answer) => {
+      answer.on('error', () => outgoing.destroy())
+      outgoing.writeHead(answer.statusCode ?? 502, answer.headers)
+      if (!/[?&]watch=(true|1)/.test(url)) {
+        answer.pipe(outgoing)
+        return
+      }
+      outgoing.flushHeaders()
+      createInterface({ input: answer })
+        .on('line', (line) => {
+          if (way.loses && !line.includes('"BOOKMARK"')) way.lost += 1
+          else outgoing.write(`${line}\n`)
+        })
+        .on('close', () => outgoing.end())
+        .on('error', () => outgoing.destroy())
+    })
+    passed.on('error', () => outgoing.destroy())
+    outgoing.on('close', () => passed.destroy())
+    incoming.pipe(passed)
+  })
+  proxy.listen(0, '127.0.0.1')
+  await once(proxy, 'listening')
+  owner.after(async () => {
+    proxy.closeAllConnections()
+    proxy.close()
+    agent.destroy()
+  })
+  const { port } = proxy.address() as AddressInfo
+  const { token, authority } = server
+  way.kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'lossy'), 'kubeconfig'), {
+    server: `http://127.0.0.1:${port}`,
+    ca: authority.certificate,
+    token,
+  })
+  return way
+}
+
+test('a foreign address in Endpoints, in the slice, and a foreign port, of which no watch tells, are put right within an interval', async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, { kind: 'bare' })
+  const { api } = server
+  const way = await startLossyWay(owner, server)
+  const master = await startMaster(owner, server, { address, kubeconfig: way.kubeconfig })
+  const right = { addresses: [address], port: server.port }
+  await whenRight(api, right, 30_000)
+  const foreign = [
+    { addresses: [{ ip: '198.51.100.1' }], ports: [{ name: 'https', port: server.port, protocol: 'TCP' }] },
+  ]
+  const damages = [
+    () => api.merge(paths.endpoints, { subsets: foreign }),
+    () => api.merge(paths.slice, { endpoints: [{ addresses: ['198.51.100.1'], conditions: { ready: true } }] }),
+    () => api.merge(paths.service, { spec: { ports: [{ name: 'x', port: 8443, targetPort: 1 }] } }),
+  ]
+  for (const damage of damages) {
+    const before = way.lost
+    way.loses = true
+    await damage()
+    await sleep(500)
+    way.loses = false
+    assert.ok(way.lost > before, 'an event was lost')
+    await assert.rejects(whenRight(api, right, 0))
+    await whenRight(api, right, intervalMs + 1_000)
+  }
+  assert.deepEqual(master.logged(/watch has missed|lost the API server|refuses/), [])
+})

@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import {
+  createMaster,
+  defineMaster,
+  endpoints,
+  KUBERNETES_SERVICE,
+  prometheusMetrics,
+  restKubeApi,
+  silentLogger,
+  systemClock,
+} from '../../src/index.ts'
+import {
+  createApiServer,
+  inProcessReadiness,
+  inProcessTransport,
+  masterLeasesContract,
+  seededRandom,
+} from '../../src/testing.ts'
+import { RedisLeases } from '../examples/redis-leases.ts'
+import { openOwner } from '../peers/owner.ts'
+import { type Redis, startRedis } from '../peers/redis.ts'
+import { throughout, untilPasses } from '../peers/until.ts'
+
+describe('a lease store of somebody else, on a real Redis', () => {
+  const owner = openOwner({ after })
+  let redis: Redis
+  let fleets = 0
+
+  before(async () => {
+    redis = await startRedis(owner)
+  })
+
+  const cases = masterLeasesContract((lifetime) => {
+    const ttlMs = lifetime === 'lasting' ? 60_000 : 4_000
+    const fleet = `contract ${++fleets}`
+    const open = (): RedisLeases => new RedisLeases({ port: redis.port, fleet, ttlMs, pollMs: 50 })
+    return { ttlMs, open, pass: (ms) => sleep(ms), async close() {} }
+  })
+  for (const { name, run } of cases) test(name, run)
+
+  test('three masters are one fleet: who dies goes with its lease, who leaves goes at once, a frozen Redis costs nobody the address', async (t) => {
+    const random = seededRandom(1, 'fleet')
+    const server = createApiServer({ clock: systemClock, random })
+    const listed = async (): Promise<readonly string[]> => {
+      const { subsets = [] } = await api.get(endpoints, KUBERNETES_SERVICE)
+      return subsets.flatMap(({ addresses = [] }) => addresses.map(({ ip }) => ip))
+    }
+    const api = restKubeApi({ transport: inProcessTransport(server), clock: systemClock, random })
+    const ports = { api, readiness: inProcessReadiness(server), clock: systemClock, random, logger: silentLogger }
+    const start = (address: string, onShutdown: 'keep' | 'withdraw') => {
+      const settings = { advertiseAddress: address, leaseTtl: '4s', reconcileInterval: '2s', onShutdown }
+      const leases = new RedisLeases({ port: redis.port, fleet: 'three masters', ttlMs: 4_000, pollMs: 100 })
+      const master = createMaster(defineMaster(settings, `host of ${address}`), {
+        ...ports,
+        metrics: prometheusMetrics(),
+        leases,
+      })
+      const stop = new AbortController()
+      const ended = master.run(stop.signal)
+      const end = async (): Promise<void> => {
+        stop.abort()
+        await ended
+      }
+      t.after(end)
+      return end
+    }
+    const [dies, leaves] = [start('192.0.2.1', 'keep'), start('192.0.2.2', 'withdraw')]
+    start('192.0.2.3', 'keep')
+    const whenListed = (...addresses: readonly string[]): Promise<void> =>
+      untilPasses(`${addresses} in the list`, async () => assert.deepEqual(await listed(), addresses), {
+        withinMs: 30_000,
+      })
+    await whenListed('192.0.2.1', '192.0.2.2', '192.0.2.3')
+    await throughout(6_000, async () => assert.equal((await listed()).length, 3))
+
+    redis.process.signal('SIGSTOP')
+    await throughout(1_500, async () => assert.equal((await listed()).length, 3))
+    redis.process.signal('SIGCONT')
+    await throughout(3_000, async () => assert.equal((await listed()).length, 3))
+
+    await leaves()
+    await whenListed('192.0.2.1', '192.0.2.3')
+    await dies()
+    assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.3'], 'its lease has not ended yet')
+    await whenListed('192.0.2.3')
+  })
+})

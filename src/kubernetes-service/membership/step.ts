@@ -227,13 +227,14 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
   const after = { ...state, self: request.holder }
   switch (request.type) {
     case 'renew': {
-      // Whoever joins has nothing to compare with: what it has read is what is there.
-      const trust: Trust =
-        state.phase.type === 'joining'
+      // Whoever joins and has found nobody has nothing to compare with: what it reads is what is there.
+      const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))
+      const isBack = lease.trust.type === 'lost' && !isAlone
+      const trust: Trust = isBack
+        ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }
+        : isAlone
           ? { type: 'steady' }
-          : lease.trust.type === 'lost'
-            ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }
-            : lease.trust
+          : lease.trust
       const renewed = {
         ...written,
         trust,
@@ -468,8 +469,13 @@ function nextJoining(
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   // Who is there already decides how this life is told from an earlier one.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, nowMs, timings, effects)
-  const ready: Holder = { ...state.self, state: 'ready', departure: undefined, confirms: [] }
-  return ifAlive(state, nowMs, timings, effects, (alive) => request(alive, 'renew', ready, nowMs, timings, effects))
+  return ifAlive(state, nowMs, timings, effects, (alive) => {
+    const { server, self } = alive
+    // It was ready once. Whoever could not join at once may have to say something else by now.
+    const says = server.serving ? 'ready' : othersReady(fleet.leases, self).length > 0 ? 'unready' : 'failing'
+    const joining: Holder = { ...self, state: says, departure: undefined, confirms: [] }
+    return request(alive, 'renew', joining, nowMs, timings, effects)
+  })
 }
 
 function nextListed(

@@ -1,0 +1,208 @@
+import { Violation, type Move, type World, type WorldModel } from './world.ts'
+import { ProcessMistake } from './processes.ts'
+import { FairRuns } from './fair-runs.ts'
+import { StateSet } from './state-set.ts'
+
+export interface ExploreOptions {
+  /** Faults that may happen in one history. */
+  readonly faults: number
+  readonly maxStates: number
+  readonly maxMs?: number | undefined
+  /** Of how many states one is tried for whether all becomes right once faults end. */
+  readonly fairEvery: number
+  readonly onProgress?: ((text: string) => void) | undefined
+}
+
+export interface Counterexample {
+  readonly invariant: string
+  readonly reason: string
+  readonly faults: number
+  readonly transcript: readonly string[]
+}
+
+export interface Exploration {
+  readonly states: number
+  readonly depth: number
+  /** So many faults in one history have been tried in every order. */
+  readonly faultsDone: number
+  readonly isFrontierEmpty: boolean
+  readonly seconds: number
+  readonly fairRuns: number
+  readonly counterexample: Counterexample | undefined
+}
+
+/** States that wait, all of one depth. */
+class Frontier {
+  readonly #width: number
+  #rows: Int32Array
+  length = 0
+
+  constructor(width: number) {
+    this.#width = width + 2
+    this.#rows = new Int32Array(64 * this.#width)
+  }
+
+  push(world: World, from: number, move: Move): void {
+    const at = this.length * this.#width
+    if (at + this.#width > this.#rows.length) {
+      const larger = new Int32Array(this.#rows.length * 2)
+      larger.set(this.#rows)
+      this.#rows = larger
+    }
+    this.#rows.set(world, at)
+    this.#rows[at + this.#width - 2] = from
+    this.#rows[at + this.#width - 1] = move
+    this.length++
+  }
+
+  world(row: number): World {
+    return this.#rows.slice(row * this.#width, (row + 1) * this.#width - 2)
+  }
+
+  /** The state's number, or that of the state before the fault. */
+  from(row: number): number {
+    return this.#rows[(row + 1) * this.#width - 2] as number
+  }
+
+  /** −1 of a state that has its number. */
+  move(row: number): Move {
+    return this.#rows[(row + 1) * this.#width - 1] as number
+  }
+}
+
+/** States by depth. */
+class Layer {
+  readonly #width: number
+  readonly #depths: (Frontier | undefined)[] = []
+
+  constructor(width: number) {
+    this.#width = width
+  }
+
+  get depths(): number {
+    return this.#depths.length
+  }
+
+  push(depth: number, world: World, from: number, move: Move): void {
+    let frontier = this.#depths[depth]
+    if (frontier === undefined) {
+      frontier = new Frontier(this.#width)
+      this.#depths[depth] = frontier
+    }
+    frontier.push(world, from, move)
+  }
+
+  take(depth: number): Frontier | undefined {
+    const frontier = this.#depths[depth]
+    this.#depths[depth] = undefined
+    return frontier
+  }
+}
+
+/**
+ * Visits every state that can be reached with so many faults: those without a fault first, then those with one, and so on; each of
+ * them breadth-first. So what is found first has the fewest faults, and of those the fewest steps.
+ */
+export function explore(model: WorldModel, options: ExploreOptions): Exploration {
+  const startedMs = performance.now()
+  const seen = new StateSet()
+  const fair = new FairRuns(model)
+  const initial = model.initial()
+  let layer = new Layer(model.width)
+  layer.push(0, initial, seen.add(initial, -1, 0), -1)
+  let depth = 0
+  let faultsDone = -1
+  let counterexample: Counterexample | undefined
+  let isOver = false
+
+  for (let faults = 0; faults <= options.faults && !isOver; faults++) {
+    // What a fault leads to is visited with the next number of faults, unless it can be reached with fewer.
+    const next = new Layer(model.width)
+    const later = new StateSet()
+    for (let at = 0; at < layer.depths && !isOver; at++) {
+      const frontier = layer.take(at)
+      for (let row = 0; row < (frontier?.length ?? 0); row++) {
+        const world = (frontier as Frontier).world(row)
+        const move = (frontier as Frontier).move(row)
+        const from = (frontier as Frontier).from(row)
+        const index = move === -1 ? from : seen.add(world, from, move)
+        if (index === -1) continue
+        depth = Math.max(depth, at)
+        let isFair = false
+        try {
+          model.successors(world, (made, after, isFault) => {
+            if (!isFault) {
+              const child = seen.add(after, index, made)
+              if (child >= 0) layer.push(at + 1, after, child, -1)
+            } else if (faults < options.faults && !seen.has(after) && later.add(after, index, made) >= 0) {
+              next.push(at + 1, after, index, made)
+            }
+          }, faults === 0)
+          isFair = true
+          if (index % options.fairEvery === 0) fair.check(world)
+        } catch (error) {
+          if (!(error instanceof Violation || error instanceof ProcessMistake)) throw error
+          const invariant = error instanceof Violation ? error.invariant : 'one-request'
+          const transcript = transcriptOf(model, seen, index, error, isFair ? fair : undefined)
+          counterexample = { invariant, reason: error.message, faults, transcript }
+          isOver = true
+          break
+        }
+        if (seen.size >= options.maxStates || (row % 1024 === 0 && isLate(options, startedMs))) {
+          isOver = true
+          break
+        }
+      }
+      options.onProgress?.(`faults ${faults} depth ${at} states ${seen.size} processes ${model.processes.size}`)
+    }
+    if (!isOver) faultsDone = faults
+    layer = next
+  }
+  return {
+    states: seen.size,
+    depth,
+    faultsDone,
+    isFrontierEmpty: faultsDone === options.faults,
+    seconds: (performance.now() - startedMs) / 1000,
+    fairRuns: fair.runs,
+    counterexample,
+  }
+}
+
+function isLate({ maxMs }: ExploreOptions, startedMs: number): boolean {
+  return maxMs !== undefined && performance.now() - startedMs > maxMs
+}
+
+function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: Error, fair: FairRuns | undefined): readonly string[] {
+  const path: Move[] = []
+  for (let at = index; at > 0; at = seen.parent(at)) path.unshift(seen.move(at))
+  const lines: string[] = []
+  let world = model.initial()
+  let ticks = 0
+  for (const move of path) {
+    let next: World | undefined
+    try {
+      model.successors(world, (candidate, after) => {
+        if (candidate === move) next ??= after
+      }, false)
+    } catch {
+      // The last one throws; its cause is said below.
+    }
+    if (next === undefined) break
+    const said = model.describe(move, world)
+    if (said === 'tick') ticks++
+    lines.push(`${model.lineHead(ticks)}${said.padEnd(48)} ${model.text(next)}`)
+    world = next
+  }
+  if (fair !== undefined) {
+    lines.push(...fair.explain(world, ticks))
+  } else {
+    try {
+      model.successors(world, () => {}, false)
+    } catch {
+      lines.push(`${model.lineHead(ticks)}${model.describe(model.trying, world)}`)
+    }
+  }
+  lines.push(`VIOLATION ${error.message}`)
+  return lines
+}

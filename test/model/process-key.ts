@@ -1,0 +1,68 @@
+import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
+import type { ReadinessState } from '../../src/kubernetes-service/membership/readiness.ts'
+import type { Phase } from '../../src/kubernetes-service/membership/state.ts'
+import type { Process } from './process.ts'
+
+/** The same text for equal processes, and another one for any other. Short: it is made millions of times. */
+export function processKey(process: Process): string {
+  const { state, list } = process
+  const { server, lease, fleet } = state
+  const { request, trust, contention } = lease
+  let key = `${process.master}${process.life}${process.lease}${process.read}${process.found},${process.again ? 1 : 0},${process.probingMs},${process.met},${process.observedMs}${process.interrupted ? 'i' : ''}`
+  if (list !== undefined) {
+    key += `L${list.kind}${list.stage}${list.status}${list.mayEmpty ? 1 : 0}${list.needsOthers ? 1 : 0}${list.base},${list.plan},${list.met}${list.stale ? 's' : ''}`
+  }
+  for (const one of process.sightings) {
+    key += one === undefined ? '|' : `|${one.sinceMs},${one.confirmedMs},${one.isNewest ? 1 : 0}`
+  }
+  key += `P${phaseKey(state.phase)}S${holderKey(state.self)}`
+  key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0},${server.askedAtMs}`
+  key += `O${lease.renewedAtMs},${lease.writtenAtMs},${lease.missing ? 1 : 0},${lease.failures},${lease.retryAtMs},${trust.type}`
+  if (trust.type === 'recovering') key += trust.untilAtMs
+  if (request !== undefined) key += `R${request.type}${request.sentAtMs}${holderKey(request.holder)}`
+  key += contention.phase === 'calm' ? contention.corrections.join() : JSON.stringify(contention)
+  key += `F${fleet.readAtMs},${fleet.reading?.sentAtMs},${fleet.isReadDue ? 1 : 0},${fleet.retryAtMs}`
+  for (const one of fleet.leases) key += leaseKey(one)
+  key += 'E'
+  for (const one of fleet.ended) key += `${leaseKey(one.lease)}${one.sinceAtMs},${one.provedAtMs}`
+  key += 'D'
+  for (const one of fleet.departures) key += `"${one.id}"${one.seenAtMs}`
+  return `${key}N${state.departures}`
+}
+
+function phaseKey(phase: Phase): string {
+  switch (phase.type) {
+    case 'starting':
+      return 's'
+    case 'clearing':
+      return `c"${phase.departure}"`
+    case 'joining':
+      return `j${phase.sinceAtMs}`
+    case 'listed':
+      return phase.departure === undefined ? 'l' : `l"${phase.departure}"`
+    case 'leaving':
+      return `g${JSON.stringify(phase)}`
+    case 'out':
+      return `o${phase.why}`
+  }
+}
+
+function readinessKey(state: ReadinessState): string {
+  switch (state.phase) {
+    case 'starting':
+      return 's'
+    case 'ready':
+      return `r${state.failures},${state.failingSinceMs}`
+    case 'unready':
+      return `u${state.failingSinceMs},${state.silent ? 1 : 0},${state.recoveringSinceMs}`
+  }
+}
+
+function holderKey({ instanceId, startedAt, addresses, state, departure, confirms }: Holder): string {
+  const asked = confirms === undefined ? '' : `"${confirms.join('""')}"`
+  return `${instanceId}${startedAt.slice(17)}${addresses[0]}${state}"${departure}"${asked};`
+}
+
+function leaseKey({ holder, address, doubtful }: MasterLease): string {
+  return `${doubtful === true ? '?' : '!'}${holder === undefined ? address : holderKey(holder)}`
+}

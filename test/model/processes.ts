@@ -1,0 +1,344 @@
+import type { MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
+import type { MembershipEffect, MembershipInput, OnShutdown } from '../../src/kubernetes-service/membership/state.ts'
+import type { MembershipTimings } from '../../src/kubernetes-service/membership/timings.ts'
+import type { LifeSpan } from '../../src/kubernetes-service/members.ts'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import { holderOf, LIVES, type Machine, TICK_MS } from './machine.ts'
+import { processKey } from './process-key.ts'
+import { aged, canonical, type ListJob, nowOf, type Process } from './process.ts'
+
+/**
+ * A master's API server.
+ * - `failing`: it answers that it is not ready, and carries out other requests.
+ * - `dead`: it refuses connections.
+ * - `hung`: no request to it is answered.
+ */
+export const SERVERS = ['ok', 'failing', 'dead', 'hung'] as const
+export type Server = 0 | 1 | 2 | 3
+export const [OK, FAILING, DEAD, HUNG] = [0, 1, 2, 3] as const
+
+const answers: readonly ReadinessAnswer[] = [
+  { answered: true, ready: true, checks: [] },
+  { answered: true, ready: false, checks: [] },
+  { answered: false, reason: '' },
+]
+
+/** A mistake that one process alone shows. */
+export class ProcessMistake extends Error {}
+
+/** What the world must know of a process without looking into it. */
+export interface ProcessFacts {
+  readonly process: Process
+  /** Bits of lives whose departures it knows or speaks of. */
+  readonly mentions: number
+  readonly isOut: boolean
+  readonly hasExited: boolean
+}
+
+/** All processes that were ever met, each once, and what each does with each input. */
+export class Processes {
+  readonly machine: Machine
+  readonly timings: MembershipTimings
+  readonly #ids = new Map<string, number>()
+  readonly #facts: ProcessFacts[] = []
+  readonly #steps = new Map<number, number>()
+  readonly #ticks = new Map<number, number>()
+  readonly #views: (readonly MasterLease[])[] = []
+
+  constructor(machine: Machine, timings: MembershipTimings) {
+    this.machine = machine
+    this.timings = timings
+    // No process has the number 0.
+    this.#facts.push(undefined as unknown as ProcessFacts)
+  }
+
+  get size(): number {
+    return this.#facts.length
+  }
+
+  get steps(): number {
+    return this.#steps.size + this.#ticks.size
+  }
+
+  facts(id: number): ProcessFacts {
+    return this.#facts[id] as ProcessFacts
+  }
+
+  of(id: number): Process {
+    return (this.#facts[id] as ProcessFacts).process
+  }
+
+  intern(process: Process): number {
+    const lean = canonical(process)
+    const key = processKey(lean)
+    const known = this.#ids.get(key)
+    if (known !== undefined) return known
+    const id = this.#facts.length
+    const { phase } = lean.state
+    const isOut = phase.type === 'out'
+    this.#facts.push({
+      process: lean,
+      mentions: mentionsOf(key),
+      isOut,
+      hasExited: isOut && phase.why !== 'withdrawn',
+    })
+    this.#ids.set(key, id)
+    return id
+  }
+
+  /** A sidecar that has just been started. */
+  started(master: number, life: number, address: number, masters: number): number {
+    return this.intern({
+      master,
+      life,
+      state: this.machine.startMembership(holderOf(master, life, address)),
+      lease: 'none',
+      read: 'none',
+      found: undefined,
+      list: undefined,
+      again: false,
+      probingMs: undefined,
+      met: 0,
+      sightings: Array.from({ length: masters }, () => undefined),
+      observedMs: Number.NEGATIVE_INFINITY,
+      interrupted: false,
+    })
+  }
+
+  changed(id: number, server: Server): number {
+    return this.#memo(id, server, 0, (process) => this.#take(process, { type: 'changed' }, server))
+  }
+
+  stopped(id: number, server: Server, mode: OnShutdown): number {
+    const code = mode === 'withdraw' ? 1 : mode === 'always' ? 2 : 3
+    return this.#memo(id, server, code, (process) =>
+      this.#take({ ...process, list: undefined, again: false }, { type: 'stop', mode }, server),
+    )
+  }
+
+  leaseEnded(id: number, server: Server, outcome: 'done' | 'unknown' | 'withdrawn' | 'not-found'): number {
+    const code = outcome === 'done' ? 4 : outcome === 'unknown' ? 5 : outcome === 'withdrawn' ? 6 : 7
+    const input: MembershipInput =
+      outcome === 'done' ? { type: 'done' } : { type: 'failed', failure: outcome }
+    return this.#memo(id, server, code, (process) => this.#take({ ...process, lease: 'none' }, input, server))
+  }
+
+  readFailed(id: number, server: Server): number {
+    return this.#memo(id, server, 8, (process) =>
+      this.#take({ ...process, read: 'none', found: undefined }, { type: 'read-failed' }, server),
+    )
+  }
+
+  listEnded(id: number, server: Server, outcome: 'written' | 'conflict' | 'failed' | 'refused'): number {
+    const code = outcome === 'written' ? 9 : outcome === 'conflict' ? 10 : outcome === 'failed' ? 11 : 12
+    return this.#memo(id, server, code, (process) => {
+      const kind = process.list?.kind
+      const free = { ...process, list: undefined }
+      if (kind === 'leave') return this.#take(free, { type: 'list', outcome }, server)
+      return { ...free, again: process.again || outcome === 'conflict' || outcome === 'failed' }
+    })
+  }
+
+  withLease(id: number, lease: Process['lease']): number {
+    const code = lease === 'lost' ? 13 : 14
+    return this.#memo(id, OK, code, (process) => ({ ...process, lease }))
+  }
+
+  withRead(id: number, read: Process['read'], found: number | undefined): number {
+    return this.intern({ ...this.of(id), read, found })
+  }
+
+  withList(id: number, list: Partial<ListJob>): number {
+    const process = this.of(id)
+    return this.intern({ ...process, list: { ...(process.list as ListJob), ...list } })
+  }
+
+  /** Somebody has written the list. */
+  outdated(id: number): number {
+    return this.#memo(id, OK, 15, (process) =>
+      process.list?.stage === 'commit' && !process.list.stale
+        ? { ...process, list: { ...process.list, stale: true } }
+        : process,
+    )
+  }
+
+  /** It may number its departures from the beginning. */
+  renumbered(id: number): number {
+    return this.#memo(id, OK, 16, (process) => ({ ...process, state: { ...process.state, departures: 0 } }))
+  }
+
+  view(index: number, leases: readonly MasterLease[]): void {
+    this.#views[index] = leases
+  }
+
+  /** A read of the leases has ended that was sent as `asked` says: for a `read` effect, or right now for the list. */
+  leasesRead(id: number, server: Server, view: number, asked: boolean): number {
+    return this.#memo(id, server, 32 + view * 2 + (asked ? 1 : 0), (process) => {
+      const sentAtMs = asked ? (process.state.fleet.reading?.sentAtMs as number) : nowOf(process)
+      const leases = this.#views[view] as readonly MasterLease[]
+      const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), asked }
+      return this.#take(asked ? { ...process, read: 'none', found: undefined } : process, input, server)
+    })
+  }
+
+  /** The first probe, and whatever else is due at once. */
+  begun(id: number, server: Server): number {
+    return this.#memo(id, server, 17, (process) => this.#asked(process, server))
+  }
+
+  /**
+   * What one tick brings to a process that runs: time limits, answers of probes, timers; in this order. Frozen ones only grow older.
+   */
+  ticked(id: number, server: Server, isFrozen: boolean): number {
+    const key = (id * 4 + server) * 2 + (isFrozen ? 1 : 0)
+    const known = this.#ticks.get(key)
+    if (known !== undefined) return known
+    const process = this.of(id)
+    const wakeMs = this.machine.wakeAtMs(process.state, nowOf(process), this.timings)
+    // The pauses of the first attempts to join are shorter than a tick.
+    const isDue = wakeMs !== undefined && wakeMs < TICK_MS + 50
+    const later = aged(process)
+    const after = this.intern(isFrozen ? later : this.#tick(later, server, isDue))
+    this.#ticks.set(key, after)
+    return after
+  }
+
+  /** It goes on after it was frozen: all that was due comes at once. */
+  thawed(id: number, server: Server): number {
+    return this.#memo(id, server, 18, (process) => this.#tick(process, server, true))
+  }
+
+  #tick(before: Process, server: Server, isDue: boolean): Process {
+    const { attemptMs, probeTimeoutMs } = this.timings
+    let process = before
+    const { lease, read, list } = process
+    if (lease === 'lost') {
+      process = this.#take({ ...process, lease: 'none' }, { type: 'failed', failure: 'unknown' }, server)
+    } else if (lease === 'delayed') process = { ...process, lease: 'pending' }
+    if (read === 'lost') process = this.#take({ ...process, read: 'none' }, { type: 'read-failed' }, server)
+    else if (read === 'delayed') {
+      const sentAtMs = process.state.fleet.reading?.sentAtMs as number
+      const leases = this.#views[process.found as number] as readonly MasterLease[]
+      const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), asked: true }
+      process = this.#take({ ...process, read: 'none', found: undefined }, input, server)
+    }
+    if (list?.status === 'delayed') process = { ...process, list: { ...list, status: 'pending' } }
+    if (list?.status === 'failing' && process.list !== undefined) {
+      process = { ...process, list: undefined }
+      if (list.kind === 'leave') process = this.#take(process, { type: 'list', outcome: 'failed' }, server)
+      else process = { ...process, again: true }
+    }
+    const { askedAtMs } = process.state.server
+    if (askedAtMs !== undefined && server === HUNG && nowOf(process) - askedAtMs >= attemptMs) {
+      process = this.#take(
+        process,
+        {
+          type: 'probed',
+          sentAtMs: askedAtMs,
+          answered: false,
+          serving: false,
+          readiness: process.state.server.readiness,
+          asked: true,
+        },
+        server,
+      )
+    }
+    if (process.probingMs !== undefined && (server !== HUNG || nowOf(process) - process.probingMs >= probeTimeoutMs)) {
+      const sentAtMs = process.probingMs
+      process = this.#probed({ ...process, probingMs: undefined }, server === HUNG ? DEAD : server, sentAtMs, false)
+    }
+    if (process.probingMs === undefined) process = this.#asked(process, server)
+    return isDue ? this.#take(process, { type: 'timer' }, server) : this.#settled(process, server)
+  }
+
+  /** One probe of the period. */
+  #asked(process: Process, server: Server): Process {
+    const nowMs = nowOf(process)
+    return server === HUNG ? { ...process, probingMs: nowMs } : this.#probed(process, server, nowMs, false)
+  }
+
+  #probed(process: Process, server: Server, sentAtMs: number, asked: boolean): Process {
+    const { machine } = this
+    const answer = answers[server] as ReadinessAnswer
+    const nowMs = nowOf(process)
+    const readiness = machine.nextReadiness(process.state.server.readiness, answer, nowMs)
+    const serving = machine.isServing(answer)
+    return this.#take(
+      process,
+      { type: 'probed', sentAtMs, answered: answer.answered, serving, readiness, asked },
+      server,
+    )
+  }
+
+  #memo(id: number, server: Server, code: number, work: (process: Process) => Process): number {
+    const key = (id * 4 + server) * 2 ** 20 + code
+    const known = this.#steps.get(key)
+    if (known !== undefined) return known
+    const after = this.intern(work(this.of(id)))
+    this.#steps.set(key, after)
+    return after
+  }
+
+  /** Feeds one input, and answers the probes that it leads to: a server answers, or refuses, at once. */
+  #take(process: Process, input: MembershipInput, server: Server): Process {
+    const { state, effects } = this.machine.step(process.state, input, nowOf(process), this.timings)
+    let after: Process = { ...process, state, met: process.met | metBy(input) }
+    for (const effect of effects) after = carriedOut(after, effect)
+    // Later inputs are told from this one by their times.
+    return this.#settled(canonical(after), server)
+  }
+
+  #settled(process: Process, server: Server): Process {
+    const { askedAtMs } = process.state.server
+    if (askedAtMs !== undefined && server !== HUNG) return this.#probed(process, server, askedAtMs, true)
+    const { again, list, state } = process
+    if (!again) return process
+    if (state.phase.type !== 'listed') return { ...process, again: false }
+    if (list !== undefined) return process
+    return { ...process, again: false, list: lookFor('reconcile', false, false) }
+  }
+}
+
+function carriedOut(process: Process, effect: MembershipEffect): Process {
+  switch (effect.type) {
+    case 'read':
+      if (process.read !== 'none') throw new ProcessMistake('a second read while one is under way')
+      return { ...process, read: 'pending' }
+    case 'renew':
+    case 'mark':
+    case 'remove':
+      if (process.lease !== 'none') throw new ProcessMistake('a second request for the lease while one is under way')
+      return { ...process, lease: 'pending' }
+    case 'write-list':
+      if (process.list !== undefined) throw new ProcessMistake('a second write of the list while one is under way')
+      return { ...process, list: lookFor('leave', effect.mayEmpty, effect.needsOthers) }
+    case 'reconcile':
+      return { ...process, again: process.state.phase.type === 'listed' }
+    case 'probe':
+    case 'tell':
+      return process
+  }
+}
+
+function lookFor(kind: ListJob['kind'], mayEmpty: boolean, needsOthers: boolean): ListJob {
+  return { kind, stage: 'look', status: 'pending', mayEmpty, needsOthers, base: 0, plan: 0, met: 0, stale: false }
+}
+
+function metBy(input: MembershipInput): number {
+  if (input.type !== 'leases') return 0
+  return input.leases.reduce((bits, { holder }) => bits | (1 << 'abc'.indexOf(holder?.host ?? 'a')), 0)
+}
+
+function spanOf({ life }: Process): LifeSpan {
+  return { began: `2026-01-01T00:00:0${life}.000000Z`, now: '2026-01-01T00:00:09.000000Z' }
+}
+
+/** Bits for the lives, `LIVES` of each master, whose departures a text names. */
+export function mentionsOf(text: string): number {
+  let bits = 0
+  if (!text.includes('/')) return bits
+  for (const [, host, life] of text.matchAll(/"([abc])(\d)\//g)) {
+    bits |= 1 << ('abc'.indexOf(host as string) * LIVES + Number(life))
+  }
+  return bits
+}

@@ -1,3 +1,4 @@
+import { limitedEtcd } from '../etcd/limited-etcd.ts'
 import type { EventSink } from '../kube/event-object.ts'
 import { Announcements } from '../kubernetes-service/announcements.ts'
 import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
@@ -22,6 +23,7 @@ import { MasterCountEndpointReconciler } from '../kubernetes-service/reconcilers
 import { noneReconciler } from '../kubernetes-service/reconcilers/none.ts'
 import { serviceIpOf } from '../net/cidr.ts'
 import { randomUuid } from '../runtime/random.ts'
+import { RequestLimit } from '../runtime/request-limit.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import type { ServersAvailability } from './servers-availability.ts'
@@ -130,22 +132,25 @@ export function leasesOf(
   options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
 ): MasterLeases {
-  const store = ports.leases === undefined ? openLeases(options, ports) : reliableLeases(ports.leases, ports)
+  const limit = new RequestLimit({ clock: ports.clock, limitMs: membershipTimings(options).attemptMs })
+  const store =
+    ports.leases === undefined ? openLeases(options, ports, limit) : reliableLeases(ports.leases, { ...ports, limit })
   return options.dryRun ? new DryRunLeases(store, ports.logger) : store
 }
 
 function openLeases(
   { leaseStore, leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, etcdPrefix: prefix }: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
+  limit: RequestLimit,
 ): MasterLeases {
   switch (leaseStore) {
     case 'memory':
       return new MemoryLeases(new MemoryLeaseRegistry(ports.clock), { ttlMs })
     case 'kubernetes':
-      return new KubernetesLeases({ ...ports, ttlMs, intervalMs })
+      return new KubernetesLeases({ ...ports, limit, ttlMs, intervalMs })
     case 'etcd':
       if (ports.etcd === undefined) throw new TypeError('the lease store etcd needs an etcd to be in')
-      return new ports.etcd.Leases({ ...ports, etcd: ports.etcd.kv, prefix, ttlMs })
+      return new ports.etcd.Leases({ ...ports, etcd: limitedEtcd(ports.etcd.kv, limit), prefix, ttlMs })
   }
 }
 

@@ -1,7 +1,7 @@
-import { Violation, type Move, type World, type WorldModel } from './world.ts'
-import { ProcessMistake } from './processes.ts'
 import { FairRuns } from './fair-runs.ts'
+import { ProcessMistake } from './processes.ts'
 import { StateSet } from './state-set.ts'
+import { type Move, Violation, type World, type WorldModel } from './world.ts'
 
 export interface ExploreOptions {
   /** Faults that may happen in one history. */
@@ -130,14 +130,18 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
         depth = Math.max(depth, at)
         let isFair = false
         try {
-          model.successors(world, (made, after, isFault) => {
-            if (!isFault) {
-              const child = seen.add(after, index, made)
-              if (child >= 0) layer.push(at + 1, after, child, -1)
-            } else if (faults < options.faults && !seen.has(after) && later.add(after, index, made) >= 0) {
-              next.push(at + 1, after, index, made)
-            }
-          }, faults === 0)
+          model.successors(
+            world,
+            (made, after, isFault) => {
+              if (!isFault) {
+                const child = seen.add(after, index, made)
+                if (child >= 0) layer.push(at + 1, after, child, -1)
+              } else if (faults < options.faults && !seen.has(after) && later.add(after, index, made) >= 0) {
+                next.push(at + 1, after, index, made)
+              }
+            },
+            faults === 0,
+          )
           isFair = true
           if (index % options.fairEvery === 0) fair.check(world)
         } catch (error) {
@@ -173,7 +177,13 @@ function isLate({ maxMs }: ExploreOptions, startedMs: number): boolean {
   return maxMs !== undefined && performance.now() - startedMs > maxMs
 }
 
-function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: Error, fair: FairRuns | undefined): readonly string[] {
+function transcriptOf(
+  model: WorldModel,
+  seen: StateSet,
+  index: number,
+  error: Error,
+  fair: FairRuns | undefined,
+): readonly string[] {
   const path: Move[] = []
   for (let at = index; at > 0; at = seen.parent(at)) path.unshift(seen.move(at))
   const lines: string[] = []
@@ -182,9 +192,13 @@ function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: E
   for (const move of path) {
     let next: World | undefined
     try {
-      model.successors(world, (candidate, after) => {
-        if (candidate === move) next ??= after
-      }, false)
+      model.successors(
+        world,
+        (candidate, after) => {
+          if (candidate === move) next ??= after
+        },
+        false,
+      )
     } catch {
       // The last one throws; its cause is said below.
     }

@@ -24,6 +24,7 @@ export const modelTimings: MembershipTimings = {
   probePeriodMs: TICK_MS,
   probeTimeoutMs: TICK_MS,
   attemptMs: TICK_MS,
+  callMs: TICK_MS,
   retryMs: 0,
   slowRetryMs: TICK_MS,
   answerFreshMs: 2 * TICK_MS,

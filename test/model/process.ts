@@ -130,7 +130,6 @@ function withoutDeadTimes(process: Process): Process {
       self: bare(state.self),
       lease: {
         ...lease,
-        tookMs: 0,
         writtenAtMs: isReading ? lease.writtenAtMs : Number.NEGATIVE_INFINITY,
         failures: Math.min(lease.failures, 3),
         // Below a tick, a pause ends with the tick.
@@ -184,13 +183,13 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
         readiness: readinessTimes(server.readiness, whole),
         answeredAtMs: past(server.answeredAtMs),
         probedAtMs: past(server.probedAtMs),
+        failsByEtcd: false,
         serving: server.serving,
         askedAtMs: ifAny(server.askedAtMs),
       },
       lease: {
         renewedAtMs: ifAny(lease.renewedAtMs),
         writtenAtMs: past(lease.writtenAtMs),
-        tookMs: lease.tookMs,
         missing: lease.missing,
         request:
           request === undefined

@@ -1,5 +1,10 @@
 import { keepsLease } from '../../src/kubernetes-service/leases/etcd-snapshot.ts'
-import { type Holder, LeaseWithdrawn, type MasterLease, yieldsTo } from '../../src/kubernetes-service/leases/master-leases.ts'
+import {
+  type Holder,
+  LeaseWithdrawn,
+  type MasterLease,
+  yieldsTo,
+} from '../../src/kubernetes-service/leases/master-leases.ts'
 import { TICK_MS } from './machine.ts'
 import { bare } from './process.ts'
 import { mentionsOf } from './processes.ts'
@@ -30,11 +35,7 @@ export class Stores {
   readonly #ages: number[] = []
   readonly #onView: (view: number, leases: readonly MasterLease[]) => void
 
-  constructor(
-    ttlMs: number,
-    endsNothing: boolean,
-    onView: (view: number, leases: readonly MasterLease[]) => void,
-  ) {
+  constructor(ttlMs: number, endsNothing: boolean, onView: (view: number, leases: readonly MasterLease[]) => void) {
     this.#ttlMs = ttlMs
     this.#endsNothing = endsNothing
     this.#onView = onView

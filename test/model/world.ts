@@ -1,9 +1,9 @@
 import type { Endpoints } from '../../src/kube/resources.ts'
 import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
-import { othersReady } from '../../src/kubernetes-service/membership/fleet.ts'
 import { keepingPlaces, listedAddresses } from '../../src/kubernetes-service/members.ts'
+import { othersReady } from '../../src/kubernetes-service/membership/fleet.ts'
 import { addressText, holderOf, LIVES, type Machine, modelTimings } from './machine.ts'
-import { type ListJob, type Process, nowOf } from './process.ts'
+import { type ListJob, nowOf, type Process } from './process.ts'
 import { DEAD, FAILING, HUNG, OK, Processes, SERVERS, type Server } from './processes.ts'
 import { Stores } from './stores.ts'
 
@@ -290,9 +290,7 @@ export class WorldModel {
       return this.#viewOf(store) === this.#viewOf(world[STORE] as number)
     }
     if (pending.some((other) => this.#writes(world, other))) return false
-    return one.kind === 'read' || process.list?.stage === 'look'
-      ? this.#doneQuietly(world, one)
-      : false
+    return one.kind === 'read' || process.list?.stage === 'look' ? this.#doneQuietly(world, one) : false
   }
 
   /** Whether a request that is under way may change what others read. */
@@ -394,7 +392,8 @@ export class WorldModel {
     after[STORE] = store
     this.#setProcess(after, master, slot, process)
     const isWell = server === OK && slot === CUR && holder.state === 'ready'
-    if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done') this.#set(after, master, 'hit', 0)
+    if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done')
+      this.#set(after, master, 'hit', 0)
     return this.#settled(this.#noticed(world, after))
   }
 

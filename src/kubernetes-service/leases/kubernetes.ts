@@ -2,10 +2,12 @@ import type { KubeApi } from '../../kube/api.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
+import { limitedApi } from '../../kube/limited-api.ts'
 import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
+import type { RequestLimit } from '../../runtime/request-limit.ts'
 import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import { EndedLeases } from './ended-leases.ts'
@@ -32,6 +34,8 @@ export interface KubernetesLeasesOptions {
   readonly ttlMs: number
   /** How often this master reads the leases when nothing happens, in milliseconds. */
   readonly intervalMs: number
+  /** Gives up requests that take too long. @default none, but for the API's own time-outs */
+  readonly limit?: RequestLimit | undefined
 }
 
 /**
@@ -42,6 +46,8 @@ export interface KubernetesLeasesOptions {
  */
 export class KubernetesLeases implements MasterLeases {
   readonly #options: KubernetesLeasesOptions
+  /** For everything but the watch. */
+  readonly #api: KubeApi
   readonly #observer: LeaseObserver
   readonly #ended: EndedLeases
   /** Our own Lease as we last wrote or read it: spares a read before each renewal. */
@@ -51,12 +57,14 @@ export class KubernetesLeases implements MasterLeases {
 
   constructor(options: KubernetesLeasesOptions) {
     this.#options = options
+    this.#api = options.limit === undefined ? options.api : limitedApi(options.api, options.limit)
     this.#observer = new LeaseObserver({ maxGapMs: options.intervalMs * 1.5 })
     this.#ended = new EndedLeases(options)
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
-    const { api, clock } = this.#options
+    const { clock } = this.#options
+    const api = this.#api
     const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { told } = this.#observer
     const list = await api.list(leases, query).catch((error: unknown) => {
@@ -78,7 +86,7 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { api } = this.#options
+    const api = this.#api
     const name = leaseName(holder)
     for (;;) {
       const current = this.#own
@@ -105,7 +113,7 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { api } = this.#options
+    const api = this.#api
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
       if (current === undefined) return
@@ -125,7 +133,7 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { api } = this.#options
+    const api = this.#api
     const name = leaseName(holder)
     for (;;) {
       const current = await this.#read(name, signal)
@@ -195,7 +203,7 @@ export class KubernetesLeases implements MasterLeases {
 
   async #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
     try {
-      return await this.#options.api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal })
+      return await this.#api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal })
     } catch (error) {
       if (isKubeError(error, 'NotFound')) return undefined
       throw error

@@ -3,6 +3,7 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
 import { messageOf } from '../../runtime/message-of.ts'
 import type { Random } from '../../runtime/random.ts'
 import { RemoteError } from '../../runtime/remote-error.ts'
+import type { RequestLimit } from '../../runtime/request-limit.ts'
 import { abortable } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLease, type MasterLeases } from './master-leases.ts'
@@ -27,28 +28,38 @@ export class LeaseStoreError extends RemoteError {
  */
 export function reliableLeases(
   store: MasterLeases,
-  options: { readonly clock: Clock; readonly random: Random; readonly logger: Logger },
+  options: {
+    readonly clock: Clock
+    readonly random: Random
+    readonly logger: Logger
+    /** Gives up calls that take too long. */
+    readonly limit: RequestLimit
+  },
 ): MasterLeases {
-  const attempt = async <T>(what: string, signal: AbortSignal, work: () => Promise<T>): Promise<T> => {
+  const attempt = async <T>(
+    what: string,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> => {
     signal.throwIfAborted()
     try {
-      return await abortable(work(), signal)
+      return await options.limit.run(signal, work)
     } catch (error) {
       signal.throwIfAborted()
       throw isOfTheContract(error) ? error : new LeaseStoreError(what, error)
     }
   }
   return {
-    list: (signal): Promise<readonly MasterLease[]> => attempt('list', signal, () => store.list(signal)),
-    update: (holder: Holder, signal) => attempt('update', signal, () => store.update(holder, signal)),
-    mark: (holder: Holder, signal) => attempt('mark', signal, () => store.mark(holder, signal)),
-    remove: (holder: Holder, signal) => attempt('remove', signal, () => store.remove(holder, signal)),
+    list: (signal): Promise<readonly MasterLease[]> => attempt('list', signal, (limited) => store.list(limited)),
+    update: (holder: Holder, signal) => attempt('update', signal, (limited) => store.update(holder, limited)),
+    mark: (holder: Holder, signal) => attempt('mark', signal, (limited) => store.mark(holder, limited)),
+    remove: (holder: Holder, signal) => attempt('remove', signal, (limited) => store.remove(holder, limited)),
     async watch(look, signal) {
       const { clock, random, logger } = options
       const backoff = exponentialBackoff(pauses, random)
       while (!signal.aborted) {
         const startedMs = clock.monotonicMs()
-        const ended = await attempt('watch', signal, () => store.watch(look, signal)).then(
+        const ended = await watched(store, look, signal).then(
           () => new LeaseStoreError('watch', new Error('it ended')),
           (error: unknown) => error,
         )
@@ -59,6 +70,15 @@ export function reliableLeases(
         if (!signal.aborted) look()
       }
     },
+  }
+}
+
+/** A store that does not heed the signal is left alone with its watch. */
+async function watched(store: MasterLeases, look: () => void, signal: AbortSignal): Promise<void> {
+  try {
+    await abortable(store.watch(look, signal), signal)
+  } catch (error) {
+    throw isOfTheContract(error) ? error : new LeaseStoreError('watch', error)
   }
 }
 

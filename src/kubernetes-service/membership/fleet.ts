@@ -59,9 +59,17 @@ export function provedBy(ended: readonly EndedLease[], sentAtMs: number, nowMs: 
   )
 }
 
-/** Whether another master has seen this departure and found its own server serving after that. */
-export function isConfirmed(leases: readonly MasterLease[], self: Holder, departure: string): boolean {
-  return othersReady(leases, self).some(({ holder }) => holder === undefined || holder.confirms?.includes(departure))
+/**
+ * Whether another master has seen this departure and found its own server serving after that. A kube-apiserver confirms nothing: while
+ * its lease is there it is taken to serve, but not where only etcd fails, which it is likely to share.
+ */
+export function isConfirmed(
+  { fleet, self, server }: Pick<Membership, 'fleet' | 'self' | 'server'>,
+  departure: string,
+): boolean {
+  return othersReady(fleet.leases, self).some(({ holder }) =>
+    holder === undefined ? !server.failsByEtcd : holder.confirms?.includes(departure),
+  )
 }
 
 /** The other masters whose records say that they serve. One without a record is a kube-apiserver, which does while it renews. */

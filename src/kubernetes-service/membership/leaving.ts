@@ -48,7 +48,7 @@ export function nextLeaving(
       const { readAtMs } = fleet
       if (readAtMs === undefined || readAtMs < step.sinceAtMs) return read(state, nowMs, timings, effects)
       if (othersReady(fleet.leases, self).length === 0) return go({ type: 'staying' })
-      if (isConfirmed(fleet.leases, self, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })
+      if (isConfirmed(state, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })
       return nowMs >= readAtMs + CONFIRMATION_READ_MS ? read(state, nowMs, timings, effects) : state
     }
     case 'staying':

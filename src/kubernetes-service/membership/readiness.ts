@@ -72,6 +72,13 @@ export function isServing(answer: ReadinessAnswer): boolean {
   return answer.answered && (answer.ready || answer.refused !== undefined)
 }
 
+/** Whether the server answers that nothing but its etcd fails. */
+export function failsByEtcd(answer: ReadinessAnswer): boolean {
+  if (!answer.answered || answer.ready) return false
+  const failing = answer.checks.filter((check) => !check.ok)
+  return failing.length > 0 && failing.every(({ name }) => name === 'etcd' || name === 'etcd-readiness')
+}
+
 function unreadyReason(answer: ReadinessAnswer): string {
   if (!answer.answered) return answer.reason
   const failing = answer.checks.filter((check) => !check.ok).map((check) => check.name)

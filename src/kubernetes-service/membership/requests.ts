@@ -2,16 +2,16 @@ import type { Holder } from '../leases/master-leases.ts'
 import type { LeaseRequest, Membership, MembershipEffect, OutReason } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-/** Sends a request for the own lease. A store that was slow the last time gets more time. */
+/** Sends a request for the own lease. */
 export function request(
   state: Membership,
   type: LeaseRequest['type'],
   holder: Holder,
   nowMs: number,
-  { attemptMs }: MembershipTimings,
+  { callMs }: MembershipTimings,
   effects: MembershipEffect[],
 ): Membership {
-  effects.push({ type, holder, limitMs: Math.max(attemptMs, 2 * state.lease.tookMs) })
+  effects.push({ type, holder, limitMs: callMs })
   return { ...state, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }
 }
 
@@ -26,12 +26,12 @@ export function probe(state: Membership, limitMs: number, nowMs: number, effects
 export function read(
   state: Membership,
   nowMs: number,
-  { attemptMs }: MembershipTimings,
+  { callMs }: MembershipTimings,
   effects: MembershipEffect[],
 ): Membership {
   const { fleet } = state
   if (fleet.reading !== undefined || nowMs < fleet.retryAtMs) return state
-  effects.push({ type: 'read', limitMs: attemptMs })
+  effects.push({ type: 'read', limitMs: callMs })
   return { ...state, fleet: { ...fleet, isReadDue: false, reading: { sentAtMs: nowMs } } }
 }
 

@@ -2,7 +2,8 @@ import type { AvailabilityReporter } from '../../kube/availability.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/remote-error.ts'
-import { abortable, aborted, linkedController } from '../../runtime/signals.ts'
+import { within } from '../../runtime/request-limit.ts'
+import { abortable, aborted } from '../../runtime/signals.ts'
 import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements } from '../announcements.ts'
@@ -260,13 +261,14 @@ export class MembershipRunner implements EndpointReconciler {
 
   /** `asked`: whether a probe that was asked for here was answered; undefined: it was another one. */
   #probed(sentAtMs: number, asked: boolean | undefined): void {
-    const { state: readiness, lastAnswerMs = Number.NEGATIVE_INFINITY, serves } = this.#options.monitor
+    const { state: readiness, lastAnswerMs = Number.NEGATIVE_INFINITY, serves, failsByEtcd } = this.#options.monitor
     const answered = asked ?? lastAnswerMs >= sentAtMs
     this.#take({
       type: 'probed',
       sentAtMs,
       answered,
       serving: answered && serves,
+      failsByEtcd: answered && failsByEtcd,
       readiness,
       asked: asked !== undefined,
     })
@@ -314,16 +316,8 @@ export class MembershipRunner implements EndpointReconciler {
   }
 
   /** Rejects when it takes longer. What the store does with a request that is given up is not known. */
-  async #within<T>(limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { clock } = this.#options
-    const { controller, unlink } = linkedController(this.#signal)
-    const cancel = clock.schedule(limitMs, () => controller.abort(new AttemptTimeout(limitMs)))
-    try {
-      return await abortable(call(controller.signal), controller.signal)
-    } finally {
-      cancel()
-      unlink()
-    }
+  #within<T>(limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    return within(this.#options.clock, limitMs, this.#signal, call)
   }
 
   #failed(error: unknown): void {
@@ -375,14 +369,4 @@ const outMessages: Readonly<Record<OutReason, string>> = {
   'no-answer':
     'could not write the list: the API server does not answer; the others do when they notice that the lease is gone',
   withdrawn: 'this master was withdrawn; it stays out until it is started again',
-}
-
-/** A request took longer than one attempt may. */
-export class AttemptTimeout extends RemoteError {
-  override readonly name = 'AttemptTimeout'
-  readonly code = 'AttemptTimeout'
-  readonly nature = 'away'
-  constructor(limitMs: number) {
-    super(`no answer within ${Math.round(limitMs)} ms`)
-  }
 }

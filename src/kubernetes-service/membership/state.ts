@@ -93,8 +93,6 @@ export interface OwnLease {
   readonly renewedAtMs: number | undefined
   /** When the last write to it was answered. Older reads say nothing of it. */
   readonly writtenAtMs: number
-  /** How long the last renewal took. */
-  readonly tookMs: number
   /** A read has shown that it has gone. */
   readonly missing: boolean
   readonly request: LeaseRequest | undefined
@@ -116,6 +114,8 @@ export interface ServerFacts {
   readonly probedAtMs: number
   /** Whether that one found it serving. */
   readonly serving: boolean
+  /** Whether that one found nothing failing but its etcd. */
+  readonly failsByEtcd: boolean
   /** When a probe was asked for here that has not ended. */
   readonly askedAtMs: number | undefined
 }
@@ -170,6 +170,8 @@ export type MembershipInput =
       readonly sentAtMs: number
       readonly answered: boolean
       readonly serving: boolean
+      /** Only the checks of its etcd fail. @default false */
+      readonly failsByEtcd?: boolean | undefined
       readonly readiness: ReadinessState
       readonly asked: boolean
     }

@@ -34,12 +34,12 @@ export function startMembership(self: Holder): Membership {
       answeredAtMs: Number.NEGATIVE_INFINITY,
       probedAtMs: Number.NEGATIVE_INFINITY,
       serving: false,
+      failsByEtcd: false,
       askedAtMs: undefined,
     },
     lease: {
       renewedAtMs: undefined,
       writtenAtMs: Number.NEGATIVE_INFINITY,
-      tookMs: 0,
       missing: false,
       request: undefined,
       failures: 0,
@@ -119,7 +119,7 @@ function take(
   switch (input.type) {
     case 'probed': {
       const { server } = state
-      const { sentAtMs, answered, serving, readiness, asked } = input
+      const { sentAtMs, answered, serving, failsByEtcd = false, readiness, asked } = input
       const isNewest = sentAtMs >= server.probedAtMs
       const after = {
         ...server,
@@ -127,6 +127,7 @@ function take(
         answeredAtMs: answered ? nowMs : server.answeredAtMs,
         probedAtMs: Math.max(sentAtMs, server.probedAtMs),
         serving: isNewest ? serving : server.serving,
+        failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
       const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')
@@ -239,7 +240,6 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
         ...written,
         trust,
         renewedAtMs: request.sentAtMs,
-        tookMs: nowMs - request.sentAtMs,
         missing: false,
       }
       const ended = trust.type === 'steady' ? provedBy(fleet.ended, request.sentAtMs, nowMs) : fleet.ended
@@ -443,14 +443,14 @@ function nextClearing(
   timings: MembershipTimings,
   effects: MembershipEffect[],
 ): Membership {
-  const { server, lease, self, fleet } = state
+  const { server, lease, self } = state
   if (lease.request !== undefined) return state
   if (server.readiness.phase !== 'starting') return { ...state, phase: { type: 'joining', sinceAtMs: nowMs } }
   if (nowMs < lease.retryAtMs || self.state === 'unready') return state
   const failing: Holder = { ...self, state: 'failing', departure, confirms: [] }
   const isSaid = self.state === 'failing' && self.departure === departure
   if (!isSaid) return request(state, 'mark', failing, nowMs, timings, effects)
-  if (!isConfirmed(fleet.leases, self, departure)) return state
+  if (!isConfirmed(state, departure)) return state
   return request(state, 'mark', { ...failing, state: 'unready', departure: undefined }, nowMs, timings, effects)
 }
 
@@ -535,7 +535,7 @@ function wantedRecord(state: Membership, renewing: boolean): Holder {
   if (self.state === 'unready' && !isWell) return unready
   if (departure !== undefined) {
     const isSaid = self.state === 'failing' && self.departure === departure
-    return isSaid && isConfirmed(fleet.leases, self, departure) ? unready : failing
+    return isSaid && isConfirmed(state, departure) ? unready : failing
   }
   // A lease that has ended is made anew for a server that does not serve: others that serve must not get it as company.
   if (lease.missing && !server.serving && othersReady(fleet.leases, self).length > 0) return unready

@@ -18,8 +18,10 @@ export interface MembershipTimings {
   readonly probePeriodMs: number
   /** How long one probe of /readyz may take. */
   readonly probeTimeoutMs: number
-  /** How long one request for the lease may take, and one probe that a renewal waits for. */
+  /** How long one request to the lease store may take, and one probe that a renewal waits for. */
   readonly attemptMs: number
+  /** How long one call of the lease store may take, whatever it does: several requests, each within {@link attemptMs}. */
+  readonly callMs: number
   /** Between two attempts, for the first {@link PATIENT_ATTEMPTS} failures. */
   readonly retryMs: number
   /** Between two attempts after that. */
@@ -39,6 +41,9 @@ export interface MembershipTimings {
 /** So many attempts in a row may fail, be lost or hang, and the next one is still in time. */
 export const PATIENT_ATTEMPTS = 2
 
+/** More requests than any call of a lease store makes one after the other. */
+const REQUESTS_PER_CALL = 8
+
 /** How long one probe may take, in milliseconds: more than the two seconds after which kube-apiserver's check of a hung etcd gives up. */
 const PROBE_TIMEOUT_MS = 3_000
 /** kube-apiservers were ready 3.7 to 7.9 s after their etcd was. They must not be judged before. */
@@ -51,12 +56,14 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
   const budgetMs = ttlMs - intervalMs
   const retryMs = Math.min(250, Math.floor(budgetMs / 20))
   const leavingMs = Math.max(2 * intervalMs, 6_000)
+  const attemptMs = Math.floor((budgetMs - PATIENT_ATTEMPTS * retryMs) / (PATIENT_ATTEMPTS + 1))
   return {
     ttlMs,
     intervalMs,
     probePeriodMs,
     probeTimeoutMs: PROBE_TIMEOUT_MS,
-    attemptMs: Math.floor((budgetMs - PATIENT_ATTEMPTS * retryMs) / (PATIENT_ATTEMPTS + 1)),
+    attemptMs,
+    callMs: REQUESTS_PER_CALL * attemptMs,
     retryMs,
     slowRetryMs: 1_000,
     // A renewal that finds no fresh answer asks for one, so a long probe period costs a probe and no lease.

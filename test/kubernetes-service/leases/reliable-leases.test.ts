@@ -10,6 +10,7 @@ import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-servi
 import { reliableLeases } from '../../../src/kubernetes-service/leases/reliable-leases.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { RemoteError } from '../../../src/runtime/remote-error.ts'
+import { RequestLimit } from '../../../src/runtime/request-limit.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
 import { masterLeasesContract } from '../../../src/verify/master-leases-contract.ts'
@@ -19,7 +20,9 @@ const { signal } = new AbortController()
 const self = holder('192.0.2.1')
 
 function reliable(time: VirtualClock, store: MasterLeases): MasterLeases {
-  return reliableLeases(store, { clock: time.view(), random: seededRandom(1, 'store'), logger: memoryLogger() })
+  const clock = time.view()
+  const limit = new RequestLimit({ clock, limitMs: 60_000 })
+  return reliableLeases(store, { clock, random: seededRandom(1, 'store'), logger: memoryLogger(), limit })
 }
 
 /** A store whose every method does the same. */

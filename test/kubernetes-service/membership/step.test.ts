@@ -121,7 +121,11 @@ class Played {
           return
         }
         if (this.store === 'hangs') {
-          this.#limits.push({ atMs: this.nowMs + effect.limitMs, input: { type: 'failed', failure: 'unknown' } })
+          // The store gives a request up after that.
+          this.#limits.push({
+            atMs: this.nowMs + this.timings.attemptMs,
+            input: { type: 'failed', failure: 'unknown' },
+          })
           return
         }
         this.own = effect.type === 'remove' ? undefined : effect.holder

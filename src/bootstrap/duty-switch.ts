@@ -1,42 +1,40 @@
-import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
-import { aborted, linkedController } from '../runtime/signals.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { linkedController } from '../runtime/signals.ts'
+import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
-import type { ControllerName, ControllerSelection } from './controller-selection.ts'
-import { type DutyDecision, decideDuty } from './duties.ts'
-
-/** A duty that is done here only if the server does not do it itself. */
-export interface SwitchableDuty {
-  readonly name: ControllerName
-  /** Does the duty until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>
-  /** Resolves when the duty was done for the first time. */
-  readonly settled: Promise<void>
-  /** For a duty that goes on beside a server that does it itself, and then only tells what it finds. */
-  readonly onLeftToServer?: (() => void) | undefined
-}
+import type { ControllerName } from './controller-selection.ts'
+import type { DutyDecision } from './duties.ts'
+import type { DutyDecisions } from './duty-decisions.ts'
+import type { DutyHealth, DutyTerm } from './duty-health.ts'
+import { supervised } from './supervised.ts'
 
 export interface DutySwitchOptions {
-  readonly selection: ControllerSelection
-  readonly monitor: ReadinessMonitor
+  readonly name: ControllerName
+  /** Makes one term of the duty. */
+  readonly make: () => DutyTerm
+  /** It goes on beside a server that does it itself, and then only tells what it finds. @default false */
+  readonly reports?: boolean | undefined
+  readonly decisions: DutyDecisions
+  readonly health: DutyHealth
+  readonly clock: Clock
+  readonly random: Random
   readonly logger: Logger
   /** 1 while the duty is done here, 0 while it is off or left to the server. */
   readonly active: Gauge<'duty'>
 }
 
-/**
- * Turns one duty on as soon as the server has answered, and off for good when an answer shows that a server does it itself: behind
- * a balancer one member may have the duty while another has not.
- */
+/** Turns one duty on as soon as the server has told what it does itself, off while a server does it itself, and on again when none does any more. */
 export class DutySwitch {
-  readonly #duty: SwitchableDuty
   readonly #options: DutySwitchOptions
-  #decision: DutyDecision | undefined
   readonly #decided = Promise.withResolvers<void>()
   readonly #left = Promise.withResolvers<void>()
+  readonly #changes = new Trigger<'decided'>()
+  #decision: DutyDecision | undefined
+  #term: AbortController | undefined
 
-  constructor(duty: SwitchableDuty, options: DutySwitchOptions) {
-    this.#duty = duty
+  constructor(options: DutySwitchOptions) {
     this.#options = options
   }
 
@@ -44,70 +42,84 @@ export class DutySwitch {
   async settled(): Promise<void> {
     await this.#decided.promise
     if (this.#decision?.type === 'off') return
-    await Promise.race([this.#duty.settled, this.#left.promise])
+    await Promise.race([this.#options.health.settled, this.#left.promise])
+  }
+
+  /** As {@link settled}, but does not wait for a duty that is degraded. */
+  known(): Promise<void> {
+    return Promise.race([this.settled(), this.#options.health.known])
   }
 
   /** Runs until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    const { monitor, selection, active } = this.#options
-    const { controller: duty, unlink } = linkedController(signal)
-    let done: Promise<void> = Promise.resolve()
-    const failed = Promise.withResolvers<never>()
-    const unsubscribe = monitor.subscribe((answer) => {
-      if (!answer.answered || answer.refused !== undefined || this.#decision?.type === 'left-to-server') return
-      const decision = decideDuty(this.#duty.name, selection, answer)
-      if (decision.type === this.#decision?.type) return
-      this.#say(decision)
-      const isOn = decision.type === 'on' || decision.type === 'on-beside-server'
-      active.set({ duty: this.#duty.name }, isOn ? 1 : 0)
-      const { onLeftToServer } = this.#duty
-      const isLeft = decision.type === 'left-to-server'
-      if (isLeft) {
-        onLeftToServer?.()
-        this.#left.resolve()
-      }
-      if (!isOn && !(isLeft && onLeftToServer !== undefined)) {
-        duty.abort(new Error(`${this.#duty.name} is left to the server`))
-      } else if (this.#decision === undefined) {
-        done = this.#duty.run(duty.signal).catch((error: unknown) => {
-          if (!duty.signal.aborted) failed.reject(error)
-        })
-      }
-      this.#decision = decision
-      this.#decided.resolve()
-    })
+    const { decisions } = this.#options
+    const unsubscribe = decisions.subscribe(() => this.#decide())
+    this.#decide()
     try {
-      await Promise.race([aborted(signal), failed.promise])
-      await done
+      for (;;) {
+        while (this.#decision === undefined || !this.#works(this.#decision)) await this.#changes.take(signal)
+        const { controller, unlink } = linkedController(signal)
+        this.#term = controller
+        await supervised(this.#options, controller.signal).finally(unlink)
+        signal.throwIfAborted()
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
     } finally {
       unsubscribe()
-      unlink()
     }
   }
 
-  #say(decision: DutyDecision): void {
-    const { logger } = this.#options
-    const fields = { duty: this.#duty.name }
+  #decide(): void {
+    const { name, decisions, health, active } = this.#options
+    const before = this.#decision
+    const decision = decisions.of(name)
+    if (decision === undefined || decision.type === before?.type) return
+    this.#decision = decision
+    this.#say(decision, before)
+    active.set({ duty: name }, decision.type === 'on' || decision.type === 'on-beside-server' ? 1 : 0)
+    if (decision.type === 'left-to-server') this.#left.resolve()
+    this.#decided.resolve()
+    this.#changes.fire('decided')
+    if (!this.#works(decision)) {
+      this.#term?.abort(new Error(`${name} is left to the server`))
+      health.ended()
+    } else if (before?.type === 'left-to-server') {
+      // What only told what it found begins anew, to put all of that right.
+      this.#term?.abort(new Error(`${name} is done here again`))
+    }
+  }
+
+  #works({ type }: DutyDecision): boolean {
+    return type === 'left-to-server' ? this.#options.reports === true : type !== 'off'
+  }
+
+  #say(decision: DutyDecision, before: DutyDecision | undefined): void {
+    const { logger, name, reports } = this.#options
+    const fields = { duty: name }
     switch (decision.type) {
       case 'left-to-server':
         logger.info(
           { ...fields, hook: decision.hook },
-          this.#duty.onLeftToServer === undefined
-            ? 'the server does this itself; it is left to it'
-            : 'the server does this itself; what is found wrong is only told',
+          reports === true
+            ? 'the server does this itself; what is found wrong is only told'
+            : 'the server does this itself; it is left to it',
         )
         return
       case 'on-beside-server':
         logger.warn(
           { ...fields, hook: decision.hook },
-          this.#duty.onLeftToServer === undefined
-            ? 'the server does this itself; it is done here too, as asked for'
-            : 'the server does this itself; it is done here too, as asked for: a server that starts while something is missing may exit',
+          reports === true
+            ? 'the server does this itself; it is done here too, as asked for: a server that starts while something is missing may exit'
+            : 'the server does this itself; it is done here too, as asked for',
         )
         return
       case 'on':
+        if (before === undefined) logger.debug(fields, 'duty on')
+        else logger.info(fields, 'the server has not done this itself for a minute; it is done here')
+        return
       case 'off':
-        logger.debug(fields, `duty ${decision.type}`)
+        logger.debug(fields, 'duty off')
     }
   }
 }

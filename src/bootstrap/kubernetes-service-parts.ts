@@ -44,7 +44,12 @@ export function composeKubernetesService(
   options: MasterOptions,
   ports: PartPorts,
   monitor: ReadinessMonitor,
-): { readonly value: KubernetesServiceDuty; readonly controller: KubernetesServiceController } {
+): {
+  readonly value: KubernetesServiceDuty
+  readonly controller: KubernetesServiceController
+  /** Undefined where masters keep no leases. */
+  readonly membership: MembershipRunner | undefined
+} {
   const [range, secondRange] = options.serviceClusterIpRanges
   if (range === undefined) throw new TypeError('a master needs at least one Service range')
   const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
@@ -90,7 +95,7 @@ export function composeKubernetesService(
     address,
     securePort,
   })
-  return { value, controller }
+  return { value, controller, membership }
 }
 
 function chooseReconciler(

@@ -42,10 +42,8 @@ export interface MasterOptions {
   readonly rangeRegistry: 'etcd' | 'configmap' | 'memory' | 'none'
   /** Between two full passes of a repair. */
   readonly repairIntervalMs: number
-  /** How long what the start needs may be refused, and the first pass of each repair may take, from the server's first answer. */
+  /** How long what `default/kubernetes` needs at the start may be refused before the program ends, and any other duty be refused or undone before it is degraded. */
   readonly startupTimeoutMs: number
-  /** A repair that has not succeeded in that time does not end the program. */
-  readonly repairDegraded: boolean
   /** Rewrite a stored range that is another than this master's. */
   readonly adoptRange: boolean
   readonly controllers: ControllerSelection
@@ -81,6 +79,8 @@ export interface EtcdStore {
 export interface MasterPorts extends Omit<Connection, 'close'> {
   /** What the API servers store into; for the lease store `etcd`. */
   readonly etcd?: EtcdStore | undefined
+  /** Hears of each mistake in the program that a duty survived by beginning anew: a test should not. */
+  readonly onMistake?: ((error: unknown) => void) | undefined
   /** Instead of the store that the options name. */
   readonly leases?: MasterLeases | undefined
   /** Instead of the registry that the options name. */

@@ -1,3 +1,4 @@
+import { formatDuration } from '../documents/duration.ts'
 import { Availability } from '../kube/availability.ts'
 import { dryRunApi, sayOnce } from '../kube/dry-run.ts'
 import { noEvents } from '../kube/event-object.ts'
@@ -9,19 +10,17 @@ import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
-import { SystemNamespacesController } from '../namespaces/controller.ts'
-import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { abortable } from '../runtime/signals.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import { isSelected } from './controller-selection.ts'
-import { DutySwitch, type SwitchableDuty } from './duty-switch.ts'
-import { firstPasses } from './first-passes.ts'
+import { composeDuties } from './duty-parts.ts'
 import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import { recordRefusals } from './readiness-refusals.ts'
-import { composeRepairs } from './repair-parts.ts'
-import { availabilityByServer, type ServersAvailability } from './servers-availability.ts'
+import { availabilityByServer, PartAvailability, type ServersAvailability } from './servers-availability.ts'
 import { startedWithin } from './startup-deadline.ts'
-import { composeWorkloads } from './workload-parts.ts'
+import { type SupervisedOptions, supervised } from './supervised.ts'
 
 /** Everything that one master does, composed and not yet running. */
 export interface Master {
@@ -31,7 +30,8 @@ export interface Master {
   run(signal: AbortSignal): Promise<void>
   /**
    * Starts it, for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves when the namespaces
-   * and the ServiceCIDR are there; the Service and the address wait for the server's /readyz, which may wait for this hook.
+   * and the ServiceCIDR are there, or refused for so long that nobody should wait for them; the Service and the address wait for the server's
+   * /readyz, which may wait for this hook.
    * Rejects when the start failed.
    */
   postStartHook(): Promise<void>
@@ -42,51 +42,43 @@ export interface Master {
   preShutdownHook(): Promise<void>
 }
 
-/** What must not be refused for `default/kubernetes` to come about. */
-const SERVICE_SOURCES = [
-  'kubernetes-service',
-  'kubernetes-endpoints',
-  'lease',
-  'leases',
-  'services',
-  'endpoints',
-  'endpointslices',
-]
-
 /** At least so long may leaving take, in milliseconds: a server that hangs is first asked for its health in vain. */
 const LEAVING_MS = 6_000
 
+/** Who asks for the server's health only at the start asks again so often, in milliseconds: what the server does itself may change. */
+const ASKING_PERIOD_MS = 10_000
+
 /** The one place where parts become a master. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
-  const parts = compose(options, ports)
-  const { lifecycle, monitor, events, duty, switches, repairs, workloads } = parts
-  const { startupTimeoutMs: timeoutMs } = options
+  const { lifecycle, clock, monitor, recording, duty, duties } = compose(options, ports)
+  const { foundations, repairs, workloads } = duties
   let { onShutdown } = options
-  lifecycle.part('event-recorder', (signal) => events.run(signal))
-  for (const { name, hook, sources, value } of switches) {
+  lifecycle.part('event-recorder', (signal) => supervised(recording, signal))
+  for (const [name, health] of duties.healths) lifecycle.healthCheck(name, () => health.fault(), ['readyz'])
+  for (const { name, hook, value } of foundations) {
     lifecycle.part(name, (signal) => value.run(signal))
-    lifecycle.postStartHook(hook, (signal) => startedWithin(value.settled(), { ...parts, timeoutMs, sources, signal }))
+    lifecycle.postStartHook(hook, (signal) => abortable(value.settled(), signal))
   }
   if (duty !== undefined) {
     lifecycle.part('kubernetes-service', (signal) => duty.value.run(signal))
     lifecycle.postStartHook('bootstrap-controller', (signal) =>
-      startedWithin(duty.controller.settled, { ...parts, timeoutMs, sources: SERVICE_SOURCES, signal }),
+      startedWithin(duty.controller.settled, { ...duty, clock, monitor, timeoutMs: options.startupTimeoutMs, signal }),
     )
+    const fault = () => serverFault(monitor, clock, options.leaseTtlMs) ?? duty.membership?.fault()
+    lifecycle.healthCheck('kubernetes-service', fault, ['readyz'])
     lifecycle.preShutdownHook('stop-kubernetes-service-controller', (signal, failure) =>
       duty.value.stop(failure === undefined ? onShutdown : 'keep', signal),
     )
   }
-  if (repairs !== undefined) {
-    lifecycle.part('repair-informers', (signal) => repairs.run(signal))
-    for (const { name, repair, value } of repairs.switches) {
-      lifecycle.part(name, (signal) => value.run(signal))
-      lifecycle.healthCheck(name, () => repair.fault(), ['readyz'])
-    }
-    lifecycle.postStartHook('start-service-ip-repair-controllers', (signal) =>
-      firstPasses(repairs, options, { ...parts, signal }),
-    )
+  if (repairs.length > 0) {
+    lifecycle.part('repair-informers', (signal) => duties.followServices(signal))
+    for (const { name, value } of repairs) lifecycle.part(name, (signal) => value.run(signal))
+    lifecycle.postStartHook('start-service-ip-repair-controllers', async (signal) => {
+      await abortable(Promise.all(repairs.map(({ value }) => value.settled())), signal)
+    })
   }
   if (workloads !== undefined) lifecycle.part('workload-controllers', (signal) => workloads.run(signal))
+  if (options.readinessGate === 'startup') lifecycle.part('server-duties', (signal) => askAgain(monitor, clock, signal))
   // Last: the others must be there to hear its first answer, and it is the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
 
@@ -97,7 +89,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
     run: (signal) => lifecycle.run(signal),
     async postStartHook() {
       life = lifecycle.run(stop.signal)
-      await Promise.race([Promise.all(switches.map(({ value }) => value.settled())), life])
+      await Promise.race([Promise.all(foundations.map(({ value }) => value.known())), life])
     },
     async preShutdownHook() {
       onShutdown = 'always'
@@ -117,7 +109,7 @@ export async function withdrawMaster(
   signal: AbortSignal,
 ): Promise<Withdrawal> {
   const [address] = options.advertiseAddresses
-  if (address === undefined) return { removed: false, reason: 'the reconciler none lists nobody' }
+  if (address === undefined) return { type: 'nothing', reason: 'the reconciler none lists nobody' }
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
   }
@@ -134,6 +126,7 @@ export async function withdrawMaster(
       self: holderOf(options, ports),
       address,
       always: options.onShutdown === 'always',
+      place: placeOfLeases(options, ports),
     },
     signal,
   )
@@ -142,10 +135,16 @@ export async function withdrawMaster(
   return withdrawal
 }
 
+/** Where the leases are, for a person. */
+function placeOfLeases({ leaseStore, etcdPrefix }: MasterOptions, { leases }: MasterPorts): string {
+  if (leases !== undefined) return 'in the lease store'
+  return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : 'among the Leases in kube-system'
+}
+
 function compose(options: MasterOptions, given: MasterPorts) {
   const real = { ...given, availability: openAvailability(given) }
   const ports = options.dryRun ? { ...real, ...dryRunPorts(given) } : real
-  const { clock, logger, metrics } = ports
+  const { clock, logger } = ports
   const as = (controller: string) => ({ ...ports, logger: logger.child({ controller }) })
   const lifecycle = new Lifecycle({
     clock,
@@ -162,66 +161,49 @@ function compose(options: MasterOptions, given: MasterPorts) {
   // What a dry run would tell of has not happened.
   const told = options.dryRun ? noEvents : events
   recordRefusals(monitor, told, options.advertiseAddresses[0]?.text)
-  const active = metrics.gauge({
-    name: 'apiserver_bootstrap_duty_active',
-    help: 'Whether a duty is done here (1), or is off or left to the server (0).',
-    labels: ['duty'],
-  })
-  const switched = (duty: SwitchableDuty): DutySwitch =>
-    new DutySwitch(duty, { ...as(duty.name), selection: options.controllers, monitor, active })
-  const namespaces = new SystemNamespacesController(as('system-namespaces'))
-  const serviceCidr = new DefaultServiceCidrController({
-    ...as('default-service-cidr'),
-    events: told,
-    ranges: options.serviceClusterIpRanges,
-  })
-  const switches = [
-    {
-      name: 'system-namespaces',
-      hook: 'start-system-namespaces-controller',
-      sources: ['system-namespaces', 'namespaces'],
-      value: switched({
-        name: 'system-namespaces',
-        run: (signal) => namespaces.run(signal),
-        settled: namespaces.settled,
-      }),
-    },
-    {
-      name: 'default-service-cidr',
-      hook: 'start-kubernetes-service-cidr-controller',
-      sources: ['default-service-cidr', 'servicecidrs'],
-      value: switched({
-        name: 'default-service-cidr',
-        run: (signal) => serviceCidr.run(signal),
-        settled: serviceCidr.settled,
-      }),
-    },
-  ]
-  const repairs = composeRepairs(options, { ...ports, events: told }, monitor)
-  const workloads = composeWorkloads(options, { ...ports, events: told }, active)
-  const kept = isSelected(options.controllers, 'kubernetes-service')
-  active.set({ duty: 'kubernetes-service' }, kept ? 1 : 0)
-  const duty = kept
-    ? composeKubernetesService(options, { ...as('kubernetes-service'), events: told }, monitor)
+  const duties = composeDuties(options, { ...ports, events: told }, monitor)
+  const availability = new PartAvailability(ports.availability)
+  const duty = isSelected(options.controllers, 'kubernetes-service')
+    ? {
+        ...composeKubernetesService(options, { ...as('kubernetes-service'), availability, events: told }, monitor),
+        refusal: () => availability.refusal(),
+      }
     : undefined
-  return {
-    lifecycle,
-    monitor,
-    events,
-    duty,
-    switches,
-    workloads,
-    repairs: repairs && {
-      ...repairs,
-      switches: repairs.duties.map(({ name, repair, permit }) => {
-        const { settled } = repair
-        const run = (signal: AbortSignal): Promise<void> => repair.run(signal)
-        return { name, repair, value: switched({ name, run, settled, onLeftToServer: () => permit.leaveToServer() }) }
-      }),
+  const recording: SupervisedOptions = {
+    ...ports,
+    make: () => ({ run: (signal) => events.run(signal), settled: Promise.resolve() }),
+    health: {
+      begun() {},
+      crashed(error) {
+        logger.error({ error }, 'unexpected error; events are written on')
+        ports.onMistake?.(error)
+      },
     },
-    clock,
-    logger,
-    availability: ports.availability,
+  }
+  return { lifecycle, clock, monitor, recording, duty, duties }
+}
+
+/** Why this master's own API server cannot be relied on; undefined when it can. */
+function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number): string | undefined {
+  const { phase, lastAnswerMs } = monitor
+  if (lastAnswerMs === undefined) return 'own API server has not answered yet'
+  const silentMs = clock.monotonicMs() - lastAnswerMs
+  if (silentMs > leaseTtlMs)
+    return `own API server has not answered for ${formatDuration(Math.floor(silentMs / 1_000) * 1_000)}`
+  return phase === 'ready' ? undefined : 'own API server is not ready'
+}
+
+/** Asks for the server's health now and then where nobody else has, for those who listen. */
+async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
+  let askedMs = clock.monotonicMs()
+  for (;;) {
+    const leftMs = Math.max(askedMs, monitor.lastAnswerMs ?? askedMs) + ASKING_PERIOD_MS - clock.monotonicMs()
+    if (leftMs > 0) {
+      await sleep(clock, leftMs, signal)
+    } else {
+      askedMs = clock.monotonicMs()
+      await monitor.probe(signal)
+    }
   }
 }
 

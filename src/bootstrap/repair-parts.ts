@@ -1,5 +1,8 @@
-import { type Informer, SharedInformers } from '../kube/informer.ts'
-import { type Service, services } from '../kube/resources.ts'
+import { type Informers, SharedInformers } from '../kube/informer.ts'
+import { InformerScope } from '../kube/informer-scope.ts'
+import type { KubeObject } from '../kube/json.ts'
+import { describeSelection } from '../kube/reflector.ts'
+import { ipAddresses, type Resource, serviceCidrs, services } from '../kube/resources.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { BitmapUse } from '../repair/cluster-ip/bitmap-use.ts'
 import { clusterIpClaims } from '../repair/cluster-ip/cluster-ip-claims.ts'
@@ -17,15 +20,20 @@ import type { RepairKind } from '../repair/repair-metrics.ts'
 import { RepairReporter } from '../repair/repair-reporter.ts'
 import { keptOfService } from '../repair/service-claims.ts'
 import { isSelected } from './controller-selection.ts'
+import type { DutyDecisions } from './duty-decisions.ts'
+import type { DutyTerm } from './duty-health.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { RepairPermit } from './repair-permit.ts'
+import { PartAvailability } from './servers-availability.ts'
 
-/** One of the two repairs, composed. */
+/** One of the two repairs. */
 export interface RepairDuty {
   readonly name: 'cluster-ip-repair' | 'node-port-repair'
-  readonly repair: Repair
-  readonly permit: RepairPermit
+  /** Makes one term of it. */
+  make(): DutyTerm
+  /** What is refused to it for good. */
+  refusal(): string | undefined
 }
 
 /** The repairs of a master, and the copies that they share. */
@@ -33,86 +41,85 @@ export interface Repairs {
   readonly duties: readonly RepairDuty[]
   /** Follows what the repairs look at. */
   run(signal: AbortSignal): Promise<void>
-  /** Why the first passes have not all succeeded, as one line. */
-  reason(): string
 }
-
-/** What must not be refused for the first passes to succeed, as the availability of the servers knows it. */
-const SOURCES = ['cluster-ip-repair', 'node-port-repair', 'services', 'ipaddresses', 'servicecidrs']
 
 /** Composes the repairs that are not off; undefined when both are. */
 export function composeRepairs(
   options: MasterOptions,
   ports: PartPorts,
-  monitor: ReadinessMonitor,
+  parts: { readonly monitor: ReadinessMonitor; readonly decisions: DutyDecisions },
 ): Repairs | undefined {
   const isOn = (name: RepairDuty['name']): boolean => isSelected(options.controllers, name)
   if (!isOn('cluster-ip-repair') && !isOn('node-port-repair')) return undefined
   const informers = new SharedInformers(ports)
-  const parts: Parts = {
-    options,
-    ports,
-    monitor,
-    informers,
-    services: informers.get(services, { transform: keptOfService }),
-    registry: registryOf(options, ports),
-  }
+  const registry = registryOf(options, ports)
   const duties = [
-    ...(isOn('cluster-ip-repair') ? [clusterIpDuty(parts)] : []),
-    ...(isOn('node-port-repair') ? [nodePortDuty(parts)] : []),
+    ...(isOn('cluster-ip-repair') ? [clusterIpDuty({ ...parts, options, ports, informers, registry })] : []),
+    ...(isOn('node-port-repair') ? [nodePortDuty({ ...parts, options, ports, informers, registry })] : []),
   ]
-  return {
-    duties,
-    run: (signal) => informers.run(signal),
-    reason() {
-      const faults = duties.map(({ name, repair }) => ({ name, fault: repair.fault() }))
-      const reasons = [
-        ...faults.filter(({ fault }) => fault !== undefined).map(({ name, fault }) => `${name}: ${fault}`),
-        ports.availability.refusalOf(...SOURCES),
-      ]
-      return reasons.filter((reason) => reason !== undefined).join('; ') || 'the first pass is not done yet'
-    },
-  }
+  return { duties, run: (signal) => informers.run(signal) }
 }
 
 interface Parts {
   readonly options: MasterOptions
   readonly ports: PartPorts
   readonly monitor: ReadinessMonitor
+  readonly decisions: DutyDecisions
   readonly informers: SharedInformers
-  readonly services: Informer<Service>
   readonly registry: RangeRegistry
 }
 
 function clusterIpDuty(parts: Parts): RepairDuty {
-  const { options, informers, registry } = parts
-  const { context, permit } = contextOf('cluster-ip', parts)
-  const ipAddresses = new IpAddressRepair({ ...context, informers })
+  const { options, registry } = parts
   const claims = clusterIpClaims(options.serviceClusterIpRanges)
-  const bitmaps = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
-  const use = new BitmapUse({ ...context, registry, claims })
-  const repair = new ClusterIpRepair({ ...context, ipAddresses, bitmaps, registry, use })
-  return { name: 'cluster-ip-repair', repair, permit }
+  return dutyOf('cluster-ip', parts, [services, ipAddresses, serviceCidrs], (context, informers) => {
+    const addresses = new IpAddressRepair({ ...context, informers })
+    const bitmaps = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
+    const use = new BitmapUse({ ...context, registry, claims })
+    return new ClusterIpRepair({ ...context, ipAddresses: addresses, bitmaps, registry, use })
+  })
 }
 
 function nodePortDuty(parts: Parts): RepairDuty {
   const { options, registry } = parts
-  const { context, permit } = contextOf('node-port', parts)
   const claims = nodePortClaims(options.serviceNodePortRange)
-  const repair = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
-  return { name: 'node-port-repair', repair, permit }
+  return dutyOf('node-port', parts, [services], (context) => {
+    return new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
+  })
 }
 
-function contextOf(
+/** `followed` is what it looks at through the shared informers. */
+function dutyOf(
   kind: RepairKind,
-  { options, ports, monitor, services: observed }: Parts,
-): { readonly context: RepairContext; readonly permit: RepairPermit } {
-  const logger = ports.logger.child({ controller: `${kind}-repair` })
-  const permit = new RepairPermit(`${kind}-repair`, { selection: options.controllers, monitor })
+  { options, ports, monitor, decisions, informers }: Parts,
+  followed: readonly Resource<KubeObject>[],
+  makeRepair: (context: RepairContext, informers: Informers) => Repair,
+): RepairDuty {
+  const name = `${kind}-repair` as const
+  const availability = new PartAvailability(ports.availability)
+  const logger = ports.logger.child({ controller: name })
+  const byName = options.controllers.on.includes(name)
+  const permit = new RepairPermit(name, { byName, decisions, monitor })
   const reporter = new RepairReporter({ ...ports, logger, kind, dryRun: options.dryRun })
+  const lists = followed.map((resource) => describeSelection(resource))
   return {
-    context: { ...ports, logger, reporter, permit, services: observed, intervalMs: options.repairIntervalMs },
-    permit,
+    name,
+    refusal: () => availability.refusal() ?? ports.availability.refusalOf(...lists),
+    make() {
+      const scope = new InformerScope(informers)
+      const repair = makeRepair(
+        {
+          ...{ ...ports, availability, logger, reporter, permit, intervalMs: options.repairIntervalMs },
+          services: scope.get(services, { transform: keptOfService }),
+        },
+        scope,
+      )
+      return {
+        settled: repair.settled,
+        fault: () => repair.fault(),
+        run: (signal) => scope.run(signal, (ending) => repair.run(ending)),
+      }
+    },
   }
 }
 

@@ -1,8 +1,8 @@
 import { KubeError } from '../kube/errors.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { WritePermit } from '../repair/repair.ts'
-import type { ControllerName, ControllerSelection } from './controller-selection.ts'
-import { decideDuty } from './duties.ts'
+import type { ControllerName } from './controller-selection.ts'
+import type { DutyDecisions } from './duty-decisions.ts'
 
 /**
  * Lets a repair write as long as no server says in its `/readyz?verbose` that it does that repair itself, or always when the repair was
@@ -13,36 +13,37 @@ import { decideDuty } from './duties.ts'
  */
 export class RepairPermit implements WritePermit {
   readonly #name: ControllerName
-  readonly #selection: ControllerSelection
+  readonly #byName: boolean
+  readonly #decisions: Pick<DutyDecisions, 'of'>
   readonly #monitor: Pick<ReadinessMonitor, 'probe'>
-  #mode: WritePermit['mode'] = 'repair'
 
   constructor(
     name: ControllerName,
-    options: { readonly selection: ControllerSelection; readonly monitor: Pick<ReadinessMonitor, 'probe'> },
+    options: {
+      /** The repair was asked for by name. */
+      readonly byName: boolean
+      /** They hear what {@link monitor} is answered. */
+      readonly decisions: Pick<DutyDecisions, 'of'>
+      readonly monitor: Pick<ReadinessMonitor, 'probe'>
+    },
   ) {
     this.#name = name
-    this.#selection = options.selection
+    this.#byName = options.byName
+    this.#decisions = options.decisions
     this.#monitor = options.monitor
   }
 
   get mode(): WritePermit['mode'] {
-    return this.#mode
+    return this.#decisions.of(this.#name)?.type === 'left-to-server' ? 'report' : 'repair'
   }
 
   async granted(signal: AbortSignal): Promise<boolean> {
-    if (this.#mode === 'report') return false
-    if (this.#selection.on.includes(this.#name)) return true
+    if (this.#byName) return true
+    if (this.mode === 'report') return false
     const answer = await this.#monitor.probe(signal)
     if (!answer.answered) throw new KubeError('Unreachable', `GET /readyz: ${answer.reason}`)
     // It may well do the repair itself: without its list of checks nothing is written.
     if (answer.refused !== undefined) throw new KubeError('Forbidden', `GET ${answer.refused}`)
-    if (decideDuty(this.#name, this.#selection, answer).type === 'left-to-server') this.leaveToServer()
     return this.mode === 'repair'
-  }
-
-  /** A server does the repair itself. */
-  leaveToServer(): void {
-    this.#mode = 'report'
   }
 }

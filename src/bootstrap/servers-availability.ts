@@ -46,3 +46,44 @@ export function availabilityByServer({ api, etcd, own }: Servers): ServersAvaila
     },
   }
 }
+
+/** Hands on what one part of the program reports, and can say what that part is refused, whatever others are. */
+export class PartAvailability implements ServersAvailability {
+  readonly #all: ServersAvailability
+  readonly #sources = new Set<string>()
+
+  constructor(all: ServersAvailability) {
+    this.#all = all
+  }
+
+  failed(source: string, error: unknown): void {
+    this.#sources.add(source)
+    this.#all.failed(source, error)
+  }
+
+  succeeded(source: string): void {
+    this.#all.succeeded(source)
+  }
+
+  forget(source: string): void {
+    this.#sources.delete(source)
+    this.#all.forget(source)
+  }
+
+  get etcdAvailable(): boolean {
+    return this.#all.etcdAvailable
+  }
+
+  subscribe(handler: (available: boolean) => void): () => void {
+    return this.#all.subscribe(handler)
+  }
+
+  refusalOf(...sources: readonly string[]): string | undefined {
+    return this.#all.refusalOf(...sources)
+  }
+
+  /** What is refused for good to this part; undefined when nothing is. */
+  refusal(): string | undefined {
+    return this.#all.refusalOf(...this.#sources)
+  }
+}

@@ -7,6 +7,7 @@ import { EndpointSliceMetrics } from '../endpointslice/slice-metrics.ts'
 import { recordingAs } from '../kube/event-object.ts'
 import { fencedApi } from '../kube/fenced-api.ts'
 import { SharedInformers } from '../kube/informer.ts'
+import { InformerScope } from '../kube/informer-scope.ts'
 import { LeaderElector } from '../kube/leader-election.ts'
 import { type Endpoints, endpointSlices, pods, services } from '../kube/resources.ts'
 import { keyOf } from '../kube/store.ts'
@@ -20,8 +21,10 @@ import { ServiceMembers } from '../workloads/service-members.ts'
 import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
 import type { WritePause } from '../workloads/write-pacing.ts'
 import { isSelected, type WorkloadControllerName, workloadControllerNames } from './controller-selection.ts'
+import type { DutyHealth, DutyTerm } from './duty-health.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
+import { supervised } from './supervised.ts'
 
 /**
  * Endpoints go whole to each who watches them, whatever has changed: those of a Service with fifty Pods or more are written once a second at most, those of
@@ -47,11 +50,15 @@ export interface Workloads {
   run(signal: AbortSignal): Promise<void>
 }
 
+/** Who hears how each controller fares. */
+export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 'begun' | 'crashed'>
+
 /** Composes the controllers of Endpoints and EndpointSlices that are asked for; undefined when none is. */
 export function composeWorkloads(
   options: MasterOptions,
   ports: PartPorts,
   active: Gauge<'duty'>,
+  healthOf: WorkloadHealth,
 ): Workloads | undefined {
   const names = workloadControllerNames.filter((name) => isSelected(options.controllers, name))
   const tell = (value: 0 | 1): void => {
@@ -67,29 +74,69 @@ export function composeWorkloads(
       : new LeaderElector({ ...ports, ...leaderElection, identity: `${options.host}_${randomUuid(ports.random)}` })
   const api = elector === undefined ? ports.api : fencedApi(ports.api, () => elector.isLeader)
   const makers = names.map((name) => makerOf(name, options, { ...ports, api }))
+  // Who does not lead has nothing to do.
+  const waiting = { settled: Promise.resolve() }
+  const all = {
+    begun() {
+      for (const name of names) healthOf(name).begun(waiting)
+    },
+    crashed(error: unknown) {
+      for (const name of names) healthOf(name).crashed(error)
+    },
+  }
   const lead = async (signal: AbortSignal): Promise<void> => {
     tell(1)
-    await runTerm(makers, ports, signal).finally(() => tell(0))
+    await runTerm(makers, ports, healthOf, signal).finally(() => {
+      tell(0)
+      all.begun()
+    })
   }
-  return { run: (signal) => (elector === undefined ? lead(signal) : elector.run(signal, lead)) }
+  const run = (signal: AbortSignal): Promise<void> => (elector === undefined ? lead(signal) : elector.run(signal, lead))
+  return { run: (signal) => supervised({ ...ports, make: () => ({ ...waiting, run }), health: all }, signal) }
 }
 
 /** One term of leadership: nothing that was known in an earlier one is relied on. */
-async function runTerm(makers: readonly Maker[], ports: PartPorts, signal: AbortSignal): Promise<void> {
+async function runTerm(
+  makers: readonly Maker[],
+  ports: PartPorts,
+  healthOf: WorkloadHealth,
+  signal: AbortSignal,
+): Promise<void> {
   const informers = new SharedInformers(ports)
   // Before the controllers: it must have heard of a change when they do.
   const members = new ServiceMembers({
     services: informers.get(services, { transform: keptOfService }),
     pods: informers.get(pods, { transform: keptOfPod }),
   })
-  const controllers = makers.map((maker) => maker.make({ informers, members }))
+  const controllers = new Set<WorkloadController>()
   const unsubscribe = ports.availability.subscribe((available) => {
     if (available) for (const controller of controllers) controller.hasten()
   })
+  const termOf = (maker: Maker): DutyTerm => {
+    const scope = new InformerScope(informers)
+    // What the members are made of: no controller may begin before.
+    scope.get(services, { transform: keptOfService })
+    scope.get(pods, { transform: keptOfPod })
+    const controller = maker.make({
+      informers: scope,
+      members: {
+        podsOf: (service) => members.podsOf(service),
+        subscribe: (handler) => scope.subscribe((guarded) => members.subscribe(guarded), handler),
+      },
+    })
+    controllers.add(controller)
+    return {
+      settled: scope.whenSynced(signal),
+      run: (ending) =>
+        scope.run(ending, (ending) => controller.run(ending)).finally(() => controllers.delete(controller)),
+    }
+  }
   try {
     await together(signal, [
       (signal) => informers.run(signal),
-      ...controllers.map((controller) => (signal: AbortSignal) => controller.run(signal)),
+      ...makers.map((maker) => (signal: AbortSignal) => {
+        return supervised({ ...ports, make: () => termOf(maker), health: healthOf(maker.name) }, signal)
+      }),
     ])
   } finally {
     unsubscribe()

@@ -1,5 +1,8 @@
-/** A SIGINT that follows another so closely is the same Ctrl-C, in milliseconds. */
-const ECHO_MS = 300
+/**
+ * A signal that follows the first so closely is the same request, in milliseconds: npx hands a terminal's Ctrl-C on to a child that has had it already,
+ * and `timeout` sends one signal to its child and one to its child's group.
+ */
+const ECHO_MS = 1_000
 
 /** Why a run was ended: the signal's name. */
 export class StopRequest extends Error {
@@ -7,28 +10,27 @@ export class StopRequest extends Error {
 }
 
 /**
- * Turns the first SIGTERM or SIGINT into an abort. A second one, of either kind, ends the process at once with 1, unless it is a SIGINT
- * that comes with the first: who hands a terminal's Ctrl-C on, as npx does, makes two of one. `release` gives the signals back to Node.
+ * Turns the first SIGTERM or SIGINT into an abort. A later one, of either kind, ends the process at once with 1, unless it comes within a second of the first.
+ * `release` gives the signals back to Node.
  */
 export function stopSignals(): { readonly signal: AbortSignal; readonly release: () => void } {
   const controller = new AbortController()
-  let interruptedMs = Number.NEGATIVE_INFINITY
+  let stoppedMs: number | undefined
+  const isEcho = (): boolean => stoppedMs !== undefined && performance.now() - stoppedMs < ECHO_MS
   const onSignal = (name: NodeJS.Signals): void => {
-    const isEcho = name === 'SIGINT' && performance.now() - interruptedMs < ECHO_MS
-    if (controller.signal.aborted && !isEcho) process.exit(1)
-    if (isEcho) return
-    if (name === 'SIGINT') interruptedMs = performance.now()
+    if (isEcho()) return
+    if (stoppedMs !== undefined) process.exit(1)
+    stoppedMs = performance.now()
     controller.abort(new StopRequest(name))
   }
-  process.on('SIGTERM', onSignal)
-  process.on('SIGINT', onSignal)
+  const names = ['SIGTERM', 'SIGINT'] as const
+  for (const name of names) process.on(name, onSignal)
   return {
     signal: controller.signal,
     release() {
-      process.off('SIGTERM', onSignal)
-      process.off('SIGINT', onSignal)
       // The echo of what has just been obeyed must not end the process before it has said so.
-      if (performance.now() - interruptedMs < ECHO_MS) process.once('SIGINT', () => {})
+      if (isEcho()) return
+      for (const name of names) process.off(name, onSignal)
     },
   }
 }

@@ -13,7 +13,8 @@ import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 import { openSurroundings } from './surroundings.ts'
 
 /**
- * Takes this master's address out and returns when it is out, or when it is clear that it must stay: both end with 0 and one line.
+ * Takes this master's address out and returns when it is out, or when it is clear that it must stay: both end with 0 and one line. Where there is
+ * nothing to withdraw it ends with 1, and one line says what it looked for, and where.
  * Bounded by twice the reconcile interval, as a shutdown is; failures of the server are tried again within that.
  */
 export async function execute(flags: Flags): Promise<number> {
@@ -38,7 +39,7 @@ export async function execute(flags: Flags): Promise<number> {
   const options = masterOptionsOf(configuration, hostname())
   let lastFailure = 'the API server did not answer'
   try {
-    const { removed, reason } = await pRetry(
+    const { type, reason } = await pRetry(
       () => withdrawMaster(options, { ...surroundings, api, readiness, etcd }, signal),
       {
         retries: Number.POSITIVE_INFINITY,
@@ -55,8 +56,8 @@ export async function execute(flags: Flags): Promise<number> {
       const bound = stop.signal.aborted ? `before ${stop.signal.reason.message}` : `within ${formatDuration(limitMs)}`
       throw new Error(`not withdrawn ${bound}: ${lastFailure}`, { cause: error })
     })
-    process.stdout.write(`${removed ? 'withdrawn' : 'kept'}: ${reason}\n`)
-    return 0
+    process.stdout.write(`${type === 'nothing' ? 'nothing withdrawn' : type}: ${reason}\n`)
+    return type === 'nothing' ? 1 : 0
   } finally {
     await Promise.all([close(), etcd?.kv.close()])
     stop.release()

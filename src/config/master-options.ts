@@ -23,7 +23,6 @@ export function masterOptionsOf(configuration: Configuration, host: string): Mas
     rangeRegistry: configuration.rangeRegistry ?? 'none',
     repairIntervalMs: configuration.repairInterval,
     startupTimeoutMs: configuration.repairStartupTimeout,
-    repairDegraded: configuration.repairDegraded,
     adoptRange: configuration.adoptRange,
     controllers: configuration.controllers,
     workloads: workloadOptionsOf(configuration),

@@ -1,4 +1,4 @@
-import type { Change, Informer } from '../kube/informer.ts'
+import type { Change, Followed } from '../kube/informer.ts'
 import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../kube/store.ts'
 import { keptOfEndpoints, keptOfService } from '../workloads/kept.ts'
@@ -30,8 +30,8 @@ export interface EndpointsControllerOptions extends WorkloadContext {
  */
 export class EndpointsController implements WorkloadController {
   readonly #options: EndpointsControllerOptions
-  readonly #services: Informer<Service>
-  readonly #endpoints: Informer<Endpoints>
+  readonly #services: Followed<Service>
+  readonly #endpoints: Followed<Endpoints>
   readonly #queue: ServiceQueue
   readonly #triggerTimes = new TriggerTimes()
   readonly #tracker = new EndpointsTracker()

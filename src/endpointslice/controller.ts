@@ -1,7 +1,7 @@
 import { isKubeError, KubeError } from '../kube/errors.ts'
 import { referenceTo } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
-import type { Change, Informer } from '../kube/informer.ts'
+import type { Change, Followed } from '../kube/informer.ts'
 import {
   type EndpointSlice,
   endpointSlices,
@@ -55,8 +55,8 @@ const memorablePods = 250
  */
 export class EndpointSliceController implements WorkloadController {
   readonly #options: EndpointSliceControllerOptions
-  readonly #services: Informer<Service>
-  readonly #nodes: Informer<Node>
+  readonly #services: Followed<Service>
+  readonly #nodes: Followed<Node>
   readonly #slices: ServiceSlices
   readonly #queue: ServiceQueue
   readonly #writer: SliceWriter

@@ -1,4 +1,4 @@
-import type { Change, Informer } from '../kube/informer.ts'
+import type { Change, Followed } from '../kube/informer.ts'
 import type { Node } from '../kube/resources.ts'
 import { Trigger } from '../runtime/trigger.ts'
 import type { AwaitedNodes } from './awaited-nodes.ts'
@@ -7,7 +7,7 @@ import type { ServiceSlices } from './service-slices.ts'
 import type { TopologyCache } from './topology/topology-cache.ts'
 
 export interface NodeWatchOptions {
-  readonly nodes: Informer<Node>
+  readonly nodes: Followed<Node>
   readonly slices: ServiceSlices
   readonly topology: TopologyCache
   readonly awaited: AwaitedNodes

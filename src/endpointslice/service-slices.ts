@@ -1,9 +1,9 @@
-import type { Informer } from '../kube/informer.ts'
+import type { Followed } from '../kube/informer.ts'
 import type { EndpointSlice } from '../kube/resources.ts'
 import { managedByLabel, serviceKeyOf } from './slice-labels.ts'
 
 export interface ServiceSlicesOptions {
-  readonly informer: Informer<EndpointSlice>
+  readonly informer: Followed<EndpointSlice>
   /** The value of the label `endpointslice.kubernetes.io/managed-by` of the slices that count. */
   readonly managedBy: string
 }

@@ -43,14 +43,11 @@ export class Availability {
     return this.#outage === undefined
   }
 
-  /**
-   * What the server says to one of these sources that it refuses for good; undefined when it refuses none of them. A resource's
-   * plural stands for every informer of it.
-   */
-  refusalOf(...names: readonly string[]): string | undefined {
-    for (const [source, trouble] of this.#troubles) {
-      const [name = ''] = source.split(/[ .]/)
-      if (trouble.kind === 'refused' && names.includes(name)) return trouble.reason
+  /** What the server says to one of these sources that it refuses for good; undefined when it refuses none of them. */
+  refusalOf(...sources: readonly string[]): string | undefined {
+    for (const source of sources) {
+      const trouble = this.#troubles.get(source)
+      if (trouble?.kind === 'refused') return trouble.reason
     }
     return undefined
   }

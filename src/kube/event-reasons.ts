@@ -15,6 +15,7 @@ export const eventReasons = {
   ForeignOverwrite: { type: 'Warning', action: 'BackOff' },
   LeaseContested: { type: 'Warning', action: 'BackOff' },
   OtherReconcilerActive: { type: 'Warning', action: 'Reset' },
+  DutyDegraded: { type: 'Warning', action: 'Retry' },
   OtherLeaseStore: { type: 'Warning', action: 'Reset' },
   ReadinessRefused: { type: 'Warning', action: 'Probe' },
   KubernetesDefaultServiceCIDRError: { type: 'Warning', action: 'DefaultServiceCIDR' },

@@ -142,8 +142,24 @@ export class Informer<T extends KubeObject> {
   }
 }
 
+/** A copy of a collection that somebody else keeps. */
+export type Followed<T extends KubeObject> = Pick<
+  Informer<T>,
+  'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe'
+>
+
+/** Where copies are to be had. */
+export interface Informers {
+  get<T extends KubeObject>(
+    resource: Resource<T>,
+    options?: { readonly transform?: ((object: T) => T) | undefined },
+  ): Followed<T>
+  /** Resolves when all that have been asked for so far have synced. Rejects with the signal's reason. */
+  whenSynced(signal?: AbortSignal): Promise<void>
+}
+
 /** One informer for each resource and selection, whoever asks: one watch, one copy. */
-export class SharedInformers {
+export class SharedInformers implements Informers {
   readonly #context: InformerContext & { readonly availability: AvailabilityReporter }
   readonly #informers = new Map<string, { readonly informer: Informer<KubeObject>; readonly transform: unknown }>()
   #start: ((informer: Informer<KubeObject>) => void) | undefined

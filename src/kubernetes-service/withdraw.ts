@@ -6,9 +6,12 @@ import { endpointPorts } from './identity.ts'
 import type { Holder, MasterLease, MasterLeases } from './leases/master-leases.ts'
 import { isHeldBy, listedAddresses, othersRemain, secondAddresses } from './members.ts'
 
-/** What became of a request to withdraw. `reason` is one line for a person. */
+/**
+ * What became of a request to withdraw: the address is out, or stays because it is the last, or there is no such master. `reason` is one line for a
+ * person.
+ */
 export interface Withdrawal {
-  readonly removed: boolean
+  readonly type: 'withdrawn' | 'kept' | 'nothing'
   readonly reason: string
 }
 
@@ -16,7 +19,7 @@ export interface Withdrawal {
  * Takes a master's address out from outside its own process, and keeps that process from announcing it again: its record is
  * marked as withdrawn, which lasts until the process is started again.
  *
- * The last master stays listed unless `always` is set.
+ * The last master stays listed unless `always` is set. One that was withdrawn before is withdrawn.
  *
  * @param self - who is meant: host and address; the instance is whichever holds the lease.
  */
@@ -27,12 +30,14 @@ export async function withdraw(
     readonly self: Holder
     readonly address: Address
     readonly always: boolean
+    /** Where the leases are, for a person: `among the Leases in kube-system`. */
+    readonly place: string
     /** Called with each read of the leases. */
     readonly onRead?: ((leases: readonly MasterLease[]) => void) | undefined
   },
   signal: AbortSignal,
 ): Promise<Withdrawal> {
-  const { leases, adapter, self, address, always, onRead } = options
+  const { leases, adapter, self, address, always, place, onRead } = options
   const before = await leases.list(signal)
   onRead?.(before)
   const own = before.find((lease) => isHeldBy(lease, self))?.holder
@@ -41,7 +46,7 @@ export async function withdraw(
       .filter((lease) => lease.address === address.text)
       .map(({ holder }) => holder?.host ?? 'unknown')
     const held = hosts.length > 0 ? `; it is held by ${hosts.join(', ')}` : ''
-    return { removed: false, reason: `${address.text} has no lease of host ${self.host}${held}` }
+    return { type: 'nothing', reason: `no lease of host ${self.host} for ${address.text} ${place}${held}` }
   }
 
   if (own.state !== 'withdrawn') {
@@ -49,7 +54,7 @@ export async function withdraw(
     if (!always && !othersRemain(await leases.list(signal), self)) {
       await leases.mark(own, signal)
       return {
-        removed: false,
+        type: 'kept',
         reason: `${address.text} is the last one; --on-shutdown=always takes it out all the same`,
       }
     }
@@ -65,7 +70,7 @@ export async function withdraw(
     const plan = planEndpoints({ addresses, current: stored.endpoints, ports, reconcilePorts: false, stopping: always })
     try {
       await adapter.execute(plan, stored, signal, secondAddresses(live))
-      return { removed: true, reason: `${address.text} is out` }
+      return { type: 'withdrawn', reason: `${address.text} is out` }
     } catch (error) {
       // The masters that run do the same at this moment; whoever is second looks again.
       if (!isKubeError(error, 'Conflict')) throw error

@@ -19,7 +19,7 @@ export type PreShutdownHook = (signal: AbortSignal, failure: Error | undefined) 
 export interface LifecycleOptions {
   readonly clock: Clock
   readonly logger: Logger
-  /** How long to stay, unready, after the shutdown began, in milliseconds. @default 0 */
+  /** How long to stay, unready, once the pre-shutdown hooks are over, in milliseconds. @default 0 */
   readonly shutdownDelayMs?: number | undefined
   /** How long the pre-shutdown hooks may take, in milliseconds. @default 15_000 */
   readonly preShutdownTimeoutMs?: number | undefined
@@ -63,9 +63,9 @@ type State = 'composing' | 'running' | 'stopping' | 'ended'
  * ends by itself, the shutdown begins and `run` rejects when it is over.
  *
  * The shutdown: readyz fails at once (check `shutdown`) and post-start hooks still under way are aborted; then the
- * pre-shutdown hooks run, all at once, while the shutdown delay passes; when both are over the parts are ended one by
- * one, last registered first, so that a part may count on those registered before it until its own end. Each step is
- * bounded: what does not end in time is abandoned with one logged line.
+ * pre-shutdown hooks run, all at once; then the shutdown delay passes, for those who still come; then the parts are
+ * ended one by one, last registered first, so that a part may count on those registered before it until its own end.
+ * Each step is bounded: what does not end in time is abandoned with one logged line.
  */
 export class Lifecycle {
   readonly #clock: Clock
@@ -231,8 +231,8 @@ export class Lifecycle {
     if (wasRunning) {
       this.#logger.info({ shutdownDelayMs: this.#options.shutdownDelayMs ?? 0 }, 'shutting down')
       this.#hooksController.abort(new LifecycleError('shutting down'))
-      const hooks = [...this.#preShutdown].map(([name, hook]) => this.#runPreShutdownHook(name, hook))
-      await Promise.all([...hooks, sleep(this.#clock, this.#options.shutdownDelayMs ?? 0)])
+      await Promise.all([...this.#preShutdown].map(([name, hook]) => this.#runPreShutdownHook(name, hook)))
+      await sleep(this.#clock, this.#options.shutdownDelayMs ?? 0)
       await this.#drain()
       this.#logger.info({ durationMs: Math.round(this.#clock.monotonicMs() - beganAtMs) }, 'shut down')
     }

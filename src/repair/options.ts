@@ -28,13 +28,8 @@ export const repairOptions = {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        "how long the start may take from the server's first answer: the first pass of each repair, and what is refused at first (admission and RBAC that are not ready yet); then the program ends with 1; a server or etcd that is away is waited for",
+        'how long a duty may be refused or not be done before it counts as degraded, which is told; it goes on trying, and takes nothing else along. A start that is refused default/kubernetes for so long ends with 1. A server or etcd that is away is waited for',
       default: '1m',
-    },
-    repairDegraded: {
-      schema: z.boolean(),
-      description: 'when a repair has not succeeded in that time, stay up, unready, and go on trying',
-      default: false,
     },
     adoptRange: {
       schema: z.boolean(),

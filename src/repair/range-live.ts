@@ -1,5 +1,5 @@
 import type { KubeApi, ObjectRef } from '../kube/api.ts'
-import type { Informer } from '../kube/informer.ts'
+import type { Followed } from '../kube/informer.ts'
 import type { Service } from '../kube/resources.ts'
 import type { Bitmap } from '../net/bitmap.ts'
 import type { Finding } from './finding.ts'
@@ -19,7 +19,7 @@ export interface LiveHoldings {
 
 export interface RangeLiveOptions {
   readonly api: KubeApi
-  readonly services: Informer<Service>
+  readonly services: Followed<Service>
   readonly claims: RangeClaims
   readonly index: number
 }

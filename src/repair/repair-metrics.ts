@@ -25,7 +25,6 @@ const upstream = {
 /** The metrics of one repair. */
 export class RepairMetrics {
   readonly #kind: RepairKind
-  readonly #metrics: Metrics
   readonly #clock: Clock
   readonly #errors: Counter<'type'>
   readonly #failures: Counter<never>
@@ -34,6 +33,7 @@ export class RepairMetrics {
   readonly #available: Gauge<'cidr'> | Gauge<never>
   readonly #withheld: Gauge<'range' | 'reason'>
   #lastPassMs: number | undefined
+  #tell: (() => void) | undefined
 
   constructor({
     kind,
@@ -43,7 +43,6 @@ export class RepairMetrics {
     const names = upstream[kind]
     const { items } = names
     this.#kind = kind
-    this.#metrics = metrics
     this.#clock = clock
     this.#errors = metrics.counter({
       name: names.errors,
@@ -72,6 +71,7 @@ export class RepairMetrics {
     metrics.onCollect(() => {
       if (this.#lastPassMs !== undefined)
         age.set({ repair: kind }, (this.#clock.monotonicMs() - this.#lastPassMs) / 1000)
+      this.#tell?.()
     })
   }
 
@@ -93,9 +93,9 @@ export class RepairMetrics {
     this.#failures.add({})
   }
 
-  /** Has `tell` called before each scrape, to say by {@link usage} what would be dear to say at every change. */
+  /** Has `tell`, and no longer the one that was given before, called before each scrape, to say by {@link usage} what would be dear to say at every change. */
   onCollect(tell: () => void): void {
-    this.#metrics.onCollect(tell)
+    this.#tell = tell
   }
 
   /** How full a range is; `range` as text. */

@@ -1,6 +1,6 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
-import type { Informer } from '../kube/informer.ts'
+import type { Followed } from '../kube/informer.ts'
 import type { Service } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
@@ -19,7 +19,7 @@ export interface Repair {
 
 /** Whether a repair may write. */
 export interface WritePermit {
-  /** `report`: a server does the repair itself; what is wrong is told, in full passes, and left to it. It can change at any time, and does so for good. */
+  /** `report`: a server does the repair itself; what is wrong is told, in full passes, and left to it. It can change to that at any time; who is to repair again begins anew. */
   readonly mode: 'repair' | 'report'
   /**
    * Asks the server that answers now, before each round of writes: the one that answered last may have been replaced by one that does the repair itself, and
@@ -38,7 +38,7 @@ export interface RepairContext {
   readonly reporter: RepairReporter
   readonly permit: WritePermit
   /** All Services, cut down by `keptOfService`. Somebody else runs it. */
-  readonly services: Informer<Service>
+  readonly services: Followed<Service>
   /** Between two full passes, in milliseconds; upstream's is three minutes. Each is spread by up to a tenth. */
   readonly intervalMs: number
 }

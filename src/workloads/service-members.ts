@@ -1,12 +1,12 @@
-import type { Change, Informer } from '../kube/informer.ts'
+import type { Change, Followed } from '../kube/informer.ts'
 import type { Pod, Service } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
 import { isEndpointChange } from './pod-rules.ts'
 import { type Labels, matches, SelectorIndex, sameLabels } from './selector-index.ts'
 
 export interface ServiceMembersOptions {
-  readonly services: Informer<Service>
-  readonly pods: Informer<Pod>
+  readonly services: Followed<Service>
+  readonly pods: Followed<Pod>
 }
 
 /** A Pod in its present state. */

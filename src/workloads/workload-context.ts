@@ -1,6 +1,6 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { EventSink } from '../kube/event-object.ts'
-import type { SharedInformers } from '../kube/informer.ts'
+import type { Informers } from '../kube/informer.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { WorkQueueObserver } from '../runtime/work-queue.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -15,9 +15,9 @@ export interface WorkloadContext {
   readonly clock: Clock
   readonly logger: Logger
   readonly events: EventSink
-  readonly informers: SharedInformers
+  readonly informers: Informers
   /** Which Pods which Services select: one for all controllers of the term. */
-  readonly members: ServiceMembers
+  readonly members: Pick<ServiceMembers, 'podsOf' | 'subscribe'>
   /** Measures the queue of the controller. */
   readonly observer: WorkQueueObserver
   /** How many Services may be worked on at the same time. */

@@ -1,67 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../src/apiserver/api-server.ts'
-import { faultyTransport } from '../../src/apiserver/faults.ts'
-import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
-import { createMaster, withdrawMaster } from '../../src/bootstrap/master.ts'
-import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
-import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { withdrawMaster } from '../../src/bootstrap/master.ts'
+import { defineMaster } from '../../src/config/define-master.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import type { KubeObject } from '../../src/kube/json.ts'
-import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
-import {
-  endpointSlices,
-  endpoints,
-  leases,
-  namespaces,
-  type Resource,
-  serviceCidrs,
-  services,
-} from '../../src/kube/resources.ts'
+import { endpointSlices, endpoints, leases, type Resource, services } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
-import { seededRandom } from '../../src/runtime/random.ts'
-import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
-import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
-
-function setUp() {
-  const time = new VirtualClock()
-  const clock = time.view()
-  const random = seededRandom(1, 'test')
-  const server = createApiServer({ clock, random })
-  const transport = faultyTransport(inProcessTransport(server), { clock, random })
-  const api = restKubeApi({ transport, clock, random })
-  const logger = memoryLogger()
-  const ports: MasterPorts = {
-    api,
-    readiness: inProcessReadiness(server),
-    clock,
-    random,
-    logger,
-    metrics: prometheusMetrics(),
-  }
-  const said = (message: string) => logger.lines.filter((line) => line.message === message)
-  const start = (settings: Partial<MasterSettings> = {}, more: Partial<MasterPorts> = {}) => {
-    const options = defineMaster({ advertiseAddress: '192.0.2.1', ...settings }, 'host-1')
-    const stop = new AbortController()
-    const master = createMaster(options, { ...ports, ...more })
-    const ended = master.run(stop.signal)
-    const end = async (): Promise<void> => {
-      stop.abort()
-      await time.advance(30_000)
-      await ended
-    }
-    return { master, options, ended, end }
-  }
-  return { time, server, transport, api, ports, said, start, logger }
-}
 
 test('a dry run writes nothing, and says once what it would write and why', async () => {
   const { time, server, said, start, logger } = setUp()
@@ -88,63 +41,6 @@ test('a dry run writes nothing, and says once what it would write and why', asyn
   assert.equal(server.revision, before)
 })
 
-test('beside a server that does it itself, namespaces and ServiceCIDR are left to it, and that is said once', async () => {
-  const { time, api, said, start, ports } = setUp()
-  const hooks = ['start-system-namespaces-controller', 'start-kubernetes-service-cidr-controller']
-  const checks = hooks.map((name) => ({ name: `poststarthook/${name}`, ok: true }))
-  const { end } = start({}, { readiness: { probe: async () => ({ answered: true, ready: true, checks }) } })
-  await time.advance(30_000)
-  assert.deepEqual((await api.list(namespaces)).items, [])
-  assert.deepEqual((await api.list(serviceCidrs)).items, [])
-  assert.equal(said('the server does this itself; it is left to it').length, 2)
-  assert.match(await ports.metrics.expose(), /apiserver_bootstrap_duty_active\{duty="system-namespaces"\} 0/)
-  await end()
-})
-
-test('a duty that another member behind a balancer turns out to have is given up', async () => {
-  const { time, api, start } = setUp()
-  let checks = [{ name: 'ping', ok: true }]
-  const { end } = start({}, { readiness: { probe: async () => ({ answered: true, ready: true, checks }) } })
-  await time.advance(5_000)
-  assert.equal((await api.list(namespaces)).items.length, 4)
-  checks = [{ name: 'poststarthook/start-system-namespaces-controller', ok: true }]
-  await time.advance(5_000)
-  await api.delete(namespaces, { name: 'kube-node-lease' })
-  await time.advance(120_000)
-  assert.equal((await api.list(namespaces)).items.length, 3)
-  await end()
-})
-
-test('while the server refuses to tell what it does itself, nothing is done in its place', async () => {
-  const { time, api, start } = setUp()
-  let answer: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 403' }
-  const { end } = start({}, { readiness: { probe: async () => answer } })
-  await time.advance(120_000)
-  assert.deepEqual((await api.list(namespaces)).items, [])
-  answer = { answered: true, ready: true, checks: [] }
-  await time.advance(5_000)
-  assert.equal((await api.list(namespaces)).items.length, 4)
-  await end()
-})
-
-test('a server that goes on refusing for a minute ends the start; one that is away does not', async () => {
-  const { time, transport, start } = setUp()
-  transport.faults.add({ fault: { type: 'status', status: 403 }, methods: ['POST'], pathPrefix: '/api/v1/namespaces' })
-  const refused = start()
-  const failure = assert.rejects(refused.ended, /still refused after 1m0s: create/)
-  await time.advance(59_000)
-  assert.equal(await Promise.race([failure, 'alive']), 'alive')
-  await time.advance(60_000)
-  await failure
-
-  const away = setUp()
-  away.transport.faults.partition()
-  const waiting = away.start({}, { readiness: { probe: async () => ({ answered: false, reason: 'refused' }) } })
-  await away.time.advance(600_000)
-  away.transport.faults.heal()
-  await waiting.end()
-})
-
 test('withdraw takes a running master out and keeps it out until it is started again', async () => {
   const { time, api, ports, start, said } = setUp()
   const one = start()
@@ -154,14 +50,19 @@ test('withdraw takes a running master out and keeps it out until it is started a
     (await api.get(endpointSlices, kubernetes)).endpoints?.map((endpoint) => endpoint.addresses[0])
   assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
   const { signal } = new AbortController()
-  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { removed: true, reason: '192.0.2.1 is out' })
+  assert.deepEqual(await withdrawMaster(one.options, ports, signal), { type: 'withdrawn', reason: '192.0.2.1 is out' })
+  assert.deepEqual(
+    await withdrawMaster(one.options, ports, signal),
+    { type: 'withdrawn', reason: '192.0.2.1 is out' },
+    'as a preStop hook may ask',
+  )
   assert.deepEqual(await listed(), ['192.0.2.2'])
   await time.advance(60_000)
   assert.deepEqual(await listed(), ['192.0.2.2'])
   assert.equal(said('this master was withdrawn; it stays out until it is started again').length, 1)
 
   const last = await withdrawMaster(two.options, ports, signal)
-  assert.equal(last.removed, false)
+  assert.equal(last.type, 'kept')
   assert.match(last.reason, /is the last one/)
   await one.end()
   const again = start()
@@ -175,8 +76,10 @@ test('withdraw of a master that is not there, or whose leases are out of reach, 
   const { ports } = setUp()
   const { signal } = new AbortController()
   const settings = { advertiseAddress: '192.0.2.1' }
-  const { removed, reason } = await withdrawMaster(defineMaster(settings, 'host-1'), ports, signal)
-  assert.deepEqual([removed, reason], [false, '192.0.2.1 has no lease of host host-1'])
+  assert.deepEqual(await withdrawMaster(defineMaster(settings, 'host-1'), ports, signal), {
+    type: 'nothing',
+    reason: 'no lease of host host-1 for 192.0.2.1 among the Leases in kube-system',
+  })
   const memory = defineMaster({ ...settings, leaseStore: 'memory' }, 'host-1')
   await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
 })

@@ -47,13 +47,14 @@ async function setUp() {
     const ports: MasterPorts = { api, readiness: inProcessReadiness(server), clock, random, logger, metrics }
     const options = defineMaster({ advertiseAddress: '192.0.2.1', controllers: all, ...settings }, name)
     const stop = new AbortController()
-    const ended = createMaster(options, ports).run(stop.signal)
+    const master = createMaster(options, ports)
+    const ended = master.run(stop.signal)
     const end = async (): Promise<void> => {
       stop.abort()
       await time.advance(30_000)
       await ended
     }
-    return { transport, logger, metrics, end }
+    return { master, transport, logger, metrics, end }
   }
 
   const pod = async (name: string, ip: string): Promise<void> => {
@@ -97,6 +98,27 @@ test('Pods that a Service selects come to be in its Endpoints and EndpointSlices
   await time.advance(100)
   assert.deepEqual(await listed(), { endpoints: ['10.0.0.1', '10.0.0.2'], slices: ['10.0.0.1', '10.0.0.2'] })
   await one.end()
+})
+
+test('a controller that may not list what it needs is degraded, and the others work', async () => {
+  const { time, start, pod, listed } = await setUp()
+  const { master, metrics, transport, end } = start('one')
+  transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: '/api/v1/nodes' })
+  await pod('a', '10.0.0.1')
+  const degraded = async (duty: string): Promise<string | undefined> =>
+    new RegExp(`duty_degraded\\{duty="${duty}"\\} (\\d)`).exec(await metrics.expose())?.[1]
+  const check = (duty: string) => master.lifecycle.checks('readyz').find(({ name }) => name === duty)
+  await time.advance(90_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: [] })
+  const figures = await Promise.all(all.split(',').map(degraded))
+  assert.deepEqual(figures, ['0', '1', '0'])
+  assert.match(String(await check('endpointslice')?.fault()), /nodes/)
+  assert.equal(await check('endpoints')?.fault(), undefined)
+  transport.faults.clear()
+  await time.advance(20_000)
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
+  assert.deepEqual([await degraded('endpointslice'), await check('endpointslice')?.fault()], ['0', undefined])
+  await end()
 })
 
 test('one of two processes works, and when it ends the other goes on', async () => {

@@ -2,12 +2,15 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 
-/** A process that gets two signals, so many milliseconds apart, while it takes half a second to stop. */
-function stopped(first: string, second: string, apartMs: number): Promise<number> {
+/** A process that gets two signals, so many milliseconds apart, while it takes a while to stop. */
+function stopped(first: string, second: string, apartMs: number, release = ''): Promise<number> {
   const script = `
     import { stopSignals } from ${JSON.stringify(new URL('../../src/commands/stop-signals.ts', import.meta.url).href)}
-    const { signal } = stopSignals()
-    signal.addEventListener('abort', () => setTimeout(() => process.exit(7), 1500))
+    const { signal, release } = stopSignals()
+    signal.addEventListener('abort', () => {
+      ${release}
+      setTimeout(() => process.exit(7), 3000)
+    })
     process.kill(process.pid, '${first}')
     setTimeout(() => process.kill(process.pid, '${second}'), ${apartMs})
     setTimeout(() => process.exit(8), 20_000)
@@ -18,13 +21,20 @@ function stopped(first: string, second: string, apartMs: number): Promise<number
   })
 }
 
-test('two SIGINTs of one Ctrl-C are one; a later one, or another signal, ends the process at once', async () => {
+test('two signals right behind each other are one, whichever they are; a later one ends the process at once', async () => {
   assert.deepEqual(
     await Promise.all([
+      stopped('SIGTERM', 'SIGTERM', 0),
       stopped('SIGINT', 'SIGINT', 20),
-      stopped('SIGINT', 'SIGINT', 800),
       stopped('SIGINT', 'SIGTERM', 20),
+      stopped('SIGTERM', 'SIGINT', 300),
+      stopped('SIGTERM', 'SIGTERM', 1500),
+      stopped('SIGINT', 'SIGTERM', 1500),
     ]),
-    [7, 1, 1],
+    [7, 7, 7, 7, 1, 1],
   )
+})
+
+test('the second of two does not end a process that has just obeyed the first', async () => {
+  assert.equal(await stopped('SIGTERM', 'SIGTERM', 20, 'release()'), 7)
 })

@@ -15,6 +15,8 @@ interface Container {
   readonly lifecycle?: { readonly preStop: { readonly exec: { readonly command: readonly string[] } } }
   readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
   readonly volumeMounts: readonly { readonly mountPath: string }[]
+  readonly livenessProbe?: { readonly httpGet: { readonly path: string } }
+  readonly readinessProbe?: unknown
 }
 
 async function sidecar(): Promise<Container> {
@@ -53,4 +55,10 @@ test('before it stops, the sidecar withdraws with the same configuration', async
     script,
     'exec apiserver-bootstrap withdraw --config=/etc/apiserver-bootstrap/config/sidecar.yaml --advertise-address="$POD_IP"',
   )
+})
+
+test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {
+  const { livenessProbe, readinessProbe } = await sidecar()
+  assert.equal(livenessProbe?.httpGet.path, '/livez')
+  assert.equal(readinessProbe, undefined)
 })

@@ -105,7 +105,7 @@ test('a master that is withdrawn by the command is told of as such', async (t) =
     metrics: prometheusMetrics(),
   }
   const options = defineMaster({ advertiseAddress: '192.0.2.2' }, 'host-2')
-  assert.equal((await withdrawMaster(options, ports, new AbortController().signal)).removed, true)
+  assert.equal((await withdrawMaster(options, ports, new AbortController().signal)).type, 'withdrawn')
   await world.time.advance(1_000)
   assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.2 (host-2) is no longer listed: it was withdrawn'])
 })

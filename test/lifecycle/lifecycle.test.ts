@@ -61,9 +61,9 @@ test('a whole life: parts, hooks, delay and drain happen in this order', async (
     '10 slow hook',
     '100 withdraw begins, failing: shutdown: process is shutting down',
     '120 withdraw ended',
-    '135 controller ended',
-    '140 recorder ended',
-    '140 over',
+    '155 controller ended',
+    '160 recorder ended',
+    '160 over',
   ])
 })
 
@@ -230,7 +230,7 @@ test('a pre-shutdown hook that fails leaves the shutdown its course, and run rej
   assert.equal(log.at(-1), '0 controller ended')
 })
 
-test('pre-shutdown hooks run at the same time, and beside the delay', async () => {
+test('pre-shutdown hooks run at the same time, and the delay begins when the last of them is over', async () => {
   const { time, clock, lifecycle, stop, write, log } = setUp({ shutdownDelayMs: 25 })
   for (const ms of [20, 10]) {
     lifecycle.preShutdownHook(`${ms}`, async () => {
@@ -243,7 +243,7 @@ test('pre-shutdown hooks run at the same time, and beside the delay', async () =
   stop.abort()
   await time.advance(100)
   await running
-  assert.deepEqual(log, ['15 hook of 10 ms', '25 hook of 20 ms', '30 over'])
+  assert.deepEqual(log, ['15 hook of 10 ms', '25 hook of 20 ms', '50 over'])
 })
 
 test('a pre-shutdown hook that does not end is aborted and abandoned, and its late failure bothers nobody', async () => {

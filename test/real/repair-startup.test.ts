@@ -7,6 +7,7 @@ import { loseIpAddresses } from '../peers/allocation-damage.ts'
 import { createServices, whenAllocated } from '../peers/allocations.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { kubectlFor } from '../peers/kubectl.ts'
+import { listedIn, watchState, whenRight } from '../peers/kubernetes-service.ts'
 import { type Owner, openOwner } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
 import { askHealth, whenReady } from '../peers/program-health.ts'
@@ -100,23 +101,56 @@ async function restricted(owner: Owner) {
   return { cluster, grant, apply, start }
 }
 
-test('a start whose first pass is refused for too long ends with the reason; with --repair-degraded it goes on trying', async (t) => {
+test('a repair that is refused for long is degraded: the process lives, its address stays, and once the right is granted all is green', async (t) => {
   const owner = openOwner(t)
-  const { apply, start } = await restricted(owner)
-  const ending = await start(address, timeout)
-  const degraded = await start('192.0.2.2', timeout, '--repair-degraded')
-  await untilPasses('the end', () => assert.ok(ending.process.exit !== undefined), { withinMs })
-  assert.deepEqual(ending.process.exit, { code: 1, signal: null })
-  const [line] = ending.logged(/unable to perform initial IP and Port allocation check/)
-  assert.match(JSON.stringify(line), /ipaddresses.*forbidden/i)
-  await degraded.waitForLog(/unable to perform initial IP and Port allocation check/, withinMs)
-  degraded.assertRunning()
-  const { status, text } = await askHealth(degraded, '/readyz?verbose')
+  const { cluster, apply, start } = await restricted(owner)
+  const { server } = cluster
+  const shortLease = ['--lease-ttl=3s', '--reconcile-interval=2s']
+  const master = await start(address, timeout, ...shortLease)
+  const right = { addresses: [address], port: server.port }
+  const watched = await watchState(owner, server.api)
+  await watched.whenRight(right, withinMs)
+  const since = watched.history.length
+  const degraded = await master.waitForLog(/the duty is degraded/, withinMs)
+  assert.match(JSON.stringify(degraded), /cluster-ip-repair.*ipaddresses.*forbidden/i)
+  // Several leases and several times the timeout.
+  await sleep(20_000)
+  master.assertRunning()
+  await whenRight(server.api, right, 0)
+  assert.deepEqual(
+    watched.history.slice(since).filter(({ state }) => !listedIn(state.endpoints).includes(address)),
+    [],
+  )
+  assert.equal(master.logged(/the duty is degraded/).length, 1)
+  const { status, text } = await askHealth(master, '/readyz?verbose')
   assert.equal(status, 500)
-  assert.match(text, /^\[-\]poststarthook\/start-service-ip-repair-controllers failed/m)
+  assert.match(text, /^\[-\]cluster-ip-repair failed/m)
+  for (const check of ['node-port-repair', 'default-service-cidr', 'system-namespaces', 'kubernetes-service'])
+    assert.match(text, new RegExp(`^\\[\\+\\]${check} ok$`, 'm'))
+  assert.equal((await askHealth(master, '/livez')).status, 200)
+  assert.match(
+    (await askHealth(master, '/metrics')).text,
+    /^apiserver_bootstrap_duty_degraded\{duty="cluster-ip-repair"\} 1$/m,
+  )
+  await untilPasses(
+    'the event about it',
+    async () => {
+      const { items } = await server.api.get<{ readonly items: readonly { readonly reason?: string }[] }>(
+        '/apis/events.k8s.io/v1/events',
+      )
+      assert.equal(items.filter(({ reason }) => reason === 'DutyDegraded').length, 1)
+    },
+    { withinMs },
+  )
+
   await apply()
-  await whenReady(degraded, withinMs)
-  assert.deepEqual(await degraded.stop(), { code: 0, signal: null })
+  await whenReady(master, withinMs)
+  await master.waitForLog(/no longer degraded/, withinMs)
+  assert.match(
+    (await askHealth(master, '/metrics')).text,
+    /^apiserver_bootstrap_duty_degraded\{duty="cluster-ip-repair"\} 0$/m,
+  )
+  assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
 
 test('IPAddresses that may not be read at first, then not be written, are repaired once all of it is granted', async (t) => {

@@ -125,7 +125,7 @@ test('a second signal ends a shutdown that waits', async (t) => {
   const [master] = masters
   assert.ok(master !== undefined)
   master.process.signal('SIGTERM')
-  await sleep(1000)
+  await sleep(1500)
   master.assertRunning()
   const startedAt = performance.now()
   master.process.signal('SIGTERM')
@@ -134,7 +134,37 @@ test('a second signal ends a shutdown that waits', async (t) => {
   assert.ok(tookMs < 3000, `${Math.round(tookMs)} ms`)
 })
 
-test('the address is withdrawn before the delay of the shutdown, not after it', async (t) => {
+test('signals that come right behind the first, as `timeout` sends them, are one: the address is withdrawn', async (t) => {
+  const { masters, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], [])
+  const [first, second] = masters
+  assert.ok(first !== undefined && second !== undefined)
+  for (const signal of ['SIGTERM', 'SIGTERM', 'SIGINT'] as const) first.process.signal(signal)
+  await first.process.exited
+  assert.deepEqual(first.process.exit, ended)
+  await whenListed('192.0.2.2')
+  second.assertRunning()
+})
+
+test('withdraw that finds nothing ends with 1 and says what it looked for, and where', async (t) => {
+  const { owner, server, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], [])
+  const withdraw = (address: string) =>
+    runToEnd(owner, [
+      'withdraw',
+      `--kubeconfig=${server.kubeconfig}`,
+      `--advertise-address=${address}`,
+      `--readyz-url=${server.url}/readyz`,
+      '--hostname-override=host-7',
+    ])
+  const nothing = await withdraw('192.0.2.1')
+  assert.equal(nothing.code, 1, nothing.output)
+  assert.match(
+    nothing.output,
+    /^nothing withdrawn: no lease of host host-7 for 192\.0\.2\.1 among the Leases in kube-system; it is held by \S+$/m,
+  )
+  await whenListed('192.0.2.1', '192.0.2.2')
+})
+
+test('the address is withdrawn before the delay of the shutdown, which follows it', async (t) => {
   const { masters, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], ['--shutdown-delay-duration=8s'])
   const [master] = masters
   assert.ok(master !== undefined)

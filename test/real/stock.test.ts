@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeObject } from '../../src/kube/json.ts'
-import type { Namespace } from '../../src/kube/resources.ts'
+import type { Namespace, ServiceCidr } from '../../src/kube/resources.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { paths, whenRight } from '../peers/kubernetes-service.ts'
@@ -44,6 +44,51 @@ test('on a stock server a duty that is named is done all the same', async (t) =>
     async () => assert.deepEqual(await writtenByTheProgram(server), ['kube-node-lease']),
     { withinMs: 30_000 },
   )
+})
+
+test('a stock server that is started again without its hooks has its duties taken over by the sidecar that runs on', async (t) => {
+  const owner = openOwner(t)
+  const { server } = await startCluster(owner, stock)
+  const master = await startMaster(owner, server, { address: '192.0.2.1' })
+  const right = { addresses: ['192.0.2.1'], port: server.port }
+  await whenRight(server.api, right, 30_000)
+  await master.waitForLog(/default-service-cidr.*left to it|left to it.*default-service-cidr/, 30_000)
+  await server.kill()
+  await server.start({ kind: 'bare' })
+  // As a person may, between the two.
+  const serviceCidr = '/apis/networking.k8s.io/v1/servicecidrs/kubernetes'
+  await server.api.merge(serviceCidr, { metadata: { finalizers: [] } })
+  await server.api.delete(serviceCidr)
+  await sleep(30_000)
+  assert.deepEqual(await writtenByTheProgram(server), [])
+  await untilPasses(
+    'the ServiceCIDR to come back',
+    async () => {
+      const { status } = await server.api.get<ServiceCidr>(serviceCidr)
+      assert.equal(status?.conditions?.find(({ type }) => type === 'Ready')?.status, 'True')
+    },
+    { withinMs: 60_000 },
+  )
+  assert.deepEqual(await writtenByTheProgram(server), ['kubernetes'])
+  assert.equal(
+    master.logged(/default-service-cidr.*has not done this|has not done this.*default-service-cidr/).length,
+    1,
+  )
+  await deleteNamespace(server, 'kube-node-lease')
+  await untilPasses(
+    'the program to make the namespace again',
+    async () => assert.deepEqual(await writtenByTheProgram(server), ['kube-node-lease', 'kubernetes']),
+    { withinMs: 30_000 },
+  )
+  // And back: the server that does it itself is left alone again.
+  await server.kill()
+  await server.start({ kind: 'stock' })
+  await untilPasses('the duties to be left to the server', () => assert.equal(master.logged(/left to it/).length, 4), {
+    withinMs: 30_000,
+  })
+  await whenRight(server.api, right, 30_000)
+  master.assertRunning()
+  assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
 
 /** Deletes a namespace and finalizes it, as kube-controller-manager would if there were one. */

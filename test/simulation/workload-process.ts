@@ -73,6 +73,7 @@ export class WorkloadProcess {
       events: noted(logger),
     }
     const active = ports.metrics.gauge({ name: 'duty_active', help: 'As in a master.', labels: ['duty'] })
+    const stop = new AbortController()
     const workloads = composeWorkloads(
       {
         controllers: { auto: false, on: ['endpoints', 'endpointslice', 'endpointslice-mirroring'], off: [] },
@@ -87,8 +88,8 @@ export class WorkloadProcess {
       } as unknown as Parameters<typeof composeWorkloads>[0],
       ports,
       active,
+      () => ({ begun() {}, crashed: (error) => this.#ended(stop, error) }),
     )
-    const stop = new AbortController()
     this.life = { clock, stop, faults: transport.faults }
     workloads?.run(stop.signal).then(
       () => this.#ended(stop, new Error('it ended of its own accord')),

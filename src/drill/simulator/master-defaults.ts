@@ -11,7 +11,6 @@ export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> 
   rangeRegistry: 'none',
   repairIntervalMs: 180_000,
   startupTimeoutMs: 60_000,
-  repairDegraded: false,
   adoptRange: false,
   endpointReconcilerType: 'lease',
   apiserverCount: 1,

@@ -114,6 +114,9 @@ export class SimulatedMaster implements MemberState {
       random,
       logger,
       metrics,
+      onMistake(error) {
+        life.failure ??= error
+      },
       etcd: etcd && { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
       leases: registry && new ProcessLeases(new MemoryLeases(registry, { ttlMs: options.leaseTtlMs }), clock),
     })

@@ -1,6 +1,6 @@
 import { referenceTo } from '../../kube/event-object.ts'
 import { eventOf } from '../../kube/event-reasons.ts'
-import type { Change, Informer } from '../../kube/informer.ts'
+import type { Change, Followed } from '../../kube/informer.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -39,8 +39,8 @@ const retry = { firstMs: 1_000, maxMs: 100_000, qps: 10, burst: 100 }
  */
 export class EndpointSliceMirroringController implements WorkloadController {
   readonly #options: EndpointSliceMirroringOptions
-  readonly #services: Informer<Service>
-  readonly #endpoints: Informer<Endpoints>
+  readonly #services: Followed<Service>
+  readonly #endpoints: Followed<Endpoints>
   readonly #slices: ServiceSlices
   readonly #queue: ServiceQueue
   readonly #writer: SliceWriter

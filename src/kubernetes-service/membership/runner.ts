@@ -24,6 +24,7 @@ import {
 } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
+import { membershipFault } from './fault.ts'
 import { othersReady } from './fleet.ts'
 import type { Membership, MembershipEffect, MembershipEvent, MembershipInput, OnShutdown, OutReason } from './state.ts'
 import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
@@ -74,6 +75,12 @@ export class MembershipRunner implements EndpointReconciler {
 
   get state(): Membership {
     return this.#state
+  }
+
+  /** For the health check: see {@link membershipFault}. */
+  fault(): string | undefined {
+    const { clock, timings } = this.#options
+    return membershipFault(this.#state, clock.monotonicMs(), timings)
   }
 
   /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */

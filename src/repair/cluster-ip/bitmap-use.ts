@@ -1,5 +1,5 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
-import type { Informer } from '../../kube/informer.ts'
+import type { Followed } from '../../kube/informer.ts'
 import type { Service } from '../../kube/resources.ts'
 import { Bitmap } from '../../net/bitmap.ts'
 import type { Clock } from '../../runtime/clock.ts'
@@ -19,7 +19,7 @@ type Recent = Map<string, number>
 export interface BitmapUseOptions {
   readonly registry: RangeRegistry
   readonly claims: RangeClaims
-  readonly services: Informer<Service>
+  readonly services: Followed<Service>
   readonly clock: Clock
   readonly availability: AvailabilityReporter
 }

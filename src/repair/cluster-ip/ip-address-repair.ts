@@ -1,4 +1,4 @@
-import type { Informer, SharedInformers } from '../../kube/informer.ts'
+import type { Followed, Informers } from '../../kube/informer.ts'
 import { type IpAddress, ipAddresses, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
 import type { Repair, RepairContext } from '../repair.ts'
 import { IpAddressAges } from './ip-address-ages.ts'
@@ -9,7 +9,7 @@ import { ServiceIpIndex } from './service-ip-index.ts'
 
 export interface IpAddressRepairOptions extends RepairContext {
   /** Gives the informers of IPAddresses and ServiceCIDRs. Somebody else runs them. */
-  readonly informers: SharedInformers
+  readonly informers: Informers
 }
 
 /** As long as it is not there it is not known which addresses Services may have. */
@@ -27,8 +27,8 @@ const defaultServiceCidr = 'kubernetes'
  */
 export class IpAddressRepair implements Repair {
   readonly #options: IpAddressRepairOptions
-  readonly #ipAddresses: Informer<IpAddress>
-  readonly #serviceCidrs: Informer<ServiceCidr>
+  readonly #ipAddresses: Followed<IpAddress>
+  readonly #serviceCidrs: Followed<ServiceCidr>
   readonly #index = new ServiceIpIndex()
   readonly #ages: IpAddressAges
   readonly #schedule: IpAddressSchedule

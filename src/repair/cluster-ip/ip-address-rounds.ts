@@ -1,4 +1,4 @@
-import type { Informer } from '../../kube/informer.ts'
+import type { Followed } from '../../kube/informer.ts'
 import type { IpAddress } from '../../kube/resources.ts'
 import { WriteRetry } from '../../kube/write-retry.ts'
 import { messageOf } from '../../runtime/message-of.ts'
@@ -14,7 +14,7 @@ const source = 'ip-address-repair'
 const everything = ''
 
 export interface IpAddressRoundsOptions extends RepairContext {
-  readonly ipAddresses: Informer<IpAddress>
+  readonly ipAddresses: Followed<IpAddress>
   /** The copies, as they are at each moment. */
   readonly view: Omit<ServiceIpView, 'repairing' | 'strayMs'>
   readonly schedule: IpAddressSchedule

@@ -1,0 +1,105 @@
+import { describeSelection } from '../kube/reflector.ts'
+import { endpointSlices, endpoints, nodes, pods, services } from '../kube/resources.ts'
+import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
+import { SystemNamespacesController } from '../namespaces/controller.ts'
+import { aborted } from '../runtime/signals.ts'
+import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
+import {
+  type ControllerName,
+  isSelected,
+  type WorkloadControllerName,
+  workloadControllerNames,
+} from './controller-selection.ts'
+import { DutyDecisions } from './duty-decisions.ts'
+import { DutyHealth, type DutyTerm } from './duty-health.ts'
+import { DutySwitch, type DutySwitchOptions } from './duty-switch.ts'
+import type { PartPorts } from './kubernetes-service-parts.ts'
+import type { MasterOptions } from './master-options.ts'
+import { composeRepairs } from './repair-parts.ts'
+import { PartAvailability } from './servers-availability.ts'
+import { supervised } from './supervised.ts'
+import { composeWorkloads } from './workload-parts.ts'
+
+/** What the controllers of Endpoints and EndpointSlices follow, as the availability of the servers knows it. */
+const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
+  endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),
+  endpointslice: [services, pods, nodes, endpointSlices].map((resource) => describeSelection(resource)),
+  'endpointslice-mirroring': [services, pods, endpoints, endpointSlices].map((resource) => describeSelection(resource)),
+}
+
+/** Composes what a master does beside `default/kubernetes`. None of it can end the program: what fails is degraded, and goes on trying. */
+export function composeDuties(options: MasterOptions, ports: PartPorts, monitor: ReadinessMonitor) {
+  const { clock, random, metrics, availability: servers } = ports
+  const { controllers: selection, startupTimeoutMs: timeoutMs, dryRun } = options
+  const active = metrics.gauge({
+    name: 'apiserver_bootstrap_duty_active',
+    help: 'Whether a duty is done here (1), or is off or left to the server (0).',
+    labels: ['duty'],
+  })
+  const degraded = metrics.gauge({
+    name: 'apiserver_bootstrap_duty_degraded',
+    help: 'Whether a duty fails, or has been refused or undone for --repair-startup-timeout (1); it is tried again and again.',
+    labels: ['duty'],
+  })
+  const decisions = new DutyDecisions({ selection, monitor, clock })
+  const healths = new Map<ControllerName, DutyHealth>()
+  const as = (name: ControllerName) => ({ ...ports, logger: ports.logger.child({ controller: name }) })
+  const healthOf = (name: ControllerName, refusal: () => string | undefined): DutyHealth => {
+    const health = new DutyHealth({ ...as(name), name, degraded, timeoutMs, dryRun, refusal })
+    if (isSelected(selection, name)) healths.set(name, health)
+    return health
+  }
+  const switched = (name: ControllerName, health: DutyHealth, duty: Pick<DutySwitchOptions, 'make' | 'reports'>) =>
+    new DutySwitch({ ...as(name), ...duty, name, decisions, health, active })
+  const foundation = (name: ControllerName, hook: string, makeOf: (parts: PartPorts) => DutyTerm) => {
+    const availability = new PartAvailability(servers)
+    const health = healthOf(name, () => availability.refusal())
+    return { name, hook, value: switched(name, health, { make: () => makeOf({ ...as(name), availability }) }) }
+  }
+
+  const foundations = [
+    foundation(
+      'system-namespaces',
+      'start-system-namespaces-controller',
+      (parts) => new SystemNamespacesController(parts),
+    ),
+    foundation('default-service-cidr', 'start-kubernetes-service-cidr-controller', (parts) => {
+      return new DefaultServiceCidrController({ ...parts, ranges: options.serviceClusterIpRanges })
+    }),
+  ]
+
+  const composed = composeRepairs(options, ports, { monitor, decisions })
+  const repairs = (composed?.duties ?? []).map(({ name, make, refusal }) => {
+    const health = healthOf(name, refusal)
+    return { name, health, value: switched(name, health, { make, reports: true }) }
+  })
+  const followServices = (signal: AbortSignal): Promise<void> => {
+    const all = {
+      begun() {
+        for (const { health } of repairs) health.recovered()
+      },
+      crashed(error: unknown) {
+        for (const { health } of repairs) health.crashed(error)
+      },
+    }
+    const make = () => ({
+      run: (ending: AbortSignal) => composed?.run(ending) ?? aborted(ending),
+      settled: Promise.resolve(),
+    })
+    return supervised({ clock, random, make, health: all }, signal)
+  }
+
+  const { leaderElection } = options.workloads
+  const lease = leaderElection === undefined ? [] : [`lease ${leaderElection.namespace}/${leaderElection.name}`]
+  const workloadHealths = Object.fromEntries(
+    workloadControllerNames.map((name) => [name, healthOf(name, () => servers.refusalOf(...followed[name], ...lease))]),
+  ) as Record<WorkloadControllerName, DutyHealth>
+  const workloads = composeWorkloads(options, ports, active, (name) => workloadHealths[name])
+
+  active.set({ duty: 'kubernetes-service' }, isSelected(selection, 'kubernetes-service') ? 1 : 0)
+  monitor.subscribe(({ answered }) => {
+    const away = !answered || !servers.etcdAvailable
+    for (const health of healths.values()) health.heard({ away })
+  })
+  return { foundations, repairs, followServices, workloads, healths }
+}

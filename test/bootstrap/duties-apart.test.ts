@@ -1,0 +1,322 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createMaster, withdrawMaster } from '../../src/bootstrap/master.ts'
+import { defineMaster } from '../../src/config/define-master.ts'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import { endpointSlices, events, ipAddresses, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { noneRegistry } from '../../src/repair/registries/none.ts'
+import type { RangeRegistry } from '../../src/repair/registries/range-registry.ts'
+import { setUp } from './masters-world.ts'
+
+const kubernetes = { namespace: 'default', name: 'kubernetes' }
+const hooks = {
+  'system-namespaces': 'start-system-namespaces-controller',
+  'default-service-cidr': 'start-kubernetes-service-cidr-controller',
+  'cluster-ip-repair': 'start-service-ip-repair-controllers',
+} as const
+
+/** What a server that has these duties itself says. */
+function serving(...duties: readonly (keyof typeof hooks)[]): ReadinessAnswer {
+  const checks = [
+    { name: 'ping', ok: true },
+    ...duties.map((duty) => ({ name: `poststarthook/${hooks[duty]}`, ok: true })),
+  ]
+  return { answered: true, ready: true, checks }
+}
+
+type World = ReturnType<typeof setUp>
+
+/** A master beside a server whose answers the test changes. */
+function beside(world: World, answer: ReadinessAnswer = serving(), settings: Parameters<World['start']>[0] = {}) {
+  const server = { answer }
+  const started = world.start(settings, { readiness: { probe: async () => server.answer } })
+  const failing = async (): Promise<readonly string[]> => {
+    const checks = started.master.lifecycle.checks('readyz')
+    const faults = await Promise.all(checks.map(async ({ name, fault }) => ({ name, fault: await fault() })))
+    return faults.filter(({ fault }) => fault !== undefined).map(({ name }) => name)
+  }
+  return { ...started, server, failing }
+}
+
+async function listed({ api }: World): Promise<unknown> {
+  return (await api.get(endpointSlices, kubernetes)).endpoints?.map(({ addresses }) => addresses[0])
+}
+
+async function gauge({ ports }: World, name: 'active' | 'degraded', duty: string): Promise<string | undefined> {
+  const sample = new RegExp(`^apiserver_bootstrap_duty_${name}\\{duty="${duty}"\\} (\\d)$`, 'm')
+  return sample.exec(await ports.metrics.expose())?.[1]
+}
+
+const degrading = 'the duty is degraded; it is tried again and again'
+
+for (const [name, path, check] of [
+  ['the repair of IPAddresses', '/apis/networking.k8s.io/v1/ipaddresses', 'cluster-ip-repair'],
+  ['a ServiceCIDR that is gone', '/apis/networking.k8s.io/v1/servicecidrs', 'default-service-cidr'],
+] as const) {
+  test(`${name}, refused for long, is degraded, costs nobody else anything, and is well again once it is granted`, async () => {
+    const world = setUp()
+    const { time, server, transport, api, ports, said } = world
+    const refuse = () => transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: path })
+    if (check === 'cluster-ip-repair') refuse()
+    const { failing, end, ended } = beside(world)
+    if (check === 'default-service-cidr') {
+      await time.advance(1_000)
+      refuse()
+      const others = restKubeApi({ ...ports, transport: inProcessTransport(server) })
+      await others.delete(serviceCidrs, { name: 'kubernetes' })
+    }
+    const told = () => said(degrading).filter(({ fields }) => fields.duty === check)
+    await time.advance(55_000)
+    assert.equal(told().length, 0)
+    await time.advance(600_000)
+    assert.equal(await Promise.race([ended, 'alive']), 'alive')
+    assert.deepEqual(await listed(world), ['192.0.2.1'])
+    assert.ok((await failing()).includes(check))
+    assert.ok(!(await failing()).includes('node-port-repair'))
+    assert.equal(await gauge(world, 'degraded', check), '1')
+    assert.equal(await gauge(world, 'degraded', 'node-port-repair'), '0')
+    assert.equal(told().length, 1)
+    assert.match(String(told()[0]?.fields.reason), /403/)
+    const notes = (await api.list(events)).items.filter(({ reason }) => reason === 'DutyDegraded')
+    assert.ok(notes.some(({ note = '', type }) => type === 'Warning' && note.startsWith(`${check} cannot be done: `)))
+    transport.faults.clear()
+    await time.advance(20_000)
+    assert.deepEqual([await failing(), await gauge(world, 'degraded', check)], [[], '0'])
+    const mended = said('the duty is no longer degraded').filter(({ fields }) => fields.duty === check)
+    assert.equal(mended.length, 1)
+    await end()
+  })
+}
+
+test('a start that is refused default/kubernetes for a minute still ends; one whose server is away does not', async () => {
+  const { time, transport, start } = setUp()
+  transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    methods: ['POST'],
+    pathPrefix: '/api/v1/namespaces/default/services',
+  })
+  const refused = start()
+  const failure = assert.rejects(refused.ended, /"bootstrap-controller" failed: still refused after 1m0s: create/)
+  await time.advance(59_000)
+  assert.equal(await Promise.race([failure, 'alive']), 'alive')
+  await time.advance(60_000)
+  await failure
+
+  const away = setUp()
+  away.transport.faults.partition()
+  const waiting = away.start({}, { readiness: { probe: async () => ({ answered: false, reason: 'refused' }) } })
+  await away.time.advance(600_000)
+  away.transport.faults.heal()
+  await waiting.end()
+})
+
+test('the hook of an embedding server does not wait for what is refused for good', async () => {
+  const world = setUp()
+  const { time, transport, ports } = world
+  transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    methods: ['POST'],
+    pathPrefix: '/apis/networking.k8s.io/v1/servicecidrs',
+  })
+  const master = createMaster(
+    defineMaster({ advertiseAddress: '192.0.2.1', controllers: 'auto,-kubernetes-service' }, 'host-1'),
+    ports,
+  )
+  let hooked = false
+  const start = master.postStartHook().then(() => {
+    hooked = true
+  })
+  await time.advance(50_000)
+  assert.equal(hooked, false)
+  await time.advance(20_000)
+  await start
+  const end = master.preShutdownHook()
+  await time.advance(30_000)
+  await end
+})
+
+test('a mistake in one duty takes nothing else along', async () => {
+  const world = setUp()
+  const { time, start, said } = world
+  let watches = 0
+  const broken: RangeRegistry = {
+    ...noneRegistry,
+    async watch() {
+      watches++
+      throw new TypeError('undefined is not a function')
+    },
+  }
+  const mistakes: unknown[] = []
+  const onMistake = (error: unknown): void => void mistakes.push(error)
+  const { master, ended, end } = start({ controllers: 'auto,-cluster-ip-repair' }, { ranges: broken, onMistake })
+  await time.advance(30_000)
+  assert.equal(await Promise.race([ended, 'alive']), 'alive')
+  assert.deepEqual(await listed(world), ['192.0.2.1'])
+  assert.ok(watches >= 4 && watches <= 6, `${watches} terms`)
+  assert.equal(await gauge(world, 'degraded', 'node-port-repair'), '1')
+  const check = master.lifecycle.checks('readyz').find(({ name }) => name === 'node-port-repair')
+  assert.equal(await check?.fault(), 'unexpected error: undefined is not a function')
+  assert.equal(said('unexpected error; the duty begins anew').length, watches)
+  assert.equal(mistakes.length, watches)
+  await end()
+})
+
+test('beside a server that does it itself, namespaces and ServiceCIDR are left to it, and that is said once', async () => {
+  const world = setUp()
+  const { time, api, said } = world
+  const { end } = beside(world, serving('system-namespaces', 'default-service-cidr'))
+  await time.advance(30_000)
+  assert.deepEqual((await api.list(namespaces)).items, [])
+  assert.deepEqual((await api.list(serviceCidrs)).items, [])
+  assert.equal(said('the server does this itself; it is left to it').length, 2)
+  assert.equal(await gauge(world, 'active', 'system-namespaces'), '0')
+  await end()
+})
+
+test('a duty that another member behind a balancer turns out to have is given up', async () => {
+  const world = setUp()
+  const { time, api } = world
+  const { server, end } = beside(world)
+  await time.advance(5_000)
+  assert.equal((await api.list(namespaces)).items.length, 4)
+  assert.equal(await gauge(world, 'active', 'system-namespaces'), '1')
+  server.answer = serving('system-namespaces')
+  await time.advance(5_000)
+  server.answer = serving()
+  await api.delete(namespaces, { name: 'kube-node-lease' })
+  await time.advance(50_000)
+  assert.equal((await api.list(namespaces)).items.length, 3)
+  assert.equal(await gauge(world, 'active', 'system-namespaces'), '0')
+  await end()
+})
+
+test('while the server refuses to tell what it does itself, nothing is done in its place', async () => {
+  const world = setUp()
+  const { time, api, said } = world
+  const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 403' }
+  const { server, end } = beside(world, refused)
+  await time.advance(120_000)
+  assert.deepEqual((await api.list(namespaces)).items, [])
+  assert.equal(said(degrading).length, 0)
+  server.answer = serving()
+  await time.advance(5_000)
+  assert.equal((await api.list(namespaces)).items.length, 4)
+  server.answer = serving('system-namespaces')
+  await time.advance(5_000)
+  await api.delete(namespaces, { name: 'kube-node-lease' })
+  server.answer = refused
+  await time.advance(120_000)
+  assert.equal((await api.list(namespaces)).items.length, 3)
+  await end()
+})
+
+for (const [readinessGate, endpointReconcilerType] of [
+  ['continuous', 'lease'],
+  ['startup', 'lease'],
+  // Nobody else asks for the server's health.
+  ['startup', 'none'],
+] as const) {
+  test(`a server that is started again without its hooks has its duties taken over, with the gate ${readinessGate} and the reconciler ${endpointReconcilerType}`, async () => {
+    const world = setUp()
+    const { time, api, said } = world
+    // What the server has made before this master came.
+    const earlier = beside(world)
+    await time.advance(5_000)
+    await earlier.end()
+    const stock = serving('system-namespaces', 'default-service-cidr', 'cluster-ip-repair')
+    const { server, end } = beside(world, stock, { readinessGate, endpointReconcilerType })
+    await time.advance(120_000)
+    await api.delete(serviceCidrs, { name: 'kubernetes' })
+    await time.advance(120_000)
+    assert.deepEqual((await api.list(serviceCidrs)).items, [])
+    server.answer = { answered: false, reason: 'connection refused' }
+    await time.advance(5_000)
+    server.answer = serving()
+    await time.advance(50_000)
+    assert.deepEqual((await api.list(serviceCidrs)).items, [])
+    await time.advance(30_000)
+    const names = (await api.list(serviceCidrs)).items.map(({ metadata }) => metadata?.name)
+    assert.deepEqual(names, ['kubernetes'])
+    for (const duty of Object.keys(hooks)) {
+      assert.equal(await gauge(world, 'active', duty), '1', duty)
+      const lines = said('the server has not done this itself for a minute; it is done here')
+      assert.equal(lines.filter(({ fields }) => fields.duty === duty).length, 1, duty)
+    }
+    await end()
+  })
+}
+
+test('what a repair only told while the server did it itself is put right as soon as the server does not', async () => {
+  const world = setUp()
+  const { time, api, said } = world
+  const { server, end } = beside(world, serving(), { repairInterval: '1h' })
+  await time.advance(5_000)
+  server.answer = serving('cluster-ip-repair')
+  await time.advance(5_000)
+  await api.delete(ipAddresses, { name: '10.0.0.1' })
+  await time.advance(120_000)
+  await assert.rejects(api.get(ipAddresses, { name: '10.0.0.1' }), { code: 'NotFound' })
+  assert.equal(said('the server does this itself; what is found wrong is only told').length, 2)
+  server.answer = serving()
+  await time.advance(63_000)
+  assert.equal((await api.get(ipAddresses, { name: '10.0.0.1' })).spec?.parentRef?.name, 'kubernetes')
+  await end()
+})
+
+test('readyz is red, and says why, while a master that was listed is withdrawn or cannot renew its lease', async () => {
+  const world = setUp()
+  const { time, transport, ports } = world
+  const one = beside(world)
+  const two = world.start({ advertiseAddress: '192.0.2.2' })
+  const fault = () =>
+    one.master.lifecycle
+      .checks('readyz')
+      .find(({ name }) => name === 'kubernetes-service')
+      ?.fault()
+  await time.advance(5_000)
+  assert.equal(await fault(), undefined)
+  const grant = transport.faults.add({
+    fault: { type: 'status', status: 403 },
+    pathPrefix: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases',
+  })
+  await time.advance(30_000)
+  assert.match((await fault()) ?? '', /^the lease of this master was not renewed for \d+s$/)
+  grant()
+  await time.advance(15_000)
+  assert.equal(await fault(), undefined)
+  const stranger = { ...ports, api: restKubeApi({ ...ports, transport: inProcessTransport(world.server) }) }
+  await withdrawMaster(one.options, stranger, new AbortController().signal)
+  await time.advance(15_000)
+  assert.equal(await fault(), 'this master was withdrawn; it stays out until it is started again')
+  await one.end()
+  await two.end()
+})
+
+test('readyz is red while the own API server is known not to serve, and while it has not answered for a TTL', async () => {
+  const world = setUp()
+  const { time } = world
+  const { server, failing, end } = beside(world)
+  await time.advance(5_000)
+  assert.deepEqual(await failing(), [])
+  server.answer = { answered: true, ready: false, checks: [{ name: 'ping', ok: false }] }
+  await time.advance(10_000)
+  assert.deepEqual(await failing(), ['kubernetes-service'])
+  server.answer = serving()
+  await time.advance(5_000)
+  assert.deepEqual(await failing(), [])
+  await end()
+
+  const gated = setUp()
+  const waiting = beside(gated, serving(), { readinessGate: 'startup' })
+  await gated.time.advance(60_000)
+  assert.deepEqual(await waiting.failing(), [])
+  waiting.server.answer = { answered: false, reason: 'connection refused' }
+  await gated.time.advance(20_000)
+  assert.deepEqual(await waiting.failing(), ['kubernetes-service'])
+  waiting.server.answer = serving()
+  await gated.time.advance(11_000)
+  assert.deepEqual(await waiting.failing(), [])
+  await waiting.end()
+})

@@ -1,0 +1,44 @@
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { faultyTransport } from '../../src/apiserver/faults.ts'
+import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createMaster } from '../../src/bootstrap/master.ts'
+import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
+import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+/** An API server in this process, and masters beside it, on virtual time. */
+export function setUp() {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'test')
+  const server = createApiServer({ clock, random })
+  const transport = faultyTransport(inProcessTransport(server), { clock, random })
+  const api = restKubeApi({ transport, clock, random })
+  const logger = memoryLogger()
+  const ports: MasterPorts = {
+    api,
+    readiness: inProcessReadiness(server),
+    clock,
+    random,
+    logger,
+    metrics: prometheusMetrics(),
+  }
+  const said = (message: string) => logger.lines.filter((line) => line.message === message)
+  const start = (settings: Partial<MasterSettings> = {}, more: Partial<MasterPorts> = {}) => {
+    const options = defineMaster({ advertiseAddress: '192.0.2.1', ...settings }, 'host-1')
+    const stop = new AbortController()
+    const master = createMaster(options, { ...ports, ...more })
+    const ended = master.run(stop.signal)
+    const end = async (): Promise<void> => {
+      stop.abort()
+      await time.advance(30_000)
+      await ended
+    }
+    return { master, options, ended, end }
+  }
+  return { time, server, transport, api, ports, said, start, logger }
+}

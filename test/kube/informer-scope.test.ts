@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { SharedInformers } from '../../src/kube/informer.ts'
+import { InformerScope } from '../../src/kube/informer-scope.ts'
+import { configMaps, namespaces } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { aborted } from '../../src/runtime/signals.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+
+async function setUp() {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'test')
+  const server = createApiServer({ clock, random })
+  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+  const informers = new SharedInformers({ api, clock, random, logger: silentLogger })
+  const stop = new AbortController()
+  const running = informers.run(stop.signal)
+  const add = async (name: string): Promise<void> => {
+    await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name } })
+    await time.advance(100)
+  }
+  const end = async (): Promise<void> => {
+    stop.abort()
+    await time.advance(1_000)
+    await running
+  }
+  return { time, informers, add, end }
+}
+
+test('what a handler throws ends the work of its own scope; others go on hearing of changes', async () => {
+  const { time, informers, add, end } = await setUp()
+  const [broken, sound] = [new InformerScope(informers), new InformerScope(informers)]
+  let calls = 0
+  broken.get(namespaces).subscribe(() => {
+    calls++
+    throw new Error('a mistake')
+  })
+  const heard: unknown[] = []
+  sound.get(namespaces).subscribe((change) => heard.push(change.type === 'deleted' ? '' : change.object.metadata?.name))
+  const stop = new AbortController()
+  const failed = assert.rejects(broken.run(stop.signal, aborted), /a mistake/)
+  const others = sound.run(stop.signal, aborted)
+  await add('one')
+  await failed
+  await add('two')
+  assert.deepEqual([calls, heard.slice(-2)], [1, ['one', 'two']])
+  stop.abort()
+  await time.advance(1)
+  await others
+  await add('three')
+  assert.equal(heard.at(-1), 'two', 'no subscription outlives its scope')
+  await end()
+})
+
+test('a scope waits for what it has asked for itself, not for what others have', async () => {
+  const { time, informers, end } = await setUp()
+  // Nobody serves these.
+  new InformerScope(informers).get({ ...configMaps, plural: 'nothings' })
+  const scope = new InformerScope(informers)
+  scope.get(namespaces)
+  let synced = false
+  void scope.whenSynced().then(() => {
+    synced = true
+  })
+  await time.advance(2_000)
+  assert.equal(synced, true)
+  await end()
+})

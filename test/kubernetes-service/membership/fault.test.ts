@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { membershipFault } from '../../../src/kubernetes-service/membership/fault.ts'
+import type { Membership, OutReason, Phase } from '../../../src/kubernetes-service/membership/state.ts'
+import { startMembership } from '../../../src/kubernetes-service/membership/step.ts'
+
+const self: Holder = {
+  instanceId: 'life-1',
+  host: 'host-1',
+  startedAt: '2026-01-01T00:00:00.000000Z',
+  addresses: ['192.0.2.1'],
+  ports: { securePort: 6443, nodePort: 0 },
+  state: 'ready',
+}
+const began = startMembership(self)
+const listed: Phase = { type: 'listed', departure: undefined }
+const leaving: Phase = {
+  type: 'leaving',
+  mode: 'withdraw',
+  step: { type: 'removing' },
+  sinceAtMs: 0,
+  before: 'ready',
+  departure: 'life-1/1',
+}
+const withdrawn = 'this master was withdrawn; it stays out until it is started again'
+
+/** A membership whose lease was renewed at 0, on a clock that says `nowMs`. */
+function faultOf(phase: Phase, { lease = {}, state = self.state, nowMs = 0 }: Given = {}): string | undefined {
+  const membership: Membership = {
+    ...began,
+    phase,
+    self: { ...self, state },
+    lease: { ...began.lease, renewedAtMs: 0, ...lease },
+  }
+  return membershipFault(membership, nowMs, { ttlMs: 15_000 })
+}
+
+interface Given {
+  readonly lease?: Partial<Membership['lease']>
+  readonly state?: Holder['state']
+  readonly nowMs?: number
+}
+
+const out = (why: OutReason): Phase => ({ type: 'out', why })
+
+const table: readonly [says: string, phase: Phase, given: Given, fault: string | undefined][] = [
+  ['renewed in time', listed, { nowMs: 14_999 }, undefined],
+  ['saying failing, which its server decides', listed, { state: 'failing' }, undefined],
+  ['not renewed for a TTL', listed, { nowMs: 15_000 }, 'the lease of this master was not renewed for 15s'],
+  ['not renewed for longer', listed, { nowMs: 75_999 }, 'the lease of this master was not renewed for 1m15s'],
+  ['without its lease', listed, { lease: { missing: true } }, 'the lease of this master is missing'],
+  ['whose record says unready', listed, { state: 'unready' }, 'the record of this master says unready'],
+  ['withdrawn by somebody', out('withdrawn'), {}, withdrawn],
+  ['that has left as it was told', out('left'), { lease: { renewedAtMs: undefined } }, undefined],
+  ['that leaves', leaving, { lease: { renewedAtMs: undefined }, nowMs: 60_000 }, undefined],
+  ['that was never listed', { type: 'joining', sinceAtMs: 0 }, { lease: { renewedAtMs: undefined } }, undefined],
+  ['whose server starts', { type: 'clearing', departure: 'life-1/1' }, { state: 'unready' }, undefined],
+]
+
+for (const [says, phase, given, fault] of table) {
+  test(`a master ${says}: ${fault ?? 'nothing is wrong'}`, () => assert.equal(faultOf(phase, given), fault))
+}

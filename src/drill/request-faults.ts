@@ -1,0 +1,151 @@
+/** What a request is, in the words of RBAC and of kube-apiserver's audit log. */
+export const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const
+export type Verb = (typeof verbs)[number]
+
+/** What a request meets on its way from a sidecar to its own API server. Durations are in milliseconds. */
+export type RequestFault =
+  /** The server answers with this status, and does nothing. */
+  | { readonly type: 'status'; readonly status: number; readonly retryAfterMs?: number | undefined }
+  /** It is never answered, and nothing is done. */
+  | { readonly type: 'hang' }
+  /** It arrives so much later. */
+  | { readonly type: 'delay'; readonly byMs: number }
+  /** Watches that are open are cut; later ones as well, when they are so old. */
+  | { readonly type: 'cut-watches'; readonly everyMs?: number | undefined }
+  /** The next event of each watched resource is lost. Bookmarks and everything else go on. */
+  | { readonly type: 'lose-event' }
+
+/** Which requests meet it. What is left out matches everything, the probe of /readyz included. */
+export interface RequestFilter {
+  /** `probe`: GET /readyz alone. `api`: all but that. */
+  readonly only?: 'probe' | 'api' | undefined
+  /** A resource by its plural, such as `leases`: `leases.coordination.k8s.io` names its group too. */
+  readonly resource?: string | undefined
+  readonly verb?: Verb | undefined
+}
+
+/** A fault that stands. Plain JSON. */
+export interface RequestRule extends RequestFilter {
+  readonly fault: RequestFault
+}
+
+/** A request before it is sent: of an `ApiRequest`, or of the head of one over HTTP. */
+export interface SentRequest {
+  readonly method: string
+  /** Absolute, without the query. */
+  readonly path: string
+  readonly isWatch: boolean
+}
+
+/** What a request is about. */
+export interface RequestInfo {
+  /** A probe of the server's health has no resource. */
+  readonly isProbe: boolean
+  readonly resource: string | undefined
+  readonly group: string | undefined
+  readonly verb: Verb | undefined
+}
+
+/** What an API request is about. Upstream: `RequestInfoFactory` in apiserver/pkg/endpoints/request. Pure. */
+export function requestInfo({ method, path, isWatch }: SentRequest): RequestInfo {
+  const [root, ...parts] = path.split('/').filter((part) => part !== '')
+  const isProbe = /^(?:readyz|livez|healthz)$/.test(parts.at(-1) ?? root ?? '') && root !== 'api' && root !== 'apis'
+  const group = root === 'api' ? '' : root === 'apis' ? parts[0] : undefined
+  const below = parts.slice(root === 'api' ? 1 : 2)
+  if (group === undefined || below.length === 0) {
+    return { isProbe, resource: undefined, group: undefined, verb: undefined }
+  }
+  // A namespace is a resource itself, and what others are in.
+  const [resource, name] = below[0] === 'namespaces' && below.length > 2 ? below.slice(2) : below
+  return { isProbe, resource, group, verb: verbOf(method, name !== undefined, isWatch) }
+}
+
+/** Whether a rule is about this request. Pure. */
+export function isMet({ only, resource, verb }: RequestFilter, request: SentRequest): boolean {
+  const info = requestInfo(request)
+  if (only !== undefined && info.isProbe !== (only === 'probe')) return false
+  if (resource !== undefined && resource !== info.resource && resource !== `${info.resource}.${info.group}`)
+    return false
+  return verb === undefined || verb === info.verb
+}
+
+/**
+ * The rules that stand before one server, and what each request meets by them. The simulated link and the proxy of live drills
+ * both ask it, so that a fault means the same to both. Pure but for its own memory.
+ */
+export class RequestFaults {
+  /** By what they say: the same rule twice is one. */
+  readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string> }>()
+
+  add(rule: RequestRule): void {
+    const key = JSON.stringify(rule)
+    if (!this.#rules.has(key)) this.#rules.set(key, { rule, lost: new Set() })
+  }
+
+  /** Whether it stood. */
+  remove(rule: RequestRule): boolean {
+    return this.#rules.delete(JSON.stringify(rule))
+  }
+
+  get rules(): readonly RequestRule[] {
+    return [...this.#rules.values()].map(({ rule }) => rule)
+  }
+
+  get areNone(): boolean {
+    return this.#rules.size === 0
+  }
+
+  /** How much later a request arrives, and what it meets there; a request that hangs is never refused. */
+  meet(request: SentRequest): {
+    readonly delayMs: number
+    readonly end: Extract<RequestFault, { readonly type: 'status' | 'hang' }> | undefined
+  } {
+    let delayMs = 0
+    let end: Extract<RequestFault, { readonly type: 'status' | 'hang' }> | undefined
+    for (const { rule } of this.#rules.values()) {
+      const { fault } = rule
+      if (fault.type === 'cut-watches' || fault.type === 'lose-event' || !isMet(rule, request)) continue
+      if (fault.type === 'delay') delayMs = Math.max(delayMs, fault.byMs)
+      else if (end?.type !== 'hang') end = fault
+    }
+    return { delayMs, end }
+  }
+
+  /** How old this watch may become, in milliseconds; undefined without a limit. */
+  watchLimitMs(request: SentRequest): number | undefined {
+    const limits = [...this.#rules.values()].flatMap(({ rule }) => {
+      const { fault } = rule
+      return fault.type === 'cut-watches' && fault.everyMs !== undefined && isMet(rule, request) ? [fault.everyMs] : []
+    })
+    return limits.length === 0 ? undefined : Math.min(...limits)
+  }
+
+  /** Whether this event of this watch is lost; it then counts as lost. `event` is a frame of the stream. */
+  loses(request: SentRequest, event: unknown): boolean {
+    if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
+    const resource = requestInfo(request).resource ?? ''
+    for (const { rule, lost } of this.#rules.values()) {
+      if (rule.fault.type !== 'lose-event' || lost.has(resource) || !isMet(rule, request)) continue
+      lost.add(resource)
+      return true
+    }
+    return false
+  }
+}
+
+function verbOf(method: string, isNamed: boolean, isWatch: boolean): Verb | undefined {
+  switch (method) {
+    case 'GET':
+      return isWatch ? 'watch' : isNamed ? 'get' : 'list'
+    case 'POST':
+      return 'create'
+    case 'PUT':
+      return 'update'
+    case 'PATCH':
+      return 'patch'
+    case 'DELETE':
+      return 'delete'
+    default:
+      return undefined
+  }
+}

@@ -14,6 +14,7 @@ import { followEtcdLeases, followKubernetesLeases, followMemoryLeases } from '..
 import { followListings } from '../listings.ts'
 import { followObjects } from '../observed-objects.ts'
 import type { TargetObserver } from '../target.ts'
+import { Datastore } from './datastore.ts'
 import { SimulatedEtcd } from './etcd-link.ts'
 import { type Host, SimulatedMaster, type Surroundings } from './master.ts'
 
@@ -73,7 +74,7 @@ export class Fleet {
       spikes,
       transport: (by) => this.counting(by),
       etcdRoute: () => this.etcd?.route(),
-      datastore: { away: false },
+      datastore: new Datastore({ clock: this.time.view(), random: seededRandom(seed, 'datastore') }),
       leases: memory ? new MemoryLeaseRegistry(this.time.view()) : undefined,
       createMaster: options.createMaster ?? createMaster,
     }

@@ -95,7 +95,7 @@ function cut(
       else if (etcd?.cut) etcd.heal()
       break
     case 'server-store':
-      server.storeless = on
+      server.store.cut = on
       break
     case 'clients':
       server.unreachable = on

@@ -14,6 +14,11 @@ export type RequestFault =
   | { readonly type: 'cut-watches'; readonly everyMs?: number | undefined }
   /** The next event of each watched resource is lost. Bookmarks and everything else go on. */
   | { readonly type: 'lose-event' }
+  /** The credentials are accepted no more: 401 until they are renewed. */
+  | { readonly type: 'expired' }
+
+/** How a request ends that does not go on its way. */
+export type RequestEnd = Extract<RequestFault, { readonly type: 'status' | 'hang' }>
 
 /** Which requests meet it. What is left out matches everything, the probe of /readyz included. */
 export interface RequestFilter {
@@ -27,6 +32,8 @@ export interface RequestFilter {
 /** A fault that stands. Plain JSON. */
 export interface RequestRule extends RequestFilter {
   readonly fault: RequestFault
+  /** After so many requests it is over, of `status`, `hang` and `delay`. @default no limit */
+  readonly requests?: number | undefined
 }
 
 /** A request before it is sent: of an `ApiRequest`, or of the head of one over HTTP. */
@@ -75,11 +82,12 @@ export function isMet({ only, resource, verb }: RequestFilter, request: SentRequ
  */
 export class RequestFaults {
   /** By what they say: the same rule twice is one. */
-  readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string> }>()
+  readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
 
   add(rule: RequestRule): void {
     const key = JSON.stringify(rule)
-    if (!this.#rules.has(key)) this.#rules.set(key, { rule, lost: new Set() })
+    const left = rule.requests ?? Number.POSITIVE_INFINITY
+    if (!this.#rules.has(key)) this.#rules.set(key, { rule, lost: new Set(), left })
   }
 
   /** Whether it stood. */
@@ -95,17 +103,20 @@ export class RequestFaults {
     return this.#rules.size === 0
   }
 
-  /** How much later a request arrives, and what it meets there; a request that hangs is never refused. */
+  /** How much later a request arrives, and what it meets there; it counts as met. A request that hangs is never refused. */
   meet(request: SentRequest): {
     readonly delayMs: number
-    readonly end: Extract<RequestFault, { readonly type: 'status' | 'hang' }> | undefined
+    readonly end: RequestEnd | undefined
   } {
     let delayMs = 0
-    let end: Extract<RequestFault, { readonly type: 'status' | 'hang' }> | undefined
-    for (const { rule } of this.#rules.values()) {
-      const { fault } = rule
-      if (fault.type === 'cut-watches' || fault.type === 'lose-event' || !isMet(rule, request)) continue
+    let end: RequestEnd | undefined
+    for (const entry of this.#rules.values()) {
+      const { fault } = entry.rule
+      if (fault.type === 'cut-watches' || fault.type === 'lose-event') continue
+      if (entry.left === 0 || !isMet(entry.rule, request)) continue
+      entry.left--
       if (fault.type === 'delay') delayMs = Math.max(delayMs, fault.byMs)
+      else if (fault.type === 'expired') end ??= { type: 'status', status: 401 }
       else if (end?.type !== 'hang') end = fault
     }
     return { delayMs, end }
@@ -131,6 +142,46 @@ export class RequestFaults {
     }
     return false
   }
+}
+
+/** How many requests in a row may be lost before anybody may notice. */
+const BEARABLE_REQUESTS = 2
+const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
+
+/**
+ * What rules do to whoever sends: nothing; `rest`: some of its requests fail, but it renews its lease all the same; `lease`: it may be
+ * kept from that for longer than it can bear. `leaseWay`: where its lease is an object of the API. A probe that any status answers
+ * speaks for its server. Pure.
+ */
+export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 'no' | 'rest' | 'lease' {
+  if (rules.length === 0) return 'no'
+  const lease = { path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any', isWatch: false }
+  const isKept = rules.some((rule) => {
+    if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event' || isBearable(rule)) return false
+    return leaseWay && ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].some((method) => isMet(rule, { ...lease, method }))
+  })
+  return isKept || silencesProbe(rules) ? 'lease' : 'rest'
+}
+
+/** Whether rules leave probes unanswered, more of them than it can bear. Pure. */
+export function silencesProbe(rules: readonly RequestRule[]): boolean {
+  return rules.some((rule) => {
+    const isSilent = rule.fault.type === 'hang' || rule.fault.type === 'delay'
+    return isSilent && !isBearable(rule) && isMet(rule, probe)
+  })
+}
+
+/** Whether rules make a probe say that its server is not ready: what such a server says itself, more often than it can bear. Pure. */
+export function saysUnready(rules: readonly RequestRule[]): boolean {
+  return rules.some((rule) => {
+    const { fault } = rule
+    const isUnready = fault.type === 'status' && (fault.status >= 500 || fault.status === 429)
+    return isUnready && !isBearable(rule) && isMet(rule, probe)
+  })
+}
+
+function isBearable({ requests = Number.POSITIVE_INFINITY }: RequestRule): boolean {
+  return requests <= BEARABLE_REQUESTS
 }
 
 function verbOf(method: string, isNamed: boolean, isWatch: boolean): Verb | undefined {

@@ -1,4 +1,4 @@
-import type { Bounds } from './bounds.ts'
+import { type Bounds, faultTimes } from './bounds.ts'
 import { isLike, snapshotOf } from './member-snapshot.ts'
 import type { MemberState } from './member-state.ts'
 
@@ -15,6 +15,8 @@ const UNREADY_LEAVES_MS = 2_900
 const UNREADY_SAYS_MS = 4_400
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
+/** What was so lately was so until now, in milliseconds: a second passes between two looks. */
+const SEEN_MS = 1_000
 /** Until a process whose server is ready has heard so, and has its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
 /** How long a master waits for its server to say something: before it leaves for good, and before it renews its lease. In milliseconds. */
@@ -58,6 +60,13 @@ export class MemberHistory {
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
+  /** The last time in which its server did not serve, and whether its master was in its place and did nothing else through it. */
+  #unserving: Period | undefined
+  #wasPlaced = false
+  /** When requests of its last failed. */
+  #impairedAtMs = Number.NEGATIVE_INFINITY
+  /** It held its lease when nobody's could end, and has done nothing else since: until when that was so. */
+  #throughOutageMs: number | undefined
   #cleanlyUnreadySinceMs: number | undefined
   #cleanlyUnready: Period | undefined
   /** Since it was last settled. */
@@ -185,6 +194,16 @@ export class MemberHistory {
     return sinceMs === undefined ? this.#cleanlyUnready : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
+  /** When its server last did not serve; its end is far away while it does not. */
+  get unserving(): Period | undefined {
+    return this.#unserving
+  }
+
+  /** The same of a master that was listed when that began, and that nobody has stopped or started since. */
+  get unservingInPlace(): Period | undefined {
+    return this.#wasPlaced ? this.#unserving : undefined
+  }
+
   /** How long it takes to be listed, or to have others listed, once it is well. A kube-apiserver acts at its ticks. */
   get settlingMs(): number {
     const { listedMs, removalMarginMs } = this.#bounds
@@ -227,18 +246,25 @@ export class MemberHistory {
   /** The time in which no lease could end counts after all. */
   forgetOutage(): void {
     this.#stoodStillMs = Number.NEGATIVE_INFINITY
+    this.#throughOutageMs = undefined
   }
 
   /** Why its address may go at this moment; undefined when it must not. */
   causeToGo(nowMs: number): string | undefined {
-    if (this.#settledAtMs === undefined) return 'it has not been well yet'
-    const unrenewedMs = nowMs - this.#settledAtMs - this.#stoodStillMs
-    if (unrenewedMs > this.#slackMs - RENEWAL_MS - this.lagMs) return 'its lease may have ended'
-    if (this.#toldToStop && this.#state.withdrawsOnStop) return 'it was told to stop'
-    if (this.#startedUnready) return 'it was started before its server was ready'
+    const other = this.causeBesideUnready(nowMs)
+    if (other !== undefined) return other
     const unready = this.#unready
     if (this.#state.leavesWhenUnready && unready !== undefined && nowMs - unready.sinceMs >= UNREADY_LEAVES_MS)
       return 'it was not ready'
+    return undefined
+  }
+
+  /** The same, whether or not its server is ready. */
+  causeBesideUnready(nowMs: number): string | undefined {
+    if (this.#settledAtMs === undefined) return 'it has not been well yet'
+    if (this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return 'its lease may have ended'
+    if (this.#toldToStop && this.#state.withdrawsOnStop) return 'it was told to stop'
+    if (this.#startedUnready) return 'it was started before its server was ready'
     return undefined
   }
 
@@ -260,20 +286,28 @@ export class MemberHistory {
     this.#noteDelay(nowMs)
     if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
     // Whoever has ended gets in touch with nothing any more.
-    const inTouch = state.connected && (this.#connectedSinceMs !== undefined || !state.ended)
+    if (state.impaired !== 'no') this.#impairedAtMs = nowMs
+    const isImpaired = nowMs - this.#impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
+    const inTouch = state.connected && !isImpaired && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
-    const able = state.well && !this.isTooSlow && !this.#isTakingOver(nowMs)
+    const able = state.well && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
     // One that became well while it was slow is given its time from when it is no more.
     const becomesWell = able && this.lagMs === 0
     this.#wellSinceMs = able ? (this.#wellSinceMs ?? (becomesWell ? nowMs : undefined)) : undefined
     // Who is not there when it is over does not renew its lease in the time that others give it then.
     if (!standsStill && !state.well && this.#stoodStillMs > 0) this.#stoodStillMs = 0
+    this.#noteOutage(nowMs, standsStill)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
     this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
+    // Whoever is impaired, and no more than that, renews its lease as ever.
+    const renews = isImpaired && state.impaired !== 'lease' && state.running && state.serves && state.renewing
+    const before = this.#settledAtMs ?? Number.NEGATIVE_INFINITY
+    if (renews && nowMs - before <= SEEN_MS && !this.isTooSlow && !this.#startedUnready) this.#settledAtMs = nowMs
     if (this.isSettled(nowMs)) {
       this.#settledAtMs = nowMs
+      this.#throughOutageMs = undefined
       this.#stoodStillMs = 0
       this.#startedUnready = false
       this.#toldToStop = false
@@ -298,8 +332,38 @@ export class MemberHistory {
     if (delayMs > 0) this.#delay = { ms: lagOf(delayMs), untilMs: nowMs + lagOf(delayMs) }
   }
 
+  /** A lease that lived when the outage began lasts for its whole time when it is over, whenever its server is back. */
+  #noteOutage(nowMs: number, standsStill: boolean): void {
+    const { running, lifeCount } = this.#state
+    const wasPlaced = nowMs - (this.#settledAtMs ?? Number.NEGATIVE_INFINITY) <= SEEN_MS
+    if (standsStill && (wasPlaced || this.#throughOutageMs !== undefined)) this.#throughOutageMs = nowMs
+    if (!running || lifeCount !== this.#lives) this.#throughOutageMs = undefined
+  }
+
+  #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
+    if (this.#throughOutageMs !== undefined) {
+      const { leaseTtlMs } = this.#state
+      return nowMs - this.#throughOutageMs > leaseTtlMs - RENEWAL_MS - this.lagMs
+    }
+    return nowMs - settledAtMs - this.#stoodStillMs > this.#slackMs - RENEWAL_MS - this.lagMs
+  }
+
+  #noteServing(nowMs: number): void {
+    const { serves, running, lifeCount } = this.#state
+    const period = this.#unserving
+    if (!running || lifeCount !== this.#lives) this.#wasPlaced = false
+    if (serves) {
+      if (period?.untilMs === Number.POSITIVE_INFINITY) this.#unserving = { ...period, untilMs: nowMs }
+      return
+    }
+    if (period?.untilMs === Number.POSITIVE_INFINITY) return
+    this.#unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
+    this.#wasPlaced = running && nowMs - (this.#settledAtMs ?? Number.NEGATIVE_INFINITY) <= SEEN_MS
+  }
+
   #noteReadiness(nowMs: number): void {
-    const { answering, serves, connected, frozen, running, ready, leavesWhenUnready } = this.#state
+    this.#noteServing(nowMs)
+    const { answering, serves, connected, frozen, running, ready, leavesWhenUnready, etcdFails, renewing } = this.#state
     if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
     if (serves) {
       const unready = this.#unready
@@ -317,9 +381,10 @@ export class MemberHistory {
     this.#unready ??= { sinceMs: nowMs, silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
-    const wasListed = this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= 1_000
-    const keepsLease = running && connected && !this.#startedUnready
-    const clean = answering && !ready && keepsLease && leavesWhenUnready
+    const wasListed = this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
+    // Who keeps its lease elsewhere can say that its server's own etcd is dead.
+    const keepsLease = running && (connected || (etcdFails && renewing)) && !this.#startedUnready
+    const clean = answering && (!ready || etcdFails) && keepsLease && leavesWhenUnready
     if (!clean) this.#cleanlyUnreadySinceMs = undefined
     else if (wasListed) this.#cleanlyUnreadySinceMs ??= nowMs
   }

@@ -199,6 +199,14 @@ export class LiveKubeApiserver implements LiveMember {
     return this.#life?.answering === true ? 'served' : 'refused'
   }
 
+  get etcdFails(): boolean {
+    return false
+  }
+
+  get impaired(): MemberState['impaired'] {
+    return 'no'
+  }
+
   get well(): boolean {
     return this.running && this.connected && this.serves
   }

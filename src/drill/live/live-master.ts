@@ -180,6 +180,14 @@ export class LiveMaster implements LiveMember {
     return this.#front.clientsMeet
   }
 
+  get etcdFails(): boolean {
+    return this.answering && this.ready && !this.#front.etcdCheck
+  }
+
+  get impaired(): MemberState['impaired'] {
+    return 'no'
+  }
+
   get well(): boolean {
     return this.running && this.connected && this.serves
   }

@@ -108,13 +108,11 @@ export class ServerStore {
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()
     this.#cancel = undefined
-    if (backAfterMs === undefined) {
-      this.#away = true
-      return this.#onChange()
-    }
-    this.#cancel = this.#datastore.after(backAfterMs, () => {
-      this.#away = false
+    const turn = (away: boolean): void => {
+      this.#away = away
       this.#onChange()
-    })
+    }
+    if (backAfterMs === undefined) turn(true)
+    else this.#cancel = this.#datastore.after(backAfterMs, () => turn(false))
   }
 }

@@ -1,18 +1,10 @@
 import { type Bounds, faultTimes } from './bounds.ts'
 import { isLike, snapshotOf } from './member-snapshot.ts'
 import type { MemberState } from './member-state.ts'
+import { type Period, ReadinessHistory } from './readiness-history.ts'
 
 /** What etcd refuses for good is tried again now and then, in milliseconds. */
 const REFUSED_MS = 10_000
-/**
- * Readiness that lasted so long was noticed by a probe, in milliseconds; longer when probes had to time out first, and by who may have
- * said that it is not ready: it says otherwise after two seconds.
- */
-const NOTICED_MS = { answered: 1_500, said: 3_500, silent: 5_000 }
-/** Before that nobody leaves because it is not ready, in milliseconds: three seconds, less what a clock may be off. */
-const UNREADY_LEAVES_MS = 2_900
-/** Before that nobody says that it is not ready, but in a lease made anew, in milliseconds: the same, and the time to look around. */
-const UNREADY_SAYS_MS = 4_400
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
 /** What was so lately was so until now, in milliseconds: a second passes between two looks. */
@@ -27,12 +19,6 @@ const MESSAGES = 20
 /** How much later than usual what a master does may come about, where each of its messages takes so much longer; in milliseconds. */
 export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
-}
-
-/** A time that was, or is. */
-export interface Period {
-  readonly sinceMs: number
-  readonly untilMs: number
 }
 
 /**
@@ -59,16 +45,11 @@ export class MemberHistory {
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
-  #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
-  /** The last time in which its server did not serve, and whether its master was in its place and did nothing else through it. */
-  #unserving: Period | undefined
-  #wasPlaced = false
+  readonly #readiness = new ReadinessHistory()
   /** When requests of its last failed. */
   #impairedAtMs = Number.NEGATIVE_INFINITY
   /** It held its lease when nobody's could end, and has done nothing else since: until when that was so. */
   #throughOutageMs: number | undefined
-  #cleanlyUnreadySinceMs: number | undefined
-  #cleanlyUnready: Period | undefined
   /** Since it was last settled. */
   #toldToStop = false
   #startedUnready = false
@@ -135,7 +116,7 @@ export class MemberHistory {
 
   /** Whether it may still say of itself what was so while its server did not serve. */
   get mayStillSeemUnready(): boolean {
-    return this.#unready !== undefined
+    return this.#readiness.mayStillSeemUnready
   }
 
   /** When there last was a cause for its address to go. */
@@ -185,23 +166,22 @@ export class MemberHistory {
 
   /** Since when it is not ready in one way, while it is in touch with everything and has been listed. */
   get cleanlyUnreadySinceMs(): number | undefined {
-    return this.#cleanlyUnreadySinceMs
+    return this.#readiness.cleanlyUnreadySinceMs
   }
 
   /** When it was last not ready in this way; its end is far away while it is. */
   get cleanlyUnready(): Period | undefined {
-    const sinceMs = this.#cleanlyUnreadySinceMs
-    return sinceMs === undefined ? this.#cleanlyUnready : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
+    return this.#readiness.cleanlyUnready
   }
 
   /** When its server last did not serve; its end is far away while it does not. */
   get unserving(): Period | undefined {
-    return this.#unserving
+    return this.#readiness.unserving
   }
 
   /** The same of a master that was listed when that began, and that nobody has stopped or started since. */
   get unservingInPlace(): Period | undefined {
-    return this.#wasPlaced ? this.#unserving : undefined
+    return this.#readiness.unservingInPlace
   }
 
   /** How long it takes to be listed, or to have others listed, once it is well. A kube-apiserver acts at its ticks. */
@@ -253,9 +233,7 @@ export class MemberHistory {
   causeToGo(nowMs: number): string | undefined {
     const other = this.causeBesideUnready(nowMs)
     if (other !== undefined) return other
-    const unready = this.#unready
-    if (this.#state.leavesWhenUnready && unready !== undefined && nowMs - unready.sinceMs >= UNREADY_LEAVES_MS)
-      return 'it was not ready'
+    if (this.#state.leavesWhenUnready && this.#readiness.mayLeave(nowMs)) return 'it was not ready'
     return undefined
   }
 
@@ -304,7 +282,8 @@ export class MemberHistory {
     // Whoever is impaired, and no more than that, renews its lease as ever.
     const renews = isImpaired && state.impaired !== 'lease' && state.running && state.serves && state.renewing
     const before = this.#settledAtMs ?? Number.NEGATIVE_INFINITY
-    if (renews && nowMs - before <= SEEN_MS && !this.isTooSlow && !this.#startedUnready) this.#settledAtMs = nowMs
+    if (renews && nowMs - before <= SEEN_MS && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
+      this.#settledAtMs = nowMs
     if (this.isSettled(nowMs)) {
       this.#settledAtMs = nowMs
       this.#throughOutageMs = undefined
@@ -335,8 +314,7 @@ export class MemberHistory {
   /** A lease that lived when the outage began lasts for its whole time when it is over, whenever its server is back. */
   #noteOutage(nowMs: number, standsStill: boolean): void {
     const { running, lifeCount } = this.#state
-    const wasPlaced = nowMs - (this.#settledAtMs ?? Number.NEGATIVE_INFINITY) <= SEEN_MS
-    if (standsStill && (wasPlaced || this.#throughOutageMs !== undefined)) this.#throughOutageMs = nowMs
+    if (standsStill && (this.#isPlaced(nowMs) || this.#throughOutageMs !== undefined)) this.#throughOutageMs = nowMs
     if (!running || lifeCount !== this.#lives) this.#throughOutageMs = undefined
   }
 
@@ -348,45 +326,20 @@ export class MemberHistory {
     return nowMs - settledAtMs - this.#stoodStillMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 
-  #noteServing(nowMs: number): void {
-    const { serves, running, lifeCount } = this.#state
-    const period = this.#unserving
-    if (!running || lifeCount !== this.#lives) this.#wasPlaced = false
-    if (serves) {
-      if (period?.untilMs === Number.POSITIVE_INFINITY) this.#unserving = { ...period, untilMs: nowMs }
-      return
-    }
-    if (period?.untilMs === Number.POSITIVE_INFINITY) return
-    this.#unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
-    this.#wasPlaced = running && nowMs - (this.#settledAtMs ?? Number.NEGATIVE_INFINITY) <= SEEN_MS
+  /** Whether it was surely listed a moment ago. */
+  #isPlaced(nowMs: number): boolean {
+    return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
   }
 
   #noteReadiness(nowMs: number): void {
-    this.#noteServing(nowMs)
-    const { answering, serves, connected, frozen, running, ready, leavesWhenUnready, etcdFails, renewing } = this.#state
+    const { serves, connected, frozen, lifeCount } = this.#state
     if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
-    if (serves) {
-      const unready = this.#unready
-      if (unready !== undefined) {
-        unready.servesSinceMs ??= nowMs
-        const said = unready.servesSinceMs - unready.sinceMs >= UNREADY_SAYS_MS
-        const noticedMs = NOTICED_MS[unready.silent ? 'silent' : said ? 'said' : 'answered']
-        if (nowMs - unready.servesSinceMs >= noticedMs + this.lagMs) this.#unready = undefined
-      }
-      const sinceMs = this.#cleanlyUnreadySinceMs
-      if (sinceMs !== undefined) this.#cleanlyUnready = { sinceMs, untilMs: nowMs }
-      this.#cleanlyUnreadySinceMs = undefined
-      return
-    }
-    this.#unready ??= { sinceMs: nowMs, silent: false, servesSinceMs: undefined }
-    this.#unready.servesSinceMs = undefined
-    if (!answering) this.#unready.silent = true
-    const wasListed = this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
-    // Who keeps its lease elsewhere can say that its server's own etcd is dead.
-    const keepsLease = running && (connected || (etcdFails && renewing)) && !this.#startedUnready
-    const clean = answering && (!ready || etcdFails) && keepsLease && leavesWhenUnready
-    if (!clean) this.#cleanlyUnreadySinceMs = undefined
-    else if (wasListed) this.#cleanlyUnreadySinceMs ??= nowMs
+    this.#readiness.note(nowMs, this.#state, {
+      isPlaced: this.#isPlaced(nowMs),
+      startedUnready: this.#startedUnready,
+      isAnother: lifeCount !== this.#lives,
+      lagMs: this.lagMs,
+    })
   }
 
   #noteLives(nowMs: number): void {

@@ -3,7 +3,7 @@ import { parseEndpoint } from '../../etcd/endpoint.ts'
 import type { EtcdKv } from '../../etcd/kv.ts'
 import type { KubeApi } from '../../kube/api.ts'
 import { loadKubeConfig } from '../../kube/kube-config.ts'
-import type { Access } from '../../kube/kube-config-access.ts'
+import { type Access, readPem } from '../../kube/kube-config-access.ts'
 import { fromKubeConfig } from '../../kube/kube-config-transport.ts'
 import { restKubeApi } from '../../kube/rest-api.ts'
 import type { LeaseInspector } from '../../kubernetes-service/leases/inspect.ts'
@@ -12,6 +12,7 @@ import { KubernetesLeaseInspector } from '../../kubernetes-service/leases/inspec
 import { systemClock } from '../../runtime/system-clock.ts'
 import { systemRandom } from '../../runtime/system-random.ts'
 import { DrillError } from '../drill-error.ts'
+import type { ProxiedServer } from './fault-proxy.ts'
 import type { LiveOptions } from './live-options.ts'
 import type { RealReadyz } from './readyz-responder.ts'
 import type { TcpTarget } from './tcp-proxy.ts'
@@ -21,6 +22,10 @@ export interface Cluster {
   readonly access: Access
   /** Where the API server listens. */
   readonly server: TcpTarget & { readonly tls: boolean }
+  /** The same, as a proxy reaches it. */
+  readonly proxied: ProxiedServer
+  /** What a proxy shows for whoever has a token of its own; undefined where the sidecars fetch their credentials themselves. */
+  readonly shown: { readonly authorization: string | undefined } | undefined
   readonly api: KubeApi
   readonly readyz: RealReadyz
   readonly etcd: { readonly kv: EtcdKv; readonly prefix: string } | undefined
@@ -52,6 +57,8 @@ export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'ku
   return {
     access,
     server: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (tls ? 443 : 80)), tls },
+    proxied: proxiedServer(access),
+    shown: shownBy(access),
     api,
     async readyz() {
       const response = await transport.send(
@@ -73,4 +80,17 @@ export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'ku
       await Promise.all([transport.close(), kv?.close()])
     },
   }
+}
+
+function proxiedServer({ server: url, serverName, skipVerify, ca, clientCertificate }: Access): ProxiedServer {
+  const { cert, key } = clientCertificate ?? {}
+  const text = (pem: Parameters<typeof readPem>[0] | undefined): string | undefined => pem && readPem(pem)
+  return { url, tls: { ca: text(ca), cert: text(cert), key: text(key), serverName, skipVerify } }
+}
+
+function shownBy({ user }: Access): Cluster['shown'] {
+  if (user?.exec !== undefined || user?.authProvider !== undefined || user?.tokenFile !== undefined) return undefined
+  const { token, username, password = '' } = user ?? {}
+  if (token) return { authorization: `Bearer ${token}` }
+  return { authorization: username ? `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` : undefined }
 }

@@ -49,6 +49,8 @@ export interface FaultProxyOptions {
   readonly tls?: { readonly certificate: string; readonly key: string } | undefined
   /** @default none: every client's `authorization` goes through as it is */
   readonly credential?: IssuedCredential | undefined
+  /** Rules that it has in common with another. @default its own */
+  readonly faults?: RequestFaults | undefined
 }
 
 interface Watch {
@@ -63,8 +65,7 @@ interface Watch {
  */
 export class FaultProxy {
   readonly port: number
-  /** Changed by {@link apply} and {@link lift} alone. */
-  readonly #faults = new RequestFaults()
+  readonly #faults: RequestFaults
   readonly #listener: HttpServer | HttpsServer
   readonly #server: ProxiedServer
   readonly #agent: HttpAgent
@@ -78,6 +79,7 @@ export class FaultProxy {
     this.#listener = listener
     this.#server = options.server
     this.#credential = options.credential
+    this.#faults = options.faults ?? new RequestFaults()
     const { ca, cert, key, serverName, skipVerify = false } = options.server.tls ?? {}
     const isSecure = options.server.url.protocol === 'https:'
     const verified = { ca, cert, key, rejectUnauthorized: !skipVerify, ...(serverName && { servername: serverName }) }

@@ -10,11 +10,11 @@ import { type Random, randomInteger, seededRandom } from '../../runtime/random.t
 import { VirtualClock } from '../../runtime/virtual-clock.ts'
 import type { Listing } from '../../verify/listing.ts'
 import type { ObservedObjects } from '../../verify/observation.ts'
+import { Datastore } from '../datastore.ts'
 import { followEtcdLeases, followKubernetesLeases, followMemoryLeases } from '../follow-leases.ts'
 import { followListings } from '../listings.ts'
 import { followObjects } from '../observed-objects.ts'
 import type { TargetObserver } from '../target.ts'
-import { Datastore } from './datastore.ts'
 import { SimulatedEtcd } from './etcd-link.ts'
 import { type Host, SimulatedMaster, type Surroundings } from './master.ts'
 

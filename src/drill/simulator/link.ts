@@ -6,8 +6,8 @@ import type { ApiRequest, ApiResponse, Transport } from '../../kube/transport.ts
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import { aborted, linkedController } from '../../runtime/signals.ts'
+import { Datastore, ServerStore } from '../datastore.ts'
 import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
-import { Datastore, ServerStore } from './datastore.ts'
 import type { ProcessClock } from './process-clock.ts'
 import { latency, Route, roundTrip } from './route.ts'
 

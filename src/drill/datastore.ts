@@ -1,5 +1,5 @@
-import type { Clock } from '../../runtime/clock.ts'
-import type { Random } from '../../runtime/random.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
 
 /**
  * Whether one API server reaches what it stores into. `fails`: every request is refused at once. `hangs`: none is answered, as by a

@@ -157,18 +157,21 @@ export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 
   if (rules.length === 0) return 'no'
   const lease = { path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any', isWatch: false }
   const isKept = rules.some((rule) => {
-    if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event' || isBearable(rule)) return false
-    return leaseWay && ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].some((method) => isMet(rule, { ...lease, method }))
+    if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event') return false
+    // A probe waits longer than a renewal may: one alone can be too many where the TTL is short.
+    if (isSilent(rule) && isMet(rule, probe)) return true
+    return (
+      leaseWay &&
+      !isBearable(rule) &&
+      ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].some((method) => isMet(rule, { ...lease, method }))
+    )
   })
-  return isKept || silencesProbe(rules) ? 'lease' : 'rest'
+  return isKept ? 'lease' : 'rest'
 }
 
-/** Whether rules leave probes unanswered, more of them than it can bear. Pure. */
+/** Whether rules leave more than a few probes unanswered. Pure. */
 export function silencesProbe(rules: readonly RequestRule[]): boolean {
-  return rules.some((rule) => {
-    const isSilent = rule.fault.type === 'hang' || rule.fault.type === 'delay'
-    return isSilent && !isBearable(rule) && isMet(rule, probe)
-  })
+  return rules.some((rule) => isSilent(rule) && !isBearable(rule) && isMet(rule, probe))
 }
 
 /** Whether rules make a probe say that its server is not ready: what such a server says itself, more often than it can bear. Pure. */
@@ -178,6 +181,10 @@ export function saysUnready(rules: readonly RequestRule[]): boolean {
     const isUnready = fault.type === 'status' && (fault.status >= 500 || fault.status === 429)
     return isUnready && !isBearable(rule) && isMet(rule, probe)
   })
+}
+
+function isSilent({ fault: { type } }: RequestRule): boolean {
+  return type === 'hang' || type === 'delay'
 }
 
 function isBearable({ requests = Number.POSITIVE_INFINITY }: RequestRule): boolean {

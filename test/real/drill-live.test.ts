@@ -85,7 +85,7 @@ duration: 36s
 steps:
   - { at: 7s, action: requests-fail, masters: [master-2], how: status, status: 403, only: api, for: 4s }
   - { at: 7s, action: requests-fail, masters: [master-3], how: status, status: 429, retryAfter: 6s, only: api, for: 4s }
-  - { at: 8s, action: requests-fail, masters: [master-1], how: hang, requests: 2, for: 4s }
+  - { at: 8s, action: requests-fail, masters: [master-1], how: hang, only: api, requests: 2, for: 4s }
   - { at: 13s, action: requests-fail, masters: [master-2], how: cut-watches, every: 500ms, for: 3s }
   - { at: 13s, action: requests-fail, masters: [master-3], how: delay, by: 300ms, for: 3s }
 `,

@@ -31,7 +31,7 @@ export interface LiveStage {
   close(addresses: readonly string[]): Promise<void>
 }
 
-/** A fleet of real processes on a real API server. What a datastore outage cuts is every way to it: the store itself is not ours. */
+/** A fleet of real processes on a real API server. In a datastore outage every way to it is cut, and no lease ends: the store itself is not ours. */
 export class LiveTarget implements DrillTarget {
   readonly kind = 'live'
   readonly clock: Clock = systemClock
@@ -64,7 +64,7 @@ export class LiveTarget implements DrillTarget {
   }
 
   get leasesStandStill(): boolean {
-    // The etcd goes on, and ends leases; who cannot read it must not conclude anything from that. So it is judged as an outage.
+    // The etcd goes on, but its leases are kept from ending.
     return (
       this.#datastore.state === 'away' ||
       (this.#scenario.fleet.leaseStore === 'kubernetes' && this.#members.every(({ connected }) => !connected))
@@ -206,6 +206,9 @@ export class LiveTarget implements DrillTarget {
 
   async #setDatastore(state: 'up' | 'away' | 'full'): Promise<void> {
     if (state === 'full') throw new DrillError('an etcd that is not ours is not filled up')
+    const { standingLeases } = this.#around?.cluster ?? {}
+    if (state === 'away') standingLeases?.hold()
+    else await standingLeases?.release()
     this.#datastore.state = state
     await Promise.all(this.#members.map((member) => member.setStoreAway(state === 'away')))
   }

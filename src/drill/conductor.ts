@@ -6,11 +6,14 @@ import { DrillError } from './drill-error.ts'
 import { expectedList } from './expected-list.ts'
 import { FleetControl, partsOf } from './fleet-control.ts'
 import type { DrillRecorder } from './recorder.ts'
+import type { RequestFault, RequestRule } from './request-faults.ts'
 import type { Action, Scenario, Step, Way } from './scenario.ts'
 import type { Owner } from './standing-faults.ts'
 import { describeStep } from './step-text.ts'
 import type { DrillTarget, Primitive } from './target.ts'
 
+/** What `heal` undoes. */
+const healed: readonly Primitive['type'][] = ['cut', 'slow', 'fault', 'own-etcd', 'readyz']
 /** One for all: an error for each would cost a stack trace. */
 const OVER = new Error('over')
 /** How long the fleet may take until everybody is listed, in milliseconds. */
@@ -161,12 +164,16 @@ export class Conductor {
           owner,
         )
         return this.#undoAfter(step, owner)
+      case 'requests-fail':
+        await this.#fleet.toEach(masters, (master) => ({ type: 'fault', master, rule: ruleOf(step) }), owner)
+        return this.#undoAfter(step, owner)
+      case 'own-etcd-dead':
+        await this.#fleet.toEach(masters, (master) => ({ type: 'own-etcd', master, state: step.how }), owner)
+        return this.#undoAfter(step, owner)
       case 'heal':
         return this.#fleet.doAll(
           this.#fleet.faults.clear(
-            (fault) =>
-              (fault.type === 'cut' || fault.type === 'slow' || fault.type === 'readyz') &&
-              masters.includes(fault.master),
+            (fault) => healed.includes(fault.type) && 'master' in fault && masters.includes(`${fault.master}`),
           ),
         )
       case 'reset-connections':
@@ -278,6 +285,27 @@ export class Conductor {
 
   #isToBeListed(name: string): boolean {
     return (this.#fleet.roster.plan(name)?.settings.reconciler ?? this.#scenario.fleet.reconciler) !== 'none'
+  }
+}
+
+/** What a step says as a rule. */
+function ruleOf(step: ActionOf<'requests-fail'>): RequestRule {
+  const { only, resource, verb, requests } = step
+  return { fault: faultOf(step), only, resource, verb, requests }
+}
+
+function faultOf({ how, status = 500, retryAfterMs, byMs = 0, everyMs }: ActionOf<'requests-fail'>): RequestFault {
+  switch (how) {
+    case 'status':
+      return { type: how, status, retryAfterMs }
+    case 'delay':
+      return { type: how, byMs }
+    case 'cut-watches':
+      return { type: how, everyMs }
+    case 'hang':
+    case 'lose-event':
+    case 'expired':
+      return { type: how }
   }
 }
 

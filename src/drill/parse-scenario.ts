@@ -125,6 +125,8 @@ const fieldOf: Readonly<Record<string, string>> = {
   pause: 'pauseMs',
   overlap: 'overlapMs',
   by: 'byMs',
+  retryAfter: 'retryAfterMs',
+  every: 'everyMs',
 }
 
 /** One step, as far as it is right; of an unknown action its time alone. */

@@ -21,6 +21,7 @@ export function checkScenario(
   checkMasters(reader, fleet)
   for (const { step, path } of file.placed) {
     if (step.action === 'restart') checkOverlap(reader, path)
+    if (step.action === 'requests-fail') checkRequests(reader, fleet, step, path)
     if (step.action === 'roll-config') checkRoll(reader, fleet, step, { path, shared: file.virtualAddresses })
     checkTime(reader, scenario, step, path)
   }
@@ -134,6 +135,53 @@ function checkOverlap(reader: MappingReader, path: Path): void {
     if (!reader.has([...path, key]) || reader.isDoubtful(...path, key)) continue
     reader.wrong([...path, key], 'has no use beside overlap: the sidecar is terminated then')
   }
+}
+
+/** Which keys each way of failing takes beside those that all do. */
+const requestKeys = {
+  status: ['status', 'retryAfter', 'requests'],
+  hang: ['requests'],
+  delay: ['by', 'requests'],
+  'cut-watches': ['every'],
+  'lose-event': [],
+  expired: [],
+} as const
+
+function checkRequests(
+  reader: MappingReader,
+  fleet: FleetPlan,
+  step: Partial<Extract<Step, { action: 'requests-fail' }>>,
+  path: Path,
+): void {
+  const { how, status, masters } = step
+  if (how !== undefined) {
+    const taken: readonly string[] = requestKeys[how]
+    for (const key of ['status', 'retryAfter', 'by', 'every', 'requests']) {
+      if (reader.has([...path, key]) && !taken.includes(key))
+        reader.wrong([...path, key], `has no use with how: ${how}`)
+    }
+    const needed = how === 'status' ? 'status' : how === 'delay' ? 'by' : undefined
+    if (needed !== undefined && !reader.has([...path, needed])) {
+      reader.wrong(path, `requests-fail with how: ${how} needs "${needed}"`)
+    }
+    if (how === 'expired') {
+      for (const key of ['resource', 'verb', 'only']) {
+        if (reader.has([...path, key]))
+          reader.wrong([...path, key], 'has no use with how: expired: all requests are refused')
+      }
+    }
+  }
+  const takesRetryAfter = status === undefined || status === 429 || status === 503
+  if (how === 'status' && reader.has([...path, 'retryAfter']) && !takesRetryAfter) {
+    reader.wrong([...path, 'retryAfter'], `has no use with the status ${status}: it goes with 429 and 503`)
+  }
+  for (const key of ['resource', 'verb']) {
+    if (step.only === 'probe' && reader.has([...path, key])) reader.wrong([...path, key], 'has no use with only: probe')
+  }
+  if (masters === undefined || masters === 'all') return
+  const upstream = fleet.masters.find(({ name, kind }) => kind === 'kube-apiserver' && masters.includes(name))
+  if (upstream === undefined || reader.isDoubtful(...path, 'masters')) return
+  reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, beside which there is no sidecar`)
 }
 
 function checkRoll(

@@ -1,5 +1,6 @@
 import type { Bounds } from '../verify/bounds.ts'
 import type { DamageName } from './damage.ts'
+import type { RequestFilter } from './request-faults.ts'
 
 export { type Bounds, defaultBounds } from '../verify/bounds.ts'
 
@@ -116,7 +117,31 @@ export type Action =
       readonly byMs: number
       readonly forMs?: number
     }
-  /** Undoes partitions, slowness and failing readiness. Open connections are reset. */
+  /** What the sidecar asks its own API server meets something on its way; see `ruleOf`. */
+  | ({
+      readonly action: 'requests-fail'
+      readonly masters: Chosen
+      readonly how: 'status' | 'hang' | 'delay' | 'cut-watches' | 'lose-event' | 'expired'
+      /** Of `status`. */
+      readonly status?: number
+      /** Of `status`, with 429 and 503. */
+      readonly retryAfterMs?: number
+      /** Of `delay`. */
+      readonly byMs?: number
+      /** Of `cut-watches`. */
+      readonly everyMs?: number
+      /** Of `status`, `hang` and `delay`. */
+      readonly requests?: number
+      readonly forMs?: number
+    } & RequestFilter)
+  /** The etcd member beside the API server is dead, and nobody else's. */
+  | {
+      readonly action: 'own-etcd-dead'
+      readonly masters: Chosen
+      readonly how: 'fails' | 'hangs'
+      readonly forMs?: number
+    }
+  /** Undoes partitions, slowness, failing requests, dead etcd members and failing readiness. Open connections are reset. */
   | { readonly action: 'heal'; readonly masters: Chosen }
   /** All connections of the sidecar are reset. */
   | { readonly action: 'reset-connections'; readonly masters: Chosen }

@@ -73,6 +73,10 @@ function keyOf(primitive: Primitive): string | undefined {
     case 'cut':
     case 'slow':
       return `${primitive.type} ${primitive.master} ${primitive.way}`
+    case 'fault':
+      return `fault ${primitive.master} ${JSON.stringify(primitive.rule)}`
+    case 'own-etcd':
+      return `own-etcd ${primitive.master}`
     case 'readyz':
       return `readyz ${primitive.master}`
     case 'datastore':
@@ -93,6 +97,10 @@ function undoOf(primitive: Primitive): readonly Primitive[] {
       return [{ ...primitive, type: 'heal' }]
     case 'slow':
       return [{ ...primitive, byMs: 0 }]
+    case 'fault':
+      return [{ ...primitive, type: 'no-fault' }]
+    case 'own-etcd':
+      return [{ ...primitive, state: 'ok' }]
     case 'readyz':
       return [{ ...primitive, answer: 'ready' }]
     case 'datastore':
@@ -107,6 +115,8 @@ function isSame(one: Primitive, other: Primitive): boolean {
   switch (one.type) {
     case 'slow':
       return other.type === 'slow' && one.byMs === other.byMs
+    case 'own-etcd':
+      return other.type === 'own-etcd' && one.state === other.state
     case 'readyz':
       return other.type === 'readyz' && one.answer === other.answer
     case 'datastore':

@@ -1,6 +1,7 @@
 import * as z from 'zod/mini'
 import { wholeNumber } from '../documents/option.ts'
 import { type DamageName, damages } from './damage.ts'
+import { verbs } from './request-faults.ts'
 import type { Action } from './scenario.ts'
 import { type Key, type Keys, MAX_MASTERS, signedDuration, time } from './scenario-schema.ts'
 
@@ -90,8 +91,57 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
       for: undone,
     },
   },
+  'requests-fail': {
+    description: 'what the sidecar asks its own API server goes wrong; undone by `heal`',
+    keys: {
+      masters,
+      how: {
+        schema: z.enum(['status', 'hang', 'delay', 'cut-watches', 'lose-event', 'expired']),
+        metavar: 'HOW',
+        description:
+          'answered with a `status`; never answered; late; watches are cut; the next event of each watch is lost; or 401 until the credentials are renewed',
+        required: true,
+      },
+      status: { schema: wholeNumber(400, 599), metavar: 'CODE', description: 'which, with `how: status`' },
+      retryAfter: time(1000, 'Retry-After, with the status 429 or 503'),
+      by: time(1, 'how much later, with `how: delay`'),
+      every: time(1, 'with `how: cut-watches`: each watch when it is so old; left out, those that are open, once'),
+      requests: {
+        schema: wholeNumber(1, 1000),
+        metavar: 'N',
+        description: 'with `status`, `hang` and `delay`: over after so many requests',
+        unset: 'all',
+      },
+      resource: {
+        schema: z.string().check(z.regex(/^[a-z]+(?:\.[a-z0-9.-]+)?$/, 'must be a plural such as leases')),
+        metavar: 'RESOURCE',
+        description: 'of one resource alone, such as `leases`',
+      },
+      verb: { schema: z.enum(verbs), metavar: 'VERB', description: 'of one verb alone, such as `delete`' },
+      only: {
+        schema: z.enum(['probe', 'api']),
+        metavar: 'WHICH',
+        description: 'of the probes of /readyz alone, or of all but these',
+      },
+      for: undone,
+    },
+  },
+  'own-etcd-dead': {
+    description:
+      'the etcd member beside an API server is dead, while the sidecar reaches another: the checks of etcd fail; undone by `heal`',
+    keys: {
+      masters,
+      how: choice(
+        ['fails', 'hangs'],
+        'every request is refused with 500 at once; or none is answered, and /readyz takes four seconds',
+        'fails',
+      ),
+      for: undone,
+    },
+  },
   heal: {
-    description: 'undoes `partition`, `slow` and `readyz-fails`; open connections are reset',
+    description:
+      'undoes `partition`, `slow`, `requests-fail`, `own-etcd-dead` and `readyz-fails`; open connections are reset',
     keys: { masters: mastersOrAll },
   },
   'reset-connections': { description: 'all connections of the sidecar are reset', keys: { masters } },

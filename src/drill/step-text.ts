@@ -8,6 +8,13 @@ const signals: Readonly<Record<string, string>> = { kill: 'SIGKILL', terminate: 
 const words: Readonly<Record<string, (value: never) => string>> = {
   part: (part: Part) => `(${parts[part]})`,
   how: (how: string) => how,
+  status: (status: number) => `${status}`,
+  retryAfterMs: (ms: number) => `retry after ${formatDuration(ms)}`,
+  everyMs: (ms: number) => `every ${formatDuration(ms)}`,
+  requests: (count: number) => `${count} ${count === 1 ? 'request' : 'requests'}`,
+  verb: (verb: string) => verb,
+  resource: (resource: string) => resource,
+  only: (which: string) => (which === 'probe' ? 'probes only' : 'no probes'),
   damage: (damage: string) => damage,
   signal: (signal: string) => `by ${signals[signal] ?? signal}`,
   from: (from: string) => `from ${from}`,

@@ -4,6 +4,7 @@ import type { MemberState } from '../verify/member-state.ts'
 import type { ObservedObjects, ObservedRequest } from '../verify/observation.ts'
 import type { DamageName } from './damage.ts'
 import type { ConnectionOutcome } from './event.ts'
+import type { RequestRule } from './request-faults.ts'
 import type { MasterPlan, MasterSettings } from './scenario.ts'
 
 /** One thing that is done to a fleet, at once. Every one may be done twice; what has no meaning then changes nothing. */
@@ -22,6 +23,10 @@ export type Primitive =
       readonly way: 'api' | 'store' | 'server-store' | 'clients'
     }
   | { readonly type: 'slow'; readonly master: string; readonly way: 'api' | 'store'; readonly byMs: number }
+  /** What the sidecar's requests to its own API server meet from now on, and no more. */
+  | { readonly type: 'fault' | 'no-fault'; readonly master: string; readonly rule: RequestRule }
+  /** The etcd member beside its API server. */
+  | { readonly type: 'own-etcd'; readonly master: string; readonly state: 'ok' | 'fails' | 'hangs' }
   | { readonly type: 'reset-connections'; readonly master: string }
   | { readonly type: 'readyz'; readonly master: string; readonly answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails' }
   | { readonly type: 'clock-skew'; readonly master: string; readonly byMs: number }

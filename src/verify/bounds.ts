@@ -12,6 +12,17 @@ export interface Bounds {
   readonly writesPerTenSeconds: number
 }
 
+/**
+ * Times of what masters do under faults of their own servers, in milliseconds. Of the shipped code, restated here until its own record of
+ * timings is used.
+ */
+export const faultTimes = {
+  /** Whoever's server is back so much later than the first of those that failed together still counts as one of them. */
+  togetherMs: 6_000,
+  /** What it asked may hang for so long after a fault of its requests is over, or a lost event be missed. */
+  requestMs: 10_000,
+} as const
+
 export const defaultBounds: Bounds = {
   removalMarginMs: 2_000,
   listedMs: 6_000,

@@ -1,3 +1,4 @@
+import { faultTimes } from './bounds.ts'
 import type { MemberHistory } from './member-history.ts'
 import {
   ageOf,
@@ -119,7 +120,7 @@ export function goneThoughWell({ listings, histories }: Moment): readonly Breach
 
 /** Masters that leave because they are not ready while nobody else is, or go afterwards for having said so then. */
 export function leavesForUnready(moment: Moment): readonly Breach[] {
-  return [...leavesToUnready(moment), ...saidAmongUnready(moment)]
+  return [...leavesToUnready(moment), ...saidAmongUnready(moment), ...goesAmongFailing(moment)]
 }
 
 /** Masters that go when they are ready again: they have said that they are not, although nobody else was ready all that time. */
@@ -141,6 +142,38 @@ function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
       .map(({ name }) => ({
         of: `${name} ${object}`,
         detail: `${name}, ready again, goes from ${object}: it had left it to others who were not ready either`,
+      }))
+  })
+}
+
+/**
+ * Masters that go although their servers failed together with all others, as when what they store in is away, and are back not much later
+ * than the first of them.
+ */
+function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
+  // A kube-apiserver's lease always says that it serves, and whoever is slow knows late of the others.
+  if (histories.some(({ kind, lagMs }) => kind === 'kube-apiserver' || lagMs > 0)) return []
+  return listings.flatMap((successor) => {
+    const { atMs, object } = successor.listing
+    return histories
+      .filter(({ address }) => goneFrom(successor).includes(address))
+      .filter((history) => {
+        const own = history.unservingInPlace
+        if (own === undefined || history.causeBesideUnready(atMs) !== undefined) return false
+        if (atMs - own.untilMs > SAID_AGAIN_MS || sharesShorterLease(history, histories)) return false
+        const together = histories.filter(
+          ({ goneSinceMs, state }) =>
+            state.running || goneSinceMs === undefined || own.sinceMs - goneSinceMs <= LONG_GONE_MS,
+        )
+        const firstMs = Math.min(...together.map(({ unserving }) => unserving?.untilMs ?? 0))
+        const failedTogether = together.every(
+          ({ unserving, state }) => state.running && unserving !== undefined && unserving.sinceMs <= own.sinceMs,
+        )
+        return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= faultTimes.togetherMs
+      })
+      .map(({ name }) => ({
+        of: `${name} ${object}`,
+        detail: `${name}, whose server failed together with all others, goes from ${object}`,
       }))
   })
 }

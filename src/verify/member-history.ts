@@ -1,20 +1,14 @@
-import type { Bounds } from './bounds.ts'
+import { type Bounds, faultTimes } from './bounds.ts'
 import { isLike, snapshotOf } from './member-snapshot.ts'
 import type { MemberState } from './member-state.ts'
+import { type Period, ReadinessHistory } from './readiness-history.ts'
 
 /** What etcd refuses for good is tried again now and then, in milliseconds. */
 const REFUSED_MS = 10_000
-/**
- * Readiness that lasted so long was noticed by a probe, in milliseconds; longer when probes had to time out first, and by who may have
- * said that it is not ready: it says otherwise after two seconds.
- */
-const NOTICED_MS = { answered: 1_500, said: 3_500, silent: 5_000 }
-/** Before that nobody leaves because it is not ready, in milliseconds: three seconds, less what a clock may be off. */
-const UNREADY_LEAVES_MS = 2_900
-/** Before that nobody says that it is not ready, but in a lease made anew, in milliseconds: the same, and the time to look around. */
-const UNREADY_SAYS_MS = 4_400
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
+/** What was so lately was so until now, in milliseconds: a second passes between two looks. */
+const SEEN_MS = 1_000
 /** Until a process whose server is ready has heard so, and has its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
 /** How long a master waits for its server to say something: before it leaves for good, and before it renews its lease. In milliseconds. */
@@ -25,12 +19,6 @@ const MESSAGES = 20
 /** How much later than usual what a master does may come about, where each of its messages takes so much longer; in milliseconds. */
 export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
-}
-
-/** A time that was, or is. */
-export interface Period {
-  readonly sinceMs: number
-  readonly untilMs: number
 }
 
 /**
@@ -57,9 +45,11 @@ export class MemberHistory {
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
-  #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
-  #cleanlyUnreadySinceMs: number | undefined
-  #cleanlyUnready: Period | undefined
+  readonly #readiness = new ReadinessHistory()
+  /** When requests of its last failed. */
+  #impairedAtMs = Number.NEGATIVE_INFINITY
+  /** It held its lease when nobody's could end, and has done nothing else since: until when that was so. */
+  #throughOutageMs: number | undefined
   /** Since it was last settled. */
   #toldToStop = false
   #startedUnready = false
@@ -126,7 +116,7 @@ export class MemberHistory {
 
   /** Whether it may still say of itself what was so while its server did not serve. */
   get mayStillSeemUnready(): boolean {
-    return this.#unready !== undefined
+    return this.#readiness.mayStillSeemUnready
   }
 
   /** When there last was a cause for its address to go. */
@@ -176,13 +166,22 @@ export class MemberHistory {
 
   /** Since when it is not ready in one way, while it is in touch with everything and has been listed. */
   get cleanlyUnreadySinceMs(): number | undefined {
-    return this.#cleanlyUnreadySinceMs
+    return this.#readiness.cleanlyUnreadySinceMs
   }
 
   /** When it was last not ready in this way; its end is far away while it is. */
   get cleanlyUnready(): Period | undefined {
-    const sinceMs = this.#cleanlyUnreadySinceMs
-    return sinceMs === undefined ? this.#cleanlyUnready : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
+    return this.#readiness.cleanlyUnready
+  }
+
+  /** When its server last did not serve; its end is far away while it does not. */
+  get unserving(): Period | undefined {
+    return this.#readiness.unserving
+  }
+
+  /** The same of a master that was listed when that began, and that nobody has stopped or started since. */
+  get unservingInPlace(): Period | undefined {
+    return this.#readiness.unservingInPlace
   }
 
   /** How long it takes to be listed, or to have others listed, once it is well. A kube-apiserver acts at its ticks. */
@@ -227,18 +226,23 @@ export class MemberHistory {
   /** The time in which no lease could end counts after all. */
   forgetOutage(): void {
     this.#stoodStillMs = Number.NEGATIVE_INFINITY
+    this.#throughOutageMs = undefined
   }
 
   /** Why its address may go at this moment; undefined when it must not. */
   causeToGo(nowMs: number): string | undefined {
+    const other = this.causeBesideUnready(nowMs)
+    if (other !== undefined) return other
+    if (this.#state.leavesWhenUnready && this.#readiness.mayLeave(nowMs)) return 'it was not ready'
+    return undefined
+  }
+
+  /** The same, whether or not its server is ready. */
+  causeBesideUnready(nowMs: number): string | undefined {
     if (this.#settledAtMs === undefined) return 'it has not been well yet'
-    const unrenewedMs = nowMs - this.#settledAtMs - this.#stoodStillMs
-    if (unrenewedMs > this.#slackMs - RENEWAL_MS - this.lagMs) return 'its lease may have ended'
+    if (this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return 'its lease may have ended'
     if (this.#toldToStop && this.#state.withdrawsOnStop) return 'it was told to stop'
     if (this.#startedUnready) return 'it was started before its server was ready'
-    const unready = this.#unready
-    if (this.#state.leavesWhenUnready && unready !== undefined && nowMs - unready.sinceMs >= UNREADY_LEAVES_MS)
-      return 'it was not ready'
     return undefined
   }
 
@@ -260,20 +264,29 @@ export class MemberHistory {
     this.#noteDelay(nowMs)
     if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
     // Whoever has ended gets in touch with nothing any more.
-    const inTouch = state.connected && (this.#connectedSinceMs !== undefined || !state.ended)
+    if (state.impaired !== 'no') this.#impairedAtMs = nowMs
+    const isImpaired = nowMs - this.#impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
+    const inTouch = state.connected && !isImpaired && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
     // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
-    const able = state.well && !this.isTooSlow && !this.#isTakingOver(nowMs)
+    const able = state.well && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
     // One that became well while it was slow is given its time from when it is no more.
     const becomesWell = able && this.lagMs === 0
     this.#wellSinceMs = able ? (this.#wellSinceMs ?? (becomesWell ? nowMs : undefined)) : undefined
     // Who is not there when it is over does not renew its lease in the time that others give it then.
     if (!standsStill && !state.well && this.#stoodStillMs > 0) this.#stoodStillMs = 0
+    this.#noteOutage(nowMs, standsStill)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
     this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
+    // Whoever is impaired, and no more than that, renews its lease as ever.
+    const renews = isImpaired && state.impaired !== 'lease' && state.running && state.serves && state.renewing
+    const before = this.#settledAtMs ?? Number.NEGATIVE_INFINITY
+    if (renews && nowMs - before <= SEEN_MS && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
+      this.#settledAtMs = nowMs
     if (this.isSettled(nowMs)) {
       this.#settledAtMs = nowMs
+      this.#throughOutageMs = undefined
       this.#stoodStillMs = 0
       this.#startedUnready = false
       this.#toldToStop = false
@@ -298,30 +311,35 @@ export class MemberHistory {
     if (delayMs > 0) this.#delay = { ms: lagOf(delayMs), untilMs: nowMs + lagOf(delayMs) }
   }
 
-  #noteReadiness(nowMs: number): void {
-    const { answering, serves, connected, frozen, running, ready, leavesWhenUnready } = this.#state
-    if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
-    if (serves) {
-      const unready = this.#unready
-      if (unready !== undefined) {
-        unready.servesSinceMs ??= nowMs
-        const said = unready.servesSinceMs - unready.sinceMs >= UNREADY_SAYS_MS
-        const noticedMs = NOTICED_MS[unready.silent ? 'silent' : said ? 'said' : 'answered']
-        if (nowMs - unready.servesSinceMs >= noticedMs + this.lagMs) this.#unready = undefined
-      }
-      const sinceMs = this.#cleanlyUnreadySinceMs
-      if (sinceMs !== undefined) this.#cleanlyUnready = { sinceMs, untilMs: nowMs }
-      this.#cleanlyUnreadySinceMs = undefined
-      return
+  /** A lease that lived when the outage began lasts for its whole time when it is over, whenever its server is back. */
+  #noteOutage(nowMs: number, standsStill: boolean): void {
+    const { running, lifeCount } = this.#state
+    if (standsStill && (this.#isPlaced(nowMs) || this.#throughOutageMs !== undefined)) this.#throughOutageMs = nowMs
+    if (!running || lifeCount !== this.#lives) this.#throughOutageMs = undefined
+  }
+
+  #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
+    if (this.#throughOutageMs !== undefined) {
+      const { leaseTtlMs } = this.#state
+      return nowMs - this.#throughOutageMs > leaseTtlMs - RENEWAL_MS - this.lagMs
     }
-    this.#unready ??= { sinceMs: nowMs, silent: false, servesSinceMs: undefined }
-    this.#unready.servesSinceMs = undefined
-    if (!answering) this.#unready.silent = true
-    const wasListed = this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= 1_000
-    const keepsLease = running && connected && !this.#startedUnready
-    const clean = answering && !ready && keepsLease && leavesWhenUnready
-    if (!clean) this.#cleanlyUnreadySinceMs = undefined
-    else if (wasListed) this.#cleanlyUnreadySinceMs ??= nowMs
+    return nowMs - settledAtMs - this.#stoodStillMs > this.#slackMs - RENEWAL_MS - this.lagMs
+  }
+
+  /** Whether it was surely listed a moment ago. */
+  #isPlaced(nowMs: number): boolean {
+    return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
+  }
+
+  #noteReadiness(nowMs: number): void {
+    const { serves, connected, frozen, lifeCount } = this.#state
+    if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
+    this.#readiness.note(nowMs, this.#state, {
+      isPlaced: this.#isPlaced(nowMs),
+      startedUnready: this.#startedUnready,
+      isAnother: lifeCount !== this.#lives,
+      lagMs: this.lagMs,
+    })
   }
 
   #noteLives(nowMs: number): void {

@@ -20,6 +20,8 @@ export function snapshotOf(member: MemberState): MemberState {
     answering: member.answering,
     ready: member.ready,
     serves: member.serves,
+    etcdFails: member.etcdFails,
+    impaired: member.impaired,
     clientsMeet: member.clientsMeet,
     well: member.well,
     renewing: member.renewing,
@@ -47,6 +49,8 @@ export function isLike(one: MemberState, other: MemberState): boolean {
     one.answering === other.answering &&
     one.ready === other.ready &&
     one.serves === other.serves &&
+    one.etcdFails === other.etcdFails &&
+    one.impaired === other.impaired &&
     one.clientsMeet === other.clientsMeet &&
     one.hasBeenReady === other.hasBeenReady &&
     one.storeFull === other.storeFull &&

@@ -31,8 +31,15 @@ export interface MemberState {
   readonly answering: boolean
   /** Its /readyz says that it is ready, but perhaps for its `etcd` check. */
   readonly ready: boolean
-  /** Its API server serves clients; once it was ready, a failing `etcd` check alone says nothing against it. */
+  /** Its /readyz says that it is ready, and its API server reaches what it stores into. */
   readonly serves: boolean
+  /** Of an answering server the checks of etcd fail, and no other. */
+  readonly etcdFails: boolean
+  /**
+   * What becomes of its requests to its own API server. `rest`: some fail, but it can renew its lease all the same; `lease`: it may be
+   * kept from that for longer than it can bear.
+   */
+  readonly impaired: 'no' | 'rest' | 'lease'
   /** What a client meets at its own port. */
   readonly clientsMeet: 'served' | 'refused' | 'black-holed'
   /** Runs, is connected, and its server is ready: what clients may count on. */

@@ -24,8 +24,8 @@ function storesOf({ fleet }: Scenario): readonly FleetPlan['leaseStore'][] {
   return fleet.masters.some(({ kind }) => kind === 'kube-apiserver') ? ['etcd', 'kine'] : stores
 }
 
-test('all fifteen scenarios are there', () => {
-  assert.equal(scenarios.length, 15)
+test('all seventeen scenarios are there', () => {
+  assert.equal(scenarios.length, 17)
 })
 
 for (const scenario of scenarios) {

@@ -58,8 +58,23 @@ const undone: readonly { readonly step: Step; readonly expected: readonly string
     expected: ['1000 slow master-1 api 200', '6000 slow master-1 api 0'],
   },
   {
-    step: { atMs: 1_000, action: 'readyz-fails', masters: one, how: 'etcd', forMs: 5_000 },
-    expected: ['1000 readyz master-1 etcd-fails', '6000 readyz master-1 ready'],
+    step: { atMs: 1_000, action: 'readyz-fails', masters: one, how: 'unready', forMs: 1_500 },
+    expected: ['1000 readyz master-1 unready', '2500 readyz master-1 ready'],
+  },
+  {
+    step: {
+      atMs: 1_000,
+      ...{ action: 'requests-fail', masters: one, how: 'status', status: 429, retryAfterMs: 2_000 },
+      ...{ resource: 'leases', verb: 'update', requests: 2, forMs: 5_000 },
+    },
+    expected: ['fault', 'no-fault'].map(
+      (type, index) =>
+        `${index * 5_000 + 1_000} ${type} master-1 {"fault":{"type":"status","status":429,"retryAfterMs":2000},"resource":"leases","verb":"update","requests":2}`,
+    ),
+  },
+  {
+    step: { atMs: 1_000, action: 'own-etcd-dead', masters: one, how: 'hangs', forMs: 2_000 },
+    expected: ['1000 own-etcd master-1 hangs', '3000 own-etcd master-1 ok'],
   },
   {
     step: { atMs: 1_000, action: 'datastore-outage', how: 'full', forMs: 5_000 },

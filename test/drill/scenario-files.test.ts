@@ -15,7 +15,7 @@ const files = readdirSync(directory).sort()
 const textOf = (file: string): string => readFileSync(join(directory, file), 'utf8')
 const schema = z.fromJSONSchema(scenarioSchema() as Parameters<typeof z.fromJSONSchema>[0])
 
-test('there are fifteen built-in scenarios', () => {
+test('there are seventeen built-in scenarios', () => {
   const names = [
     'clock-skew',
     'crash',
@@ -27,10 +27,12 @@ test('there are fifteen built-in scenarios', () => {
     'ip-reuse',
     'last-master',
     'mixed-fleet',
+    'own-etcd-dead',
     'partition',
     'rolling-restart',
     'shared-vip',
     'sidecar-restart',
+    'unauthorized',
     'upgrade',
   ]
   assert.deepEqual(

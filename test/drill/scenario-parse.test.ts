@@ -105,6 +105,18 @@ const read: readonly (readonly [line: string, step: object])[] = [
   ['action: datastore-outage, for: 9s', { action: 'datastore-outage', how: 'away', forMs: 9000 }],
   ['action: apiserver-outage, for: 9s', { action: 'apiserver-outage', masters: 'all', forMs: 9000 }],
   ['action: readyz-fails, masters: all', { action: 'readyz-fails', masters: 'all', how: 'unready' }],
+  [
+    'action: requests-fail, masters: all, how: status, status: 429, retryAfter: 6s, requests: 1, resource: leases, verb: update',
+    {
+      ...{ action: 'requests-fail', masters: 'all', how: 'status', status: 429, retryAfterMs: 6000 },
+      ...{ requests: 1, resource: 'leases', verb: 'update' },
+    },
+  ],
+  [
+    'action: requests-fail, masters: all, how: cut-watches, every: 10s',
+    { action: 'requests-fail', masters: 'all', how: 'cut-watches', everyMs: 10_000 },
+  ],
+  ['action: own-etcd-dead, masters: all', { action: 'own-etcd-dead', masters: 'all', how: 'fails' }],
   ['action: damage, damage: slice-deleted', { action: 'damage', damage: 'slice-deleted' }],
   ['action: rolling-restart', { action: 'rolling-restart', masters: 'all', part: 'both', pauseMs: 5000 }],
   [

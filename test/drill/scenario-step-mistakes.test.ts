@@ -94,6 +94,26 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     '8:5: the action clock-skew needs "by": how far it is ahead of true time from then on; may be negative',
   ],
   ['at: 5s\naction: clock-skew\nmasters: all\nby: 48h', '11:9: by: must be at most 24h0m0s either way'],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all',
+    '8:5: the action requests-fail needs "how": answered with a `status`; never answered; late; watches are cut; the next event of each watch is lost; or 401 until the credentials are renewed',
+  ],
+  ['at: 5s\naction: requests-fail\nmasters: all\nhow: status', '8:5: steps: requests-fail with how: status needs "status"'],
+  ['at: 5s\naction: requests-fail\nmasters: all\nhow: delay', '8:5: steps: requests-fail with how: delay needs "by"'],
+  ['at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nevery: 1s', '12:12: every: has no use with how: hang'],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: status\nstatus: 403\nretryAfter: 1s',
+    '13:17: retryAfter: has no use with the status 403: it goes with 429 and 503',
+  ],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nonly: probe\nverb: get',
+    '13:11: verb: has no use with only: probe',
+  ],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: expired\nresource: leases',
+    '12:15: resource: has no use with how: expired: all requests are refused',
+  ],
+  ['at: 5s\naction: own-etcd-dead\nmasters: all\nhow: slowly', '11:10: how: must be one of fails, hangs, not "slowly"'],
   ['at: 5s\naction: datastore-outage', '8:5: the action datastore-outage needs "for": so much later it is undone'],
   ['at: 5s\naction: datastore-outage\nfor: 5s\nhow: broken', '11:10: how: must be one of away, full, not "broken"'],
   [

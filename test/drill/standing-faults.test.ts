@@ -29,6 +29,14 @@ test('each fault is undone by its opposite', () => {
       { type: 'readyz', master, answer: 'ready' },
     ],
     [
+      { type: 'fault', master, rule: { fault: { type: 'hang' }, only: 'api' } },
+      { type: 'no-fault', master, rule: { fault: { type: 'hang' }, only: 'api' } },
+    ],
+    [
+      { type: 'own-etcd', master, state: 'fails' },
+      { type: 'own-etcd', master, state: 'ok' },
+    ],
+    [
       { type: 'datastore', state: 'away' },
       { type: 'datastore', state: 'up' },
     ],

@@ -30,6 +30,20 @@ test('a step is told as what is done, to whom, and how', () => {
     'clock-skew master-2 by -1h0m0s',
   )
   assert.equal(told({ atMs, action: 'datastore-outage', how: 'away', forMs: 20_000 }), 'datastore-outage away for 20s')
+  assert.equal(
+    told(
+      {
+        ...{ atMs, action: 'requests-fail', masters, how: 'status', status: 429, retryAfterMs: 6000 },
+        ...{ resource: 'leases', verb: 'update', requests: 2, forMs: 9000 },
+      },
+      'master-2',
+    ),
+    'requests-fail master-2 status 429 retry after 6s 2 requests update leases for 9s',
+  )
+  assert.equal(
+    told({ atMs, action: 'requests-fail', masters, how: 'hang', only: 'probe', requests: 1 }, 'master-2'),
+    'requests-fail master-2 hang 1 request probes only',
+  )
   assert.equal(told({ atMs, action: 'damage', damage: 'slice-deleted' }), 'damage slice-deleted')
   assert.equal(told({ atMs, action: 'scale', to: 7 }), 'scale to 7')
   assert.equal(

@@ -73,6 +73,69 @@ steps:
     await nothingIsLeft(cluster.server)
   })
 
+  test('whatever one master’s server answers, cuts or leaves unanswered twice, its address stays', async (t) => {
+    const outcome = await drill(
+      owner,
+      cluster,
+      `${head}name: requests
+fleet:
+  masters: 3
+  ${quick}
+duration: 36s
+steps:
+  - { at: 7s, action: requests-fail, masters: [master-2], how: status, status: 403, only: api, for: 4s }
+  - { at: 7s, action: requests-fail, masters: [master-3], how: status, status: 429, retryAfter: 6s, only: api, for: 4s }
+  - { at: 8s, action: requests-fail, masters: [master-1], how: hang, only: api, requests: 2, for: 4s }
+  - { at: 13s, action: requests-fail, masters: [master-2], how: cut-watches, every: 500ms, for: 3s }
+  - { at: 13s, action: requests-fail, masters: [master-3], how: delay, by: 300ms, for: 3s }
+`,
+    )
+    const { figures } = held(t, outcome)
+    assert.equal(figures.fewestListed, 3)
+    assert.equal(figures.flaps, 0)
+    await nothingIsLeft(cluster.server)
+  })
+
+  test('a master whose credentials expire stays listed, and asks with its new ones once it has them', async (t) => {
+    const outcome = await drill(
+      owner,
+      cluster,
+      `${head}name: expired
+fleet:
+  masters: 3
+  ${quick}
+duration: 60s
+steps:
+  - { at: 7s, action: requests-fail, masters: [master-2], how: expired, for: 8s }
+  # Nobody else is left to see to it.
+  - { at: 35s, action: kill, masters: [master-1, master-3], part: both }
+`,
+    )
+    const { figures } = held(t, outcome)
+    assert.equal(figures.flaps, 0)
+    const removed = figures.timeToRemove.samples.map(({ master }) => master)
+    assert.deepEqual(removed.sort(), ['master-1', 'master-3'])
+    await nothingIsLeft(cluster.server)
+  })
+
+  test('a master whose own etcd is dead leaves while others serve, and comes back', async (t) => {
+    const outcome = await drill(
+      owner,
+      cluster,
+      `${head}name: own-etcd
+fleet:
+  masters: 3
+  ${quick}
+duration: 50s
+steps:
+  - { at: 7s, action: own-etcd-dead, masters: [master-2], how: fails, for: 15s }
+`,
+    )
+    const { figures } = held(t, outcome)
+    assert.equal(figures.fewestListed, 2)
+    await nothingIsLeft(cluster.server)
+  })
+
   test('an address that two masters have stays while one lives, and nobody leaves in an outage of the store', async (t) => {
     const outcome = await drill(
       owner,

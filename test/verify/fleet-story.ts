@@ -26,6 +26,8 @@ const well: Omit<MemberState, 'name' | 'address'> = {
   answering: true,
   ready: true,
   serves: true,
+  etcdFails: false,
+  impaired: 'no',
   clientsMeet: 'served',
   well: true,
   renewing: true,

@@ -62,7 +62,9 @@ async function followObject(options: FollowOptions, object: Listing['object']): 
   const hear = (addresses: readonly string[] | undefined): void =>
     observer.listed({ atMs: clock.monotonicMs(), object, addresses, byDamage: spoiled(object), by: undefined })
   // A watch that begins with what is there says nothing of what is not.
-  if (!(await isThere(cluster.api, object === 'endpoints' ? endpoints : endpointSlices, signal))) hear(undefined)
+  const { api } = cluster
+  const found = object === 'endpoints' ? isThere(api, endpoints, signal) : isThere(api, endpointSlices, signal)
+  if (!(await found)) hear(undefined)
   await followListings(cluster.api, object, hear, signal)
 }
 

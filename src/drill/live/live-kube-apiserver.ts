@@ -6,6 +6,7 @@ import { HttpTransport } from '../../kube/http-transport.ts'
 import { sleep } from '../../runtime/clock.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
+import type { StoreState } from '../datastore.ts'
 import { DrillError } from '../drill-error.ts'
 import type { MasterPlan } from '../scenario.ts'
 import { Child } from './child.ts'
@@ -134,6 +135,19 @@ export class LiveKubeApiserver implements LiveMember {
     if (way === 'store') this.#store.slow(byMs)
   }
 
+  /** There is no sidecar beside it. */
+  apply(): void {}
+
+  async lift(): Promise<void> {}
+
+  setOwnEtcd(state: StoreState): void {
+    this.#store.setCut(state !== 'ok')
+  }
+
+  setStoreAway(away: boolean): Promise<void> {
+    return this.#store.setAway(away)
+  }
+
   resetConnections(): void {
     this.#store.reset()
   }
@@ -174,7 +188,7 @@ export class LiveKubeApiserver implements LiveMember {
   }
 
   get connected(): boolean {
-    return !this.#store.cut
+    return !this.#isStoreCut
   }
 
   get delayMs(): number {
@@ -199,6 +213,14 @@ export class LiveKubeApiserver implements LiveMember {
     return this.#life?.answering === true ? 'served' : 'refused'
   }
 
+  get etcdFails(): boolean {
+    return false
+  }
+
+  get impaired(): MemberState['impaired'] {
+    return 'no'
+  }
+
   get well(): boolean {
     return this.running && this.connected && this.serves
   }
@@ -213,6 +235,10 @@ export class LiveKubeApiserver implements LiveMember {
 
   get failure(): unknown {
     return this.#life?.child.failure
+  }
+
+  get #isStoreCut(): boolean {
+    return this.#store.cut || this.#store.away
   }
 
   #setCut(way: LiveWay, cut: boolean): void {

@@ -1,5 +1,7 @@
 import { join } from 'node:path'
 import type { MemberState } from '../../verify/member-state.ts'
+import type { Datastore, StoreState } from '../datastore.ts'
+import { impairmentOf, type RequestRule, saysUnready } from '../request-faults.ts'
 import type { FleetPlan, MasterPlan, MasterSettings } from '../scenario.ts'
 import { Child } from './child.ts'
 import { writeKubeconfigCopy } from './kubeconfig-copy.ts'
@@ -44,9 +46,14 @@ export class LiveMaster implements LiveMember {
   }
 
   /** Nothing of it runs yet. */
-  static async open(around: LiveSurroundings, fleet: FleetPlan, plan: MasterPlan): Promise<LiveMaster> {
+  static async open(
+    around: LiveSurroundings,
+    fleet: FleetPlan,
+    plan: MasterPlan,
+    datastore: Datastore,
+  ): Promise<LiveMaster> {
     const lives: SidecarLife[] = []
-    const front = await ServerFront.open(around.cluster, (number, ready) => {
+    const front = await ServerFront.open(around.cluster, datastore, (number, ready) => {
       const life = lives.find((one) => one.number === number)
       if (life === undefined) return
       life.awake = true
@@ -66,18 +73,33 @@ export class LiveMaster implements LiveMember {
   }
 
   cut(way: LiveWay): void {
-    if (way === 'store') this.#store?.setCut(true)
-    else this.#front.setCut(way, true)
+    this.#setCut(way, true)
   }
 
   heal(way: LiveWay): void {
-    if (way === 'store') this.#store?.setCut(false)
-    else this.#front.setCut(way, false)
+    this.#setCut(way, false)
   }
 
   slow(way: 'api' | 'store', byMs: number): void {
     if (way === 'api') this.#front.slow(byMs)
     else this.#store?.slow(byMs)
+  }
+
+  apply(rule: RequestRule): void {
+    this.#front.apply(rule)
+  }
+
+  /** Credentials that expired are renewed where the sidecar finds them. */
+  async lift(rule: RequestRule): Promise<void> {
+    if (this.#front.lift(rule)) await this.#writeKubeconfig()
+  }
+
+  setOwnEtcd(state: StoreState): void {
+    this.#front.store.own = state
+  }
+
+  async setStoreAway(away: boolean): Promise<void> {
+    await this.#store?.setAway(away)
   }
 
   resetConnections(): void {
@@ -157,7 +179,7 @@ export class LiveMaster implements LiveMember {
 
   get connected(): boolean {
     const { up, frozen, cut, storeless } = this.#front
-    return up && !frozen && !cut && !storeless && this.#store?.cut !== true
+    return up && !frozen && !cut && !storeless && this.impaired === 'no' && !this.#isStoreCut
   }
 
   get delayMs(): number {
@@ -173,11 +195,19 @@ export class LiveMaster implements LiveMember {
   }
 
   get serves(): boolean {
-    return this.answering && this.ready && (this.#front.etcdCheck || this.#present?.wasReady === true)
+    return this.answering && this.ready && this.#front.etcdCheck && !saysUnready(this.#front.faults.rules)
   }
 
   get clientsMeet(): MemberState['clientsMeet'] {
     return this.#front.clientsMeet
+  }
+
+  get etcdFails(): boolean {
+    return this.answering && this.ready && !this.#front.etcdCheck
+  }
+
+  get impaired(): MemberState['impaired'] {
+    return impairmentOf(this.#front.faults.rules, this.#store === undefined)
   }
 
   get well(): boolean {
@@ -186,7 +216,8 @@ export class LiveMaster implements LiveMember {
 
   get renewing(): boolean {
     if (this.ended || this.frozen || !this.answering) return false
-    return this.#store === undefined ? !this.#front.storeless : !this.#store.cut
+    if (this.#store !== undefined) return !this.#isStoreCut
+    return !this.#front.storeless && this.impaired !== 'lease'
   }
 
   get lifeCount(): number {
@@ -203,6 +234,10 @@ export class LiveMaster implements LiveMember {
 
   get failure(): unknown {
     return this.#present?.child.failure
+  }
+
+  get #isStoreCut(): boolean {
+    return this.#store?.cut === true || this.#store?.away === true
   }
 
   get #present(): SidecarLife | undefined {
@@ -239,12 +274,25 @@ export class LiveMaster implements LiveMember {
     }
   }
 
+  #setCut(way: LiveWay, cut: boolean): void {
+    if (way === 'store') this.#store?.setCut(cut)
+    else if (way === 'server-store') this.#front.store.cut = cut
+    else this.#front.setCut(way, cut)
+  }
+
+  /** Where its sidecar finds its API server, and its credentials. */
+  async #writeKubeconfig(): Promise<string> {
+    const { cluster, directory } = this.#around
+    const file = join(directory, `${this.name}.kubeconfig`)
+    await writeKubeconfigCopy(file, cluster.access, this.#front.access)
+    return file
+  }
+
   async #start(): Promise<void> {
-    const { options, cluster, directory, watchdog, serviceClusterIpRange } = this.#around
+    const { options, watchdog, serviceClusterIpRange } = this.#around
     const settings = this.#settings
     const number = this.#lives.length + 1
-    const kubeconfig = join(directory, `${this.name}.kubeconfig`)
-    await writeKubeconfigCopy(kubeconfig, cluster.access, this.#front.apiPort)
+    const kubeconfig = await this.#writeKubeconfig()
     const [command = '', ...before] = options.program
     const flags = sidecarFlags(settings, {
       kubeconfig,

@@ -1,4 +1,6 @@
 import type { MemberState } from '../../verify/member-state.ts'
+import type { StoreState } from '../datastore.ts'
+import type { RequestRule } from '../request-faults.ts'
 import type { MasterSettings } from '../scenario.ts'
 import type { Cluster } from './cluster.ts'
 import type { EtcdWay } from './etcd-ways.ts'
@@ -26,6 +28,13 @@ export interface LiveMember extends MemberState {
   cut(way: LiveWay): void
   heal(way: LiveWay): void
   slow(way: 'api' | 'store', byMs: number): void
+  /** From now on what its sidecar asks its own API server meets this, and no more. */
+  apply(rule: RequestRule): void
+  lift(rule: RequestRule): Promise<void>
+  /** How the etcd member beside it fares. */
+  setOwnEtcd(state: StoreState): void
+  /** Nobody listens any more where its sidecar finds the etcd, or somebody does again. */
+  setStoreAway(away: boolean): Promise<void>
   resetConnections(): void
   answerReadyz(answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails'): void
   configure(settings: MasterSettings): void

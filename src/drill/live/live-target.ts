@@ -3,6 +3,7 @@ import type { Random } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { damages } from '../damage.ts'
+import { Datastore } from '../datastore.ts'
 import { DrillError } from '../drill-error.ts'
 import { firstAddresses } from '../expected-list.ts'
 import type { MasterPlan, Scenario } from '../scenario.ts'
@@ -30,13 +31,15 @@ export interface LiveStage {
   close(addresses: readonly string[]): Promise<void>
 }
 
-/** A fleet of real processes on a real API server. What a datastore outage cuts is every way to it: the store itself is not ours. */
+/** A fleet of real processes on a real API server. In a datastore outage every way to it is cut, and no lease ends: the store itself is not ours. */
 export class LiveTarget implements DrillTarget {
   readonly kind = 'live'
   readonly clock: Clock = systemClock
   readonly retired = new Set<string>()
   readonly #scenario: Scenario
   readonly #random: Random
+  /** What of a datastore outage its API servers suffer. */
+  readonly #datastore: Datastore
   readonly #stage: LiveStage
   readonly #members: LiveMember[] = []
   readonly #end = new AbortController()
@@ -45,7 +48,6 @@ export class LiveTarget implements DrillTarget {
   readonly #spoiled = new Map<Spoiled, number>()
   readonly #underWay = new Set<Promise<void>>()
   #around: LiveSurroundings | undefined
-  #storeAway = false
   /** A kube-apiserver has been started. */
   #bootstrapped = false
   #closing: Promise<void> | undefined
@@ -53,6 +55,7 @@ export class LiveTarget implements DrillTarget {
   constructor(scenario: Scenario, options: { readonly random: Random; readonly stage: LiveStage }) {
     this.#scenario = scenario
     this.#random = options.random
+    this.#datastore = new Datastore({ clock: this.clock, random: options.random })
     this.#stage = options.stage
   }
 
@@ -61,9 +64,9 @@ export class LiveTarget implements DrillTarget {
   }
 
   get leasesStandStill(): boolean {
-    // The etcd goes on, and ends leases; who cannot read it must not conclude anything from that. So it is judged as an outage.
+    // The etcd goes on, but its leases are kept from ending.
     return (
-      this.#storeAway ||
+      this.#datastore.state === 'away' ||
       (this.#scenario.fleet.leaseStore === 'kubernetes' && this.#members.every(({ connected }) => !connected))
     )
   }
@@ -146,6 +149,12 @@ export class LiveTarget implements DrillTarget {
         return member.heal(primitive.way)
       case 'slow':
         return member.slow(primitive.way, primitive.byMs)
+      case 'fault':
+        return member.apply(primitive.rule)
+      case 'no-fault':
+        return member.lift(primitive.rule)
+      case 'own-etcd':
+        return member.setOwnEtcd(primitive.state)
       case 'reset-connections':
         return member.resetConnections()
       case 'readyz':
@@ -174,7 +183,7 @@ export class LiveTarget implements DrillTarget {
     if (this.#around === undefined) throw new TypeError('the target is not open')
     return plan.kind === 'kube-apiserver'
       ? LiveKubeApiserver.open(this.#around, plan)
-      : LiveMaster.open(this.#around, this.#scenario.fleet, plan)
+      : LiveMaster.open(this.#around, this.#scenario.fleet, plan, this.#datastore)
   }
 
   /** With the reconciler `none` nobody keeps the list: whoever sets the fleet up has written it. */
@@ -195,15 +204,13 @@ export class LiveTarget implements DrillTarget {
     }
   }
 
-  #setDatastore(state: 'up' | 'away' | 'full'): void {
+  async #setDatastore(state: 'up' | 'away' | 'full'): Promise<void> {
     if (state === 'full') throw new DrillError('an etcd that is not ours is not filled up')
-    this.#storeAway = state === 'away'
-    for (const member of this.#members) {
-      for (const way of ['server-store', 'store'] as const) {
-        if (state === 'away') member.cut(way)
-        else member.heal(way)
-      }
-    }
+    const { standingLeases } = this.#around?.cluster ?? {}
+    if (state === 'away') standingLeases?.hold()
+    else await standingLeases?.release()
+    this.#datastore.state = state
+    await Promise.all(this.#members.map((member) => member.setStoreAway(state === 'away')))
   }
 
   async #damage(name: keyof typeof damages, signal: AbortSignal): Promise<void> {

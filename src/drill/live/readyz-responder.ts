@@ -1,9 +1,14 @@
 import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { StoreState } from '../datastore.ts'
 import { listenAnywhere } from './free-port.ts'
 
 /** What the real API server says of itself: a status and the text that goes with it. */
 export type RealReadyz = () => Promise<{ readonly status: number; readonly text: string }>
+
+/** How long the two checks of etcd take where it does not answer, in milliseconds: two seconds each, one after the other. */
+const ETCD_CHECKS_MS = 4_000
 
 /** What one master's own /readyz is made to say. */
 export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
@@ -14,10 +19,11 @@ export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
  */
 export class ReadyzResponder {
   readonly port: number
-  /** What it stores into is away: its `etcd` check fails, whatever else it is made to say. */
-  storeless = false
+  /** How it finds what it stores into: its checks of that fail, at once or after their time, whatever else it is made to say. */
+  store: StoreState = 'ok'
   #answer: ReadyzAnswer = 'ready'
   readonly #hanging = new Set<() => void>()
+  readonly #end = new AbortController()
   readonly #server: Server
   readonly #real: RealReadyz
   readonly #heard: (life: number, ready: boolean) => void
@@ -58,6 +64,7 @@ export class ReadyzResponder {
 
   async close(): Promise<void> {
     if (!this.#server.listening) return
+    this.#end.abort()
     const closed = once(this.#server, 'close')
     this.#server.close()
     this.#server.closeAllConnections()
@@ -71,6 +78,8 @@ export class ReadyzResponder {
       response.once('close', () => this.#hanging.delete(respond))
       return
     }
+    if (this.store === 'hangs') await sleep(ETCD_CHECKS_MS, undefined, { signal: this.#end.signal }).catch(() => {})
+    if (response.destroyed) return
     const { status, text } = this.#failing() ?? (await this.#real().catch(() => ({ status: 0, text: '' })))
     if (status === 0) {
       response.destroy()
@@ -82,8 +91,9 @@ export class ReadyzResponder {
 
   #failing(): { readonly status: number; readonly text: string } | undefined {
     if (this.answer === 'unready') return { status: 500, text: '[-]ping failed: reason withheld\n[+]etcd ok\n' }
-    if (this.answer === 'etcd-fails' || this.storeless) {
-      return { status: 500, text: '[+]ping ok\n[-]etcd failed: reason withheld\n' }
+    if (this.answer === 'etcd-fails' || this.store !== 'ok') {
+      const failed = ['etcd', 'etcd-readiness'].map((check) => `[-]${check} failed: reason withheld\n`)
+      return { status: 500, text: `[+]ping ok\n${failed.join('')}` }
     }
     return undefined
   }

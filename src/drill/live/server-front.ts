@@ -1,6 +1,20 @@
+import { randomBytes } from 'node:crypto'
+import { type Datastore, ServerStore } from '../datastore.ts'
+import { RequestFaults, type RequestRule, silencesProbe } from '../request-faults.ts'
+import { CertificateAuthority } from './certificate-authority.ts'
 import type { Cluster } from './cluster.ts'
+import { FaultProxy } from './fault-proxy.ts'
+import type { SidecarAccess } from './kubeconfig-copy.ts'
 import { type ReadyzAnswer, ReadyzResponder } from './readyz-responder.ts'
 import { TcpProxy } from './tcp-proxy.ts'
+
+// What every request meets while its etcd fails.
+/** Said in no step: whatever a step says is another rule. */
+const storeFails: RequestRule = {
+  fault: { type: 'status', status: 500 },
+  only: 'api',
+  requests: Number.MAX_SAFE_INTEGER,
+}
 
 /**
  * One master's API server: the one that there really is, behind proxies of the master's own, that can be killed, frozen and cut off without
@@ -18,23 +32,84 @@ export class ServerFront {
   readonly #probes: TcpProxy
   readonly #clients: TcpProxy
   readonly #readyz: ReadyzResponder
+  /** Of single requests: of the sidecar's, and of its probes. */
+  readonly #requests: readonly [api: FaultProxy, probes: FaultProxy]
+  readonly #shown: Cluster['shown']
+  readonly #authority: string | undefined
+  #token: string | undefined
+  /** What the sidecar's requests meet. */
+  readonly faults: RequestFaults
+  /** How it finds what it stores into. */
+  readonly store: ServerStore
 
-  private constructor(api: TcpProxy, probes: TcpProxy, clients: TcpProxy, readyz: ReadyzResponder) {
-    this.#api = api
-    this.#probes = probes
-    this.#clients = clients
-    this.#readyz = readyz
+  private constructor(
+    parts: {
+      readonly api: TcpProxy
+      readonly probes: TcpProxy
+      readonly clients: TcpProxy
+      readonly readyz: ReadyzResponder
+      readonly requests: readonly [FaultProxy, FaultProxy]
+      readonly faults: RequestFaults
+      readonly authority: string | undefined
+      readonly token: string | undefined
+    },
+    shown: Cluster['shown'],
+    datastore: Datastore,
+  ) {
+    this.#api = parts.api
+    this.#probes = parts.probes
+    this.#clients = parts.clients
+    this.#readyz = parts.readyz
+    this.#requests = parts.requests
+    this.faults = parts.faults
+    this.#authority = parts.authority
+    this.#token = parts.token
+    this.#shown = shown
+    this.store = new ServerStore(datastore, () => this.#followStore())
   }
 
   /** Refuses until it is started. `heard` is told each answer of its /readyz, and to which life of the sidecar. */
-  static async open(cluster: Cluster, heard: (life: number, ready: boolean) => void): Promise<ServerFront> {
+  static async open(
+    cluster: Cluster,
+    datastore: Datastore,
+    heard: (life: number, ready: boolean) => void,
+  ): Promise<ServerFront> {
+    const { proxied: server, shown } = cluster
+    const faults = new RequestFaults()
     const readyz = await ReadyzResponder.open(cluster.readyz, heard)
-    const probes = await TcpProxy.open({ host: '127.0.0.1', port: readyz.port })
-    return new ServerFront(await TcpProxy.open(cluster.server), probes, await TcpProxy.open(cluster.server), readyz)
+    const authority = cluster.server.tls ? new CertificateAuthority() : undefined
+    const tls = authority?.issue({ commonName: 'drill', ips: ['127.0.0.1'] })
+    const token = shown && newToken()
+    const credential = token === undefined ? undefined : { token, ...shown }
+    const probed = { url: new URL(`http://127.0.0.1:${readyz.port}`) }
+    const requests = [
+      await FaultProxy.open({ server, tls, credential, faults }),
+      await FaultProxy.open({ server: probed, faults }),
+    ] as const
+    const [api, probes] = await Promise.all(requests.map(({ port }) => TcpProxy.open({ host: '127.0.0.1', port })))
+    if (api === undefined || probes === undefined) throw new TypeError('no proxies')
+    const clients = await TcpProxy.open(cluster.server)
+    const parts = { api, probes, clients, readyz, requests, faults, authority: authority?.certificate, token }
+    return new ServerFront(parts, shown, datastore)
   }
 
-  get apiPort(): number {
-    return this.#api.port
+  /** How its sidecar gets in, at this moment. */
+  get access(): SidecarAccess {
+    return { port: this.#api.port, authority: this.#authority, token: this.#token }
+  }
+
+  /** From now on what the sidecar sends meets this. */
+  apply(rule: RequestRule): void {
+    for (const proxy of this.#requests) proxy.apply(rule)
+  }
+
+  /** Whether there are other credentials from now on. */
+  lift(rule: RequestRule): boolean {
+    const stood = this.faults.remove(rule)
+    if (!stood || rule.fault.type !== 'expired' || this.#shown === undefined) return false
+    this.#token = newToken()
+    this.#requests[0].issue({ token: this.#token, ...this.#shown })
+    return true
   }
 
   get clientPort(): number {
@@ -50,7 +125,7 @@ export class ServerFront {
   }
 
   get storeless(): boolean {
-    return this.#readyz.storeless
+    return this.store.state !== 'ok'
   }
 
   get etcdCheck(): boolean {
@@ -62,7 +137,8 @@ export class ServerFront {
   }
 
   get answering(): boolean {
-    return this.up && !this.frozen && !this.#cutApi && this.#readyz.answer !== 'hangs'
+    const isSilent = this.#readyz.answer === 'hangs' || this.store.state === 'hangs' || silencesProbe(this.faults.rules)
+    return this.up && !this.frozen && !this.#cutApi && !isSilent
   }
 
   get clientsMeet(): 'served' | 'refused' | 'black-holed' {
@@ -72,6 +148,7 @@ export class ServerFront {
 
   async start(): Promise<void> {
     this.up = true
+    this.store.restart()
     await Promise.all(this.#all.map((proxy) => proxy.accept()))
   }
 
@@ -88,7 +165,7 @@ export class ServerFront {
     for (const proxy of this.#all) this.frozen ? proxy.hold('frozen') : proxy.release('frozen')
   }
 
-  setCut(way: 'api' | 'clients' | 'server-store', cut: boolean): void {
+  setCut(way: 'api' | 'clients', cut: boolean): void {
     switch (way) {
       case 'clients':
         this.#cutClients = cut
@@ -105,10 +182,6 @@ export class ServerFront {
         if (healed) this.reset()
         return
       }
-      case 'server-store':
-        // A kube-apiserver without its etcd answers nothing for as long as its own requests take to fail, but tells what is wrong.
-        this.#readyz.storeless = cut
-        this.#holdApi()
     }
   }
 
@@ -128,7 +201,7 @@ export class ServerFront {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#all, this.#readyz].map((part) => part.close()))
+    await Promise.all([...this.#all, ...this.#requests, this.#readyz].map((part) => part.close()))
   }
 
   get #all(): readonly TcpProxy[] {
@@ -138,7 +211,19 @@ export class ServerFront {
   #holdApi(): void {
     if (this.#cutApi) this.#probes.hold('cut')
     else this.#probes.release('cut')
-    if (this.#cutApi || this.storeless) this.#api.hold('cut')
+    if (this.#cutApi || this.store.state === 'hangs') this.#api.hold('cut')
     else this.#api.release('cut')
   }
+
+  #followStore(): void {
+    const { state } = this.store
+    this.#readyz.store = state
+    if (state === 'fails') this.#requests[0].apply(storeFails)
+    else this.#requests[0].lift(storeFails)
+    this.#holdApi()
+  }
+}
+
+function newToken(): string {
+  return randomBytes(24).toString('hex')
 }

@@ -6,6 +6,7 @@ export class StoreWays {
   /** What to give as `--etcd-servers`. */
   readonly urls: readonly string[]
   cut = false
+  away = false
   #delayMs = 0
   readonly #proxies: readonly TcpProxy[]
 
@@ -38,6 +39,13 @@ export class StoreWays {
         proxy.reset()
       }
     }
+  }
+
+  /** Nobody listens there, as if the etcd had been killed; or it does again. */
+  async setAway(away: boolean): Promise<void> {
+    if (away === this.away) return
+    this.away = away
+    await Promise.all(this.#proxies.map((proxy) => (away ? proxy.refuse() : proxy.accept())))
   }
 
   slow(delayMs: number): void {

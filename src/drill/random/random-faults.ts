@@ -1,4 +1,5 @@
 import { type DamageName, damages } from '../damage.ts'
+import type { RequestFilter } from '../request-faults.ts'
 import type { Action, FleetPlan, Step } from '../scenario.ts'
 import { stepEndMs } from '../scenario-duration.ts'
 import type { Draw } from './draw.ts'
@@ -15,6 +16,8 @@ export interface Ground {
 
 /** Makes up one fault from a moment on; undefined when it has no meaning there. */
 type Fault = (ground: Ground, atMs: number) => readonly Step[] | undefined
+
+type RequestsFail = Extract<Action, { readonly action: 'requests-fail' }>
 
 const OURS = 'apiserver-bootstrap'
 
@@ -211,6 +214,70 @@ const flapping: Fault = ({ draw, roster, untilMs }, atMs) => {
   })
 }
 
+/** What a sidecar's requests are about, and what is told of all of them. */
+const filters: readonly RequestFilter[] = [
+  {},
+  {},
+  { only: 'probe' },
+  { only: 'api' },
+  { resource: 'leases' },
+  { resource: 'leases', verb: 'update' },
+  { resource: 'leases', verb: 'delete' },
+  { resource: 'endpoints' },
+  { resource: 'endpointslices' },
+  { resource: 'services', verb: 'get' },
+]
+
+/** What the requests of one master meet, whose server serves everybody else. */
+const requestsFail: Fault = (ground, atMs) => {
+  const { draw, roster } = ground
+  const forMs = lasting(ground, atMs, 30_000)
+  const ours = roster.names(atMs, OURS)
+  if (forMs === undefined || ours.length === 0) return undefined
+  const masters = [draw.pick(ours)]
+  return [{ atMs, action: 'requests-fail', masters, ...failure(draw), forMs }]
+}
+
+function failure(draw: Draw): Pick<RequestsFail, 'how'> & Partial<RequestsFail> {
+  const how = draw.pick([
+    'status',
+    'status',
+    'status',
+    'hang',
+    'delay',
+    'cut-watches',
+    'lose-event',
+    'expired',
+  ] as const)
+  const filter = draw.pick(filters)
+  const count = draw.chance(0.4) ? { requests: draw.integer(1, 2) } : {}
+  switch (how) {
+    case 'status': {
+      const status = draw.pick([401, 403, 429, 500, 503])
+      const retries = (status === 429 || status === 503) && draw.chance(0.5)
+      return { how, status, ...(retries && { retryAfterMs: 1_000 * draw.integer(1, 8) }), ...filter, ...count }
+    }
+    case 'hang':
+      return { how, ...filter, ...count }
+    case 'delay':
+      return { how, byMs: draw.ms(100, 4_000), ...filter, ...count }
+    case 'cut-watches':
+      return { how, ...(draw.chance(0.5) && { everyMs: draw.ms(2_000, 12_000) }) }
+    case 'lose-event':
+    case 'expired':
+      return { how }
+  }
+}
+
+/** The etcd member beside one API server is dead. */
+const ownEtcdDead: Fault = (ground, atMs) => {
+  const { draw, roster } = ground
+  const forMs = lasting(ground, atMs, 40_000)
+  if (forMs === undefined) return undefined
+  const masters = [draw.pick(roster.names(atMs))]
+  return [{ atMs, action: 'own-etcd-dead', masters, how: draw.pick(['fails', 'hangs'] as const), forMs }]
+}
+
 const resetConnections: Fault = ({ draw, roster }, atMs) => [
   {
     atMs,
@@ -254,6 +321,8 @@ const weighted: readonly (readonly [weight: number, fault: Fault])[] = [
   [6, readyz],
   [3, readyzAll],
   [2, flapping],
+  [8, requestsFail],
+  [3, ownEtcdDead],
   [4, resetConnections],
   [5, datastoreOutage],
   [2, apiserverOutage],

@@ -18,8 +18,11 @@ export class Roster {
     return this.#replacements.size
   }
 
-  names(atMs: number): readonly string[] {
-    return this.#masters.filter(({ fromMs }) => fromMs <= atMs).map(({ name }) => name)
+  /** Those who are there at that time; of both kinds, or of one. */
+  names(atMs: number, kind?: MasterPlan['kind']): readonly string[] {
+    return this.#masters
+      .filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))
+      .map(({ name }) => name)
   }
 
   /** Those whose processes are left alone at that time; of both kinds, or of one. */

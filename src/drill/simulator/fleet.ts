@@ -10,6 +10,7 @@ import { type Random, randomInteger, seededRandom } from '../../runtime/random.t
 import { VirtualClock } from '../../runtime/virtual-clock.ts'
 import type { Listing } from '../../verify/listing.ts'
 import type { ObservedObjects } from '../../verify/observation.ts'
+import { Datastore } from '../datastore.ts'
 import { followEtcdLeases, followKubernetesLeases, followMemoryLeases } from '../follow-leases.ts'
 import { followListings } from '../listings.ts'
 import { followObjects } from '../observed-objects.ts'
@@ -73,7 +74,7 @@ export class Fleet {
       spikes,
       transport: (by) => this.counting(by),
       etcdRoute: () => this.etcd?.route(),
-      datastore: { away: false },
+      datastore: new Datastore({ clock: this.time.view(), random: seededRandom(seed, 'datastore') }),
       leases: memory ? new MemoryLeaseRegistry(this.time.view()) : undefined,
       createMaster: options.createMaster ?? createMaster,
     }

@@ -120,6 +120,15 @@ export class SimulatedKubeApiserver implements MemberState {
     return this.answering && this.ready && this.life?.ready === true
   }
 
+  get etcdFails(): boolean {
+    const { etcdCheck, storeless } = this.server
+    return this.answering && this.ready && (!etcdCheck || storeless)
+  }
+
+  get impaired(): MemberState['impaired'] {
+    return 'no'
+  }
+
   get well(): boolean {
     return this.running && this.connected && this.serves
   }

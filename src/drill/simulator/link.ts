@@ -1,19 +1,24 @@
+import { refusedWith } from '../../apiserver/fault-rules.ts'
 import { KubeError } from '../../kube/errors.ts'
-import type { Readiness, ReadinessAnswer } from '../../kube/readiness.ts'
+import { httpReadiness } from '../../kube/http-readiness.ts'
+import type { Readiness } from '../../kube/readiness.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../../kube/transport.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import { aborted, linkedController } from '../../runtime/signals.ts'
+import { Datastore, ServerStore } from '../datastore.ts'
+import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
 import type { ProcessClock } from './process-clock.ts'
 import { latency, Route, roundTrip } from './route.ts'
 
 /** One for all: an error for each would cost a stack trace. */
 const OVER = new Error('over')
+const RESET = new Error('connection reset')
 
-/** What all API servers of a fleet store into. */
-export interface Datastore {
-  away: boolean
-}
+/** How long a request waits that names no time of its own, in milliseconds, as `HttpTransport` does. */
+const TIMEOUT_MS = 10_000
+/** How long the two checks of etcd of a /readyz take where etcd does not answer, in seconds: two each, one after the other. */
+const ETCD_CHECKS_S = 4
 
 /**
  * How one master's API server fares, and the way to it. Several masters' servers share one store. What ails it has causes that are apart
@@ -28,15 +33,18 @@ export class SimulatedServer extends Route {
   silent = false
   #unreachable = false
   #frozen = false
-  readonly #thawed = new Set<() => void>()
-  readonly #datastore: Datastore
-  #storeless = false
+  readonly #goingOn = new Set<() => void>()
+  /** What it stores into, as it finds it. */
+  readonly store: ServerStore
+  /** What its sidecar's requests meet. */
+  readonly faults = new RequestFaults()
+  readonly #watches = new Map<AbortController, SentRequest>()
   /** The rest of it hangs, while its /readyz answers. */
   hanging = false
 
-  constructor(datastore: Datastore = { away: false }) {
+  constructor(datastore = new Datastore()) {
     super()
-    this.#datastore = datastore
+    this.store = new ServerStore(datastore, () => this.#goOn())
   }
 
   get serving(): boolean {
@@ -48,19 +56,19 @@ export class SimulatedServer extends Route {
     return this.#serving && !this.cut && !this.#frozen
   }
 
-  /** What it stores into is away, or its way to it is cut: it answers, and fails. */
+  /** It does not reach what it stores into. */
   get storeless(): boolean {
-    return this.#storeless || this.#datastore.away
+    return this.store.state !== 'ok'
   }
 
-  /** Cuts, or heals, its own way to what it stores into. */
+  /** Its own etcd member fails, or does no more: it answers, and refuses. */
   set storeless(storeless: boolean) {
-    this.#storeless = storeless
+    this.store.own = storeless ? 'fails' : 'ok'
   }
 
-  /** Whether its /readyz is answered, whatever the answer. */
+  /** Whether its /readyz is answered in time, whatever the answer. */
   get answering(): boolean {
-    return this.reachable && !this.silent
+    return this.reachable && !this.silent && this.store.state !== 'hangs'
   }
 
   /** Clients are black-holed. */
@@ -80,28 +88,51 @@ export class SimulatedServer extends Route {
   set frozen(frozen: boolean) {
     if (frozen === this.#frozen) return
     this.#frozen = frozen
-    if (!frozen) this.#goOn()
+    this.#goOn()
+  }
+
+  /** Neither it nor what it stores into does anything: what it was sent waits. */
+  get stalled(): boolean {
+    return this.#frozen || this.store.state === 'hangs'
   }
 
   /**
-   * Waits, with what was sent to it, for a frozen server to go on: `thawed`, or `reset` when it has died instead, or `timeout`.
+   * Waits, with what was sent to it, for a stalled server to go on: `goes on`, or `reset` when it has died instead, or `timeout`.
    * At most so long; for ever, where no limit is given.
    */
-  async untilThawed(
+  async untilGoesOn(
     clock: Clock,
     timeoutMs: number | undefined,
     signal: AbortSignal,
-  ): Promise<'thawed' | 'reset' | 'timeout'> {
+  ): Promise<'goes on' | 'reset' | 'timeout'> {
     const { controller, unlink } = linkedController(signal)
-    const thawed = Promise.withResolvers<'thawed'>()
-    const onThawed = (): void => thawed.resolve('thawed')
-    this.#thawed.add(onThawed)
+    const goesOn = Promise.withResolvers<'goes on'>()
+    const onGoingOn = (): void => goesOn.resolve('goes on')
+    this.#goingOn.add(onGoingOn)
     try {
-      return await Promise.race([thawed.promise, this.swallow(clock, timeoutMs ?? 1e9, controller.signal)])
+      return await Promise.race([goesOn.promise, this.swallow(clock, timeoutMs ?? 1e9, controller.signal)])
     } finally {
-      this.#thawed.delete(onThawed)
+      this.#goingOn.delete(onGoingOn)
       controller.abort(OVER)
       unlink()
+    }
+  }
+
+  /** From now on what its sidecar sends meets this. */
+  apply(rule: RequestRule): void {
+    this.faults.add(rule)
+    if (rule.fault.type !== 'cut-watches') return
+    for (const [watch, request] of [...this.#watches]) if (isMet(rule, request)) watch.abort(RESET)
+  }
+
+  /** A watch that stands from now on, until the returned function is called. */
+  watch(request: SentRequest, connection: AbortController, clock: Clock): () => void {
+    this.#watches.set(connection, request)
+    const limitMs = this.faults.watchLimitMs(request)
+    const cancel = limitMs === undefined ? () => {} : clock.schedule(limitMs, () => connection.abort(RESET))
+    return () => {
+      this.#watches.delete(connection)
+      cancel()
     }
   }
 
@@ -116,10 +147,11 @@ export class SimulatedServer extends Route {
   /** Its process runs, and serves at once. */
   start(): void {
     this.#serving = true
+    this.store.restart()
   }
 
   #goOn(): void {
-    for (const onThawed of this.#thawed) onThawed()
+    if (!this.stalled) for (const onGoingOn of this.#goingOn) onGoingOn()
   }
 }
 
@@ -141,24 +173,41 @@ export function simulatedLink(
   /** Whether a message gets through at this moment. */
   const isOpen = (): boolean => server.reachable && !server.hanging
   /** What becomes of a message that does not get through at this moment. */
-  const pass = async (request: ApiRequest, signal: AbortSignal): Promise<void> => {
-    if (server.frozen) {
-      const end = await server.untilThawed(clock, request.timeoutMs ?? 10_000, signal)
+  const pass = async (request: ApiRequest, signal: AbortSignal, isStalled = server.frozen): Promise<void> => {
+    if (isStalled) {
+      const end = await server.untilGoesOn(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
       if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
       if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
       // By the process' own clock: one that is frozen too hears of it when it goes on.
       await latency(clock, random, spikes, signal, server.slowMs)
     }
     if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
-    if (!server.cut && !server.hanging) return
-    const end = await server.swallow(clock, request.timeoutMs ?? 10_000, signal)
+    if (server.cut || server.hanging) await swallow(request, signal)
+  }
+  const swallow = async (request: ApiRequest, signal: AbortSignal): Promise<never> => {
+    const end = await server.swallow(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
     throw end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
+  }
+  /** What a rule answers; undefined when the request goes on its way. */
+  const meet = async (request: ApiRequest, signal: AbortSignal): Promise<ApiResponse | undefined> => {
+    const { delayMs, end } = server.faults.meet(sentOf(request))
+    const { timeoutMs = TIMEOUT_MS } = request
+    if (end?.type === 'hang' || delayMs >= timeoutMs) return swallow(request, signal)
+    if (delayMs > 0) await sleep(clock, delayMs, signal)
+    if (end === undefined) return undefined
+    await back(signal)
+    return refusedWith(end.status, retryAfterSeconds(end))
   }
   return {
     async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
       if (!server.serving) await back(signal)
       if (!isOpen()) await pass(request, signal)
-      if (server.storeless) {
+      if (!server.faults.areNone) {
+        const answer = await meet(request, signal)
+        if (answer !== undefined) return answer
+      }
+      if (server.stalled) await pass(request, signal, true)
+      if (server.store.state === 'fails') {
         await back(signal)
         return { status: 500, headers: {}, body: etcdIsAway }
       }
@@ -190,11 +239,14 @@ export function simulatedLink(
         return response
       }
       const isRenewal = request.path.includes('/leases') ? renewals() : () => false
+      const sent = sentOf(request)
+      const forgetWatch = server.watch(sent, controller, clock)
       return { ...response, stream: relay(response.stream) }
 
       /** Whoever was killed hears nothing any more, not even that its connection has ended. */
       function hangUp(): Promise<never> {
         forget()
+        forgetWatch()
         unlink()
         controller.abort(OVER)
         return new Promise<never>(() => {})
@@ -206,19 +258,21 @@ export function simulatedLink(
             if (clock.killed) await hangUp()
             const atOnce = isRenewal(event) && !clock.frozen && server.slowMs === 0
             if (!atOnce) await latency(clock, random, spikes, controller.signal, server.slowMs)
-            if (server.frozen) {
-              await server.untilThawed(clock, undefined, controller.signal)
+            if (server.stalled) {
+              await server.untilGoesOn(clock, undefined, controller.signal)
               await latency(clock, random, spikes, controller.signal, server.slowMs)
             }
             // Black-holed: nothing more is heard, not even the end, until the connection is reset.
             if (server.cut) await aborted(controller.signal)
             controller.signal.throwIfAborted()
+            if (server.faults.loses(sent, event)) continue
             yield event
           }
         } catch (error) {
           if (!controller.signal.aborted) throw error
         } finally {
           forget()
+          forgetWatch()
           unlink()
         }
         if (!signal.aborted && controller.signal.aborted) throw new KubeError('Unreachable', 'connection reset')
@@ -251,27 +305,49 @@ interface WatchFrame {
 
 const etcdIsAway = { kind: 'Status', apiVersion: 'v1', status: 'Failure', code: 500, message: 'etcdserver: no leader' }
 
-/** How long a process waits for an answer about its health, in seconds, as `httpReadiness` does. */
-const PROBE_LIMIT_S = 3
+/** What a request is to the rules that stand before a server. */
+function sentOf({ method, path, stream }: ApiRequest): SentRequest {
+  return { method, path, isWatch: stream === true }
+}
+
+function retryAfterSeconds({ retryAfterMs }: { readonly retryAfterMs?: number | undefined }): number | undefined {
+  return retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000)
+}
 
 /** What a process hears when it asks its own API server for its health. Whatever hung for less than it waits is answered late. */
 export function simulatedReadiness(server: SimulatedServer, clock: Clock, random: Random): Readiness {
   let asked = false
-  return {
-    async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
+  const transport: Transport = {
+    async send(request, signal): Promise<ApiResponse> {
+      const { timeoutMs = TIMEOUT_MS } = request
+      const met = server.faults.areNone ? undefined : server.faults.meet(sentOf(request))
       // An ordinary answer comes at once, for the simulator's sake; but no two processes ask at the very same moments.
-      const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next())
+      const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (met?.delayMs ?? 0)
       asked = true
-      if (delayMs > 0) await sleep(clock, delayMs, signal)
-      const isHanging = (): boolean => server.cut || server.frozen || server.silent
-      for (let seconds = 0; seconds < PROBE_LIMIT_S && isHanging(); seconds++) await sleep(clock, 1_000, signal)
-      if (!server.answering) return { answered: false, reason: 'connection refused' }
-      const { ready, etcdCheck, storeless } = server
+      if (delayMs > 0) await sleep(clock, Math.min(delayMs, timeoutMs), signal)
+      const hangs = (seconds: number): boolean =>
+        server.cut ||
+        server.frozen ||
+        server.silent ||
+        met?.end?.type === 'hang' ||
+        (server.store.state === 'hangs' && seconds < ETCD_CHECKS_S)
+      for (let seconds = 0; hangs(seconds); seconds++) {
+        if (seconds * 1_000 >= timeoutMs) throw new KubeError('Timeout', 'no answer')
+        await sleep(clock, 1_000, signal)
+      }
+      if (delayMs >= timeoutMs) throw new KubeError('Timeout', 'no answer')
+      if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
+      if (met?.end?.type === 'status') return refusedWith(met.end.status, retryAfterSeconds(met.end))
+      const isStored = server.etcdCheck && !server.storeless
       const checks = [
-        { name: 'ping', ok: ready },
-        { name: 'etcd', ok: etcdCheck && !storeless },
+        { name: 'ping', ok: server.ready },
+        { name: 'etcd', ok: isStored },
+        { name: 'etcd-readiness', ok: isStored },
       ]
-      return { answered: true, ready: checks.every(({ ok }) => ok), checks }
+      const text = checks.map(({ name, ok }) => (ok ? `[+]${name} ok\n` : `[-]${name} failed: reason withheld\n`))
+      return { status: checks.every(({ ok }) => ok) ? 200 : 500, headers: {}, body: text.join('') }
     },
+    close: async () => {},
   }
+  return httpReadiness({ transport })
 }

@@ -12,8 +12,10 @@ import { seededRandom } from '../../runtime/random.ts'
 import type { VirtualClock } from '../../runtime/virtual-clock.ts'
 import { memoryLogger } from '../../telemetry/memory-logger.ts'
 import type { MemberState } from '../../verify/member-state.ts'
+import type { Datastore } from '../datastore.ts'
+import { impairmentOf, saysUnready, silencesProbe } from '../request-faults.ts'
 import type { EtcdRoute } from './etcd-link.ts'
-import { type Datastore, SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
+import { SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
 import { masterDefaults } from './master-defaults.ts'
 import { noMetrics } from './no-metrics.ts'
 import { type ProcessClock, processClock } from './process-clock.ts'
@@ -208,7 +210,8 @@ export class SimulatedMaster implements MemberState {
   }
 
   get answering(): boolean {
-    return this.server.answering
+    const { answering, faults } = this.server
+    return answering && (faults.areNone || !silencesProbe(faults.rules))
   }
 
   get ready(): boolean {
@@ -252,7 +255,7 @@ export class SimulatedMaster implements MemberState {
   /** Reads and writes whatever it needs. */
   get connected(): boolean {
     const { reachable, storeless } = this.server
-    return reachable && !storeless && (this.etcd?.open ?? true)
+    return reachable && !storeless && this.impaired === 'no' && (this.etcd?.open ?? true)
   }
 
   /** Runs, is connected, and its server is ready: what clients may count on. */
@@ -260,10 +263,20 @@ export class SimulatedMaster implements MemberState {
     return this.running && this.connected && this.serves
   }
 
-  /** Whether its API server serves clients; once it was ready, a failing `etcd` check alone says nothing against it. */
   get serves(): boolean {
-    const { answering, ready, etcdCheck, storeless } = this.server
-    return answering && ready && ((etcdCheck && !storeless) || this.life?.wasReady === true)
+    const { ready, etcdCheck, storeless, faults } = this.server
+    return this.answering && ready && etcdCheck && !storeless && (faults.areNone || !saysUnready(faults.rules))
+  }
+
+  get etcdFails(): boolean {
+    const { ready, etcdCheck, storeless } = this.server
+    return this.answering && ready && (!etcdCheck || storeless)
+  }
+
+  get impaired(): MemberState['impaired'] {
+    const { faults } = this.server
+    if (faults.areNone) return 'no'
+    return impairmentOf(faults.rules, this.etcd === undefined && this.#surroundings.leases === undefined)
   }
 
   get clientsMeet(): MemberState['clientsMeet'] {
@@ -281,10 +294,9 @@ export class SimulatedMaster implements MemberState {
     const { time, leases } = this.#surroundings
     if (life === undefined || life.ended || life.clock.frozen) return false
     // An answer of the server speaks for it for a little while.
-    if (!server.answering && time.nowMs - life.answeredAtMs >= membershipTimings(life.options).answerFreshMs)
-      return false
+    if (!this.answering && time.nowMs - life.answeredAtMs >= membershipTimings(life.options).answerFreshMs) return false
     if (etcd !== undefined) return etcd.open
-    return leases !== undefined || (server.reachable && !server.storeless)
+    return leases !== undefined || (server.reachable && !server.storeless && this.impaired !== 'lease')
   }
 
   /** Settings of the latest life, or of the first one to come. */

@@ -34,6 +34,19 @@ export function performOn(member: SimulatedMaster | SimulatedKubeApiserver, prim
       if (primitive.way === 'api') server.slowMs = primitive.byMs
       else if (etcd !== undefined) etcd.slowMs = primitive.byMs
       break
+    case 'fault':
+      if (isMaster) server.apply(primitive.rule)
+      break
+    case 'no-fault':
+      server.faults.remove(primitive.rule)
+      break
+    case 'own-etcd':
+      server.store.own = primitive.state
+      // Of a kube-apiserver it is what its lease is in, too.
+      if (isMaster) break
+      if (primitive.state === 'ok') member.etcd.heal()
+      else member.etcd.refused = true
+      break
     case 'reset-connections':
       server.breakStreams()
       etcd?.breakStreams()
@@ -95,7 +108,7 @@ function cut(
       else if (etcd?.cut) etcd.heal()
       break
     case 'server-store':
-      server.storeless = on
+      server.store.cut = on
       break
     case 'clients':
       server.unreachable = on

@@ -79,7 +79,7 @@ export class SimulatedTarget implements DrillTarget {
       case 'add':
         return this.#add(primitive.master)
       case 'datastore':
-        surroundings.datastore.away = primitive.state === 'away'
+        surroundings.datastore.state = primitive.state === 'away' ? 'away' : 'up'
         if (etcd === undefined) return
         etcd.full = primitive.state === 'full'
         return primitive.state === 'away' ? etcd.stop() : etcd.start()
@@ -89,7 +89,7 @@ export class SimulatedTarget implements DrillTarget {
         return
       case 'damage':
         // Nobody can write then.
-        if (surroundings.datastore.away) return
+        if (surroundings.datastore.state === 'away') return
         return this.#fleet.damage(async () => void (await damages[primitive.damage](this.#fleet.api).catch(() => {})))
       default: {
         const member = this.#members.find(({ name }) => name === primitive.master)

@@ -13,6 +13,8 @@ const doable = [
   'shared-vip',
   'sidecar-restart',
   'datastore-outage',
+  'own-etcd-dead',
+  'unauthorized',
 ]
 
 test('nothing keeps the plain built-in scenarios from real processes', async () => {

@@ -29,10 +29,14 @@ test('it can be made to fail as a whole, in its etcd check alone, and to hang', 
   responder.answer = 'unready'
   assert.deepEqual(await failing(), ['ping'])
   responder.answer = 'etcd-fails'
-  assert.deepEqual(await failing(), ['etcd'])
+  assert.deepEqual(await failing(), ['etcd', 'etcd-readiness'])
   responder.answer = 'ready'
-  responder.storeless = true
-  assert.deepEqual(await failing(), ['etcd'])
+  responder.store = 'fails'
+  assert.deepEqual(await failing(), ['etcd', 'etcd-readiness'])
+  responder.store = 'hangs'
+  const late = failing()
+  assert.equal(await Promise.race([late, sleep(150, 'nothing')]), 'nothing')
+  assert.deepEqual(await late, ['etcd', 'etcd-readiness'])
   responder.answer = 'hangs'
   const answer = ask(responder, 1).catch(() => 'cut off')
   assert.equal(await Promise.race([answer, sleep(150, 'nothing')]), 'nothing')

@@ -13,6 +13,10 @@ const seeds = Array.from({ length: 300 }, (_, index) => index + 1)
 const scenarios = seeds.map(randomScenario)
 const never = new AbortController().signal
 
+const lasting = [
+  ...['kill', 'terminate', 'freeze', 'partition', 'slow', 'readyz-fails', 'requests-fail', 'own-etcd-dead'],
+]
+
 test('a seed gives one scenario, and each seed another', () => {
   assert.deepEqual(randomScenario(7), randomScenario(7))
   assert.equal(new Set(scenarios.map(({ fleet, steps }) => JSON.stringify([fleet, steps]))).size, seeds.length)
@@ -28,7 +32,7 @@ test('every scenario has three to seven masters and ten minutes, and leaves the 
       steps.map(({ atMs }) => atMs).sort((a, b) => a - b),
     )
     for (const step of steps) {
-      if (['kill', 'terminate', 'freeze', 'partition', 'slow', 'readyz-fails'].includes(step.action)) {
+      if (lasting.includes(step.action)) {
         assert.ok('forMs' in step && (step.forMs ?? 0) > 0, `${step.action} is undone by itself`)
       }
     }
@@ -42,7 +46,7 @@ test('among the seeds is every action, damage, lease store, signal and kind of f
   const all: readonly Step['action'][] = [
     ...(['kill', 'terminate', 'freeze', 'restart', 'partition', 'slow', 'reset-connections', 'replace'] as const),
     ...(['clock-skew', 'datastore-outage', 'apiserver-outage', 'readyz-fails', 'compact', 'damage'] as const),
-    ...(['rolling-restart', 'roll-config', 'scale'] as const),
+    ...(['rolling-restart', 'roll-config', 'scale', 'requests-fail', 'own-etcd-dead'] as const),
   ]
   assert.deepEqual(
     all.filter((action) => !actions.includes(action)),
@@ -52,7 +56,8 @@ test('among the seeds is every action, damage, lease store, signal and kind of f
     Object.keys(damages).filter((name) => !seen((step) => step.action === 'damage' && step.damage).includes(name)),
     [],
   )
-  for (const how of ['away', 'full', 'unready', 'hangs', 'etcd']) {
+  const requests = ['status', 'hang', 'delay', 'cut-watches', 'lose-event', 'expired']
+  for (const how of ['away', 'full', 'unready', 'hangs', 'etcd', 'fails', ...requests]) {
     assert.ok(seen((step) => 'how' in step && step.how).includes(how), how)
   }
   for (const from of ['api', 'store', 'clients', 'all']) {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { SimulatedServer, simulatedLink } from '../../../src/drill/simulator/link.ts'
+import { Datastore } from '../../../src/drill/datastore.ts'
+import { SimulatedServer, simulatedLink, simulatedReadiness } from '../../../src/drill/simulator/link.ts'
 import { processClock } from '../../../src/drill/simulator/process-clock.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../../../src/kube/transport.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
@@ -134,4 +135,104 @@ test('a black hole swallows what is sent, and is no other cause of silence than 
   server.heal()
   await time.advance(100)
   assert.equal(answer.state, 'connection reset')
+})
+
+const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'
+
+test('what a rule says is answered, left unanswered or late; other requests go on their way, and nothing is done', async () => {
+  const { time, server, link, served } = setUp()
+  server.apply({ fault: { type: 'status', status: 429, retryAfterMs: 6_000 }, resource: 'leases' })
+  const refused = link.send({ ...get, path: leases }, never)
+  await time.advance(20)
+  const { status, headers } = await refused
+  assert.deepEqual([status, headers['retry-after'], served], [429, '6', []])
+  server.apply({ fault: { type: 'hang' }, resource: 'services', requests: 1 })
+  const hung = watched(link.send(get, never))
+  const next = watched(link.send(get, never))
+  await time.advance(9_900)
+  assert.deepEqual([hung.state, next.state], ['waiting', 'answered'])
+  await time.advance(200)
+  assert.equal(hung.state, 'no answer')
+  server.apply({ fault: { type: 'delay', byMs: 2_000 }, resource: 'services' })
+  const late = watched(link.send(get, never))
+  await time.advance(1_900)
+  assert.equal(late.state, 'waiting')
+  await time.advance(200)
+  assert.equal(late.state, 'answered')
+})
+
+test('watches are cut when a rule says so, and when they are old; one event is lost', async () => {
+  const { time, server, link, tell } = setUp()
+  const watch = async (): Promise<{ readonly heard: unknown[]; readonly end: { state: string } }> => {
+    const opened = link.send({ ...get, stream: true }, never)
+    await time.advance(20)
+    const response = await opened
+    assert.ok('stream' in response)
+    const heard: unknown[] = []
+    const read = async (): Promise<void> => {
+      for await (const event of response.stream) heard.push(event)
+    }
+    return { heard, end: watched(read()) }
+  }
+  const first = await watch()
+  server.apply({ fault: { type: 'lose-event' } })
+  for (const event of ['lost', 'heard']) {
+    tell(event)
+    await time.advance(20)
+  }
+  assert.deepEqual(first.heard, ['heard'])
+  server.apply({ fault: { type: 'cut-watches', everyMs: 5_000 } })
+  await time.advance(20)
+  assert.equal(first.end.state, 'connection reset')
+  const second = await watch()
+  await time.advance(4_900)
+  assert.equal(second.end.state, 'waiting')
+  await time.advance(200)
+  assert.equal(second.end.state, 'connection reset')
+})
+
+test('a probe tells what the server says of itself, is told what a rule says, and waits no longer than it may', async () => {
+  const { time, clock, server } = setUp()
+  const readiness = simulatedReadiness(server, clock, seededRandom(1, 'probe'))
+  const probe = async (): Promise<string> => {
+    const answer = readiness.probe(never)
+    await time.advance(5_000)
+    const said = await answer
+    if (!said.answered) return said.reason
+    return said.ready ? 'ready' : said.checks.flatMap(({ name, ok }) => (ok ? [] : [name])).join()
+  }
+  assert.equal(await probe(), 'ready')
+  server.store.own = 'fails'
+  assert.equal(await probe(), 'etcd,etcd-readiness')
+  server.store.own = 'hangs'
+  assert.equal(await probe(), 'no answer')
+  server.store.own = 'ok'
+  server.apply({ fault: { type: 'hang' }, only: 'probe', requests: 1 })
+  assert.equal(await probe(), 'no answer')
+  server.apply({ fault: { type: 'status', status: 503 }, only: 'probe', requests: 1 })
+  assert.equal(await probe(), '')
+  assert.equal(await probe(), 'ready')
+})
+
+test('servers whose datastore was dead leave what they are asked unanswered, and are back one after the other', async () => {
+  const time = new VirtualClock()
+  const datastore = new Datastore({ clock: time.view(), random: seededRandom(1, 'datastore') })
+  const servers = Array.from({ length: 3 }, () => new SimulatedServer(datastore))
+  const { link } = setUp(servers[0])
+  datastore.state = 'away'
+  const hung = watched(link.send({ ...get, timeoutMs: 60_000 }, never))
+  await time.advance(20_000)
+  assert.deepEqual(
+    servers.map(({ answering, storeless }) => [answering, storeless]),
+    servers.map(() => [false, true]),
+  )
+  datastore.state = 'up'
+  const backMs = servers.map(() => 0)
+  for (let ms = 0; ms < 10_000; ms += 100) {
+    await time.advance(100)
+    for (const [index, { storeless }] of servers.entries()) if (storeless) backMs[index] = ms
+  }
+  for (const ms of backMs) assert.ok(ms >= 3_500 && ms <= 8_000, `${ms}`)
+  assert.equal(new Set(backMs).size, 3)
+  assert.equal(hung.state, 'waiting', 'by the clock of whoever sent it')
 })

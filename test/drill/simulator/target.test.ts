@@ -161,7 +161,8 @@ test('/readyz says, or does not, what it is told to', async (t) => {
   }
   assert.deepEqual(await told('unready'), { ready: false, answering: true, serves: false, listed: 2 })
   assert.deepEqual(await told('ready'), { ready: true, answering: true, serves: true, listed: 3 })
-  assert.deepEqual(await told('etcd-fails'), { ready: true, answering: true, serves: true, listed: 3 })
+  assert.deepEqual(await told('etcd-fails'), { ready: true, answering: true, serves: false, listed: 2 })
+  assert.equal(member.etcdFails, true)
   assert.equal((await told('hangs')).answering, false)
 })
 

@@ -1,0 +1,251 @@
+import { once } from 'node:events'
+import {
+  createServer as createHttpServer,
+  Agent as HttpAgent,
+  type Server as HttpServer,
+  type IncomingHttpHeaders,
+  type IncomingMessage,
+  request as requestHttp,
+  type ServerResponse,
+} from 'node:http'
+import {
+  createServer as createHttpsServer,
+  Agent as HttpsAgent,
+  type Server as HttpsServer,
+  request as requestHttps,
+} from 'node:https'
+import type { Socket } from 'node:net'
+import { refusedWith } from '../../apiserver/fault-rules.ts'
+import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
+import { listenAnywhere } from './free-port.ts'
+
+/** The server behind a proxy, and what the proxy shows to it. PEM throughout. */
+export interface ProxiedServer {
+  /** A path in it is the beginning of each request's path already. */
+  readonly url: URL
+  readonly tls?:
+    | {
+        readonly ca?: string | undefined
+        /** The proxy's own: a client's certificate does not go through. */
+        readonly cert?: string | undefined
+        readonly key?: string | undefined
+        readonly serverName?: string | undefined
+        /** @default false */
+        readonly skipVerify?: boolean | undefined
+      }
+    | undefined
+}
+
+/** What lets a client in: requests with another bearer token are answered with 401. */
+export interface IssuedCredential {
+  readonly token: string
+  /** The `authorization` header that the server gets instead. @default none */
+  readonly authorization?: string | undefined
+}
+
+export interface FaultProxyOptions {
+  readonly server: ProxiedServer
+  /** The proxy's own certificate; without it the proxy speaks plain HTTP. */
+  readonly tls?: { readonly certificate: string; readonly key: string } | undefined
+  /** @default none: every client's `authorization` goes through as it is */
+  readonly credential?: IssuedCredential | undefined
+  /** Rules that it has in common with another. @default its own */
+  readonly faults?: RequestFaults | undefined
+}
+
+interface Watch {
+  readonly request: SentRequest
+  readonly socket: Socket
+}
+
+/**
+ * Stands before an API server on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and does to single requests what {@link RequestRule}s
+ * say. Bytes go through as they are. Tokens and every other header go through too; instead of a client's certificate the server sees the
+ * proxy's own.
+ */
+export class FaultProxy {
+  readonly port: number
+  readonly #faults: RequestFaults
+  readonly #listener: HttpServer | HttpsServer
+  readonly #server: ProxiedServer
+  readonly #agent: HttpAgent
+  readonly #sockets = new Set<Socket>()
+  readonly #watches = new Set<Watch>()
+  readonly #timers = new Set<NodeJS.Timeout>()
+  #credential: IssuedCredential | undefined
+
+  private constructor(listener: HttpServer | HttpsServer, port: number, options: FaultProxyOptions) {
+    this.port = port
+    this.#listener = listener
+    this.#server = options.server
+    this.#credential = options.credential
+    this.#faults = options.faults ?? new RequestFaults()
+    const { ca, cert, key, serverName, skipVerify = false } = options.server.tls ?? {}
+    const isSecure = options.server.url.protocol === 'https:'
+    const verified = { ca, cert, key, rejectUnauthorized: !skipVerify, ...(serverName && { servername: serverName }) }
+    this.#agent = isSecure ? new HttpsAgent({ keepAlive: true, ...verified }) : new HttpAgent({ keepAlive: true })
+    listener.on('connection', (socket) => this.#keep(socket))
+    listener.on('request', (request, response) => this.#serve(request, response))
+  }
+
+  /** Listens at once. */
+  static async open(options: FaultProxyOptions): Promise<FaultProxy> {
+    const { certificate: cert, key } = options.tls ?? {}
+    const listener = options.tls === undefined ? createHttpServer() : createHttpsServer({ cert, key })
+    // A client's idle connections are its own business.
+    listener.keepAliveTimeout = 0
+    return new FaultProxy(listener, await listenAnywhere(listener), options)
+  }
+
+  /** From now on until {@link lift}. The same rule twice is one. */
+  apply(rule: RequestRule): void {
+    this.#faults.add(rule)
+    if (rule.fault.type !== 'cut-watches') return
+    for (const { request, socket } of [...this.#watches]) if (isMet(rule, request)) socket.destroy()
+  }
+
+  /** What hangs stays unanswered; what is late arrives. */
+  lift(rule: RequestRule): void {
+    this.#faults.remove(rule)
+  }
+
+  /** Whoever has another token from now on is answered with 401. */
+  issue(credential: IssuedCredential): void {
+    this.#credential = credential
+  }
+
+  /** Closes every connection that is open. */
+  reset(): void {
+    for (const socket of this.#sockets) socket.destroy()
+  }
+
+  async close(): Promise<void> {
+    for (const timer of this.#timers) clearTimeout(timer)
+    this.#agent.destroy()
+    if (!this.#listener.listening) return
+    const closed = once(this.#listener, 'close')
+    this.#listener.close()
+    for (const socket of this.#sockets) socket.destroy()
+    await closed
+  }
+
+  #keep(socket: Socket): void {
+    this.#sockets.add(socket)
+    socket.setNoDelay(true)
+    // A close follows.
+    socket.on('error', () => {})
+    socket.on('close', () => this.#sockets.delete(socket))
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const sent = this.#read(request)
+    const { delayMs, end } = this.#faults.meet(sent)
+    response.on('error', () => {})
+    this.#after(delayMs, () => {
+      if (response.destroyed || end?.type === 'hang') return
+      if (end !== undefined) return answer(response, end.status, end.retryAfterMs)
+      const { authorization } = request.headers
+      if (this.#credential !== undefined && authorization !== `Bearer ${this.#credential.token}`) {
+        return answer(response, 401)
+      }
+      this.#forward(request, response, sent)
+    })
+  }
+
+  #read({ method = 'GET', url = '/' }: IncomingMessage): SentRequest {
+    const [path = '/', query = ''] = url.split('?', 2)
+    const prefix = this.#server.url.pathname.replace(/\/+$/, '')
+    const watch = new URLSearchParams(query).get('watch')
+    const isWatch = watch === 'true' || watch === '1'
+    return { method, path: path.startsWith(`${prefix}/`) ? path.slice(prefix.length) : path, isWatch }
+  }
+
+  #forward(request: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
+    const { url } = this.#server
+    const send = url.protocol === 'https:' ? requestHttps : requestHttp
+    const upstream = send(new URL(request.url ?? '/', url.origin), {
+      method: request.method,
+      agent: this.#agent,
+      headers: this.#headersOf(request.headers),
+    })
+    // As if there were no proxy: whoever waits finds the connection closed.
+    upstream.on('error', () => response.destroy())
+    response.on('close', () => upstream.destroy())
+    upstream.on('response', (answered) => {
+      answered.on('error', () => response.destroy())
+      answered.on('aborted', () => response.destroy())
+      response.writeHead(answered.statusCode ?? 502, withoutConnection(answered.headers))
+      if (!sent.isWatch || answered.statusCode !== 200) return answered.pipe(response)
+      // Otherwise the head would wait for the first event.
+      response.flushHeaders()
+      return this.#relay(answered, response, sent)
+    })
+    request.pipe(upstream)
+  }
+
+  /** The events of a watch, a line each. */
+  #relay(answered: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
+    const { socket } = response
+    if (socket === null) return
+    const watch: Watch = { request: sent, socket }
+    this.#watches.add(watch)
+    const limitMs = this.#faults.watchLimitMs(sent)
+    const cancel = limitMs === undefined ? undefined : this.#after(limitMs, () => socket.destroy())
+    response.on('close', () => {
+      this.#watches.delete(watch)
+      cancel?.()
+    })
+    let rest = ''
+    answered.setEncoding('utf8')
+    answered.on('data', (text: string) => {
+      const lines = `${rest}${text}`.split('\n')
+      rest = lines.pop() ?? ''
+      const heard = lines.filter((line) => !this.#faults.loses(sent, frameOf(line)))
+      if (heard.length > 0) response.write(`${heard.join('\n')}\n`)
+    })
+    answered.on('end', () => response.end(rest))
+  }
+
+  #headersOf(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+    const { authorization } = this.#credential ?? headers
+    const { authorization: _, host: __, ...others } = withoutConnection(headers)
+    return { ...others, ...(authorization !== undefined && { authorization }) }
+  }
+
+  /** At once when there is nothing to wait for. What is due after the end is never done. */
+  #after(ms: number, work: () => void): () => void {
+    if (ms === 0) {
+      work()
+      return () => {}
+    }
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer)
+      work()
+    }, ms)
+    this.#timers.add(timer)
+    return () => {
+      clearTimeout(timer)
+      this.#timers.delete(timer)
+    }
+  }
+}
+
+function answer(response: ServerResponse, status: number, retryAfterMs?: number): void {
+  const seconds = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000)
+  const refused = refusedWith(status, seconds)
+  const text = JSON.stringify('body' in refused ? refused.body : undefined)
+  response.writeHead(status, { ...refused.headers, 'content-length': Buffer.byteLength(text) }).end(text)
+}
+
+/** Each side of a proxy has connections of its own. */
+function withoutConnection({ connection, 'keep-alive': _, ...headers }: IncomingHttpHeaders): IncomingHttpHeaders {
+  return headers
+}
+
+function frameOf(line: string): unknown {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,209 @@
+/** What a request is, in the words of RBAC and of kube-apiserver's audit log. */
+export const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const
+export type Verb = (typeof verbs)[number]
+
+/** What a request meets on its way from a sidecar to its own API server. Durations are in milliseconds. */
+export type RequestFault =
+  /** The server answers with this status, and does nothing. */
+  | { readonly type: 'status'; readonly status: number; readonly retryAfterMs?: number | undefined }
+  /** It is never answered, and nothing is done. */
+  | { readonly type: 'hang' }
+  /** It arrives so much later. */
+  | { readonly type: 'delay'; readonly byMs: number }
+  /** Watches that are open are cut; later ones as well, when they are so old. */
+  | { readonly type: 'cut-watches'; readonly everyMs?: number | undefined }
+  /** The next event of each watched resource is lost. Bookmarks and everything else go on. */
+  | { readonly type: 'lose-event' }
+  /** The credentials are accepted no more: 401 until they are renewed. */
+  | { readonly type: 'expired' }
+
+/** How a request ends that does not go on its way. */
+export type RequestEnd = Extract<RequestFault, { readonly type: 'status' | 'hang' }>
+
+/** Which requests meet it. What is left out matches everything, the probe of /readyz included. */
+export interface RequestFilter {
+  /** `probe`: GET /readyz alone. `api`: all but that. */
+  readonly only?: 'probe' | 'api' | undefined
+  /** A resource by its plural, such as `leases`: `leases.coordination.k8s.io` names its group too. */
+  readonly resource?: string | undefined
+  readonly verb?: Verb | undefined
+}
+
+/** A fault that stands. Plain JSON. */
+export interface RequestRule extends RequestFilter {
+  readonly fault: RequestFault
+  /** After so many requests it is over, of `status`, `hang` and `delay`. @default no limit */
+  readonly requests?: number | undefined
+}
+
+/** A request before it is sent: of an `ApiRequest`, or of the head of one over HTTP. */
+export interface SentRequest {
+  readonly method: string
+  /** Absolute, without the query. */
+  readonly path: string
+  readonly isWatch: boolean
+}
+
+/** What a request is about. */
+export interface RequestInfo {
+  /** A probe of the server's health has no resource. */
+  readonly isProbe: boolean
+  readonly resource: string | undefined
+  readonly group: string | undefined
+  readonly verb: Verb | undefined
+}
+
+/** What an API request is about. Upstream: `RequestInfoFactory` in apiserver/pkg/endpoints/request. Pure. */
+export function requestInfo({ method, path, isWatch }: SentRequest): RequestInfo {
+  const [root, ...parts] = path.split('/').filter((part) => part !== '')
+  const isProbe = /^(?:readyz|livez|healthz)$/.test(parts.at(-1) ?? root ?? '') && root !== 'api' && root !== 'apis'
+  const group = root === 'api' ? '' : root === 'apis' ? parts[0] : undefined
+  const below = parts.slice(root === 'api' ? 1 : 2)
+  if (group === undefined || below.length === 0) {
+    return { isProbe, resource: undefined, group: undefined, verb: undefined }
+  }
+  // A namespace is a resource itself, and what others are in.
+  const [resource, name] = below[0] === 'namespaces' && below.length > 2 ? below.slice(2) : below
+  return { isProbe, resource, group, verb: verbOf(method, name !== undefined, isWatch) }
+}
+
+/** Whether a rule is about this request. Pure. */
+export function isMet({ only, resource, verb }: RequestFilter, request: SentRequest): boolean {
+  const info = requestInfo(request)
+  if (only !== undefined && info.isProbe !== (only === 'probe')) return false
+  if (resource !== undefined && resource !== info.resource && resource !== `${info.resource}.${info.group}`)
+    return false
+  return verb === undefined || verb === info.verb
+}
+
+/**
+ * The rules that stand before one server, and what each request meets by them. The simulated link and the proxy of live drills
+ * both ask it, so that a fault means the same to both. Pure but for its own memory.
+ */
+export class RequestFaults {
+  /** By what they say: the same rule twice is one. */
+  readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
+
+  add(rule: RequestRule): void {
+    const key = JSON.stringify(rule)
+    const left = rule.requests ?? Number.POSITIVE_INFINITY
+    if (!this.#rules.has(key)) this.#rules.set(key, { rule, lost: new Set(), left })
+  }
+
+  /** Whether it stood. */
+  remove(rule: RequestRule): boolean {
+    return this.#rules.delete(JSON.stringify(rule))
+  }
+
+  get rules(): readonly RequestRule[] {
+    return [...this.#rules.values()].map(({ rule }) => rule)
+  }
+
+  get areNone(): boolean {
+    return this.#rules.size === 0
+  }
+
+  /** How much later a request arrives, and what it meets there; it counts as met. A request that hangs is never refused. */
+  meet(request: SentRequest): {
+    readonly delayMs: number
+    readonly end: RequestEnd | undefined
+  } {
+    let delayMs = 0
+    let end: RequestEnd | undefined
+    for (const entry of this.#rules.values()) {
+      const { fault } = entry.rule
+      if (fault.type === 'cut-watches' || fault.type === 'lose-event') continue
+      if (entry.left === 0 || !isMet(entry.rule, request)) continue
+      entry.left--
+      if (fault.type === 'delay') delayMs = Math.max(delayMs, fault.byMs)
+      else if (fault.type === 'expired') end ??= { type: 'status', status: 401 }
+      else if (end?.type !== 'hang') end = fault
+    }
+    return { delayMs, end }
+  }
+
+  /** How old this watch may become, in milliseconds; undefined without a limit. */
+  watchLimitMs(request: SentRequest): number | undefined {
+    const limits = [...this.#rules.values()].flatMap(({ rule }) => {
+      const { fault } = rule
+      return fault.type === 'cut-watches' && fault.everyMs !== undefined && isMet(rule, request) ? [fault.everyMs] : []
+    })
+    return limits.length === 0 ? undefined : Math.min(...limits)
+  }
+
+  /** Whether this event of this watch is lost; it then counts as lost. `event` is a frame of the stream. */
+  loses(request: SentRequest, event: unknown): boolean {
+    if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
+    const resource = requestInfo(request).resource ?? ''
+    for (const { rule, lost } of this.#rules.values()) {
+      if (rule.fault.type !== 'lose-event' || lost.has(resource) || !isMet(rule, request)) continue
+      lost.add(resource)
+      return true
+    }
+    return false
+  }
+}
+
+/** How many requests in a row may be lost before anybody may notice. */
+const BEARABLE_REQUESTS = 2
+const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
+
+/**
+ * What rules do to whoever sends: nothing; `rest`: some of its requests fail, but it renews its lease all the same; `lease`: it may be
+ * kept from that for longer than it can bear. `leaseWay`: where its lease is an object of the API. A probe that any status answers
+ * speaks for its server. Pure.
+ */
+export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 'no' | 'rest' | 'lease' {
+  if (rules.length === 0) return 'no'
+  const lease = { path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any', isWatch: false }
+  const isKept = rules.some((rule) => {
+    if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event') return false
+    // A probe waits longer than a renewal may: one alone can be too many where the TTL is short.
+    if (isSilent(rule) && isMet(rule, probe)) return true
+    return (
+      leaseWay &&
+      !isBearable(rule) &&
+      ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].some((method) => isMet(rule, { ...lease, method }))
+    )
+  })
+  return isKept ? 'lease' : 'rest'
+}
+
+/** Whether rules leave more than a few probes unanswered. Pure. */
+export function silencesProbe(rules: readonly RequestRule[]): boolean {
+  return rules.some((rule) => isSilent(rule) && !isBearable(rule) && isMet(rule, probe))
+}
+
+/** Whether rules make a probe say that its server is not ready: what such a server says itself, more often than it can bear. Pure. */
+export function saysUnready(rules: readonly RequestRule[]): boolean {
+  return rules.some((rule) => {
+    const { fault } = rule
+    const isUnready = fault.type === 'status' && (fault.status >= 500 || fault.status === 429)
+    return isUnready && !isBearable(rule) && isMet(rule, probe)
+  })
+}
+
+function isSilent({ fault: { type } }: RequestRule): boolean {
+  return type === 'hang' || type === 'delay'
+}
+
+function isBearable({ requests = Number.POSITIVE_INFINITY }: RequestRule): boolean {
+  return requests <= BEARABLE_REQUESTS
+}
+
+function verbOf(method: string, isNamed: boolean, isWatch: boolean): Verb | undefined {
+  switch (method) {
+    case 'GET':
+      return isWatch ? 'watch' : isNamed ? 'get' : 'list'
+    case 'POST':
+      return 'create'
+    case 'PUT':
+      return 'update'
+    case 'PATCH':
+      return 'patch'
+    case 'DELETE':
+      return 'delete'
+    default:
+      return undefined
+  }
+}

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultBounds, type FleetPlan, type Step } from '../../src/drill/scenario.ts'
+import { type Drilled, drill, slices } from './drilled.ts'
+import { addresses, fleetPlan } from './simulator/fleet-under-test.ts'
+
+// What one master's own server, or what all of them store in, does to it; beside the built-in scenarios, of which two are about that.
+
+const one = ['master-2']
+const all = addresses(1, 2, 3)
+const requests = { atMs: 12_000, action: 'requests-fail', masters: one } as const
+
+interface Story {
+  readonly leaseStore: FleetPlan['leaseStore']
+  readonly steps: readonly Step[]
+  /** Who is listed at one time or another, in the order of these times. */
+  readonly listed: readonly (readonly string[])[]
+}
+
+const stories: Readonly<Record<string, Story>> = {
+  'all API servers are frozen for 16 s': {
+    leaseStore: 'etcd',
+    steps: [{ atMs: 12_000, action: 'freeze', masters: 'all', part: 'server', forMs: 16_000 }],
+    listed: [all],
+  },
+  'one renewal is never answered': {
+    leaseStore: 'kubernetes',
+    steps: [lost({ how: 'hang', requests: 1 })],
+    listed: [all],
+  },
+  'two renewals in a row are never answered': {
+    leaseStore: 'kubernetes',
+    steps: [lost({ how: 'hang', requests: 2 })],
+    listed: [all],
+  },
+  'a renewal is told to come back in six seconds': {
+    leaseStore: 'kubernetes',
+    steps: [lost({ how: 'status', status: 429, retryAfterMs: 6_000, requests: 1 })],
+    listed: [all],
+  },
+  'a sidecar alone is answered with 401 for half a minute': {
+    leaseStore: 'etcd',
+    steps: [{ ...requests, how: 'status', status: 401, forMs: 30_000 }],
+    listed: [all],
+  },
+  'a sidecar alone is forbidden to probe': {
+    leaseStore: 'kubernetes',
+    steps: [{ ...requests, how: 'status', status: 403, only: 'probe', forMs: 30_000 }],
+    listed: [all],
+  },
+  'watches are cut more often than leases end, and a master dies': {
+    leaseStore: 'kubernetes',
+    steps: [
+      { ...requests, masters: 'all', how: 'cut-watches', everyMs: 10_000, forMs: 78_000 },
+      { atMs: 25_000, action: 'kill', masters: ['master-3'], part: 'both' },
+    ],
+    listed: [all, addresses(1, 2)],
+  },
+  'nobody may delete leases, and a master dies': {
+    leaseStore: 'kubernetes',
+    steps: [
+      { ...requests, masters: 'all', how: 'status', status: 403, resource: 'leases', verb: 'delete', forMs: 78_000 },
+      { atMs: 25_000, action: 'kill', masters: ['master-3'], part: 'both' },
+    ],
+    listed: [all, addresses(1, 2)],
+  },
+}
+
+/** What the next renewals of one master meet. */
+function lost(how: Omit<Extract<Step, { action: 'requests-fail' }>, 'atMs' | 'action' | 'masters'>): Step {
+  return { ...requests, resource: 'leases', verb: 'update', forMs: 25_000, ...how }
+}
+
+for (const [name, { leaseStore, steps, listed }] of Object.entries(stories)) {
+  test(`leases in ${leaseStore}: ${name}`, async () => {
+    const drilled = await drill(fleetPlan(3, { leaseStore }), steps, { durationMs: 90_000 })
+    assert.deepEqual(drilled.violations, [])
+    assert.deepEqual(since(drilled, 10_000), listed)
+  })
+}
+
+test('in no outage of the datastore does the list change, whenever each server is back', async () => {
+  for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
+    const steps: readonly Step[] = [{ atMs: 12_000, action: 'datastore-outage', how: 'away', forMs: 20_000 }]
+    const drilled = await drill(fleetPlan(3), steps, { durationMs: 60_000, seed })
+    assert.deepEqual([seed, drilled.violations, since(drilled, 10_000)], [seed, [], [all]])
+  }
+})
+
+test('a foreign address that nobody heard of goes at the next interval', async () => {
+  const steps: readonly Step[] = [
+    { ...requests, masters: 'all', how: 'lose-event', resource: 'endpoints', forMs: 20_000 },
+    { ...requests, masters: 'all', how: 'lose-event', resource: 'endpointslices', forMs: 20_000 },
+    { atMs: 12_500, action: 'damage', damage: 'endpoints-with-a-foreign-address' },
+  ]
+  const drilled = await drill(fleetPlan(3), steps, { durationMs: 60_000 })
+  const rightMs = slicesAndEndpoints(drilled).findLast(({ addresses: found }) => `${found}` !== `${all}`)?.atMs ?? 0
+  assert.ok(slicesAndEndpoints(drilled).at(-1)?.addresses.join() === all.join(), 'right at the end')
+  assert.ok(rightMs < 12_500 + 10_000 + defaultBounds.agreementMs, `wrong until ${rightMs}`)
+})
+
+function slicesAndEndpoints({ events }: Drilled) {
+  return events.flatMap((event) =>
+    event.type === 'listed' ? [{ atMs: event.atMs, addresses: event.addresses ?? [] }] : [],
+  )
+}
+
+/** Whom the slice listed at that time and after, each list once. */
+function since(drilled: Drilled, fromMs: number): readonly (readonly string[])[] {
+  const lists = slices(drilled)
+  const before = lists.findLast(({ atMs }) => atMs <= fromMs)
+  return [...(before ? [before] : []), ...lists.filter(({ atMs }) => atMs > fromMs)].map(({ addresses: list }) => list)
+}

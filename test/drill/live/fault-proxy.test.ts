@@ -1,0 +1,206 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect, type TLSSocket } from 'node:tls'
+import { CertificateAuthority } from '../../../src/drill/live/certificate-authority.ts'
+import { FaultProxy, type FaultProxyOptions } from '../../../src/drill/live/fault-proxy.ts'
+import { listenAnywhere } from '../../../src/drill/live/free-port.ts'
+import { HttpTransport } from '../../../src/kube/http-transport.ts'
+import type { ApiRequest, ApiResponse } from '../../../src/kube/transport.ts'
+import { untilPasses } from '../../peers/until.ts'
+
+/** Far longer than anything takes on loopback; what hangs is waited for so long. */
+const awhileMs = 150
+const endpoints = '/api/v1/namespaces/default/endpoints'
+const never = new AbortController().signal
+const soon = { withinMs: 10_000 }
+
+test('a request goes through both ways as it is, with its token', async (t) => {
+  const { send, seen } = await open(t)
+  const response = await send({ method: 'PUT', path: `${endpoints}/kubernetes`, body: { kind: 'Endpoints' } })
+  assert.equal(response.status, 200)
+  assert.deepEqual(bodyOf(response), { method: 'PUT', body: { kind: 'Endpoints' } })
+  assert.equal(seen.at(-1)?.headers.authorization, 'Bearer mine')
+})
+
+test('a rule answers with its status, with Retry-After, until it is lifted; nothing is done meanwhile', async (t) => {
+  const { proxy, send, seen } = await open(t)
+  const rule = {
+    fault: { type: 'status', status: 429, retryAfterMs: 6_000 },
+    resource: 'endpoints',
+    verb: 'update',
+  } as const
+  proxy.apply(rule)
+  const refused = await send({ method: 'PUT', path: `${endpoints}/kubernetes`, body: {} })
+  assert.deepEqual([refused.status, refused.headers['retry-after']], [429, '6'])
+  assert.equal(seen.length, 0)
+  assert.equal((await send({ path: `${endpoints}/kubernetes` })).status, 200, 'another verb')
+  proxy.lift(rule)
+  assert.equal((await send({ method: 'PUT', path: `${endpoints}/kubernetes`, body: {} })).status, 200)
+})
+
+test('what hangs is not answered, also not when the rule is lifted; what is late arrives', async (t) => {
+  const { proxy, send, seen } = await open(t)
+  proxy.apply({ fault: { type: 'hang' }, only: 'api' })
+  const hung = send({ path: endpoints, timeoutMs: 4 * awhileMs }).then(
+    () => 'answered',
+    () => 'no answer',
+  )
+  assert.equal(await Promise.race([hung, sleep(awhileMs, 'nothing')]), 'nothing')
+  assert.equal((await send({ path: '/readyz' })).status, 200)
+  proxy.lift({ fault: { type: 'hang' }, only: 'api' })
+  assert.equal(await hung, 'no answer')
+  assert.deepEqual(
+    seen.map(({ path }) => path),
+    ['/readyz'],
+  )
+  proxy.apply({ fault: { type: 'delay', byMs: awhileMs } })
+  const late = send({ path: endpoints })
+  assert.equal(await Promise.race([late, sleep(awhileMs / 2, 'nothing')]), 'nothing')
+  assert.equal((await late).status, 200)
+})
+
+test('an event is lost while the watch goes on; watches are cut when a rule says so, and when they are old', async (t) => {
+  const { proxy, send, tell } = await open(t)
+  const watch = () => follow(send({ path: endpoints, query: [['watch', 'true']], stream: true }))
+  const first = watch()
+  await untilPasses('the watch to stand', () => assert.equal(tell({ type: 'ADDED', object: 1 }), 1), soon)
+  await untilPasses('the first event', () => assert.deepEqual(first.heard, [1]), soon)
+  proxy.apply({ fault: { type: 'lose-event' } })
+  for (const event of [2, 3]) tell({ type: 'MODIFIED', object: event })
+  await untilPasses('the third event', () => assert.deepEqual(first.heard, [1, 3]), soon)
+  proxy.apply({ fault: { type: 'cut-watches', everyMs: awhileMs }, resource: 'endpoints' })
+  assert.equal(await first.end, 'broken')
+  const second = watch()
+  assert.equal(await second.end, 'broken')
+})
+
+test('whoever has no issued token is refused, and the server sees what is shown to it instead', async (t) => {
+  const { proxy, send, seen } = await open(t, { credential: { token: 'mine', authorization: 'Bearer drill' } })
+  assert.equal((await send({ path: endpoints })).status, 200)
+  assert.equal(seen.at(-1)?.headers.authorization, 'Bearer drill')
+  proxy.issue({ token: 'next' })
+  assert.equal((await send({ path: endpoints })).status, 401)
+  assert.equal((await send({ path: endpoints, token: 'next' })).status, 200)
+  assert.equal(seen.at(-1)?.headers.authorization, undefined)
+})
+
+test('it ends TLS with its own certificate, and shows its own to the server', async (t) => {
+  const authority = new CertificateAuthority()
+  const own = new CertificateAuthority('authority of the proxy')
+  const { certificate: cert, key } = authority.issue({ commonName: 'server', ips: ['127.0.0.1'] })
+  const client = authority.issue({ commonName: 'drill' })
+  const names: string[] = []
+  const server = createTlsServer(
+    { cert, key, ca: authority.certificate, requestCert: true, rejectUnauthorized: true },
+    (request, response) => {
+      names.push((request.socket as TLSSocket).getPeerCertificate().subject.CN as string)
+      response.setHeader('content-type', 'application/json').end('{}')
+    },
+  )
+  const port = await listenAnywhere(server)
+  t.after(() => server.close())
+  const proxy = await FaultProxy.open({
+    server: {
+      url: new URL(`https://127.0.0.1:${port}`),
+      tls: { ca: authority.certificate, cert: client.certificate, key: client.key },
+    },
+    tls: own.issue({ commonName: 'proxy', ips: ['127.0.0.1'] }),
+  })
+  t.after(() => proxy.close())
+  const url = new URL(`https://127.0.0.1:${proxy.port}`)
+  const transport = new HttpTransport({ server: url, tls: { ca: own.certificate } })
+  t.after(() => transport.close())
+  const request: ApiRequest = { method: 'GET', path: endpoints, query: [], headers: {} }
+  assert.equal((await transport.send(request, never)).status, 200)
+  assert.deepEqual(names, ['drill'])
+  const stranger = connect({ host: '127.0.0.1', port: proxy.port, ca: authority.certificate })
+  const [error] = await once(stranger, 'error')
+  assert.match((error as Error).message, /self-signed|unable to verify/)
+})
+
+test('a reset closes what is open, and a server that is gone is met as one that closes the connection', async (t) => {
+  const { proxy, send, stop } = await open(t)
+  proxy.apply({ fault: { type: 'hang' } })
+  const hung = send({ path: endpoints })
+  const refused = assert.rejects(hung, /Unreachable|closed|reset/i)
+  await sleep(awhileMs)
+  proxy.reset()
+  await refused
+  proxy.lift({ fault: { type: 'hang' } })
+  await stop()
+  await assert.rejects(send({ path: endpoints }), /Unreachable|closed|reset/i)
+})
+
+interface Seen {
+  readonly path: string
+  readonly headers: IncomingHttpHeaders
+}
+
+/** A proxy before a server that answers everything, and keeps watches open. */
+async function open(t: TestContext, over: Partial<FaultProxyOptions> = {}) {
+  const seen: Seen[] = []
+  const watches = new Set<ServerResponse>()
+  const server = createServer(async (request, response) => {
+    seen.push({ path: new URL(request.url ?? '', 'http://server').pathname, headers: request.headers })
+    response.setHeader('content-type', 'application/json')
+    if (request.url?.includes('watch=true')) {
+      watches.add(response)
+      response.on('close', () => watches.delete(response))
+      return response.flushHeaders()
+    }
+    return response.end(JSON.stringify({ method: request.method, body: await readJson(request) }))
+  })
+  const port = await listenAnywhere(server)
+  const stop = async (): Promise<void> => {
+    server.closeAllConnections()
+    if (server.listening) await new Promise((resolve) => server.close(resolve))
+  }
+  const proxy = await FaultProxy.open({ server: { url: new URL(`http://127.0.0.1:${port}`) }, ...over })
+  const transport = new HttpTransport({ server: new URL(`http://127.0.0.1:${proxy.port}`) })
+  t.after(async () => {
+    await transport.close()
+    await proxy.close()
+    await stop()
+  })
+  const send = ({ token = 'mine', ...request }: Partial<ApiRequest> & { readonly token?: string }) =>
+    transport.send(
+      { method: 'GET', path: '/', query: [], ...request, headers: { authorization: `Bearer ${token}` } },
+      never,
+    )
+  /** To how many. */
+  const tell = (event: unknown): number => {
+    for (const response of watches) response.write(`${JSON.stringify(event)}\n`)
+    return watches.size
+  }
+  return { proxy, send, seen, tell, stop }
+}
+
+async function readJson(request: IncomingMessage): Promise<unknown> {
+  let text = ''
+  for await (const chunk of request) text += chunk
+  return text === '' ? undefined : JSON.parse(text)
+}
+
+function bodyOf(response: ApiResponse): unknown {
+  return 'body' in response ? response.body : undefined
+}
+
+/** What is heard of a watch, and how it ends. */
+function follow(opened: Promise<ApiResponse>) {
+  const heard: unknown[] = []
+  const read = async (): Promise<string> => {
+    const response = await opened
+    if (!('stream' in response)) return `status ${response.status}`
+    try {
+      for await (const event of response.stream) heard.push((event as { readonly object: unknown }).object)
+      return 'ended'
+    } catch {
+      return 'broken'
+    }
+  }
+  return { heard, end: read() }
+}

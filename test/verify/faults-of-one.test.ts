@@ -1,0 +1,72 @@
+import { FleetStory, happenings } from './fleet-story.ts'
+import { tellStories } from './stories.ts'
+
+const { silent } = happenings
+const BACK = { answering: true, serves: true, ready: true, connected: true, etcdFails: false, impaired: 'no' } as const
+const all = ['a', 'b', 'c']
+/** Its own etcd is dead, and its lease is in another. */
+const etcdDead = { etcdFails: true, serves: false, connected: false, renewing: true } as const
+
+tellStories({
+  'a datastore is dead and back, and a server that is back a little later than another takes its master along': [
+    () => outageStory(2_000).list(['a', 'c']).wait(1_000).turn('b', BACK).list(all).wait(60_000),
+    'unready-leaves-only-for-ready',
+  ],
+  'a master says too late that its server is back again': [
+    () => outageStory(2_000).turn('b', BACK).wait(2_500).list(['a', 'c']).list(all).wait(60_000),
+    'unready-leaves-only-for-ready',
+  ],
+  'a server that is back much later than the others takes its master along': [
+    () => outageStory(7_000).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
+  ],
+  'a lease ends whose server is not back from an outage for longer than it lasts': [
+    () => outageStory(15_000).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
+  ],
+  'a server fails a little later than all others, and its master goes when they are back': [
+    () => {
+      const story = new FleetStory({ a: {}, b: {}, c: {} }).turn('b', silent).wait(3_500)
+      story.turn('a', silent).turn('c', silent).wait(1_000).turn('a', BACK).turn('c', BACK).wait(1_000)
+      return story.list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000)
+    },
+  ],
+  'a master some of whose requests are refused goes, although it renews its lease': [
+    () => impairedStory('rest').list(['a', 'c']).list(all).wait(500).turn('b', BACK).wait(60_000),
+    'no-address-goes-without-cause',
+  ],
+  'a master that may be kept from its lease goes': [
+    () => impairedStory('lease').list(['a', 'c']).wait(500).turn('b', BACK).list(all).wait(60_000),
+  ],
+  'a master that was impaired is not listed until what it asked then is over': [
+    () => impairedStory('lease').list(['a', 'c']).turn('b', BACK).wait(15_000).list(all).wait(60_000),
+  ],
+  'a master that was impaired is not listed for longer': [
+    () => impairedStory('lease').list(['a', 'c']).turn('b', BACK).wait(17_000).list(all).wait(60_000),
+    'live-master-listed',
+  ],
+  'a master whose own etcd is dead stays': [
+    () => new FleetStory({ a: {}, b: {}, c: {} }).turn('b', etcdDead).wait(10_000).turn('b', BACK).wait(60_000),
+    'unready-master-leaves',
+  ],
+  'a master whose own etcd is dead leaves': [
+    () => {
+      const story = new FleetStory({ a: {}, b: {}, c: {} }).turn('b', etcdDead).wait(6_000).list(['a', 'c'])
+      return story.wait(10_000).turn('b', BACK).wait(1_000).list(all).wait(60_000)
+    },
+  ],
+})
+
+/** All servers fail with what they store in, and are back with it; that of b so much later. */
+function outageStory(laterMs: number): FleetStory {
+  const story = new FleetStory({ a: {}, b: {}, c: {} })
+  story.leasesStandStill = true
+  for (const name of all) story.turn(name, { ...silent, connected: false })
+  story.wait(20_000)
+  story.leasesStandStill = false
+  return story.turn('a', BACK).turn('c', BACK).wait(laterMs)
+}
+
+/** Requests of b fail for a while. */
+function impairedStory(impaired: 'rest' | 'lease'): FleetStory {
+  const story = new FleetStory({ a: {}, b: {}, c: {} })
+  return story.turn('b', { impaired, connected: false, renewing: true }).wait(20_000)
+}

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { Agent, createServer, request, type Server } from 'node:https'
 import { join } from 'node:path'
-import type { Apiserver } from './apiserver.ts'
+import type { CertificateAuthority } from './certificates.ts'
 import {
   concerns,
   type Fault,
@@ -15,6 +15,13 @@ import { writeKubeconfig } from './kubeconfig.ts'
 import { type Owner, temporaryDirectory } from './owner.ts'
 import { freePort } from './ports.ts'
 import { startOnFreePorts } from './process.ts'
+
+/** A kube-apiserver, or whatever speaks TLS on this port. */
+interface Target {
+  readonly port: number
+  readonly authority: CertificateAuthority
+  readonly token: string
+}
 
 interface OpenWatch {
   readonly request: FaultyRequest
@@ -35,7 +42,7 @@ export class FaultProxy {
   readonly #rules: FaultRules
   readonly #watches = new Set<OpenWatch>()
 
-  private constructor(owner: Owner, server: Server, port: number, target: Apiserver) {
+  private constructor(owner: Owner, server: Server, port: number, target: Target) {
     const { authority, token } = target
     this.port = port
     this.#server = server
@@ -54,7 +61,7 @@ export class FaultProxy {
     server.on('tlsClientError', () => {})
   }
 
-  static start(owner: Owner, target: Apiserver): Promise<FaultProxy> {
+  static start(owner: Owner, target: Target): Promise<FaultProxy> {
     return startOnFreePorts(async () => {
       const { certificate: cert, key } = target.authority.issue({ commonName: 'proxy', ips: ['127.0.0.1'] })
       const server = createServer({ cert, key, ALPNProtocols: ['http/1.1'] })
@@ -94,7 +101,7 @@ export class FaultProxy {
   #serve(incoming: IncomingMessage, outgoing: ServerResponse): void {
     const asked = requestOf(incoming.method ?? 'GET', incoming.url ?? '/')
     this.#rules.treat(asked, {
-      answer: (fault) => answer(outgoing, fault),
+      answer: (fault) => answer(asked, outgoing, fault),
       forward: (whenAnswered) => this.#forward(asked, incoming, outgoing, whenAnswered),
       close: () => outgoing.destroy(),
     })
@@ -170,7 +177,14 @@ const reasons: Readonly<Record<number, string>> = {
   503: 'ServiceUnavailable',
 }
 
-function answer(outgoing: ServerResponse, { status, retryAfterSeconds }: Extract<Fault, { type: 'answer' }>): void {
+function answer(asked: FaultyRequest, outgoing: ServerResponse, fault: Extract<Fault, { type: 'answer' }>): void {
+  const { status, retryAfterSeconds, failing } = fault
+  if (asked.resource === 'readyz' && failing !== undefined) {
+    outgoing.writeHead(status, { 'content-type': 'text/plain' })
+    const checks = failing.map((check) => `[-]${check} failed: reason withheld\n`)
+    outgoing.end(`[+]ping ok\n${checks.join('')}readyz check failed\n`)
+    return
+  }
   outgoing.writeHead(status, {
     'content-type': 'application/json',
     ...(retryAfterSeconds !== undefined && { 'retry-after': String(retryAfterSeconds) }),

@@ -1,7 +1,14 @@
 /** What a fault proxy does to a request instead of passing it on and the answer back. */
 export type Fault =
-  /** Answers in the server's place. etcd's requests get the gRPC status that belongs to it. */
-  | { readonly type: 'answer'; readonly status: number; readonly retryAfterSeconds?: number }
+  /**
+   * Answers in the server's place. etcd's requests get the gRPC status that belongs to it. `failing` are the checks that /readyz names.
+   */
+  | {
+      readonly type: 'answer'
+      readonly status: number
+      readonly retryAfterSeconds?: number
+      readonly failing?: readonly string[]
+    }
   /** Never answers; the server does not hear of it. */
   | { readonly type: 'hang' }
   /** Passes the request on so much later. */

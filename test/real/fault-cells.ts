@@ -14,10 +14,14 @@ export interface FaultCell {
   readonly lengthMs: number
   /** It cannot be told from a dead server, or keeps the lease from being renewed for longer than it lasts: the master may be off the list. */
   readonly mayLeave?: boolean
+  /** It must be off the list before the fault is over, while the others serve. */
+  readonly mustLeave?: boolean
   /** What is damaged meanwhile, beside Endpoints, which get a foreign address. */
   readonly damage?: Damage
   /** Another master is killed meanwhile. */
   readonly kill?: boolean
+  /** There are requests for it in any case. Others are made where a watch that was closed is asked for again in time, or a write is needed. */
+  readonly certain?: boolean
   /** The master begins a new life while the fault lasts. */
   readonly restart?: LifeOptions
 }
@@ -33,15 +37,23 @@ interface Row {
   readonly verbs?: readonly Verb[]
   readonly faults: readonly string[]
   readonly lengthMs: number
+  /** Of what is refused at once and leaves nothing behind, where it is shorter. */
+  readonly refusedMs?: number
   /** Of delayed requests and late answers. */
   readonly lateMs: number
   /** Only so many requests in a row. */
   readonly times?: number
+  /** The lease depends on it: in every part of the matrix. */
+  readonly vital?: boolean
+  readonly kill?: boolean
   readonly mayLeave?: readonly string[]
   readonly damage?: Damage
 }
 
-const statuses = ['401', '403', '429', '500', '503']
+const client = ['401', '403', '429']
+const server = ['500', '503']
+const statuses = [...client, ...server]
+const silent = ['hang', 'lost answer']
 const slow = ['hang', 'delay', 'late answer', 'lost answer']
 const watched = ['cut watches', 'lost event']
 const all = [...statuses, ...slow, 'writes refused', ...watched]
@@ -50,7 +62,9 @@ const some = ['403', '429', '503', 'hang', 'late answer', 'lost answer', 'writes
 
 const short = { lengthMs: 2_000, lateMs: 1_500 }
 /** Longer than a lease. */
-const long = { lengthMs: 4_000, lateMs: 1_500 }
+const long = { lengthMs: 3_500, refusedMs: 2_000, lateMs: 1_500 }
+/** Two requests in a row, and then as long as a lease. */
+const twice = { lengthMs: 4_000, times: 2, lateMs: 2_500, vital: true }
 
 const rows: readonly Row[] = [
   { resource: 'endpoints', faults: all, ...long },
@@ -59,40 +73,40 @@ const rows: readonly Row[] = [
   { resource: 'namespaces', faults: some, ...short },
   { resource: 'servicecidrs', faults: some, damage: 'ServiceCIDR', ...short },
   { resource: 'ipaddresses', faults: some, damage: 'IPAddress', ...short },
-  { resource: 'events', faults: some.filter((fault) => fault !== 'cut watches'), ...short },
-  // Shorter than a server must be unready for to leave.
-  { resource: 'readyz', faults: statuses, lengthMs: 3_000, lateMs: 0 },
-  { resource: 'readyz', faults: slow, mayLeave: ['hang', 'lost answer'], ...long },
+  { resource: 'events', faults: ['403', '429', 'hang', 'lost answer'], kill: true, lengthMs: 5_000, lateMs: 0 },
+  ...health('readyz', {}),
 ]
 
-const everything: Row = {
-  resource: 'everything',
-  faults: [...statuses, ...slow, 'cut watches'],
-  lengthMs: 3_000,
-  lateMs: 400,
+/** What says whether the server lives. One that is not heard of for a lease may be dead. */
+function health(resource: string, options: Partial<Row>): readonly Row[] {
+  const row = { resource, mayLeave: silent, vital: true, ...options }
+  return [
+    { ...row, faults: client, lengthMs: 4_000, lateMs: 0 },
+    // Shorter than a server has to be unready before its master leaves.
+    { ...row, faults: server, lengthMs: 3_000, lateMs: 0 },
+    // A late answer to every request is not to keep two in a row from being answered in time.
+    { ...row, faults: slow, lengthMs: 3_500, lateMs: 400 },
+  ]
 }
-const silent = ['hang', 'lost answer']
 
 const rowsOf: Readonly<Record<LeaseStore, readonly Row[]>> = {
   etcd: [
     ...rows,
-    { ...everything, mayLeave: silent },
-    { resource: 'LeaseGrant', faults: [...statuses, ...slow], times: 2, lengthMs: 4_000, lateMs: 2_500 },
-    { resource: 'Txn', faults: [...statuses, ...slow], times: 2, lengthMs: 4_000, lateMs: 2_500 },
+    ...health('everything', {}),
+    { resource: 'LeaseGrant', faults: [...statuses, ...slow], ...twice },
+    { resource: 'Txn', faults: [...statuses, ...slow], ...twice },
     { resource: 'Range', faults: [...statuses, ...slow], ...long },
     { resource: 'Watch', faults: [...statuses, ...slow, 'cut watches'], ...long },
   ],
   kubernetes: [
     ...rows,
-    { ...everything, mayLeave: [...statuses, ...silent] },
+    ...health('everything', { mayLeave: [...statuses, ...silent] }),
     {
       resource: 'leases (renewed)',
       resources: ['leases'],
       verbs: ['create', 'update', 'patch'],
       faults: [...statuses, ...slow],
-      times: 2,
-      lengthMs: 4_000,
-      lateMs: 2_500,
+      ...twice,
     },
     {
       resource: 'leases (read)',
@@ -104,25 +118,35 @@ const rowsOf: Readonly<Record<LeaseStore, readonly Row[]>> = {
   ],
 }
 
-/** Every fault of every resource. */
-export function matrixCells(store: LeaseStore): readonly FaultCell[] {
-  return rowsOf[store].flatMap((row) => row.faults.map((fault) => cellOf(store, row, fault)))
+/**
+ * Every fault of every resource; or half of them, the other half with the other store, for those that have nothing to do with leases.
+ */
+export function matrixCells(store: LeaseStore, part: 'all' | 'half'): readonly FaultCell[] {
+  const half = store === 'etcd' ? 0 : 1
+  return rowsOf[store].flatMap((row, at) =>
+    row.faults
+      .filter((_, index) => part === 'all' || row.vital || (at + index) % 2 === half)
+      .map((fault) => cellOf(store, row, fault)),
+  )
 }
 
 function cellOf(store: LeaseStore, row: Row, name: string): FaultCell {
-  const { resource, lengthMs, damage, times } = row
+  const { resource, damage, times } = row
+  const refusedAtOnce = name !== '429' && (statuses.includes(name) || name === 'writes refused')
   const resources = row.resources ?? (resource === 'everything' ? undefined : [resource])
   const verbs = name === 'writes refused' ? writes : row.verbs
-  // An event that one master misses is made up for by the others.
-  const at = name === 'lost event' ? 'all' : 'one'
+  // What one master misses, others make up for; and whoever removes a dead master tells of it, once.
+  const at = name === 'lost event' || resource === 'events' ? 'all' : 'one'
   return {
     store,
     fault: name,
     resource,
     rule: { fault: faultOf(name, row.lateMs), resources, verbs, times: name === 'lost event' ? 1 : times },
     at,
-    lengthMs,
+    lengthMs: (refusedAtOnce ? row.refusedMs : undefined) ?? row.lengthMs,
+    certain: row.vital === true || name === 'lost event',
     mayLeave: row.mayLeave?.includes(name) ?? false,
+    ...(row.kill && { kill: true }),
     ...(damage !== undefined && { damage }),
   }
 }
@@ -153,6 +177,8 @@ function faultOf(name: string, ms: number): Fault {
 const refused: Fault = { type: 'answer', status: 403 }
 const unauthorized: Fault = { type: 'answer', status: 401 }
 const cut: Fault = { type: 'cut-watches', everyMs: 2_000 }
+/** What an API server answers whose own etcd member is dead. */
+const etcdDead: Fault = { type: 'answer', status: 500, failing: ['etcd', 'etcd-readiness'] }
 const killed = { lengthMs: 5_000, kill: true } as const
 
 /** Faults that last longer, happen to all masters, or meet the death of another master. */
@@ -205,6 +231,16 @@ export function specialCells(store: LeaseStore): readonly FaultCell[] {
   if (store === 'etcd') {
     return [
       ...common,
+      // The sidecar reaches another member.
+      {
+        ...one,
+        fault: 'its own etcd is dead',
+        resource: 'everything',
+        rule: { fault: etcdDead },
+        lengthMs: 8_000,
+        mustLeave: true,
+      },
+      { ...each, fault: 'its own etcd is dead', resource: 'everything', rule: { fault: etcdDead }, lengthMs: 8_000 },
       { ...one, fault: 'hang', resource: 'Range', rule: { fault: { type: 'hang' }, resources: ['Range'] }, ...killed },
       { ...each, fault: 'hang', resource: 'Watch', rule: { fault: { type: 'hang' }, resources: ['Watch'] }, ...killed },
       { ...each, fault: 'cut watches', resource: 'Watch', rule: { fault: cut, resources: ['Watch'] }, ...killed },

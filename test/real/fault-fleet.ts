@@ -19,29 +19,43 @@ export const ttlMs = 3_000
 const intervalMs = 1_000
 const port = 6443
 
-/** A kube-apiserver with three masters in this process, each of which reaches it, and its etcd, by proxies of its own. */
-export interface FaultFleet {
-  readonly store: LeaseStore
+/** A kube-apiserver with a proxy before it, and one before its etcd, for each of three masters. */
+export interface FaultSite {
+  readonly etcd: Etcd
+  readonly etcdPrefix: string
   readonly server: Apiserver
-  readonly masters: readonly ProxiedMaster[]
+  readonly ways: readonly { readonly proxy: FaultProxy; readonly etcdProxy: EtcdFaultProxy }[]
   readonly followed: FollowedKeys
-  /** All in which Service, Endpoints, slices and leases differ from what they are with these masters. */
-  problems(listed: readonly string[]): Promise<readonly string[]>
-  /** Waits until there are none. */
+}
+
+/** Three masters in this process. */
+export interface FaultFleet {
+  readonly site: FaultSite
+  readonly masters: readonly ProxiedMaster[]
+  /** Waits until Service, Endpoints, slices and leases are what they are with these masters. */
   whenRight(listed: readonly string[], withinMs: number): Promise<void>
 }
 
-export async function startFaultFleet(
-  owner: Owner,
-  { store, etcd, etcdPrefix }: { readonly store: LeaseStore; readonly etcd: Etcd; readonly etcdPrefix: string },
-): Promise<FaultFleet> {
+export async function startFaultSite(owner: Owner, etcd: Etcd, etcdPrefix: string): Promise<FaultSite> {
   const server = await startApiserver(owner, { kind: 'bare', etcd, etcdPrefix })
-  const masters: ProxiedMaster[] = []
-  for (const address of addresses) {
-    const proxy = await FaultProxy.start(owner, server)
-    const etcdProxy = store === 'etcd' ? await EtcdFaultProxy.start(owner, etcd) : undefined
-    masters.push(new ProxiedMaster(owner, { address, etcdPrefix, proxy, etcdProxy }))
+  const ways: FaultSite['ways'][number][] = []
+  while (ways.length < addresses.length)
+    ways.push({ proxy: await FaultProxy.start(owner, server), etcdProxy: await EtcdFaultProxy.start(owner, etcd) })
+  return {
+    etcd,
+    etcdPrefix,
+    server,
+    ways,
+    followed: await followKeys(owner, [etcd], Object.values(listKeys(etcdPrefix))),
   }
+}
+
+export async function startFaultFleet(owner: Owner, site: FaultSite, store: LeaseStore): Promise<FaultFleet> {
+  const { etcd, etcdPrefix, server } = site
+  const masters = addresses.map((address, index) => {
+    const { proxy, etcdProxy } = site.ways[index] as FaultSite['ways'][number]
+    return new ProxiedMaster(owner, { address, etcdPrefix, proxy, etcdProxy: store === 'etcd' ? etcdProxy : undefined })
+  })
   const problems = async (listed: readonly string[]): Promise<readonly string[]> => {
     const [state, leases] = await Promise.all([
       readState(server.api),
@@ -60,14 +74,7 @@ export async function startFaultFleet(
     )
   await Promise.all(masters.map((master) => master.start()))
   await whenRight(addresses, 60_000)
-  return {
-    store,
-    server,
-    masters,
-    followed: await followKeys(owner, [etcd], Object.values(listKeys(etcdPrefix))),
-    problems,
-    whenRight,
-  }
+  return { site, masters, whenRight }
 }
 
 interface Settings {

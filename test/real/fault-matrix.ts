@@ -5,22 +5,28 @@ import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
 import { allocationPaths } from '../peers/allocations.ts'
 import { type ApiClient, ApiFailure } from '../peers/api-client.ts'
 import { startEtcd } from '../peers/etcd.ts'
+import type { PlacedFault } from '../peers/fault-rules.ts'
 import { paths } from '../peers/kubernetes-service.ts'
 import { explain, judgeVersions, lists } from '../peers/listing-judge.ts'
 import { type Owner, openOwner } from '../peers/owner.ts'
+import type { StoredVersion } from '../peers/stored-versions.ts'
 import { untilPasses } from '../peers/until.ts'
 import { type Damage, type FaultCell, victimOf } from './fault-cells.ts'
 import {
   addresses,
   type FaultFleet,
+  type FaultSite,
   type LeaseStore,
   type ProxiedMaster,
   startFaultFleet,
+  startFaultSite,
   ttlMs,
 } from './fault-fleet.ts'
 
 interface CellResult {
   readonly cell: FaultCell
+  /** Whether the fault happened to a request. */
+  readonly happened: boolean
   readonly problems: readonly string[]
 }
 
@@ -29,37 +35,42 @@ const rightAfterMs = 2_000
 const slackMs = 500
 /** A master that left has to be seen ready for a while, and to join. */
 const backWithinMs = 6_000
-/** After a kill, until the address is gone. */
-const goneWithinMs = ttlMs + 1_000
-/** How late timers of this process may be before a cell says nothing. */
+/** After a kill, until the address is gone: promised, and what this machine may add. */
+const goneWithinMs = ttlMs + 1_000 + slackMs
+/** How late this machine may be before a cell that fails says nothing. */
 const tooLateMs = 400
 
-/** Has every cell happen, in several fleets at a time, and prints a table of what came of them. Fails with the cells that do not hold. */
+/** Kube-apiservers, each for a fleet of its own, on one etcd. */
+export async function startFaultSites(owner: Owner, count: number): Promise<readonly FaultSite[]> {
+  const etcd = await startEtcd(owner)
+  return Promise.all(Array.from({ length: count }, (_, index) => startFaultSite(owner, etcd, `/fleet-${index + 1}`)))
+}
+
+/** Has every cell happen, in a fleet at each site, and prints a table of what came of them. Fails with the cells that do not hold. */
 export async function judgeCells(
   t: TestContext,
   cells: readonly FaultCell[],
-  { store, fleets }: { readonly store: LeaseStore; readonly fleets: number },
+  { store, sites }: { readonly store: LeaseStore; readonly sites: readonly FaultSite[] },
 ): Promise<void> {
   const owner = openOwner(t)
-  const etcd = await startEtcd(owner)
-  const lateness = watchLateness(owner)
   const queue = [...cells.entries()]
   const results: CellResult[] = []
-  const work = async (_: unknown, number: number): Promise<void> => {
-    const fleet = await startFaultFleet(owner, { store, etcd, etcdPrefix: `/fleet-${number}` })
+  const work = async (site: FaultSite): Promise<void> => {
+    const fleet = await startFaultFleet(owner, site, store)
+    const lateness = watchLateness(owner, site)
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
       const [index, cell] = next
       lateness.reset()
-      let problems = await haveFault(fleet, cell, victimOf(index))
-      if (problems.length > 0 && lateness.maxMs > tooLateMs) {
-        t.diagnostic(`again, because timers were ${Math.round(lateness.maxMs)} ms late: ${nameOf(cell)}`)
-        problems = await haveFault(fleet, cell, victimOf(index))
+      let result = await haveFault(fleet, cell, victimOf(index))
+      if (result.problems.length > 0 && lateness.maxMs > tooLateMs) {
+        t.diagnostic(`${nameOf(cell)}: once more, because this machine was ${Math.round(lateness.maxMs)} ms late`)
+        result = await haveFault(fleet, cell, victimOf(index))
       }
-      results.push({ cell, problems })
-      if (problems.length > 0) t.diagnostic(`${nameOf(cell)}: ${problems.join('; ')}`)
+      results.push(result)
+      if (result.problems.length > 0) t.diagnostic(`${nameOf(cell)}: ${result.problems.join('; ')}`)
     }
   }
-  await Promise.all(Array.from({ length: fleets }, work))
+  await Promise.all(sites.map(work))
   for (const line of tableOf(results)) t.diagnostic(line)
   const failed = results.filter(({ problems }) => problems.length > 0)
   assert.deepEqual(
@@ -69,19 +80,21 @@ export async function judgeCells(
   )
 }
 
-/** Has one fault in a fleet that is right, and leaves it right. Resolves with what was wrong. */
-async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Promise<readonly string[]> {
-  const { followed, masters, server } = fleet
+/** Has one fault in a fleet that is right. Resolves with what was wrong. */
+async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Promise<CellResult> {
+  const { masters } = fleet
+  const { followed, server } = fleet.site
   await putRight(fleet)
   await followed.caughtUp()
   const since = followed.versions.length
   const master = masters[victim] as ProxiedMaster
-  const dying = cell.kill ? (masters[(victim + 1) % masters.length] as ProxiedMaster) : undefined
-  const struck = cell.at === 'one' ? [master] : masters
+  const dying = cell.kill ? masters[(victim + 1) % masters.length] : undefined
 
-  if (cell.restart !== undefined) await master.kill()
-  const placed = struck.map((one) => one.place(cell.rule))
-  if (cell.restart !== undefined) await master.start(cell.restart)
+  const placed = (cell.at === 'one' ? [master] : masters).flatMap((one) => placedAt(one, cell))
+  if (cell.restart !== undefined) {
+    await master.kill()
+    await master.start(cell.restart)
+  }
   const endsMs = performance.now() + cell.lengthMs
   await sleep(300)
   const killedMs = performance.now()
@@ -89,24 +102,34 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
   await addForeignAddress(server.api)
   if (cell.damage !== undefined) await damage[cell.damage](server.api)
   await sleep(Math.max(0, endsMs - performance.now()))
+  const problems = cell.mustLeave ? await stillListed(fleet, master.address) : []
   for (const one of placed) one.end()
 
   await sleep(rightAfterMs)
   const living = addresses.filter((address) => address !== dying?.address)
-  const problems: string[] = []
-  const right = async (): Promise<void> => {
-    await fleet.whenRight(living, cell.mayLeave ? backWithinMs : slackMs)
-    if (cell.damage !== undefined) await stillThere(server.api)
-  }
-  await right().catch((error: Error) => problems.push(error.message))
+  const leaves = cell.mayLeave || cell.mustLeave
+  await fleet
+    .whenRight(living, leaves ? backWithinMs : slackMs)
+    .then(() => stillThere(server.api))
+    .catch((error: Error) => problems.push(error.message))
   for (const { address, failure } of masters) if (failure !== undefined) problems.push(`${address} ended: ${failure}`)
   await followed.caughtUp()
-  const judged = living.filter((address) => !(cell.mayLeave && address === master.address))
+  const judged = living.filter((address) => !(leaves && address === master.address))
   const verdict = explain(judgeVersions(followed.versions, since, judged))
   if (verdict !== '') problems.push(verdict)
-  if (dying !== undefined) problems.push(...lateRemovals(fleet, dying.address, killedMs))
-  if (placed.every(({ hits }) => hits === 0) && mustHit(cell)) problems.push('the fault hit nothing')
-  return problems
+  if (dying !== undefined) problems.push(...lateRemovals(followed.versions, dying.address, killedMs))
+  const happened = placed.some(({ hits }) => hits > 0)
+  if (!happened && cell.certain) problems.push('the fault happened to no request')
+  return { cell, happened, problems }
+}
+
+/** Where requests are answered, or are not, the watches are closed, too, so that they have to be asked for again. */
+function placedAt(master: ProxiedMaster, { rule }: FaultCell): readonly PlacedFault[] {
+  const placed = master.place(rule)
+  if (rule.fault.type !== 'cut-watches' && rule.fault.type !== 'lost-event') {
+    master.place({ ...rule, fault: { type: 'cut-watches', everyMs: 60_000 }, times: 1 }).end()
+  }
+  return [placed]
 }
 
 /** Whoever is dead lives again, and all is as before the first cell. */
@@ -126,22 +149,22 @@ async function putRight(fleet: FaultFleet): Promise<void> {
   })
 }
 
-function lateRemovals({ followed }: FaultFleet, address: string, killedMs: number): readonly string[] {
-  return [...new Set(followed.versions.map(({ key }) => key))].flatMap((key) => {
-    const gone = followed.versions.find((one) => one.key === key && one.atMs > killedMs && !lists(one, address))
+/** Where an address is listed that should not be any more. */
+async function stillListed({ site: { followed } }: FaultFleet, address: string): Promise<string[]> {
+  await followed.caughtUp()
+  const last = new Map(followed.versions.map((version) => [version.key, version]))
+  return [...last.values()].flatMap((version) =>
+    lists(version, address) ? [`${address} stays in ${version.key}`] : [],
+  )
+}
+
+function lateRemovals(versions: readonly StoredVersion[], address: string, killedMs: number): readonly string[] {
+  return [...new Set(versions.map(({ key }) => key))].flatMap((key) => {
+    const gone = versions.find((one) => one.key === key && one.atMs > killedMs && !lists(one, address))
     if (gone === undefined) return [`the dead ${address} stays in ${key}`]
     const tookMs = gone.atMs - killedMs
     return tookMs > goneWithinMs ? [`the dead ${address} was listed for ${Math.round(tookMs)} ms`] : []
   })
-}
-
-/** Requests for these come by themselves, each interval or with the damage. */
-function mustHit({ resource, fault, kill }: FaultCell): boolean {
-  return (
-    !kill &&
-    ['readyz', 'everything', 'LeaseGrant', 'Txn', 'leases (renewed)'].includes(resource) &&
-    fault !== 'lost event'
-  )
 }
 
 const foreign = '198.51.100.9'
@@ -189,21 +212,31 @@ async function change<T>(api: ApiClient, path: string, edit: (object: T) => T): 
   }
 }
 
-/** How late this process' timers are: its masters are then late themselves. */
-function watchLateness(owner: Owner): { readonly maxMs: number; reset(): void } {
-  const periodMs = 50
-  let dueMs = performance.now() + periodMs
+/** How late this process' timers are, or an answer of the server without a proxy: its masters are then late themselves. */
+function watchLateness(owner: Owner, { server }: FaultSite): { readonly maxMs: number; reset(): void } {
+  const periodMs = 100
   const watched = {
     maxMs: 0,
     reset: () => {
       watched.maxMs = 0
     },
   }
-  const timer = setInterval(() => {
-    watched.maxMs = Math.max(watched.maxMs, performance.now() - dueMs)
-    dueMs = performance.now() + periodMs
-  }, periodMs)
-  owner.after(() => clearInterval(timer))
+  const stop = new AbortController()
+  const watch = async (): Promise<void> => {
+    for (;;) {
+      const sinceMs = performance.now()
+      await sleep(periodMs, undefined, stop)
+      await server.api.send('GET', '/readyz')
+      watched.maxMs = Math.max(watched.maxMs, performance.now() - sinceMs - periodMs)
+    }
+  }
+  const ended = watch().catch((error: unknown) => {
+    if (!stop.signal.aborted) throw error
+  })
+  owner.after(async () => {
+    stop.abort()
+    await ended
+  })
   return watched
 }
 
@@ -211,20 +244,20 @@ function nameOf({ store, resource, fault, at, kill }: FaultCell): string {
   return `${store}: ${fault} of ${resource}${at === 'all' ? ', at all masters' : ''}${kill ? ', another master killed' : ''}`
 }
 
-/** A row for each resource, a column for each fault. */
+/** A row for each resource, a column for each fault. In brackets what happened to no request: nobody asked in that time. */
 function tableOf(results: readonly CellResult[]): readonly string[] {
   const faults = [...new Set(results.map(({ cell }) => cell.fault))]
   const rowName = ({ store, resource, kill }: FaultCell): string => `${store} ${resource}${kill ? ' + kill' : ''}`
   const rows = [...new Set(results.map(({ cell }) => rowName(cell)))].sort()
   const width = Math.max(...rows.map((row) => row.length))
-  const short = (fault: string): string => fault.slice(0, 14).padEnd(14)
+  const column = (text: string): string => text.slice(0, 14).padEnd(14)
   return [
-    `${' '.repeat(width)}  ${faults.map(short).join(' ')}`,
+    `${' '.repeat(width)}  ${faults.map(column).join(' ')}`,
     ...rows.map((row) => {
       const marks = faults.map((fault) => {
         const found = results.filter(({ cell }) => cell.fault === fault && rowName(cell) === row)
-        if (found.length === 0) return short('')
-        return short(found.some(({ problems }) => problems.length > 0) ? 'FAILS' : 'holds')
+        const mark = found.some(({ problems }) => problems.length > 0) ? 'FAILS' : 'holds'
+        return column(found.length === 0 ? '' : found.every(({ happened }) => happened) ? mark : `(${mark})`)
       })
       return `${row.padEnd(width)}  ${marks.join(' ')}`
     }),

@@ -252,10 +252,11 @@ function nameOf({ store, resource, fault, at, kill }: FaultCell): string {
   return `${store}: ${fault} of ${resource}${at === 'all' ? ', at all masters' : ''}${kill ? ', another master killed' : ''}`
 }
 
-/** A row for each resource, a column for each fault. In brackets what happened to no request: nobody asked in that time. */
+/** A row for each resource, of one master or of all, a column for each fault. In brackets what happened to no request: nobody asked in that time. */
 function tableOf(results: readonly CellResult[]): readonly string[] {
   const faults = [...new Set(results.map(({ cell }) => cell.fault))]
-  const rowName = ({ store, resource, kill }: FaultCell): string => `${store} ${resource}${kill ? ' + kill' : ''}`
+  const rowName = ({ store, resource, at, kill }: FaultCell): string =>
+    `${store} ${resource}${at === 'all' ? ', all' : ''}${kill ? ' + kill' : ''}`
   const rows = [...new Set(results.map(({ cell }) => rowName(cell)))].sort()
   const width = Math.max(...rows.map((row) => row.length))
   const column = (text: string): string => text.slice(0, 14).padEnd(14)

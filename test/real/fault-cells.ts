@@ -26,7 +26,7 @@ export interface FaultCell {
   readonly restart?: LifeOptions
 }
 
-export type Damage = 'foreign endpoint' | 'Service ports' | 'IPAddress' | 'ServiceCIDR'
+export type Damage = 'foreign endpoint' | 'Service ports' | 'Namespace' | 'IPAddress' | 'ServiceCIDR'
 
 const reads: readonly Verb[] = ['get', 'list', 'watch']
 const writes: readonly Verb[] = ['create', 'update', 'patch', 'delete']
@@ -70,7 +70,7 @@ const rows: readonly Row[] = [
   { resource: 'endpoints', faults: all, ...long },
   { resource: 'endpointslices', faults: all, damage: 'foreign endpoint', ...long },
   { resource: 'services', faults: [...some, 'lost event'], damage: 'Service ports', ...short },
-  { resource: 'namespaces', faults: some, ...short },
+  { resource: 'namespaces', faults: some, damage: 'Namespace', ...short },
   { resource: 'servicecidrs', faults: some, damage: 'ServiceCIDR', ...short },
   { resource: 'ipaddresses', faults: some, damage: 'IPAddress', ...short },
   { resource: 'events', faults: ['403', '429', 'hang', 'lost answer'], kill: true, lengthMs: 5_000, lateMs: 0 },
@@ -135,8 +135,9 @@ function cellOf(store: LeaseStore, row: Row, name: string): FaultCell {
   const refusedAtOnce = name !== '429' && (statuses.includes(name) || name === 'writes refused')
   const resources = row.resources ?? (resource === 'everything' ? undefined : [resource])
   const verbs = name === 'writes refused' ? writes : row.verbs
-  // What one master misses, others make up for; and whoever removes a dead master tells of it, once.
-  const at = name === 'lost event' || resource === 'events' ? 'all' : 'one'
+  // What one master misses or may not write, others make up for; and whoever removes a dead master tells of it, once.
+  const toAll = ['lost event', 'writes refused'].includes(name)
+  const at = toAll || resource === 'events' ? 'all' : 'one'
   return {
     store,
     fault: name,
@@ -144,7 +145,7 @@ function cellOf(store: LeaseStore, row: Row, name: string): FaultCell {
     rule: { fault: faultOf(name, row.lateMs), resources, verbs, times: name === 'lost event' ? 1 : times },
     at,
     lengthMs: (refusedAtOnce ? row.refusedMs : undefined) ?? row.lengthMs,
-    certain: row.vital === true || name === 'lost event',
+    certain: row.vital === true || toAll,
     mayLeave: row.mayLeave?.includes(name) ?? false,
     ...(row.kill && { kill: true }),
     ...(damage !== undefined && { damage }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
+import type { EndpointSlice, Endpoints, Namespace } from '../../src/kube/resources.ts'
 import { allocationPaths } from '../peers/allocations.ts'
 import { type ApiClient, ApiFailure } from '../peers/api-client.ts'
 import { startEtcd } from '../peers/etcd.ts'
@@ -188,6 +188,7 @@ async function addForeignAddress(api: ApiClient): Promise<void> {
 }
 
 const cidr = paths.serviceCidr
+const namespace = `${paths.namespaces}/kube-node-lease`
 const ipAddress = `${allocationPaths.ipAddresses}/10.96.0.1`
 
 const damage: Readonly<Record<Damage, (api: ApiClient) => Promise<unknown>>> = {
@@ -198,14 +199,24 @@ const damage: Readonly<Record<Damage, (api: ApiClient) => Promise<unknown>>> = {
     })),
   'Service ports': (api) =>
     api.merge(paths.service, { spec: { ports: [{ name: 'https', port: 443, protocol: 'TCP', targetPort: 4444 }] } }),
+  async Namespace(api) {
+    await api.delete(namespace)
+    // Nobody else finishes it here.
+    const terminating = await api.get<Namespace>(namespace)
+    await api.update(`${namespace}/finalize`, { ...terminating, spec: { finalizers: [] } })
+  },
   IPAddress: (api) => api.delete(ipAddress),
   ServiceCIDR: (api) => api.delete(cidr),
 }
 
 async function stillThere(api: ApiClient): Promise<void> {
-  await untilPasses('what was deleted to be there', () => Promise.all([api.get(ipAddress), api.get(cidr)]), {
-    withinMs: slackMs,
-  })
+  await untilPasses(
+    'what was deleted to be there',
+    () => Promise.all([ipAddress, cidr, namespace].map((path) => api.get(path))),
+    {
+      withinMs: slackMs,
+    },
+  )
 }
 
 /** Reads and writes, again when somebody else was faster. */

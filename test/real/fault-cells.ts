@@ -22,6 +22,8 @@ export interface FaultCell {
   readonly kill?: boolean
   /** There are requests for it in any case. Others are made where a watch that was closed is asked for again in time, or a write is needed. */
   readonly certain?: boolean
+  /** From the end of the fault until all is right, where that is not the usual time. */
+  readonly rightWithinMs?: number
   /** The master begins a new life while the fault lasts. */
   readonly restart?: LifeOptions
 }
@@ -211,6 +213,8 @@ export function specialCells(store: LeaseStore): readonly FaultCell[] {
       lengthMs: 9_000,
       damage: 'IPAddress',
       restart: { repairStartupTimeout: '5s' },
+      // A repair that is refused tries again at growing distances.
+      rightWithinMs: 12_000,
     },
     {
       ...one,

@@ -34,7 +34,7 @@ interface CellResult {
 const rightAfterMs = 2_000
 const slackMs = 500
 /** A master that left has to be seen ready for a while, and to join. */
-const backWithinMs = 6_000
+const backWithinMs = 8_000
 /** After a kill, until the address is gone: promised, and what this machine may add. */
 const goneWithinMs = ttlMs + 1_000 + slackMs
 /** How late this machine may be before a cell that fails says nothing. */
@@ -99,16 +99,14 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
   const dying = cell.kill ? masters[(victim + 1) % masters.length] : undefined
 
   const placed = (cell.at === 'one' ? [master] : masters).flatMap((one) => placedAt(one, cell))
-  if (cell.restart !== undefined) {
-    await master.kill()
-    await master.start(cell.restart)
-  }
+  if (cell.restart !== undefined) await master.kill()
   const endsMs = performance.now() + cell.lengthMs
   await sleep(300)
   const killedMs = performance.now()
   await dying?.kill()
   await addForeignAddress(server.api)
   if (cell.damage !== undefined) await damage[cell.damage](server.api)
+  if (cell.restart !== undefined) await master.start(cell.restart)
   await sleep(Math.max(0, endsMs - performance.now()))
   const problems = cell.mustLeave ? await stillListed(fleet, master.address) : []
   for (const one of placed) one.end()
@@ -116,9 +114,10 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
   await sleep(rightAfterMs)
   const living = addresses.filter((address) => address !== dying?.address)
   const leaves = cell.mayLeave || cell.mustLeave
+  const withinMs = (cell.rightWithinMs ?? (leaves ? backWithinMs : rightAfterMs)) - rightAfterMs + slackMs
   await fleet
-    .whenRight(living, leaves ? backWithinMs : slackMs)
-    .then(() => stillThere(server.api))
+    .whenRight(living, withinMs)
+    .then(() => stillThere(server.api, withinMs))
     .catch((error: Error) => problems.push(error.message))
   for (const { address, failure } of masters) if (failure !== undefined) problems.push(`${address} ended: ${failure}`)
   await followed.caughtUp()
@@ -209,14 +208,9 @@ const damage: Readonly<Record<Damage, (api: ApiClient) => Promise<unknown>>> = {
   ServiceCIDR: (api) => api.delete(cidr),
 }
 
-async function stillThere(api: ApiClient): Promise<void> {
-  await untilPasses(
-    'what was deleted to be there',
-    () => Promise.all([ipAddress, cidr, namespace].map((path) => api.get(path))),
-    {
-      withinMs: slackMs,
-    },
-  )
+async function stillThere(api: ApiClient, withinMs: number): Promise<void> {
+  const get = (): Promise<unknown> => Promise.all([ipAddress, cidr, namespace].map((path) => api.get(path)))
+  await untilPasses('what was deleted to be there', get, { withinMs })
 }
 
 /** Reads and writes, again when somebody else was faster. */

@@ -54,7 +54,7 @@ export async function followKeys(owner: Owner, members: Members, keys: readonly 
   )
   owner.after(async () => {
     stop.abort()
-    await Promise.all(ends)
+    await Promise.allSettled(ends)
   })
   return {
     versions,
@@ -94,10 +94,17 @@ async function follow(
 ): Promise<void> {
   let next = from + 1
   for (let turn = 0; !signal.aborted; turn++) {
-    const { url } = members[turn % members.length] as Pick<Etcd, 'url'>
+    const member = members[turn % members.length] as Members[number]
     try {
-      for await (const { result } of watchLines(url, { key: base64(key), start_revision: String(next) }, signal)) {
-        if (result?.compact_revision !== undefined) throw new CompactedError(key, next)
+      for await (const { result } of watchLines(
+        member.url,
+        { key: base64(key), start_revision: String(next) },
+        signal,
+      )) {
+        if (result?.compact_revision !== undefined) {
+          next = await afterCompaction(member, key, next, result.compact_revision)
+          break
+        }
         for (const { type, kv } of result?.events ?? []) {
           const revision = Number(kv.mod_revision)
           next = revision + 1
@@ -111,6 +118,15 @@ async function follow(
     }
     await sleep(100, undefined, { signal }).catch(() => {})
   }
+}
+
+/** From where to go on when etcd has forgotten what was before `compacted`: nothing is lost if the key was then as it was before `next`. */
+async function afterCompaction(member: Members[number], key: string, next: number, compacted: string): Promise<number> {
+  const { kvs = [] } = (await member.call('/v3/kv/range', { key: base64(key), revision: compacted })) as {
+    readonly kvs?: readonly { readonly mod_revision: string }[]
+  }
+  if (kvs[0] === undefined || Number(kvs[0].mod_revision) >= next) throw new CompactedError(key, next)
+  return Number(compacted) + 1
 }
 
 class CompactedError extends Error {

@@ -98,7 +98,7 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
   const master = masters[victim] as ProxiedMaster
   const dying = cell.kill ? masters[(victim + 1) % masters.length] : undefined
 
-  const placed = (cell.at === 'one' ? [master] : masters).flatMap((one) => placedAt(one, cell))
+  const placed = (cell.at === 'one' ? [master] : masters).map((one) => placeAt(one, cell))
   if (cell.restart !== undefined) await master.kill()
   const endsMs = performance.now() + cell.lengthMs
   await sleep(300)
@@ -131,12 +131,12 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
 }
 
 /** Where requests are answered, or are not, the watches are closed, too, so that they have to be asked for again. */
-function placedAt(master: ProxiedMaster, { rule }: FaultCell): readonly PlacedFault[] {
+function placeAt(master: ProxiedMaster, { rule }: FaultCell): PlacedFault {
   const placed = master.place(rule)
   if (rule.fault.type !== 'cut-watches' && rule.fault.type !== 'lost-event') {
     master.place({ ...rule, fault: { type: 'cut-watches', everyMs: 60_000 }, times: 1 }).end()
   }
-  return [placed]
+  return placed
 }
 
 /** Whoever is dead lives again, and all is as before the first cell. */

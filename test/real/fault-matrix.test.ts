@@ -1,0 +1,25 @@
+import { after, before, describe, test } from 'node:test'
+import { openOwner } from '../peers/owner.ts'
+import { matrixCells, specialCells } from './fault-cells.ts'
+import type { FaultSite } from './fault-fleet.ts'
+import { judgeCells, startFaultSites } from './fault-matrix.ts'
+
+// All cells: test/long/fault-matrix.test.ts.
+
+/** A kube-apiserver each; most of a cell is waiting. */
+const fleets = 5
+
+describe('single faults between a master and its servers', { concurrency: false }, () => {
+  const owner = openOwner({ after })
+  let sites: readonly FaultSite[]
+  before(async () => {
+    sites = await startFaultSites(owner, fleets)
+  })
+
+  for (const store of ['etcd', 'kubernetes'] as const) {
+    test(`with leases in ${store} they cost no healthy master its address, keep no dead one, and two seconds later all is right`, async (t) => {
+      const special = specialCells(store).filter(({ lengthMs }) => lengthMs < 10_000)
+      await judgeCells(t, [...special, ...matrixCells(store, 'half')], { store, sites })
+    })
+  }
+})

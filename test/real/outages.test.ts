@@ -1,0 +1,15 @@
+import { test } from 'node:test'
+import { judgeOutages } from './outage-report.ts'
+
+// Many more, with the default TTL: test/long/outages.test.ts.
+test('three real kube-apiservers whose etcd is killed, then frozen, for three leases lose none of their masters', async (t) => {
+  const timings = { ttlMs: 6_000, intervalMs: 4_000 }
+  await judgeOutages(
+    t,
+    [
+      { kind: 'etcd killed', lengthMs: 14_000 },
+      { kind: 'etcd frozen', lengthMs: 14_000 },
+    ],
+    { size: 1, timings, seed: 1 },
+  )
+})

@@ -158,13 +158,8 @@ export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 
   const lease = { path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any', isWatch: false }
   const isKept = rules.some((rule) => {
     if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event') return false
-    // A probe waits longer than a renewal may: one alone can be too many where the TTL is short.
-    if (isSilent(rule) && isMet(rule, probe)) return true
-    return (
-      leaseWay &&
-      !isBearable(rule) &&
-      ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'].some((method) => isMet(rule, { ...lease, method }))
-    )
+    if (isSilent(rule) && !isBearable(rule) && isMet(rule, probe)) return true
+    return leaseWay && !isBearable(rule) && ['GET', 'POST', 'PUT'].some((method) => isMet(rule, { ...lease, method }))
   })
   return isKept ? 'lease' : 'rest'
 }

@@ -75,6 +75,8 @@ export class SystemNamespacesController {
       logger.info({ namespace: name }, 'created a system namespace')
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
+      // Somebody was faster, or the watch has missed it: then it would be asked for again and again.
+      this.#informer.restart()
     }
   }
 }

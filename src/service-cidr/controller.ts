@@ -139,7 +139,11 @@ export class DefaultServiceCidrController {
     try {
       return await call()
     } catch (error) {
-      if (action === 'create' && isKubeError(error, 'AlreadyExists')) return undefined
+      if (action === 'create' && isKubeError(error, 'AlreadyExists')) {
+        // Somebody was faster, or the watch has missed it: then it would be asked for again and again.
+        this.#informer.restart()
+        return undefined
+      }
       if (isKubeError(error, 'Invalid', 'Forbidden', 'BadRequest')) {
         this.#complain(failureComplaint(action, this.#cidrs, error.message), regarding)
       }

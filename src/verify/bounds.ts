@@ -1,3 +1,5 @@
+import { SERVERS_APART_MS } from '../kubernetes-service/membership/timings.ts'
+
 /** Within which time what must come about does. Every margin of every invariant is made of these. Durations are in milliseconds. */
 export interface Bounds {
   /** How much later than its lease's end a dead master may still be listed. */
@@ -12,13 +14,12 @@ export interface Bounds {
   readonly writesPerTenSeconds: number
 }
 
-/**
- * Times of what masters do under faults of their own servers, in milliseconds. Of the shipped code, restated here until its own record of
- * timings is used.
- */
+/** Times of what masters do under faults of their own servers, in milliseconds. */
 export const faultTimes = {
   /** Whoever's server is back so much later than the first of those that failed together still counts as one of them. */
-  togetherMs: 6_000,
+  togetherMs: SERVERS_APART_MS - 1_000,
+  /** A failure of a server that is shorter may not be noticed: a probe that hangs takes 3 s, and may be answered well in the end. */
+  noticedMs: 5_000,
   /** What it asked may hang for so long after a fault of its requests is over, or a lost event be missed. */
   requestMs: 10_000,
 } as const

@@ -167,7 +167,11 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
         )
         const firstMs = Math.min(...together.map(({ unserving }) => unserving?.untilMs ?? 0))
         const failedTogether = together.every(
-          ({ unserving, state }) => state.running && unserving !== undefined && unserving.sinceMs <= own.sinceMs,
+          ({ unserving, state }) =>
+            state.running &&
+            unserving !== undefined &&
+            unserving.sinceMs <= own.sinceMs &&
+            unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
         )
         return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= faultTimes.togetherMs
       })

@@ -323,7 +323,9 @@ export class MemberHistory {
       const { leaseTtlMs } = this.#state
       return nowMs - this.#throughOutageMs > leaseTtlMs - RENEWAL_MS - this.lagMs
     }
-    return nowMs - settledAtMs - this.#stoodStillMs > this.#slackMs - RENEWAL_MS - this.lagMs
+    // Leases are judged by lists: an outage that falls between two of them is noticed by nobody.
+    const notCountedMs = this.#stoodStillMs < this.#state.reconcileIntervalMs ? 0 : this.#stoodStillMs
+    return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 
   /** Whether it was surely listed a moment ago. */

@@ -7,8 +7,6 @@ import type { MemberState } from './member-state.ts'
 const NOTICED_MS = { answered: 1_500, said: 3_500, silent: 5_000 }
 /** Before that nobody leaves because it is not ready, in milliseconds: three seconds, less what a clock may be off. */
 const LEAVES_MS = 2_900
-/** Before that nobody says that it is not ready, but in a lease made anew, in milliseconds: the same, and the time to look around. */
-const SAYS_MS = 4_400
 
 /** A time that was, or is: its end is far away then. */
 export interface Period {
@@ -80,7 +78,7 @@ export class ReadinessHistory {
     const unready = this.#unready
     if (unready !== undefined) {
       unready.servesSinceMs ??= nowMs
-      const said = unready.servesSinceMs - unready.sinceMs >= SAYS_MS
+      const said = unready.servesSinceMs - unready.sinceMs >= LEAVES_MS
       const noticedMs = NOTICED_MS[unready.silent ? 'silent' : said ? 'said' : 'answered']
       if (nowMs - unready.servesSinceMs >= noticedMs + lagMs) this.#unready = undefined
     }

@@ -28,6 +28,7 @@ export const modelTimings: MembershipTimings = {
   retryMs: 0,
   slowRetryMs: TICK_MS,
   answerFreshMs: 2 * TICK_MS,
+  confirmAfterMs: 0,
   confirmationMs: 2 * TICK_MS,
   removalMarginMs: TICK_MS,
   recoveryMs: 6 * TICK_MS,

@@ -185,6 +185,7 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
         probedAtMs: past(server.probedAtMs),
         failsByEtcd: false,
         serving: server.serving,
+        servingSinceAtMs: server.servingSinceAtMs === undefined ? undefined : LONG_AGO_MS,
         askedAtMs: ifAny(server.askedAtMs),
       },
       lease: {

@@ -85,8 +85,11 @@ function announcedDepartures(
 ): readonly AnnouncedDeparture[] {
   return live
     .filter((lease) => !isHeldBy(lease, self))
-    .flatMap(({ holder }) => holder?.departure ?? [])
-    .map((id) => before.find((departure) => departure.id === id) ?? { id, seenAtMs: nowMs })
+    .flatMap(({ holder }) => {
+      const { departure: id, state } = holder ?? {}
+      if (id === undefined) return []
+      return before.find((departure) => departure.id === id) ?? { id, isStop: state === 'leaving', seenAtMs: nowMs }
+    })
 }
 
 function isStillThere(lease: MasterLease, live: readonly MasterLease[]): boolean {

@@ -114,6 +114,8 @@ export interface ServerFacts {
   readonly probedAtMs: number
   /** Whether that one found it serving. */
   readonly serving: boolean
+  /** When the first probe was sent that found it serving, without one since that did not. */
+  readonly servingSinceAtMs: number | undefined
   /** Whether that one found nothing failing but its etcd. */
   readonly failsByEtcd: boolean
   /** When a probe was asked for here that has not ended. */
@@ -131,6 +133,8 @@ export interface EndedLease {
 /** A departure that another master has announced. */
 export interface AnnouncedDeparture {
   readonly id: string
+  /** Its master was told to stop; otherwise its server is not ready. */
+  readonly isStop: boolean
   readonly seenAtMs: number
 }
 

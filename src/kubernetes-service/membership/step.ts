@@ -34,6 +34,7 @@ export function startMembership(self: Holder): Membership {
       answeredAtMs: Number.NEGATIVE_INFINITY,
       probedAtMs: Number.NEGATIVE_INFINITY,
       serving: false,
+      servingSinceAtMs: undefined,
       failsByEtcd: false,
       askedAtMs: undefined,
     },
@@ -86,6 +87,9 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
     case 'listed':
       times.push(lease.retryAtMs, renewalDueAtMs(state, timings), nextLookMs(lease.contention, limitsOf(timings)))
       if (lease.trust.type === 'recovering') times.push(lease.trust.untilAtMs)
+      if (fleet.departures.length > 0) times.push(confirmsFromMs(state.server, timings))
+      // Whoever is not well asks its server again, also where nobody else does.
+      if (state.self.state !== 'ready') times.push(nextProbeAtMs(state.server, timings))
       for (const { provedAtMs } of fleet.ended) {
         if (provedAtMs !== undefined) times.push(provedAtMs + timings.removalMarginMs)
       }
@@ -127,6 +131,11 @@ function take(
         answeredAtMs: answered ? nowMs : server.answeredAtMs,
         probedAtMs: Math.max(sentAtMs, server.probedAtMs),
         serving: isNewest ? serving : server.serving,
+        servingSinceAtMs: !isNewest
+          ? server.servingSinceAtMs
+          : serving
+            ? (server.servingSinceAtMs ?? sentAtMs)
+            : undefined,
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
@@ -418,7 +427,8 @@ function nextStarting(
   const { server, fleet, departures } = state
   if (server.readiness.phase !== 'starting') return { ...state, phase: { type: 'joining', sinceAtMs: nowMs } }
   // A server that has never answered may be about to: its earlier life's lease is left to its end.
-  if (!Number.isFinite(server.answeredAtMs) || server.serving) return state
+  // One whose etcd alone fails may have served until now, and shares that etcd with others most of the time.
+  if (!Number.isFinite(server.answeredAtMs) || server.serving || server.failsByEtcd) return state
   if (fleet.readAtMs === undefined) return read(state, nowMs, timings, effects)
   if (!hasEarlierLife(state)) return state
   return { ...state, departures: departures + 1, phase: { type: 'clearing', departure: departureId(state) } }
@@ -494,11 +504,13 @@ function nextListed(
   if (isProved && lease.trust.type === 'steady') state = read(state, nowMs, timings, effects)
   // Somebody wants to know whether this server serves.
   const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
-  if (isAskedAbout && state.self.state === 'ready') state = probe(state, timings.probeTimeoutMs, nowMs, effects)
+  const isOverdue = state.self.state !== 'ready' && nowMs >= nextProbeAtMs(server, timings)
+  if ((isAskedAbout && state.self.state === 'ready') || isOverdue)
+    state = probe(state, timings.probeTimeoutMs, nowMs, effects)
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
-  const wanted = wantedRecord(state, renewing)
+  const wanted = wantedRecord(state, renewing, nowMs, timings)
   if (renewing) {
     if (isAlive(state, nowMs, timings)) return request(state, 'renew', wanted, nowMs, timings, effects)
     state = probe(state, timings.attemptMs, nowMs, effects)
@@ -529,11 +541,13 @@ function departing(state: Membership, nowMs: number): Membership {
 }
 
 /** What this master's record should say now. */
-function wantedRecord(state: Membership, renewing: boolean): Holder {
+function wantedRecord(state: Membership, renewing: boolean, nowMs: number, timings: MembershipTimings): Holder {
   const { self, server, fleet, phase, lease } = state
   const departure = phase.type === 'listed' ? phase.departure : undefined
   const isWell = server.serving && server.readiness.phase === 'ready'
-  const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs).map(({ id }) => id)
+  const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
+  // A server that has just come back may be the first of many that failed together.
+  const confirms = asked.filter(({ isStop }) => isStop || nowMs >= confirmsFromMs(server, timings)).map(({ id }) => id)
   const failing: Holder = { ...self, state: 'failing', departure, confirms: [] }
   const unready: Holder = { ...failing, state: 'unready', departure: undefined }
   if (self.state === 'unready' && !isWell) return unready
@@ -546,7 +560,17 @@ function wantedRecord(state: Membership, renewing: boolean): Holder {
   const isAskedAbout = asked.length > 0
   if (!server.serving && (renewing || isAskedAbout)) return failing
   if (self.state === 'failing' && !isWell) return failing
-  return { ...self, state: 'ready', departure: undefined, confirms: server.serving ? asked : [] }
+  return { ...self, state: 'ready', departure: undefined, confirms: server.serving ? confirms : [] }
+}
+
+/** With the gate `startup` nobody probes at intervals; with the other one this time never comes. */
+function nextProbeAtMs({ probedAtMs }: Membership['server'], timings: MembershipTimings): number {
+  return probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
+}
+
+/** From when on this master confirms departures for unreadiness. */
+function confirmsFromMs({ servingSinceAtMs }: Membership['server'], { confirmAfterMs }: MembershipTimings): number {
+  return (servingSinceAtMs ?? Number.POSITIVE_INFINITY) + confirmAfterMs
 }
 
 /** Whether the written record says all that it should; more confirmations than are asked for do no harm. */

@@ -28,6 +28,8 @@ export interface MembershipTimings {
   readonly slowRetryMs: number
   /** An answer older than this does not show that the server still lives. */
   readonly answerFreshMs: number
+  /** How long a master must have served before it confirms that another may leave for unreadiness. */
+  readonly confirmAfterMs: number
   /** How long a master that stops waits for another to confirm that it serves. */
   readonly confirmationMs: number
   /** How long the address of an ended lease is kept after this master has proved that the store takes writes. */
@@ -48,6 +50,8 @@ const REQUESTS_PER_CALL = 8
 const PROBE_TIMEOUT_MS = 3_000
 /** kube-apiservers were ready 3.7 to 7.9 s after their etcd was. They must not be judged before. */
 const SERVER_RECOVERY_MS = 10_000
+/** So servers that failed together are back at most 4.2 s apart. The first must not take the others for the only ones that fail. */
+export const SERVERS_APART_MS = 7_000
 
 /** Computes all times from the settings. Pure. */
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
@@ -68,6 +72,7 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     slowRetryMs: 1_000,
     // A renewal that finds no fresh answer asks for one, so a long probe period costs a probe and no lease.
     answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
+    confirmAfterMs: SERVERS_APART_MS,
     // The other master's probe may take its whole time-out; it then says no.
     confirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
     removalMarginMs: 250,

@@ -522,8 +522,10 @@ export class WorldModel {
     if (gone === undefined || listed === 0) return
     const serves = this.#masters.some((master) => {
       if ((listed & this.#addressBit(master)) === 0) return false
-      // One whose host died cannot say so before its lease ends.
-      return this.#get(after, master, 'down') === 0 || this.#get(after, master, 'cur') !== RUNNING
+      // One whose host died cannot say so before its lease ends, nor can a later life that its server has not answered yet.
+      if (this.#get(after, master, 'down') === 0 || this.#get(after, master, 'cur') !== RUNNING) return true
+      const speaker = this.stores.record(after[STORE] as number, master)?.instanceId
+      return speaker !== undefined && speaker !== `${nameOf(master)}${this.#get(after, master, 'life')}`
     })
     if (!serves) throw new Violation('serving', `${nameOf(gone)} goes, and nobody who is left serves`)
   }
@@ -659,6 +661,7 @@ export class WorldModel {
             // It takes away what a later life has not made its own yet.
             const holder = this.stores.record(after[STORE] as number, master)
             const { life } = this.processes.of(id)
+            if (slot === CUR && mode !== 'withdraw') this.#set(after, master, 'hit', 1)
             if (slot === OLD && holder?.instanceId === `${nameOf(master)}${life}`) this.#set(after, master, 'hit', 1)
           })
         }

@@ -1,7 +1,7 @@
-import { type Emit, Violation, type Move, type World, type WorldModel } from './world.ts'
-import { ProcessMistake } from './processes.ts'
 import { FairRuns } from './fair-runs.ts'
+import { ProcessMistake } from './processes.ts'
 import { StateSet } from './state-set.ts'
+import { type Emit, type Move, Violation, type World, type WorldModel } from './world.ts'
 
 export interface ExploreOptions {
   /** Faults that may happen in one history. */
@@ -134,7 +134,11 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
             if (cost === 0) {
               const child = seen.add(after, index, made)
               if (child >= 0) layer.push(at + 1, after, child, -1)
-            } else if (faults + cost <= options.faults && !seen.has(after) && (later[cost - 1]?.add(after, index, made) ?? -1) >= 0) {
+            } else if (
+              faults + cost <= options.faults &&
+              !seen.has(after) &&
+              (later[cost - 1]?.add(after, index, made) ?? -1) >= 0
+            ) {
               layers[faults + cost]?.push(at + 1, after, index, made)
             }
           }
@@ -174,7 +178,13 @@ function isLate({ maxMs }: ExploreOptions, startedMs: number): boolean {
   return maxMs !== undefined && performance.now() - startedMs > maxMs
 }
 
-function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: Error, fair: FairRuns | undefined): readonly string[] {
+function transcriptOf(
+  model: WorldModel,
+  seen: StateSet,
+  index: number,
+  error: Error,
+  fair: FairRuns | undefined,
+): readonly string[] {
   const path: Move[] = []
   for (let at = index; at > 0; at = seen.parent(at)) path.unshift(seen.move(at))
   const lines: string[] = []
@@ -183,9 +193,13 @@ function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: E
   for (const move of path) {
     let next: World | undefined
     try {
-      model.successors(world, (candidate, after) => {
-        if (candidate === move) next ??= after
-      }, false)
+      model.successors(
+        world,
+        (candidate, after) => {
+          if (candidate === move) next ??= after
+        },
+        false,
+      )
     } catch {
       // The last one throws; its cause is said below.
     }
@@ -211,7 +225,9 @@ function transcriptOf(model: WorldModel, seen: StateSet, index: number, error: E
 /** What an exploration has seen, on one line. */
 export function figuresText(found: Exploration, budget: number): string {
   const { states, depth, faultsDone, isFrontierEmpty, seconds } = found
-  const frontier = isFrontierEmpty ? `frontier empty for ${budget} faults` : `frontier empty for ${faultsDone} faults, ${budget} begun`
+  const frontier = isFrontierEmpty
+    ? `frontier empty for ${budget} faults`
+    : `frontier empty for ${faultsDone} faults, ${budget} begun`
   const rate = Math.round(states / seconds)
   return `explored ${states.toLocaleString('en')} states, depth ${depth}, ${frontier}, ${rate.toLocaleString('en')} states/s`
 }

@@ -55,7 +55,10 @@ test('a counterexample is the shortest history of the fewest faults, as a transc
   const lines = counterexample?.transcript ?? []
   assert.equal(counterexample?.faults, 1)
   assert.equal(lines.filter((line) => line.includes(' failing   ')).length, 1)
-  assert.match(lines[0] as string, /^ {2}0 {2}a start +list \[\]; store \[\]; a joining, server ok; b not started, server ok$/)
+  assert.match(
+    lines[0] as string,
+    /^ {2}0 {2}a start +list \[\]; store \[\]; a joining, server ok; b not started, server ok$/,
+  )
   assert.match(lines.at(-1) as string, /^VIOLATION becomes-right: faults have ended, but for ever a lives and serves/)
 })
 

@@ -1,11 +1,11 @@
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import type { MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
+import type { LifeSpan } from '../../src/kubernetes-service/members.ts'
 import type { MembershipEffect, MembershipInput, OnShutdown } from '../../src/kubernetes-service/membership/state.ts'
 import type { MembershipTimings } from '../../src/kubernetes-service/membership/timings.ts'
-import type { LifeSpan } from '../../src/kubernetes-service/members.ts'
-import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { holderOf, LIVES, type Machine, TICK_MS } from './machine.ts'
-import { processKey } from './process-key.ts'
 import { aged, canonical, type ListJob, nowOf, type Process } from './process.ts'
+import { processKey } from './process-key.ts'
 
 /**
  * A master's API server.
@@ -92,7 +92,7 @@ export class Processes {
   }
 
   /** A sidecar that has just been started. */
-  started(master: number, life: number, address: number, masters: number): number {
+  started(master: number, life: number, address: number): number {
     return this.intern({
       master,
       life,
@@ -104,9 +104,6 @@ export class Processes {
       again: false,
       probingMs: undefined,
       met: 0,
-      sightings: Array.from({ length: masters }, () => undefined),
-      observedMs: Number.NEGATIVE_INFINITY,
-      interrupted: false,
     })
   }
 
@@ -123,8 +120,7 @@ export class Processes {
 
   leaseEnded(id: number, server: Server, outcome: 'done' | 'unknown' | 'withdrawn' | 'not-found'): number {
     const code = outcome === 'done' ? 4 : outcome === 'unknown' ? 5 : outcome === 'withdrawn' ? 6 : 7
-    const input: MembershipInput =
-      outcome === 'done' ? { type: 'done' } : { type: 'failed', failure: outcome }
+    const input: MembershipInput = outcome === 'done' ? { type: 'done' } : { type: 'failed', failure: outcome }
     return this.#memo(id, server, code, (process) => this.#take({ ...process, lease: 'none' }, input, server))
   }
 

@@ -32,5 +32,14 @@ const { counterexample, ...figures } = explore(model, {
   onProgress: values.quiet ? undefined : (text) => process.stderr.write(`\r${text}   `),
 })
 console.log()
-console.log(figures, Math.round(figures.states / figures.seconds), 'states/s', model.processes.size, 'processes', model.processes.steps, 'steps')
-if (counterexample !== undefined) console.log(`${counterexample.faults} faults\n${counterexample.transcript.join('\n')}`)
+console.log(
+  figures,
+  Math.round(figures.states / figures.seconds),
+  'states/s',
+  model.processes.size,
+  'processes',
+  model.processes.steps,
+  'steps',
+)
+if (counterexample !== undefined)
+  console.log(`${counterexample.faults} faults\n${counterexample.transcript.join('\n')}`)

@@ -1,9 +1,9 @@
 import type { Endpoints } from '../../src/kube/resources.ts'
 import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
-import { othersReady } from '../../src/kubernetes-service/membership/fleet.ts'
 import { keepingPlaces, listedAddresses } from '../../src/kubernetes-service/members.ts'
-import { addressText, holderOf, LIVES, type Machine, modelTimings } from './machine.ts'
-import { type ListJob, type Process, nowOf } from './process.ts'
+import { othersReady } from '../../src/kubernetes-service/membership/fleet.ts'
+import { addressText, LIVES, type Machine, modelTimings } from './machine.ts'
+import type { ListJob, Process } from './process.ts'
 import { DEAD, FAILING, HUNG, OK, Processes, SERVERS, type Server } from './processes.ts'
 import { Stores } from './stores.ts'
 
@@ -141,7 +141,7 @@ export class WorldModel {
   constructor(options: WorldOptions) {
     this.options = options
     this.processes = new Processes(options.machine, modelTimings)
-    this.stores = new Stores(modelTimings.ttlMs, false, (view, leases) => this.processes.view(view, leases))
+    this.stores = new Stores(modelTimings.ttlMs, (view, leases) => this.processes.view(view, leases))
     this.#masters = Array.from({ length: options.masters }, (_, index) => index)
     this.#faults = new Set(options.faults)
     this.width = SHARED + options.masters * EACH
@@ -160,7 +160,10 @@ export class WorldModel {
     const pending = this.#pending(world)
     const blocking = pending.filter(({ isFrozen }) => !isFrozen)
     const invisible = blocking.find((one) => this.#isInvisible(world, one, pending))
-    if (invisible !== undefined) return this.#requestMoves(world, invisible, emit)
+    if (invisible !== undefined) {
+      this.#requestMoves(world, invisible, emit)
+      return
+    }
     for (const one of pending) this.#requestMoves(world, one, emit)
     this.#environmentMoves(world, emit)
     if (blocking.length === 0) {
@@ -297,9 +300,7 @@ export class WorldModel {
       return this.#viewOf(store) === this.#viewOf(world[STORE] as number)
     }
     if (pending.some((other) => this.#writes(world, other))) return false
-    return one.kind === 'read' || process.list?.stage === 'look'
-      ? this.#doneQuietly(world, one)
-      : false
+    return one.kind === 'read' || process.list?.stage === 'look' ? this.#doneQuietly(world, one) : false
   }
 
   /** Whether a request that is under way may change what others read. */
@@ -339,7 +340,7 @@ export class WorldModel {
         if (allows('refused')) emit(move('refused'), with_(this.processes.leaseEnded(id, server, 'unknown')), 1)
         if (allows('lost')) emit(move('lost'), with_(this.processes.withLease(id, 'lost')), 1)
         if (allows('slow')) emit(move('slow'), with_(this.processes.withLease(id, 'delayed')), 1)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, 0), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, false), 1)
         if (allows('late') && world[GHOST] === 0) {
           const after = with_(this.processes.withLease(id, 'lost'))
           const { type, holder } = this.processes.of(id).state.lease.request as { type: 'renew'; holder: Holder }
@@ -361,7 +362,7 @@ export class WorldModel {
         if (allows('refused')) emit(move('refused'), with_(this.processes.withList(id, { status: 'failing' })), 1)
         if (stage === 'look') return
         if (allows('slow')) emit(move('slow'), with_(this.processes.withList(id, { status: 'delayed' })), 1)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, 0), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, false), 1)
       }
     }
   }
@@ -401,7 +402,8 @@ export class WorldModel {
     after[STORE] = store
     this.#setProcess(after, master, slot, process)
     const isWell = server === OK && slot === CUR && holder.state === 'ready'
-    if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done') this.#set(after, master, 'hit', 0)
+    if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done')
+      this.#set(after, master, 'hit', 0)
     return this.#settled(this.#noticed(world, after))
   }
 
@@ -723,7 +725,7 @@ export class WorldModel {
     if (isFirst) this.#set(world, master, 'hit', 1)
     this.#set(world, master, 'cur', RUNNING)
     this.#set(world, master, 'deaf', 0)
-    const id = this.processes.started(master, life, this.#addressOf(master), this.options.masters)
+    const id = this.processes.started(master, life, this.#addressOf(master))
     this.#setProcess(world, master, CUR, this.processes.begun(id, this.#server(world, master)))
   }
 
@@ -770,7 +772,7 @@ export class WorldModel {
         if (this.#status(world, master, slot) !== FROZEN) continue
         emit(moveOf('thaw', master, slot), this.#thaw(world, master, slot, false), 0)
         if (this.processes.of(this.#process(world, master, slot)).lease === 'pending') {
-          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, 1), 0)
+          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, true), 0)
         }
       }
       if (this.#get(world, master, 'deaf') === 1 && cur === RUNNING) {
@@ -887,5 +889,3 @@ function recordText(holder: Holder | undefined): string {
   const confirms = (holder.confirms ?? []).length === 0 ? '' : ` confirms ${holder.confirms?.join(' ')}`
   return `${holder.instanceId}: ${holder.state}${departure}${confirms}`
 }
-
-export { holderOf, nowOf }

@@ -222,7 +222,9 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
       // Whoever joins and has found nobody has nothing to compare with: what it reads is what is there.
       const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))
       const isFirst = lease.trust.type === 'lost' && isAlone
-      const isBack = lease.trust.type === 'lost' && !isAlone
+      // Whoever was frozen through an outage has seen no request fail.
+      const isLate = lease.renewedAtMs !== undefined && request.sentAtMs - lease.renewedAtMs >= timings.ttlMs
+      const isBack = isLate || (lease.trust.type === 'lost' && !isAlone)
       const trust = isBack ? recovering(nowMs, timings) : isFirst ? { type: 'steady' as const } : lease.trust
       const renewed = {
         ...written,

@@ -175,14 +175,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
     faults: ['dead', 'withdraw'],
     budget: 2,
   },
-  'trust-after-a-freeze': {
-    broken: 'a master that was frozen through an outage believes what it reads',
-    file: 'step.ts',
-    text: 'const isBack = isLate ||',
-    instead: 'const isBack =',
-    faults: ['freeze', 'store'],
-    budget: 2,
-  },
   'join-with-trust': {
     broken: 'a master that could not join at once takes an outage for deaths',
     file: 'step.ts',

@@ -124,6 +124,19 @@ export class Violation extends Error {
 /** `faults`: how many it takes from the budget. */
 export type Emit = (move: Move, world: World, faults: number) => void
 
+/**
+ * Masters, their API servers, the store of the leases and the list, in ticks of one second.
+ *
+ * Assumed, so that the space stays small:
+ * - A request without a fault is carried out in the tick in which it was sent; those of different sidecars in any order, those of one
+ *   in the order lease, read, list. Faults bring other orders.
+ * - What others cannot notice is done at once: probes, timers, renewals that change no record, reads that lead to nothing.
+ * - The list and the leases are read at one moment. Whoever writes the list between makes the later write fail anyway.
+ * - Until the first fault all masters are alike: it hits the first one.
+ * - The store ends leases by its own clock. Stores whose leases are judged by each observer are not modelled.
+ * - A master that has never seen a lease cannot know that it ended in an outage: what it does to that address is not judged.
+ * - After a fault that hit a master itself, or an order to go always, it is protected again once it has renewed as ready.
+ */
 export class WorldModel {
   readonly options: WorldOptions
   readonly processes: Processes

@@ -9,7 +9,10 @@ import { FAULTS, WorldModel, type WorldOptions } from '../model/world.ts'
 /** How long three masters are explored, and two behind one address. */
 const minutes = Number(process.env.MODEL_MINUTES ?? 50)
 
-function holds(world: Omit<WorldOptions, 'machine' | 'faults'>, options: Omit<ExploreOptions, 'fairEvery'>): Exploration {
+function holds(
+  world: Omit<WorldOptions, 'machine' | 'faults'>,
+  options: Omit<ExploreOptions, 'fairEvery'>,
+): Exploration {
   const model = new WorldModel({ machine: shipped, faults: FAULTS, ...world })
   const found = explore(model, { fairEvery: 50, ...options })
   assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))

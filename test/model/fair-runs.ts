@@ -24,7 +24,10 @@ export class FairRuns {
     for (;;) {
       const key = String.fromCharCode(...new Uint16Array(world.buffer, 0, world.length * 2))
       const known = this.#known.get(key)
-      if (known !== undefined) return this.#remember(path, known)
+      if (known !== undefined) {
+        this.#remember(path, known)
+        return
+      }
       const before = at.get(key)
       if (before !== undefined) {
         // From here on it goes round in a circle: all must be right whenever the circle rests.
@@ -33,7 +36,8 @@ export class FairRuns {
         if (wrong !== undefined) throw new Violation('becomes-right', `faults have ended, but for ever ${wrong}`)
         if (!circle.some((one) => one.isTick)) throw new Violation('becomes-right', 'requests go on without end')
         for (const { key: one } of circle) this.#known.set(one, 0)
-        return this.#remember(path.slice(0, before), 0)
+        this.#remember(path.slice(0, before), 0)
+        return
       }
       at.set(key, path.length)
       const isTick = model.isQuiet(world)

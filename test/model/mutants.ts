@@ -159,4 +159,28 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
     faults: ['failing'],
     budget: 1,
   },
+  'ask-without-a-pause': {
+    broken: 'a master that joins asks a server that refuses connections again and again',
+    file: 'step.ts',
+    text: "const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')",
+    instead: "const silent = asked && !answered && state.phase.type === 'listed'",
+    faults: ['dead', 'store'],
+    budget: 2,
+  },
+  'die-in-silence': {
+    broken: 'a master whose server is dead says nothing once its renewal is due',
+    file: 'step.ts',
+    text: 'if (server.serving) return state\n',
+    instead: 'if (renewing) return state\n',
+    faults: ['dead', 'withdraw'],
+    budget: 2,
+  },
+  'join-with-trust': {
+    broken: 'a master that could not join at once takes an outage for deaths',
+    file: 'step.ts',
+    text: "const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))",
+    instead: "const isAlone = state.phase.type === 'joining'",
+    faults: ['store'],
+    budget: 1,
+  },
 }

@@ -8,12 +8,9 @@ export function processKey(process: Process): string {
   const { state, list } = process
   const { server, lease, fleet } = state
   const { request, trust, contention } = lease
-  let key = `${process.master}${process.life}${process.lease}${process.read}${process.found},${process.again ? 1 : 0},${process.probingMs},${process.met},${process.observedMs}${process.interrupted ? 'i' : ''}`
+  let key = `${process.master}${process.life}${process.lease}${process.read}${process.found},${process.again ? 1 : 0},${process.probingMs},${process.met}`
   if (list !== undefined) {
     key += `L${list.kind}${list.stage}${list.status}${list.mayEmpty ? 1 : 0}${list.needsOthers ? 1 : 0}${list.base},${list.plan},${list.met}${list.stale ? 's' : ''}`
-  }
-  for (const one of process.sightings) {
-    key += one === undefined ? '|' : `|${one.sinceMs},${one.confirmedMs},${one.isNewest ? 1 : 0}`
   }
   key += `P${phaseKey(state.phase)}S${holderKey(state.self)}`
   key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0},${server.askedAtMs}`

@@ -23,14 +23,6 @@ export interface ListJob {
   readonly stale: boolean
 }
 
-/** How long ago a master's renewal was first seen, for a store that ends no leases. Times are relative to now. */
-export interface Sighting {
-  readonly sinceMs: number
-  readonly confirmedMs: number | undefined
-  /** Nothing newer is in the store. */
-  readonly isNewest: boolean
-}
-
 /** One sidecar: the membership, and what its runner has under way. All times are counted from the present tick. */
 export interface Process {
   readonly master: number
@@ -47,9 +39,6 @@ export interface Process {
   readonly probingMs: number | undefined
   /** Bits of the masters whose leases it has ever seen. */
   readonly met: number
-  readonly sightings: readonly (Sighting | undefined)[]
-  readonly observedMs: number
-  readonly interrupted: boolean
 }
 
 /** Answers within one tick are told apart by their order only. Those of the present tick begin here. */
@@ -166,16 +155,6 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
   return {
     ...process,
     probingMs: ifAny(process.probingMs),
-    sightings: process.sightings.map((one) =>
-      one === undefined
-        ? undefined
-        : {
-            ...one,
-            sinceMs: whole(one.sinceMs),
-            confirmedMs: one.confirmedMs === undefined ? undefined : whole(one.confirmedMs),
-          },
-    ),
-    observedMs: whole(process.observedMs),
     state: {
       phase: phaseTimes(state.phase, past, whole),
       self: state.self,
@@ -183,9 +162,9 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
         readiness: readinessTimes(server.readiness, whole),
         answeredAtMs: past(server.answeredAtMs),
         probedAtMs: past(server.probedAtMs),
-        failsByEtcd: false,
         serving: server.serving,
         servingSinceAtMs: server.servingSinceAtMs === undefined ? undefined : LONG_AGO_MS,
+        failsByEtcd: false,
         askedAtMs: ifAny(server.askedAtMs),
       },
       lease: {
@@ -208,7 +187,7 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
           sinceAtMs: past(one.sinceAtMs),
           provedAtMs: ifAny(one.provedAtMs),
         })),
-        departures: fleet.departures.map(({ id, seenAtMs }) => ({ id, seenAtMs: past(seenAtMs) })),
+        departures: fleet.departures.map((one) => ({ ...one, seenAtMs: past(one.seenAtMs) })),
         readAtMs: ifAny(fleet.readAtMs),
         reading: fleet.reading === undefined ? undefined : { sentAtMs: past(fleet.reading.sentAtMs) },
         isReadDue: fleet.isReadDue,

@@ -92,7 +92,7 @@ export class Processes {
   }
 
   /** A sidecar that has just been started. */
-  started(master: number, life: number, address: number, masters: number): number {
+  started(master: number, life: number, address: number): number {
     return this.intern({
       master,
       life,
@@ -104,9 +104,6 @@ export class Processes {
       again: false,
       probingMs: undefined,
       met: 0,
-      sightings: Array.from({ length: masters }, () => undefined),
-      observedMs: Number.NEGATIVE_INFINITY,
-      interrupted: false,
     })
   }
 

@@ -9,7 +9,7 @@ import { TICK_MS } from './machine.ts'
 import { bare } from './process.ts'
 import { mentionsOf } from './processes.ts'
 
-/** A holder record, and how long it and its lease last unless they are renewed; a store that ends nothing keeps both at the TTL. */
+/** A holder record, and how long it and its lease last unless they are renewed. */
 interface StoredRecord {
   readonly holder: Holder
   readonly leftMs: number
@@ -25,19 +25,17 @@ export interface StoreFacts {
 
 export type LeaseOutcome = 'done' | 'withdrawn' | 'not-found'
 
-/** What the store of the leases holds. Semantics of etcd unless `endsNothing`: then observers judge by themselves. */
+/** What the store of the leases holds. It ends leases by its own clock, as etcd does. */
 export class Stores {
   readonly #ttlMs: number
-  readonly #endsNothing: boolean
   readonly #ids = new Map<string, number>()
   readonly #facts: StoreFacts[] = []
   readonly #views = new Map<string, number>()
   readonly #ages: number[] = []
   readonly #onView: (view: number, leases: readonly MasterLease[]) => void
 
-  constructor(ttlMs: number, endsNothing: boolean, onView: (view: number, leases: readonly MasterLease[]) => void) {
+  constructor(ttlMs: number, onView: (view: number, leases: readonly MasterLease[]) => void) {
     this.#ttlMs = ttlMs
-    this.#endsNothing = endsNothing
     this.#onView = onView
   }
 
@@ -71,7 +69,6 @@ export class Stores {
 
   /** One tick later. */
   aged(id: number): number {
-    if (this.#endsNothing) return id
     const known = this.#ages[id]
     if (known !== undefined) return known
     const after = this.intern(

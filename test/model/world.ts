@@ -2,8 +2,8 @@ import type { Endpoints } from '../../src/kube/resources.ts'
 import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { keepingPlaces, listedAddresses } from '../../src/kubernetes-service/members.ts'
 import { othersReady } from '../../src/kubernetes-service/membership/fleet.ts'
-import { addressText, holderOf, LIVES, type Machine, modelTimings } from './machine.ts'
-import { type ListJob, nowOf, type Process } from './process.ts'
+import { addressText, LIVES, type Machine, modelTimings } from './machine.ts'
+import type { ListJob, Process } from './process.ts'
 import { DEAD, FAILING, HUNG, OK, Processes, SERVERS, type Server } from './processes.ts'
 import { Stores } from './stores.ts'
 
@@ -124,6 +124,19 @@ export class Violation extends Error {
 /** `faults`: how many it takes from the budget. */
 export type Emit = (move: Move, world: World, faults: number) => void
 
+/**
+ * Masters, their API servers, the store of the leases and the list, in ticks of one second.
+ *
+ * Assumed, so that the space stays small:
+ * - A request without a fault is carried out in the tick in which it was sent; those of different sidecars in any order, those of one
+ *   in the order lease, read, list. Faults bring other orders.
+ * - What others cannot notice is done at once: probes, timers, renewals that change no record, reads that lead to nothing.
+ * - The list and the leases are read at one moment. Whoever writes the list between makes the later write fail anyway.
+ * - Until the first fault all masters are alike: it hits the first one.
+ * - The store ends leases by its own clock. Stores whose leases are judged by each observer are not modelled.
+ * - A master that has never seen a lease cannot know that it ended in an outage: what it does to that address is not judged.
+ * - After a fault that hit a master itself, or an order to go always, it is protected again once it has renewed as ready.
+ */
 export class WorldModel {
   readonly options: WorldOptions
   readonly processes: Processes
@@ -141,7 +154,7 @@ export class WorldModel {
   constructor(options: WorldOptions) {
     this.options = options
     this.processes = new Processes(options.machine, modelTimings)
-    this.stores = new Stores(modelTimings.ttlMs, false, (view, leases) => this.processes.view(view, leases))
+    this.stores = new Stores(modelTimings.ttlMs, (view, leases) => this.processes.view(view, leases))
     this.#masters = Array.from({ length: options.masters }, (_, index) => index)
     this.#faults = new Set(options.faults)
     this.width = SHARED + options.masters * EACH
@@ -160,7 +173,10 @@ export class WorldModel {
     const pending = this.#pending(world)
     const blocking = pending.filter(({ isFrozen }) => !isFrozen)
     const invisible = blocking.find((one) => this.#isInvisible(world, one, pending))
-    if (invisible !== undefined) return this.#requestMoves(world, invisible, emit)
+    if (invisible !== undefined) {
+      this.#requestMoves(world, invisible, emit)
+      return
+    }
     for (const one of pending) this.#requestMoves(world, one, emit)
     this.#environmentMoves(world, emit)
     if (blocking.length === 0) {
@@ -337,7 +353,7 @@ export class WorldModel {
         if (allows('refused')) emit(move('refused'), with_(this.processes.leaseEnded(id, server, 'unknown')), 1)
         if (allows('lost')) emit(move('lost'), with_(this.processes.withLease(id, 'lost')), 1)
         if (allows('slow')) emit(move('slow'), with_(this.processes.withLease(id, 'delayed')), 1)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, 0), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#leaseDone(world, one, false), 1)
         if (allows('late') && world[GHOST] === 0) {
           const after = with_(this.processes.withLease(id, 'lost'))
           const { type, holder } = this.processes.of(id).state.lease.request as { type: 'renew'; holder: Holder }
@@ -359,7 +375,7 @@ export class WorldModel {
         if (allows('refused')) emit(move('refused'), with_(this.processes.withList(id, { status: 'failing' })), 1)
         if (stage === 'look') return
         if (allows('slow')) emit(move('slow'), with_(this.processes.withList(id, { status: 'delayed' })), 1)
-        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, 0), 1)
+        if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, false), 1)
       }
     }
   }
@@ -521,8 +537,10 @@ export class WorldModel {
     if (gone === undefined || listed === 0) return
     const serves = this.#masters.some((master) => {
       if ((listed & this.#addressBit(master)) === 0) return false
-      // One whose host died cannot say so before its lease ends.
-      return this.#get(after, master, 'down') === 0 || this.#get(after, master, 'cur') !== RUNNING
+      // One whose host died cannot say so before its lease ends, nor can a later life that its server has not answered yet.
+      if (this.#get(after, master, 'down') === 0 || this.#get(after, master, 'cur') !== RUNNING) return true
+      const speaker = this.stores.record(after[STORE] as number, master)?.instanceId
+      return speaker !== undefined && speaker !== `${nameOf(master)}${this.#get(after, master, 'life')}`
     })
     if (!serves) throw new Violation('serving', `${nameOf(gone)} goes, and nobody who is left serves`)
   }
@@ -658,6 +676,7 @@ export class WorldModel {
             // It takes away what a later life has not made its own yet.
             const holder = this.stores.record(after[STORE] as number, master)
             const { life } = this.processes.of(id)
+            if (slot === CUR && mode !== 'withdraw') this.#set(after, master, 'hit', 1)
             if (slot === OLD && holder?.instanceId === `${nameOf(master)}${life}`) this.#set(after, master, 'hit', 1)
           })
         }
@@ -719,7 +738,7 @@ export class WorldModel {
     if (isFirst) this.#set(world, master, 'hit', 1)
     this.#set(world, master, 'cur', RUNNING)
     this.#set(world, master, 'deaf', 0)
-    const id = this.processes.started(master, life, this.#addressOf(master), this.options.masters)
+    const id = this.processes.started(master, life, this.#addressOf(master))
     this.#setProcess(world, master, CUR, this.processes.begun(id, this.#server(world, master)))
   }
 
@@ -766,7 +785,7 @@ export class WorldModel {
         if (this.#status(world, master, slot) !== FROZEN) continue
         emit(moveOf('thaw', master, slot), this.#thaw(world, master, slot, false), 0)
         if (this.processes.of(this.#process(world, master, slot)).lease === 'pending') {
-          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, 1), 0)
+          emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, true), 0)
         }
       }
       if (this.#get(world, master, 'deaf') === 1 && cur === RUNNING) {
@@ -883,5 +902,3 @@ function recordText(holder: Holder | undefined): string {
   const confirms = (holder.confirms ?? []).length === 0 ? '' : ` confirms ${holder.confirms?.join(' ')}`
   return `${holder.instanceId}: ${holder.state}${departure}${confirms}`
 }
-
-export { holderOf, nowOf }

@@ -240,7 +240,9 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
     case 'renew': {
       // Whoever joins and has found nobody has nothing to compare with: what it reads is what is there.
       const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))
-      const isBack = lease.trust.type === 'lost' && !isAlone
+      // Whoever was frozen through an outage has seen no request fail.
+      const isLate = lease.renewedAtMs !== undefined && request.sentAtMs - lease.renewedAtMs >= timings.ttlMs
+      const isBack = isLate || (lease.trust.type === 'lost' && !isAlone)
       const trust: Trust = isBack
         ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }
         : isAlone

@@ -62,7 +62,7 @@ test('a counterexample is the shortest history of the fewest faults, as a transc
   assert.match(lines.at(-1) as string, /^VIOLATION becomes-right: faults have ended, but for ever a lives and serves/)
 })
 
-test('the text that each mutant replaces is in its file once', async () => {
+test('the text that each mutant replaces is in the code once', async () => {
   assert.ok(Object.keys(mutants).length >= 15)
   for (const mutant of Object.values(mutants)) await mutantMachine(mutant)
 })

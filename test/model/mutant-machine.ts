@@ -9,7 +9,7 @@ const src = join(import.meta.dirname, '../../src')
 const domain = join(src, 'kubernetes-service')
 
 /** Loads a copy of the membership that has the mistake. Throws when what is replaced is not there exactly once. */
-export async function mutantMachine({ file, text, instead }: ModelMutant): Promise<Machine> {
+export async function mutantMachine({ text, instead }: ModelMutant): Promise<Machine> {
   const copy = await mkdtemp(join(tmpdir(), 'membership-'))
   try {
     const own = join(copy, 'src/kubernetes-service')
@@ -22,9 +22,14 @@ export async function mutantMachine({ file, text, instead }: ModelMutant): Promi
     for (const name of await readdir(domain)) {
       if (name !== 'membership') await symlink(join(domain, name), join(own, name))
     }
-    const parts = (await readFile(join(own, 'membership', file), 'utf8')).split(text)
-    if (parts.length !== 2) throw new Error(`membership/${file} holds ${parts.length - 1} times, not once:\n${text}`)
-    await writeFile(join(own, 'membership', file), parts.join(instead))
+    const files = await readdir(join(own, 'membership'))
+    const holding: string[] = []
+    for (const file of files) {
+      const parts = (await readFile(join(own, 'membership', file), 'utf8')).split(text)
+      for (let copies = 1; copies < parts.length; copies++) holding.push(file)
+      if (parts.length === 2) await writeFile(join(own, 'membership', file), parts.join(instead))
+    }
+    if (holding.length !== 1) throw new Error(`membership/ holds ${holding.length} times, not once:\n${text}`)
     const load = (name: string) => import(pathToFileURL(join(own, 'membership', name)).href)
     const { startMembership, step, wakeAtMs } = await load('step.ts')
     const { nextReadiness, isServing } = await load('readiness.ts')

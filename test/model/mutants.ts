@@ -4,9 +4,7 @@ import type { Fault } from './world.ts'
 export interface ModelMutant {
   /** What it does wrong, in words. */
   readonly broken: string
-  /** In src/kubernetes-service/membership/. */
-  readonly file: 'fleet.ts' | 'leaving.ts' | 'readiness.ts' | 'requests.ts' | 'step.ts'
-  /** What stands there, exactly once. */
+  /** What stands in src/kubernetes-service/membership/, exactly once. */
   readonly text: string
   readonly instead: string
   readonly faults: readonly Fault[]
@@ -17,7 +15,6 @@ export interface ModelMutant {
 export const mutants: Readonly<Record<string, ModelMutant>> = {
   'leave-without-confirmation': {
     broken: 'a master that leaves waits for nobody',
-    file: 'leaving.ts',
     text: 'isConfirmed(state, departure) || nowMs >= step.untilAtMs',
     instead: 'true',
     faults: ['failing', 'withdraw'],
@@ -25,7 +22,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'remove-without-announcing': {
     broken: 'a master that leaves takes its lease away before it has said so',
-    file: 'leaving.ts',
     text: "return go(server.answeredAtMs >= step.sinceAtMs ? { type: 'announcing' } : { type: 'removing' })",
     instead: "return go({ type: 'removing' })",
     faults: ['withdraw', 'failing'],
@@ -33,15 +29,13 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'confirm-without-a-new-probe': {
     broken: 'a departure is confirmed by a probe that was sent before it was announced',
-    file: 'step.ts',
-    text: 'const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs).map(({ id }) => id)',
-    instead: 'const asked = fleet.departures.map(({ id }) => id)',
+    text: 'const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)',
+    instead: 'const asked = fleet.departures',
     faults: ['hung', 'dead', 'failing', 'withdraw'],
     budget: 2,
   },
   'say-nothing-when-asked': {
     broken: 'a master whose server does not serve keeps saying ready until its renewal',
-    file: 'step.ts',
     text: 'if (!server.serving && (renewing || isAskedAbout)) return failing',
     instead: '',
     faults: ['failing', 'dead', 'withdraw'],
@@ -49,7 +43,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'turn-unready-alone': {
     broken: 'a master turns unready though nobody has confirmed its departure',
-    file: 'step.ts',
     text: 'return isSaid && isConfirmed(state, departure) ? unready : failing',
     instead: 'return isSaid ? unready : failing',
     faults: ['all-failing', 'failing', 'dead'],
@@ -57,7 +50,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'turn-unready-in-one-step': {
     broken: 'a master turns unready before it has announced its departure',
-    file: 'step.ts',
     text: 'return isSaid && isConfirmed(state, departure) ? unready : failing',
     instead: 'return unready',
     faults: ['all-failing', 'failing'],
@@ -65,7 +57,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'believe-an-ended-lease': {
     broken: 'a lease that has ended is believed at once',
-    file: 'fleet.ts',
     text: 'if (!isCertain) ended.push',
     instead: 'if (false) ended.push',
     faults: ['store', 'outage'],
@@ -73,7 +64,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'drop-trust': {
     broken: 'a master that could not renew believes what it reads',
-    file: 'step.ts',
     text: "return { ...lease, failures, retryAtMs: nowMs + pauseMs, trust: { type: 'lost' } }",
     instead: "return { ...lease, failures, retryAtMs: nowMs + pauseMs, trust: { type: 'steady' } }",
     faults: ['store'],
@@ -81,15 +71,13 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'no-recovery': {
     broken: 'after an outage the first renewal that succeeds restores trust',
-    file: 'step.ts',
-    text: 'const trust = isBack ? recovering(nowMs, timings) :',
-    instead: "const trust = isBack ? { type: 'steady' as const } :",
+    text: "? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }",
+    instead: "? { type: 'steady' }",
     faults: ['store'],
     budget: 1,
   },
   'no-margin': {
     broken: 'the end of a lease is certain as soon as the own renewal has succeeded',
-    file: 'fleet.ts',
     text: 'sentAtMs >= before.provedAtMs + timings.removalMarginMs',
     instead: 'sentAtMs >= before.provedAtMs',
     faults: ['store'],
@@ -97,7 +85,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'prove-by-an-old-renewal': {
     broken: 'a renewal that was sent before a lease ended proves that it has',
-    file: 'fleet.ts',
     text: 'one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs ? { ...one, provedAtMs: nowMs } : one',
     instead: 'one.provedAtMs === undefined ? { ...one, provedAtMs: nowMs } : one',
     faults: ['store', 'slow'],
@@ -105,7 +92,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'never-prove': {
     broken: 'no renewal ever proves that a lease has ended',
-    file: 'fleet.ts',
     text: 'one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs ? { ...one, provedAtMs: nowMs } : one',
     instead: 'one',
     faults: ['host'],
@@ -113,7 +99,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'forget-the-own-lease': {
     broken: 'a master takes itself off the list when its own lease has ended',
-    file: 'fleet.ts',
     text: '...(isOwnGone ? [own] : [])',
     instead: '',
     faults: ['store'],
@@ -121,7 +106,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'forget-a-time-out': {
     broken: 'a request whose answer never comes is waited for',
-    file: 'step.ts',
     text: 'return { ...state, lease: { ...unanswered(state, nowMs, timings), request: undefined } }',
     instead: 'return { ...state, lease: unanswered(state, nowMs, timings) }',
     faults: ['lost'],
@@ -129,7 +113,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'give-up-after-a-failure': {
     broken: 'a renewal that failed is not tried again before the next interval',
-    file: 'step.ts',
     text: 'const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs',
     instead: 'const pauseMs = 3 * slowRetryMs',
     faults: ['lost', 'refused'],
@@ -137,7 +120,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'ignore-the-watch': {
     broken: 'what a watch tells is not read',
-    file: 'step.ts',
     text: 'return { ...state, fleet: { ...state.fleet, isReadDue: true } }',
     instead: 'return state',
     faults: ['withdraw', 'hung'],
@@ -145,7 +127,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'join-as-ready': {
     broken: 'a master that joins late says that it is ready though its server is not',
-    file: 'step.ts',
     text: "const says = server.serving ? 'ready' : othersReady(fleet.leases, self).length > 0 ? 'unready' : 'failing'",
     instead: "const says = 'ready' as const",
     faults: ['outage'],
@@ -153,7 +134,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'never-ready-again': {
     broken: 'a master that has turned unready stays so',
-    file: 'step.ts',
     text: "if (self.state === 'unready' && !isWell) return unready",
     instead: "if (self.state === 'unready') return unready",
     faults: ['failing'],
@@ -161,7 +141,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'ask-without-a-pause': {
     broken: 'a master that joins asks a server that refuses connections again and again',
-    file: 'step.ts',
     text: "const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')",
     instead: "const silent = asked && !answered && state.phase.type === 'listed'",
     faults: ['dead', 'store'],
@@ -169,7 +148,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'die-in-silence': {
     broken: 'a master whose server is dead says nothing once its renewal is due',
-    file: 'step.ts',
     text: 'if (server.serving) return state\n',
     instead: 'if (renewing) return state\n',
     faults: ['dead', 'withdraw'],
@@ -177,7 +155,6 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'join-with-trust': {
     broken: 'a master that could not join at once takes an outage for deaths',
-    file: 'step.ts',
     text: "const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))",
     instead: "const isAlone = state.phase.type === 'joining'",
     faults: ['store'],

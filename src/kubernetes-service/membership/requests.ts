@@ -1,3 +1,4 @@
+import { type ContentionInput, contentionLimits, nextContention } from '../contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import type { LeaseRequest, Membership, MembershipEffect, OutReason } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -39,4 +40,46 @@ export function read(
 export function end(state: Membership, why: OutReason, effects: MembershipEffect[]): Membership {
   effects.push({ type: 'tell', event: { type: 'out', why } })
   return { ...state, phase: { type: 'out', why } }
+}
+
+/** Takes in that the own lease was taken away, made again, or left in peace. */
+export function contended(
+  state: Membership,
+  input: ContentionInput,
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+): Membership {
+  const before = state.lease.contention
+  const now = nextContention(before, input, nowMs, limitsOf(timings))
+  if (now === before) return state
+  effects.push({ type: 'tell', event: { type: 'contention', before, now, corrected: input === 'corrected' } })
+  return { ...state, lease: { ...state.lease, contention: now } }
+}
+
+/** When a fight for the lease begins, and how patient one is then. */
+export function limitsOf({ ttlMs }: MembershipTimings) {
+  return contentionLimits(ttlMs / 3)
+}
+
+/** Names the next departure of this life. */
+export function departureId({ self, departures }: Membership): string {
+  return `${self.instanceId}/${departures + 1}`
+}
+
+/** Goes on only if the own server lives; else asks it. */
+export function ifAlive(
+  state: Membership,
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+  go: (state: Membership) => Membership,
+): Membership {
+  return isAlive(state, nowMs, timings) ? go(state) : probe(state, timings.attemptMs, nowMs, effects)
+}
+
+/** Whether the own server has answered since the last renewal, and lately. */
+export function isAlive({ server, lease }: Membership, nowMs: number, { answerFreshMs }: MembershipTimings): boolean {
+  const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
+  return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < answerFreshMs
 }

@@ -259,7 +259,8 @@ test('a kube-apiserver, which has no record, counts as one that serves while its
 test('a departure is confirmed by a probe that was sent after it was read of, and refused by one that fails', () => {
   for (const server of ['ready', 'failing'] as const) {
     const played = listedMaster({}, [holder(2)])
-    played.advance(3_500)
+    // A server that has served for a while: one that has just come back confirms nothing.
+    played.advance(9_500)
     played.server = server
     played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
     const probes = played.times('probe').length

@@ -1,0 +1,267 @@
+import type { MasterLease } from '../leases/master-leases.ts'
+import { isHeldBy, startedAfter } from '../members.ts'
+import { fleetAfterRead, provedBy } from './fleet.ts'
+import { contended, departureId, end } from './requests.ts'
+import type { Membership, MembershipEffect, MembershipInput, OnShutdown, OwnLease, Trust } from './state.ts'
+import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
+
+/** What is known after an input. What to do about it follows from all that is known. Pure. */
+export function take(
+  state: Membership,
+  input: MembershipInput,
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+): Membership {
+  switch (input.type) {
+    case 'probed': {
+      const { server } = state
+      const { sentAtMs, answered, serving, failsByEtcd = false, readiness, asked } = input
+      const isNewest = sentAtMs >= server.probedAtMs
+      const after = {
+        ...server,
+        readiness,
+        answeredAtMs: answered ? nowMs : server.answeredAtMs,
+        probedAtMs: Math.max(sentAtMs, server.probedAtMs),
+        serving: isNewest ? serving : server.serving,
+        servingSinceAtMs: !isNewest
+          ? server.servingSinceAtMs
+          : serving
+            ? (server.servingSinceAtMs ?? sentAtMs)
+            : undefined,
+        failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
+        askedAtMs: asked ? undefined : server.askedAtMs,
+      }
+      // A renewal has waited for it, and is tried again after a pause.
+      const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')
+      return silent
+        ? { ...state, server: after, lease: unanswered(state, nowMs, timings) }
+        : { ...state, server: after }
+    }
+    case 'leases': {
+      const fleet = input.asked ? { ...state.fleet, reading: undefined } : state.fleet
+      const isOutdated = fleet.readAtMs !== undefined && input.sentAtMs < fleet.readAtMs
+      return isOutdated ? { ...state, fleet } : takeLeases({ ...state, fleet }, input, nowMs, timings, effects)
+    }
+    case 'read-failed':
+      return {
+        ...state,
+        fleet: { ...state.fleet, reading: undefined, isReadDue: true, retryAtMs: nowMs + timings.retryMs },
+      }
+    case 'changed':
+      return { ...state, fleet: { ...state.fleet, isReadDue: true } }
+    case 'done':
+      return done(state, nowMs, timings, effects)
+    case 'failed':
+      return failed(state, input.failure, nowMs, timings, effects)
+    case 'list':
+      return listEnded(state, input.outcome, nowMs, timings, effects)
+    case 'timer':
+      return state
+    case 'stop':
+      return stopping(state, input.mode, nowMs, effects)
+  }
+}
+
+function takeLeases(
+  state: Membership,
+  input: Extract<MembershipInput, { type: 'leases' }>,
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+): Membership {
+  const { lease, phase } = state
+  const fleet = fleetAfterRead(state, input, nowMs, timings)
+  const newlyEnded = fleet.ended.filter(({ sinceAtMs }) => sinceAtMs === nowMs).map((one) => one.lease.address)
+  if (newlyEnded.length > 0 && lease.trust.type !== 'steady') {
+    effects.push({ type: 'tell', event: { type: 'doubtful', addresses: newlyEnded } })
+  }
+  if (mattersForList(fleet.leases) !== mattersForList(state.fleet.leases)) effects.push({ type: 'reconcile' })
+  const after = { ...state, fleet }
+  const own = input.leases.find((one) => isHeldBy(one, state.self))
+  switch (phase.type) {
+    case 'starting':
+    case 'clearing':
+    case 'joining':
+      return { ...after, self: startedAfter(input.leases, state.self, input.span) }
+    case 'listed': {
+      if (input.sentAtMs < lease.writtenAtMs || lease.request !== undefined) return after
+      const { state: says, instanceId } = own?.holder ?? {}
+      if (says === 'withdrawn' && instanceId === state.self.instanceId) return end(after, 'withdrawn', effects)
+      const missing = own === undefined
+      if (missing === lease.missing) return after
+      // The store answers: after an outage nobody must find this lease gone for longer than needed.
+      const retryAtMs = missing ? nowMs : lease.retryAtMs
+      return contended(
+        { ...after, lease: { ...lease, missing, retryAtMs } },
+        missing ? 'undone' : 'right',
+        nowMs,
+        timings,
+        effects,
+      )
+    }
+    case 'leaving':
+    case 'out':
+      return after
+  }
+}
+
+/** What must change for the list to be another one. */
+function mattersForList(leases: readonly MasterLease[]): string {
+  return JSON.stringify(
+    leases
+      .map(({ address, holder, doubtful }) => [
+        address,
+        holder?.host,
+        holder?.state,
+        holder?.addresses,
+        holder?.ports,
+        doubtful === true,
+      ])
+      .sort(),
+  )
+}
+
+function done(state: Membership, nowMs: number, timings: MembershipTimings, effects: MembershipEffect[]): Membership {
+  const { lease, fleet } = state
+  const { request } = lease
+  if (request === undefined) return state
+  const written = { ...lease, request: undefined, failures: 0, retryAtMs: nowMs, writtenAtMs: nowMs }
+  if (request.holder.state !== state.self.state) effects.push({ type: 'reconcile' })
+  const after = { ...state, self: request.holder }
+  switch (request.type) {
+    case 'renew': {
+      // Whoever joins and has found nobody has nothing to compare with: what it reads is what is there.
+      const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))
+      // Whoever was frozen through an outage has seen no request fail.
+      const isLate = lease.renewedAtMs !== undefined && request.sentAtMs - lease.renewedAtMs >= timings.ttlMs
+      const isBack = isLate || (lease.trust.type === 'lost' && !isAlone)
+      const trust: Trust = isBack
+        ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }
+        : isAlone
+          ? { type: 'steady' }
+          : lease.trust
+      const renewed = {
+        ...written,
+        trust,
+        renewedAtMs: request.sentAtMs,
+        missing: false,
+      }
+      const ended = trust.type === 'steady' ? provedBy(fleet.ended, request.sentAtMs, nowMs) : fleet.ended
+      const kept = { ...after, lease: renewed, fleet: { ...fleet, ended } }
+      return lease.missing ? contended(kept, 'corrected', nowMs, timings, effects) : kept
+    }
+    case 'mark':
+      if (request.holder.state === 'unready') effects.push({ type: 'tell', event: { type: 'unready' } })
+      return { ...after, lease: written }
+    case 'remove':
+      return { ...after, lease: { ...written, renewedAtMs: undefined } }
+  }
+}
+
+function failed(
+  state: Membership,
+  failure: 'unknown' | 'withdrawn' | 'not-found',
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+): Membership {
+  const { lease, phase, fleet } = state
+  if (failure === 'not-found' && lease.request?.type === 'remove') return done(state, nowMs, timings, effects)
+  if (failure === 'withdrawn' && phase.type !== 'leaving') {
+    return end({ ...state, lease: { ...lease, request: undefined } }, 'withdrawn', effects)
+  }
+  if (failure === 'withdrawn' && phase.type === 'leaving') {
+    // What is left of it goes without further questions.
+    return { ...state, lease: { ...lease, request: undefined }, phase: { ...phase, step: { type: 'removing' } } }
+  }
+  if (lease.trust.type === 'steady' && fleet.ended.length > 0) {
+    effects.push({ type: 'tell', event: { type: 'doubtful', addresses: fleet.ended.map((one) => one.lease.address) } })
+  }
+  return { ...state, lease: { ...unanswered(state, nowMs, timings), request: undefined } }
+}
+
+/** The store, or this master's own server, has not answered in time. */
+function unanswered(
+  { lease, phase }: Membership,
+  nowMs: number,
+  { retryMs, slowRetryMs }: MembershipTimings,
+): OwnLease {
+  const failures = lease.failures + 1
+  // At the start what a lease needs, such as its namespace, is often there a moment later.
+  const isStarting = phase.type === 'joining'
+  const quickMs = isStarting ? Math.min(2 ** failures, slowRetryMs) : retryMs
+  const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs
+  return { ...lease, failures, retryAtMs: nowMs + pauseMs, trust: { type: 'lost' } }
+}
+
+function listEnded(
+  state: Membership,
+  outcome: Extract<MembershipInput, { type: 'list' }>['outcome'],
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+): Membership {
+  const { phase, lease } = state
+  if (phase.type !== 'leaving') return state
+  const { step: leaving } = phase
+  if (leaving.type !== 'writing' && leaving.type !== 'listing') return state
+  switch (outcome) {
+    case 'written':
+      return end(state, leaving.type === 'writing' ? 'left' : 'kept-the-last', effects)
+    case 'conflict':
+      return { ...state, phase: { ...phase, step: { type: leaving.type, sent: false } } }
+    case 'refused':
+      return {
+        ...state,
+        phase: {
+          ...phase,
+          step: leaving.type === 'writing' ? { type: 'returning' } : { type: 'listing', sent: false },
+        },
+      }
+    case 'failed': {
+      const later = { ...lease, retryAtMs: nowMs + timings.retryMs }
+      return leaving.type === 'listing'
+        ? end(state, 'kept-the-last', effects)
+        : { ...state, lease: later, phase: { ...phase, step: { type: 'checking', sinceAtMs: nowMs } } }
+    }
+  }
+}
+
+function stopping(state: Membership, mode: OnShutdown, nowMs: number, effects: MembershipEffect[]): Membership {
+  const { phase, self, fleet } = state
+  switch (phase.type) {
+    case 'starting':
+    case 'clearing':
+    case 'joining': {
+      if (mode === 'keep') return end(state, 'kept', effects)
+      const hasLease = state.lease.request !== undefined || fleet.leases.some((lease) => isHeldBy(lease, self))
+      return hasLease ? leave(state, mode, nowMs) : end(state, 'not-listed', effects)
+    }
+    case 'listed':
+      return mode === 'keep' ? end(state, 'kept', effects) : leave(state, mode, nowMs)
+    case 'leaving':
+      return state
+    case 'out': {
+      if (phase.why !== 'withdrawn' || mode === 'keep') return state
+      const left = leave(state, mode, nowMs)
+      return left.phase.type === 'leaving' ? { ...left, phase: { ...left.phase, step: { type: 'removing' } } } : left
+    }
+  }
+}
+
+function leave(state: Membership, mode: 'withdraw' | 'always', nowMs: number): Membership {
+  const { departures, self } = state
+  return {
+    ...state,
+    departures: departures + 1,
+    phase: {
+      type: 'leaving',
+      mode,
+      sinceAtMs: nowMs,
+      step: mode === 'always' ? { type: 'removing' } : { type: 'probing', sinceAtMs: nowMs },
+      before: self.state,
+      departure: departureId(state),
+    },
+  }
+}

@@ -1,0 +1,128 @@
+import { correctionDueMs, nextLookMs } from '../contention.ts'
+import type { Holder } from '../leases/master-leases.ts'
+import { isConfirmed, othersReady } from './fleet.ts'
+import { isFailing } from './readiness.ts'
+import { contended, departureId, isAlive, limitsOf, probe, read, request } from './requests.ts'
+import type { Membership, MembershipEffect } from './state.ts'
+import type { MembershipTimings } from './timings.ts'
+
+/** What a master that keeps its lease does next: renew, say how its server is, prove that others are gone. Pure. */
+export function nextListed(
+  before: Membership,
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+): Membership {
+  let state = departing(quieted(before, nowMs, timings, effects), nowMs)
+  const { lease, fleet, server } = state
+  // The end of a lease is certain only if a read after the margin does not show it.
+  const isProved = fleet.ended.some(
+    ({ provedAtMs }) => provedAtMs !== undefined && nowMs >= provedAtMs + timings.removalMarginMs,
+  )
+  if (isProved && lease.trust.type === 'steady') state = read(state, nowMs, timings, effects)
+  // Somebody wants to know whether this server serves.
+  const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
+  const isOverdue = state.self.state !== 'ready' && nowMs >= nextProbeAtMs(server, timings)
+  if ((isAskedAbout && state.self.state === 'ready') || isOverdue)
+    state = probe(state, timings.probeTimeoutMs, nowMs, effects)
+
+  if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
+  const renewing = nowMs >= renewalDueAtMs(state, timings)
+  const wanted = wantedRecord(state, renewing, nowMs, timings)
+  if (renewing) {
+    if (isAlive(state, nowMs, timings)) return request(state, 'renew', wanted, nowMs, timings, effects)
+    state = probe(state, timings.attemptMs, nowMs, effects)
+    // Whoever is found dead lets its lease end, and says meanwhile that nobody may leave to it.
+    if (server.serving) return state
+  }
+  if (lease.missing || says(wanted, state.self)) return state
+  return request(state, 'mark', wanted, nowMs, timings, effects)
+}
+
+/** When a listed master has something to do though nothing happens. Pure. */
+export function listedWakesAtMs(state: Membership, timings: MembershipTimings): readonly (number | undefined)[] {
+  const { lease, fleet, server, self } = state
+  return [
+    lease.retryAtMs,
+    renewalDueAtMs(state, timings),
+    nextLookMs(lease.contention, limitsOf(timings)),
+    lease.trust.type === 'recovering' ? lease.trust.untilAtMs : undefined,
+    fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,
+    // Whoever is not well asks its server again, also where nobody else does.
+    self.state === 'ready' ? undefined : nextProbeAtMs(server, timings),
+    ...fleet.ended.map(({ provedAtMs }) => provedAtMs && provedAtMs + timings.removalMarginMs),
+  ]
+}
+
+/** When the lease must be renewed: each interval, at once when it has gone, and to prove that others' leases have ended. */
+function renewalDueAtMs({ lease, fleet }: Membership, timings: MembershipTimings): number {
+  const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, trust, contention } = lease
+  if (missing) return correctionDueMs(contention, limitsOf(timings))
+  const unproved = trust.type === 'steady' && fleet.ended.some(({ provedAtMs }) => provedAtMs === undefined)
+  return unproved ? Number.NEGATIVE_INFINITY : renewedAtMs + timings.intervalMs
+}
+
+/** Begins or gives up this master's own departure for unreadiness. */
+function departing(state: Membership, nowMs: number): Membership {
+  const { phase, server, lease, departures } = state
+  if (phase.type !== 'listed') return state
+  // In an outage all fail, and not all can say so. Whoever spoke first after it would leave to those who could not.
+  const wants = isFailing(server.readiness, nowMs) && (lease.trust.type === 'steady' || state.self.state === 'unready')
+  if (wants === (phase.departure !== undefined)) return state
+  if (!wants) return { ...state, phase: { ...phase, departure: undefined } }
+  return { ...state, departures: departures + 1, phase: { ...phase, departure: departureId(state) } }
+}
+
+/** What this master's record should say now. */
+function wantedRecord(state: Membership, renewing: boolean, nowMs: number, timings: MembershipTimings): Holder {
+  const { self, server, fleet, phase, lease } = state
+  const departure = phase.type === 'listed' ? phase.departure : undefined
+  const isWell = server.serving && server.readiness.phase === 'ready'
+  const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
+  // A server that has just come back may be the first of many that failed together.
+  const confirms = asked.filter(({ isStop }) => isStop || nowMs >= confirmsFromMs(server, timings)).map(({ id }) => id)
+  const failing: Holder = { ...self, state: 'failing', departure, confirms: [] }
+  const unready: Holder = { ...failing, state: 'unready', departure: undefined }
+  if (self.state === 'unready' && !isWell) return unready
+  if (departure !== undefined) {
+    const isSaid = self.state === 'failing' && self.departure === departure
+    return isSaid && isConfirmed(state, departure) ? unready : failing
+  }
+  // A lease that has ended is made anew for a server that does not serve: others that serve must not get it as company.
+  if (lease.missing && !server.serving && othersReady(fleet.leases, self).length > 0) return unready
+  const isAskedAbout = asked.length > 0
+  if (!server.serving && (renewing || isAskedAbout)) return failing
+  if (self.state === 'failing' && !isWell) return failing
+  return { ...self, state: 'ready', departure: undefined, confirms: server.serving ? confirms : [] }
+}
+
+/** With the gate `startup` nobody probes at intervals; with the other one this time never comes. */
+function nextProbeAtMs({ probedAtMs }: Membership['server'], timings: MembershipTimings): number {
+  return probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
+}
+
+/** From when on this master confirms departures for unreadiness. */
+function confirmsFromMs({ servingSinceAtMs }: Membership['server'], { confirmAfterMs }: MembershipTimings): number {
+  return (servingSinceAtMs ?? Number.POSITIVE_INFINITY) + confirmAfterMs
+}
+
+/** Whether the written record says all that it should; more confirmations than are asked for do no harm. */
+function says(wanted: Holder, written: Holder): boolean {
+  return (
+    wanted.state === written.state &&
+    wanted.departure === written.departure &&
+    (wanted.confirms ?? []).every((id) => written.confirms?.includes(id))
+  )
+}
+
+/** A fight for the lease is over when nobody has taken it away for a while. */
+function quieted(
+  state: Membership,
+  nowMs: number,
+  timings: MembershipTimings,
+  effects: MembershipEffect[],
+): Membership {
+  const { contention, missing } = state.lease
+  if (missing || contention.phase === 'calm') return state
+  return contended(state, 'right', nowMs, timings, effects)
+}

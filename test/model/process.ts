@@ -17,7 +17,7 @@ export interface ListJob {
   readonly needsOthers: boolean
   readonly base: number
   readonly plan: number
-  /** Whom the planner had ever met: see {@link Process.met}. */
+  /** Whose removal is judged: those that the planner had ever met, and that could have kept their addresses. */
   readonly met: number
   /** Somebody has written the list since `base` was read. */
   readonly stale: boolean

@@ -469,7 +469,20 @@ export class WorldModel {
     const { met } = this.processes.of(known)
     this.#judgePlan(world, one, base, plan, met)
     if (plan === base) return ended('written')
-    return this.#with(world, master, slot, this.processes.withList(known, { stage: 'commit', base, plan, met }))
+    return this.#with(
+      world,
+      master,
+      slot,
+      this.processes.withList(known, { stage: 'commit', base, plan, met: met & this.#awake(world) }),
+    )
+  }
+
+  /** Bits of the masters who could have kept their addresses: those that run, and have renewed since their last fault or are failing. */
+  #awake(world: World): number {
+    return this.#masters
+      .filter((master) => this.#get(world, master, 'cur') === RUNNING)
+      .filter((master) => this.#get(world, master, 'hit') === 0 || this.#server(world, master) !== OK)
+      .reduce((bits, master) => bits | (1 << master), 0)
   }
 
   #planned(leases: readonly MasterLease[], base: number): number {
@@ -530,7 +543,8 @@ export class WorldModel {
     if (listed === 0 && !mayEmpty) throw new Violation('never-empty', 'the list is empty')
     const removed = (before[LIST] as number) & ~listed
     const gone = this.#masters.find((master) => {
-      if ((removed & met & this.#addressBit(master)) === 0 || this.#get(after, master, 'cur') !== RUNNING) return false
+      if ((met & (1 << master)) === 0 || (removed & this.#addressBit(master)) === 0) return false
+      if (this.#get(after, master, 'cur') !== RUNNING) return false
       const server = this.#server(after, master)
       return server === FAILING || (server === OK && this.#get(after, master, 'hit') === 0)
     })

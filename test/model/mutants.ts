@@ -71,7 +71,7 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'no-recovery': {
     broken: 'after an outage the first renewal that succeeds restores trust',
-    text: "? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }",
+    text: "? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew }",
     instead: "? { type: 'steady' }",
     faults: ['store'],
     budget: 1,
@@ -106,8 +106,8 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'forget-a-time-out': {
     broken: 'a request whose answer never comes is waited for',
-    text: 'return { ...state, lease: { ...unanswered(state, nowMs, timings), request: undefined } }',
-    instead: 'return { ...state, lease: unanswered(state, nowMs, timings) }',
+    text: 'const after = { ...unanswered(state, nowMs, timings), request: undefined }',
+    instead: 'const after = unanswered(state, nowMs, timings)',
     faults: ['lost'],
     budget: 1,
   },
@@ -127,8 +127,8 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'join-as-ready': {
     broken: 'a master that joins late says that it is ready though its server is not',
-    text: "const says = server.serving ? 'ready' : othersReady(fleet.leases, self).length > 0 ? 'unready' : 'failing'",
-    instead: "const says = 'ready' as const",
+    text: 'if (!state.server.serving) return state\n',
+    instead: '',
     faults: ['outage'],
     budget: 3,
   },
@@ -155,8 +155,8 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'join-with-trust': {
     broken: 'a master that could not join at once takes an outage for deaths',
-    text: "const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))",
-    instead: "const isAlone = state.phase.type === 'joining'",
+    text: "const isBack = isLate || lease.trust.type === 'lost'",
+    instead: "const isBack = isLate || (lease.trust.type === 'lost' && state.phase.type !== 'joining')",
     faults: ['store'],
     budget: 1,
   },

@@ -15,7 +15,7 @@ export function processKey(process: Process): string {
   key += `P${phaseKey(state.phase)}S${holderKey(state.self)}`
   key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0}${server.servingSinceAtMs === undefined ? 0 : 1},${server.askedAtMs}`
   key += `O${lease.renewedAtMs},${lease.writtenAtMs},${lease.missing ? 1 : 0},${lease.failures},${lease.retryAtMs},${trust.type}`
-  if (trust.type === 'recovering') key += trust.untilAtMs
+  if (trust.type === 'recovering') key += `${trust.untilAtMs}${trust.isNew ? 'n' : ''}`
   if (request !== undefined) key += `R${request.type}${request.sentAtMs}${holderKey(request.holder)}`
   key += contention.phase === 'calm' ? contention.corrections.join() : JSON.stringify(contention)
   key += `F${fleet.readAtMs},${fleet.reading?.sentAtMs},${fleet.isReadDue ? 1 : 0},${fleet.retryAtMs}`

@@ -177,7 +177,7 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
             : { type: request.type, holder: bare(request.holder), sentAtMs: past(request.sentAtMs) },
         failures: lease.failures,
         retryAtMs: whole(lease.retryAtMs),
-        trust: trust.type === 'recovering' ? { type: 'recovering', untilAtMs: whole(trust.untilAtMs) } : trust,
+        trust: trust.type === 'recovering' ? { ...trust, untilAtMs: whole(trust.untilAtMs) } : trust,
         contention: contentionTimes(lease.contention, whole),
       },
       fleet: {

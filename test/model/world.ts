@@ -1,7 +1,8 @@
 import type { Endpoints } from '../../src/kube/resources.ts'
-import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
-import { keepingPlaces, listedAddresses } from '../../src/kubernetes-service/members.ts'
-import { othersReady } from '../../src/kubernetes-service/membership/fleet.ts'
+import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
+import { listedAddresses } from '../../src/kubernetes-service/members.ts'
+import { leasesForList, othersReady } from '../../src/kubernetes-service/membership/fleet.ts'
+import type { Membership } from '../../src/kubernetes-service/membership/state.ts'
 import { addressText, LIVES, type Machine, modelTimings } from './machine.ts'
 import type { ListJob, Process } from './process.ts'
 import { DEAD, FAILING, HUNG, OK, Processes, SERVERS, type Server } from './processes.ts'
@@ -461,7 +462,7 @@ export class WorldModel {
       this.#with(world, master, slot, this.processes.listEnded(known, server, outcome))
     if (job.kind === 'reconcile' && state.phase.type !== 'listed') return ended('written')
     if (job.needsOthers && othersReady(leases, state.self).length === 0) return ended('refused')
-    let plan = this.#planned(leases, base)
+    let plan = this.#planned(state, base)
     if (plan === 0) {
       if (!job.mayEmpty) return ended('refused')
       plan = base & ~this.#addressBit(master)
@@ -485,9 +486,9 @@ export class WorldModel {
       .reduce((bits, master) => bits | (1 << master), 0)
   }
 
-  #planned(leases: readonly MasterLease[], base: number): number {
+  #planned(state: Membership, base: number): number {
     let bits = 0
-    for (const address of listedAddresses(keepingPlaces(leases, endpointsOf(base)))) {
+    for (const address of listedAddresses(leasesForList(state, endpointsOf(base)))) {
       for (const master of this.#masters) {
         if (address === addressText(this.#addressOf(master))) bits |= this.#addressBit(master)
       }
@@ -510,8 +511,8 @@ export class WorldModel {
         if (process === 0) continue
         const outdated = this.processes.outdated(process)
         // The watch of the objects tells: whoever wants another list compares it with the leases.
-        const { leases } = this.processes.of(outdated).state.fleet
-        const isWanted = other === master && place === slot ? true : this.#planned(leases, plan) === plan
+        const { state: theirs } = this.processes.of(outdated)
+        const isWanted = other === master && place === slot ? true : this.#planned(theirs, plan) === plan
         this.#setProcess(after, other, place, isWanted ? outdated : this.processes.unsatisfied(outdated))
       }
     }

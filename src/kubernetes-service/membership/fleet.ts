@@ -1,5 +1,7 @@
+import type { Endpoints } from '../../kube/resources.ts'
+import { addressesIn } from '../identity.ts'
 import type { Holder, MasterLease } from '../leases/master-leases.ts'
-import { isHeldBy, isReady } from '../members.ts'
+import { isHeldBy, isReady, keepingPlaces } from '../members.ts'
 import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -50,6 +52,23 @@ export function fleetAfterRead(
     departures: announcedDepartures(fleet.departures, live, self, nowMs),
     readAtMs: sentAtMs,
   }
+}
+
+/**
+ * The leases to make the list from, given what is listed. Pure.
+ *
+ * Who has joined after an outage may have found no lease although their masters live. It keeps whom it finds listed until they have had
+ * the time to renew.
+ */
+export function leasesForList(
+  { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
+  current: Endpoints | undefined,
+): readonly MasterLease[] {
+  const placed = keepingPlaces(fleet.leases, current)
+  if (trust.type !== 'recovering' || !trust.isNew) return placed
+  const known = new Set(fleet.leases.map(({ address }) => address))
+  const strangers = addressesIn(current).filter((address) => !known.has(address))
+  return [...placed, ...strangers.map((address) => ({ address, doubtful: true }))]
 }
 
 /** The ended leases, after a renewal of this master's own lease that was sent at `sentAtMs` and succeeded. Pure. */

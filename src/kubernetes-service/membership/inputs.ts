@@ -131,16 +131,11 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
   const after = { ...state, self: request.holder }
   switch (request.type) {
     case 'renew': {
-      // Whoever joins and has found nobody has nothing to compare with: what it reads is what is there.
-      const isAlone = state.phase.type === 'joining' && fleet.leases.every((one) => isHeldBy(one, state.self))
       // Whoever was frozen through an outage has seen no request fail.
       const isLate = lease.renewedAtMs !== undefined && request.sentAtMs - lease.renewedAtMs >= timings.ttlMs
-      const isBack = isLate || (lease.trust.type === 'lost' && !isAlone)
-      const trust: Trust = isBack
-        ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs }
-        : isAlone
-          ? { type: 'steady' }
-          : lease.trust
+      const isBack = isLate || lease.trust.type === 'lost'
+      const isNew = state.phase.type === 'joining'
+      const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
       const renewed = {
         ...written,
         trust,
@@ -161,7 +156,7 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
 
 function failed(
   state: Membership,
-  failure: 'unknown' | 'withdrawn' | 'not-found',
+  failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found',
   nowMs: number,
   timings: MembershipTimings,
   effects: MembershipEffect[],
@@ -178,7 +173,8 @@ function failed(
   if (lease.trust.type === 'steady' && fleet.ended.length > 0) {
     effects.push({ type: 'tell', event: { type: 'doubtful', addresses: fleet.ended.map((one) => one.lease.address) } })
   }
-  return { ...state, lease: { ...unanswered(state, nowMs, timings), request: undefined } }
+  const after = { ...unanswered(state, nowMs, timings), request: undefined }
+  return { ...state, lease: failure === 'unprepared' ? { ...after, trust: lease.trust } : after }
 }
 
 /** The store, or this master's own server, has not answered in time. */

@@ -1,6 +1,6 @@
 import { correctionDueMs, nextLookMs } from '../contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
-import { isConfirmed, othersReady } from './fleet.ts'
+import { isConfirmed } from './fleet.ts'
 import { isFailing } from './readiness.ts'
 import { contended, departureId, isAlive, limitsOf, probe, read, request } from './requests.ts'
 import type { Membership, MembershipEffect } from './state.ts'
@@ -28,6 +28,11 @@ export function nextListed(
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
+  // A lease that has ended is made anew only for a server that serves: it would come on the list by it. If all leases ended in an
+  // outage, the others keep this one's place for the recovery time.
+  const isOver = lease.missing || nowMs - (lease.renewedAtMs ?? nowMs) >= timings.ttlMs
+  if (isOver && !server.serving)
+    return renewing && !isAlive(state, nowMs, timings) ? probe(state, timings.attemptMs, nowMs, effects) : state
   const wanted = wantedRecord(state, renewing, nowMs, timings)
   if (renewing) {
     if (isAlive(state, nowMs, timings)) return request(state, 'renew', wanted, nowMs, timings, effects)
@@ -75,7 +80,7 @@ function departing(state: Membership, nowMs: number): Membership {
 
 /** What this master's record should say now. */
 function wantedRecord(state: Membership, renewing: boolean, nowMs: number, timings: MembershipTimings): Holder {
-  const { self, server, fleet, phase, lease } = state
+  const { self, server, fleet, phase } = state
   const departure = phase.type === 'listed' ? phase.departure : undefined
   const isWell = server.serving && server.readiness.phase === 'ready'
   const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
@@ -88,8 +93,6 @@ function wantedRecord(state: Membership, renewing: boolean, nowMs: number, timin
     const isSaid = self.state === 'failing' && self.departure === departure
     return isSaid && isConfirmed(state, departure) ? unready : failing
   }
-  // A lease that has ended is made anew for a server that does not serve: others that serve must not get it as company.
-  if (lease.missing && !server.serving && othersReady(fleet.leases, self).length > 0) return unready
   const isAskedAbout = asked.length > 0
   if (!server.serving && (renewing || isAskedAbout)) return failing
   if (self.state === 'failing' && !isWell) return failing

@@ -67,17 +67,6 @@ export function departureId({ self, departures }: Membership): string {
   return `${self.instanceId}/${departures + 1}`
 }
 
-/** Goes on only if the own server lives; else asks it. */
-export function ifAlive(
-  state: Membership,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-  go: (state: Membership) => Membership,
-): Membership {
-  return isAlive(state, nowMs, timings) ? go(state) : probe(state, timings.attemptMs, nowMs, effects)
-}
-
 /** Whether the own server has answered since the last renewal, and lately. */
 export function isAlive({ server, lease }: Membership, nowMs: number, { answerFreshMs }: MembershipTimings): boolean {
   const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease

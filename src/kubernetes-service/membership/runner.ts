@@ -1,4 +1,5 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
+import { isKubeError } from '../../kube/errors.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/remote-error.ts'
@@ -13,19 +14,11 @@ import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { LeaseTelemetry } from '../lease-telemetry.ts'
 import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import {
-  isDualStack,
-  isHeldBy,
-  keepingPlaces,
-  type LifeSpan,
-  listedAddresses,
-  portsAgreed,
-  secondAddresses,
-} from '../members.ts'
+import { isDualStack, isHeldBy, type LifeSpan, listedAddresses, portsAgreed, secondAddresses } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { membershipFault } from './fault.ts'
-import { othersReady } from './fleet.ts'
+import { leasesForList, othersReady } from './fleet.ts'
 import type { Membership, MembershipEffect, MembershipEvent, MembershipInput, OnShutdown, OutReason } from './state.ts'
 import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -126,7 +119,7 @@ export class MembershipRunner implements EndpointReconciler {
     const stored = await adapter.read(signal)
     await this.readMembers(signal)
     const { leases } = this.#state.fleet
-    const placed = keepingPlaces(leases, stored.endpoints)
+    const placed = leasesForList(this.#state, stored.endpoints)
     const plan = planEndpoints({
       addresses: listedAddresses(placed),
       current: stored.endpoints,
@@ -142,7 +135,7 @@ export class MembershipRunner implements EndpointReconciler {
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     const { phase, fleet } = this.#state
     if (phase.type !== 'listed') return phase.type === 'leaving' || phase.type === 'out'
-    const placed = keepingPlaces(fleet.leases, observed.endpoints)
+    const placed = leasesForList(this.#state, observed.endpoints)
     const addresses = listedAddresses(placed)
     const plan = planEndpoints({ addresses, current: observed.endpoints, ports, reconcilePorts, stopping: false })
     return this.#options.adapter.isSettled(plan, observed, secondAddresses(placed, fleet.leases))
@@ -247,8 +240,14 @@ export class MembershipRunner implements EndpointReconciler {
     } catch (error) {
       if (type === 'renew') telemetry.attempted(error)
       const failure =
-        error instanceof LeaseWithdrawn ? 'withdrawn' : error instanceof LeaseNotFound ? 'not-found' : 'unknown'
-      if (failure === 'unknown') this.#failed(error)
+        error instanceof LeaseWithdrawn
+          ? 'withdrawn'
+          : error instanceof LeaseNotFound
+            ? 'not-found'
+            : isKubeError(error, 'NotFound')
+              ? 'unprepared'
+              : 'unknown'
+      if (failure === 'unknown' || failure === 'unprepared') this.#failed(error)
       this.#take({ type: 'failed', failure })
     }
   }
@@ -283,7 +282,7 @@ export class MembershipRunner implements EndpointReconciler {
       const { leases } = this.#state.fleet
       if (needsOthers && othersReady(leases, holder).length === 0)
         return this.#take({ type: 'list', outcome: 'refused' })
-      const placed = keepingPlaces(leases, stored.endpoints)
+      const placed = leasesForList(this.#state, stored.endpoints)
       const listed = listedAddresses(placed)
       // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
       const addresses =

@@ -80,12 +80,13 @@ export interface LeaseRequest {
  * Whether what this master finds in the store may be believed.
  * - `steady`: its own renewals succeed.
  * - `lost`: the last one failed, or could not be made because its server does not answer.
- * - `recovering`: one has succeeded after that; others may need some time for the same.
+ * - `recovering`: one has succeeded after that; others may need some time for the same. `isNew`: it joins, so that it does not even know
+ *   who was there before.
  */
 export type Trust =
   | { readonly type: 'steady' }
   | { readonly type: 'lost' }
-  | { readonly type: 'recovering'; readonly untilAtMs: number }
+  | { readonly type: 'recovering'; readonly untilAtMs: number; readonly isNew: boolean }
 
 /** This master's own lease. */
 export interface OwnLease {
@@ -193,8 +194,11 @@ export type MembershipInput =
   | { readonly type: 'changed' }
   /** The request for the lease was carried out. */
   | { readonly type: 'done' }
-  /** It was not, or nobody knows. `not-found`: there was no lease to remove. */
-  | { readonly type: 'failed'; readonly failure: 'unknown' | 'withdrawn' | 'not-found' }
+  /**
+   * It was not, or nobody knows. `unprepared`: the store answers, and has no place for leases yet, such as their namespace; `not-found`:
+   * there was no lease to remove.
+   */
+  | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found' }
   /** A `write-list` effect has ended. `refused`: nobody else serves any more. */
   | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'refused' }
   | { readonly type: 'timer' }

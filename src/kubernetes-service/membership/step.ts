@@ -1,11 +1,11 @@
 import { calm } from '../contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import { isHeldBy } from '../members.ts'
-import { isConfirmed, othersReady, unknownFleet } from './fleet.ts'
+import { isConfirmed, unknownFleet } from './fleet.ts'
 import { take } from './inputs.ts'
 import { leavingWakesAtMs, nextLeaving } from './leaving.ts'
 import { listedWakesAtMs, nextListed } from './listed.ts'
-import { departureId, ifAlive, read, request } from './requests.ts'
+import { departureId, isAlive, probe, read, request } from './requests.ts'
 import type { Membership, MembershipEffect, MembershipInput, Phase, Step } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -169,11 +169,15 @@ function nextJoining(
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   // Who is there already decides how this life is told from an earlier one.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, nowMs, timings, effects)
-  return ifAlive(state, nowMs, timings, effects, (alive) => {
-    const { server, self } = alive
-    // It was ready once. Whoever could not join at once may have to say something else by now.
-    const says = server.serving ? 'ready' : othersReady(fleet.leases, self).length > 0 ? 'unready' : 'failing'
-    const joining: Holder = { ...self, state: says, departure: undefined, confirms: [] }
-    return request(alive, 'renew', joining, nowMs, timings, effects)
-  })
+  if (!isAlive(state, nowMs, timings)) return probe(state, timings.attemptMs, nowMs, effects)
+  // It was ready once. Whoever could not join at once may have to wait until it is again.
+  if (!state.server.serving) return state
+  return request(
+    state,
+    'renew',
+    { ...state.self, state: 'ready', departure: undefined, confirms: [] },
+    nowMs,
+    timings,
+    effects,
+  )
 }

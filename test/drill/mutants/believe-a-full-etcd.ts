@@ -1,8 +1,8 @@
 import type { Mutant } from '../mutant.ts'
 
 export const mutant: Mutant = {
-  broken: 'Believes that masters have died whose leases ended while etcd took no writes.',
-  file: 'kubernetes-service/leases/etcd-doubt.ts',
-  text: `    return this.#phase.type !== 'none'`,
-  instead: '    return false',
+  broken: 'Believes that masters have died whose leases ended while its own could not be renewed.',
+  file: 'kubernetes-service/membership/fleet.ts',
+  text: '    if (!isCertain) ended.push',
+  instead: `    if (!isCertain && trust.type === 'steady') ended.push`,
 }

@@ -1,9 +1,10 @@
 import type { Mutant } from '../mutant.ts'
 
 export const mutant: Mutant = {
-  broken: 'Leaves for unreadiness without looking whether another master serves.',
-  file: 'kubernetes-service/lease-membership.ts',
-  text: `    if (!(await othersServe())) return undefined
+  broken: 'Leaves for unreadiness without waiting until another master has confirmed that it serves.',
+  file: 'kubernetes-service/membership/listed.ts',
+  text: `    return isSaid && isConfirmed(state, departure) ? unready : failing
 `,
-  instead: '',
+  instead: `    return isSaid ? unready : failing
+`,
 }

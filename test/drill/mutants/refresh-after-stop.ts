@@ -1,9 +1,13 @@
 import type { Mutant } from '../mutant.ts'
 
 export const mutant: Mutant = {
-  broken: 'Goes on renewing its lease after it was told to stop.',
-  file: 'kubernetes-service/duty.ts',
-  text: '    await Promise.all([controller.run(signal), membership?.keep(signal)])',
-  instead: `    void membership?.keep(new AbortController().signal).catch(() => {})
-    await controller.run(signal)`,
+  broken: 'Renews its lease once more after it has removed it to stop.',
+  file: 'kubernetes-service/membership/leaving.ts',
+  text: `      const isLeaving = step.type === 'writing'
+`,
+  instead: `      const isLeaving = step.type === 'writing'
+      if (isLeaving && lease.renewedAtMs === undefined) {
+        return isBusy ? state : request(state, 'renew', asBefore(self, phase), nowMs, timings, effects)
+      }
+`,
 }

@@ -1,8 +1,10 @@
 import type { Mutant } from '../mutant.ts'
 
 export const mutant: Mutant = {
-  broken: 'Does not look at the leases when the store says that they changed.',
-  file: 'kubernetes-service/lease-membership.ts',
-  text: '    return leases.watch(look, signal)',
-  instead: '    return leases.watch(() => fleet.noticed(), signal)',
+  broken: 'Does not read the leases when the store says that they changed.',
+  file: 'kubernetes-service/membership/inputs.ts',
+  text: `      return { ...state, fleet: { ...state.fleet, isReadDue: true } }
+`,
+  instead: `      return state
+`,
 }

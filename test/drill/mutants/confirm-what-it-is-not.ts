@@ -1,0 +1,12 @@
+import type { Mutant } from '../mutant.ts'
+
+export const mutant: Mutant = {
+  broken: 'Confirms that it serves whatever its own server answers.',
+  file: 'kubernetes-service/membership/listed.ts',
+  text: `  if (!server.serving && (renewing || isAskedAbout)) return failing
+  if (self.state === 'failing' && !isWell) return failing
+  return { ...self, state: 'ready', departure: undefined, confirms: server.serving ? confirms : [] }`,
+  instead: `  if (!server.serving && renewing && !isAskedAbout) return failing
+  if (self.state === 'failing' && !isWell && !isAskedAbout) return failing
+  return { ...self, state: 'ready', departure: undefined, confirms: asked.map(({ id }) => id) }`,
+}

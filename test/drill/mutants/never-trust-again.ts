@@ -1,0 +1,8 @@
+import type { Mutant } from '../mutant.ts'
+
+export const mutant: Mutant = {
+  broken: 'Removes nobody any more after one of its renewals failed.',
+  file: 'kubernetes-service/membership/step.ts',
+  text: `if (trust.type !== 'recovering' || nowMs < trust.untilAtMs) return state`,
+  instead: 'if (nowMs > 0) return state',
+}

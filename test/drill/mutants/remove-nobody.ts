@@ -1,0 +1,8 @@
+import type { Mutant } from '../mutant.ts'
+
+export const mutant: Mutant = {
+  broken: 'Keeps the addresses of masters whose leases have ended.',
+  file: 'kubernetes-service/membership/fleet.ts',
+  text: '    ended,\n    departures:',
+  instead: '    ended: [],\n    departures:',
+}

@@ -1,3 +1,4 @@
+import { SERVERS_APART_MS } from '../kubernetes-service/membership/timings.ts'
 import type { MemberHistory } from './member-history.ts'
 import {
   areOverFor,
@@ -73,7 +74,13 @@ export function stoppedAndListed(moment: Moment): readonly Breach[] {
 /** Masters that are not ready and are listed longer than it takes to leave, while others serve. */
 export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
-  return lateToLeave(moment, withinMs, (history) => history.cleanlyUnreadySinceMs, 'not ready')
+  // A master whose server has just come back confirms nobody's departure.
+  const confirmers = moment.histories.filter(
+    ({ wellSinceMs }) => wellSinceMs !== undefined && moment.nowMs - wellSinceMs >= SERVERS_APART_MS + withinMs,
+  )
+  return confirmers.length === 0
+    ? []
+    : lateToLeave(moment, withinMs, (history) => history.cleanlyUnreadySinceMs, 'not ready')
 }
 
 function lateToLeave(

@@ -151,8 +151,10 @@ function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
  * than the first of them.
  */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
-  // A kube-apiserver's lease always says that it serves, and whoever is slow knows late of the others.
-  if (histories.some(({ kind, lagMs }) => kind === 'kube-apiserver' || lagMs > 0)) return []
+  // A kube-apiserver's lease always says that it serves, so does who asks its server at its start only, and whoever is slow knows late of
+  // the others.
+  if (histories.some(({ kind, lagMs, state }) => kind === 'kube-apiserver' || lagMs > 0 || !state.leavesWhenUnready))
+    return []
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     return histories

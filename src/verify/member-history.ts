@@ -319,7 +319,7 @@ export class MemberHistory {
   }
 
   #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
-    if (this.#throughOutageMs !== undefined) {
+    if (this.#throughOutageMs !== undefined && this.#stoodStillMs >= this.#state.reconcileIntervalMs) {
       const { leaseTtlMs } = this.#state
       return nowMs - this.#throughOutageMs > leaseTtlMs - RENEWAL_MS - this.lagMs
     }

@@ -22,7 +22,7 @@ export function nextListed(
   if (isProved && lease.trust.type === 'steady') state = read(state, nowMs, timings, effects)
   // Somebody wants to know whether this server serves.
   const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
-  const isOverdue = state.self.state !== 'ready' && nowMs >= nextProbeAtMs(server, timings)
+  const isOverdue = nowMs >= nextProbeAtMs(state, nowMs, timings)
   if ((isAskedAbout && state.self.state === 'ready') || isOverdue)
     state = probe(state, timings.probeTimeoutMs, nowMs, effects)
 
@@ -30,9 +30,7 @@ export function nextListed(
   const renewing = nowMs >= renewalDueAtMs(state, timings)
   // A lease that has ended is made anew only for a server that serves: it would come on the list by it. If all leases ended in an
   // outage, the others keep this one's place for the recovery time.
-  const isOver = lease.missing || nowMs - (lease.renewedAtMs ?? nowMs) >= timings.ttlMs
-  if (isOver && !server.serving)
-    return renewing && !isAlive(state, nowMs, timings) ? probe(state, timings.attemptMs, nowMs, effects) : state
+  if (isOver(state, nowMs, timings) && !server.serving) return state
   const wanted = wantedRecord(state, renewing, nowMs, timings)
   if (renewing) {
     if (isAlive(state, nowMs, timings)) return request(state, 'renew', wanted, nowMs, timings, effects)
@@ -45,16 +43,19 @@ export function nextListed(
 }
 
 /** When a listed master has something to do though nothing happens. Pure. */
-export function listedWakesAtMs(state: Membership, timings: MembershipTimings): readonly (number | undefined)[] {
-  const { lease, fleet, server, self } = state
+export function listedWakesAtMs(
+  state: Membership,
+  nowMs: number,
+  timings: MembershipTimings,
+): readonly (number | undefined)[] {
+  const { lease, fleet, server } = state
   return [
     lease.retryAtMs,
     renewalDueAtMs(state, timings),
     nextLookMs(lease.contention, limitsOf(timings)),
     lease.trust.type === 'recovering' ? lease.trust.untilAtMs : undefined,
     fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,
-    // Whoever is not well asks its server again, also where nobody else does.
-    self.state === 'ready' ? undefined : nextProbeAtMs(server, timings),
+    nextProbeAtMs(state, nowMs, timings),
     ...fleet.ended.map(({ provedAtMs }) => provedAtMs && provedAtMs + timings.removalMarginMs),
   ]
 }
@@ -99,9 +100,20 @@ function wantedRecord(state: Membership, renewing: boolean, nowMs: number, timin
   return { ...self, state: 'ready', departure: undefined, confirms: server.serving ? confirms : [] }
 }
 
-/** With the gate `startup` nobody probes at intervals; with the other one this time never comes. */
-function nextProbeAtMs({ probedAtMs }: Membership['server'], timings: MembershipTimings): number {
-  return probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
+/**
+ * When a master that is not well asks its server again, also where nobody else does: with the gate `startup` nobody probes at intervals.
+ * One without a lease waits for that answer, and asks sooner.
+ */
+function nextProbeAtMs(state: Membership, nowMs: number, timings: MembershipTimings): number {
+  const { server, self } = state
+  if (isOver(state, nowMs, timings) && !server.serving) return server.probedAtMs + timings.slowRetryMs
+  if (self.state === 'ready') return Number.POSITIVE_INFINITY
+  return server.probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
+}
+
+/** Whether its lease has ended, or may have. */
+function isOver({ lease }: Membership, nowMs: number, { ttlMs }: MembershipTimings): boolean {
+  return lease.missing || nowMs - (lease.renewedAtMs ?? nowMs) >= ttlMs
 }
 
 /** From when on this master confirms departures for unreadiness. */

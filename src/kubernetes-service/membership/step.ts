@@ -70,13 +70,15 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
       times.push(lease.retryAtMs)
       break
     case 'listed':
-      times.push(...listedWakesAtMs(state, timings))
+      times.push(...listedWakesAtMs(state, nowMs, timings))
       break
     case 'leaving':
       times.push(lease.retryAtMs, ...leavingWakesAtMs(phase, fleet.readAtMs))
   }
   times.push(fleet.retryAtMs)
-  return times.filter((time): time is number => time !== undefined && time > nowMs).sort((a, b) => a - b)[0]
+  return times
+    .filter((time): time is number => time !== undefined && time > nowMs && Number.isFinite(time))
+    .sort((a, b) => a - b)[0]
 }
 
 /** Whether its lease has gone and is not made again yet, because somebody keeps taking it away. */

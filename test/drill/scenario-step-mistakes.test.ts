@@ -98,7 +98,10 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     'at: 5s\naction: requests-fail\nmasters: all',
     '8:5: the action requests-fail needs "how": answered with a `status`; never answered; late; watches are cut; the next event of each watch is lost; or 401 until the credentials are renewed',
   ],
-  ['at: 5s\naction: requests-fail\nmasters: all\nhow: status', '8:5: steps: requests-fail with how: status needs "status"'],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: status',
+    '8:5: steps: requests-fail with how: status needs "status"',
+  ],
   ['at: 5s\naction: requests-fail\nmasters: all\nhow: delay', '8:5: steps: requests-fail with how: delay needs "by"'],
   ['at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nevery: 1s', '12:12: every: has no use with how: hang'],
   [

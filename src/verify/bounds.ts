@@ -19,7 +19,7 @@ export const faultTimes = {
   /** Whoever's server is back so much later than the first of those that failed together still counts as one of them. */
   togetherMs: SERVERS_APART_MS - 1_000,
   /** A failure of a server that is shorter may not be noticed: a probe that hangs takes 3 s, and may be answered well in the end. */
-  noticedMs: 5_000,
+  noticedMs: 3_500,
   /** What it asked may hang for so long after a fault of its requests is over, or a lost event be missed. */
   requestMs: 10_000,
 } as const

@@ -49,7 +49,7 @@ export class MemberHistory {
   /** When requests of its last failed. */
   #impairedAtMs = Number.NEGATIVE_INFINITY
   /** It held its lease when nobody's could end, and has done nothing else since: until when that was so. */
-  #throughOutageMs: number | undefined
+  #throughOutage: Period | undefined
   /** Since it was last settled. */
   #toldToStop = false
   #startedUnready = false
@@ -226,7 +226,7 @@ export class MemberHistory {
   /** The time in which no lease could end counts after all. */
   forgetOutage(): void {
     this.#stoodStillMs = Number.NEGATIVE_INFINITY
-    this.#throughOutageMs = undefined
+    this.#throughOutage = undefined
   }
 
   /** Why its address may go at this moment; undefined when it must not. */
@@ -286,7 +286,7 @@ export class MemberHistory {
       this.#settledAtMs = nowMs
     if (this.isSettled(nowMs)) {
       this.#settledAtMs = nowMs
-      this.#throughOutageMs = undefined
+      this.#throughOutage = undefined
       this.#stoodStillMs = 0
       this.#startedUnready = false
       this.#toldToStop = false
@@ -314,17 +314,20 @@ export class MemberHistory {
   /** A lease that lived when the outage began lasts for its whole time when it is over, whenever its server is back. */
   #noteOutage(nowMs: number, standsStill: boolean): void {
     const { running, lifeCount } = this.#state
-    if (standsStill && (this.#isPlaced(nowMs) || this.#throughOutageMs !== undefined)) this.#throughOutageMs = nowMs
-    if (!running || lifeCount !== this.#lives) this.#throughOutageMs = undefined
+    const outage = this.#throughOutage
+    if (standsStill && (this.#isPlaced(nowMs) || outage !== undefined))
+      this.#throughOutage = { sinceMs: outage?.sinceMs ?? nowMs, untilMs: nowMs }
+    if (!running || lifeCount !== this.#lives) this.#throughOutage = undefined
   }
 
   #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
-    if (this.#throughOutageMs !== undefined && this.#stoodStillMs >= this.#state.reconcileIntervalMs) {
-      const { leaseTtlMs } = this.#state
-      return nowMs - this.#throughOutageMs > leaseTtlMs - RENEWAL_MS - this.lagMs
-    }
+    const { leaseTtlMs, reconcileIntervalMs } = this.#state
     // Leases are judged by lists: an outage that falls between two of them is noticed by nobody.
-    const notCountedMs = this.#stoodStillMs < this.#state.reconcileIntervalMs ? 0 : this.#stoodStillMs
+    const outage = this.#throughOutage
+    if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs) {
+      return nowMs - outage.untilMs > leaseTtlMs - RENEWAL_MS - this.lagMs
+    }
+    const notCountedMs = this.#stoodStillMs < reconcileIntervalMs ? 0 : this.#stoodStillMs
     return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 

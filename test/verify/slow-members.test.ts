@@ -56,7 +56,7 @@ function backStory(): FleetStory {
   return storyOfThree({ leaseTtlMs: 20_000 })
     .turn('a', { delayMs: 100 })
     .turn('b', unready)
-    .wait(3_500)
+    .wait(2_500)
     .turn('b', BACK)
     .wait(2_000)
 }

@@ -81,15 +81,3 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     leavingMs,
   }
 }
-
-/** What is wrong between the times, one line each. Empty when every relation that the protocol rests on holds. Pure. */
-export function timingProblems(timings: MembershipTimings): readonly string[] {
-  const { ttlMs, intervalMs, attemptMs, retryMs, confirmationMs, leavingMs, removalMarginMs } = timings
-  const problems: string[] = []
-  const twoFailuresMs = intervalMs + PATIENT_ATTEMPTS * (attemptMs + retryMs)
-  if (attemptMs < 100) problems.push('the lease TTL leaves less than 100 ms for each of three attempts to renew')
-  if (twoFailuresMs + attemptMs > ttlMs) problems.push('two failed renewals in a row cost the lease')
-  if (confirmationMs >= leavingMs) problems.push('leaving has no time to wait for a confirmation')
-  if (removalMarginMs > 500) problems.push('a dead master stays listed for more than a second after its lease')
-  return problems
-}

@@ -37,7 +37,7 @@ export class FleetView {
     this.#clock = clock
     this.#masters = metrics.gauge({
       name: 'apiserver_bootstrap_masters',
-      help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; doubtful: ended while the store takes no writes.',
+      help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; doubtful: ended, perhaps only because nobody could renew.',
       labels: ['state'],
     })
     this.#delays = metrics.histogram({

@@ -17,7 +17,7 @@ export interface LeaseTelemetryOptions {
   readonly events: EventSink
   /** Of this master. */
   readonly address: string
-  /** See LeaseKeeper. */
+  /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
   readonly renewedMs: () => number | undefined
 }
 
@@ -53,7 +53,7 @@ export class LeaseTelemetry {
     this.#renewals.add({ result })
   }
 
-  /** See LeaseKeeper. */
+  /** Somebody took the lease away, it was made again, or nobody does any more. */
   contended(input: ContentionInput, before: Contention, now: Contention): void {
     const { clock, logger, events, address } = this.#options
     if (input === 'corrected') this.#overwrites.overwritten('Lease', undefined)

@@ -32,12 +32,12 @@ interface CellResult {
 
 /** What is promised for after the fault; and how long this machine may take to see it. */
 const rightAfterMs = 2_000
-const slackMs = 500
+const slackMs = 1_500
 /** A master that left has to be seen ready for a while, and to join. */
 const backWithinMs = 8_000
 /** After a kill, until the address is gone: promised, and what this machine may add. */
 const goneWithinMs = ttlMs + 1_000 + slackMs
-/** How late this machine may be before a cell that fails says nothing. */
+/** How late this machine may be before a cell that fails twice says nothing. */
 const tooLateMs = 400
 
 /** Kube-apiservers, each for a fleet of its own, on one etcd. */
@@ -62,8 +62,14 @@ export async function judgeCells(
       const [index, cell] = next
       lateness.reset()
       let result = await haveFault(fleet, cell, victimOf(index))
-      for (let again = 0; again < 2 && result.problems.length > 0 && lateness.maxMs > tooLateMs; again++) {
-        t.diagnostic(`${nameOf(cell)}: once more, because this machine was ${Math.round(lateness.maxMs)} ms late`)
+      // What the program does wrong it does again. Five fleets and their servers share two cores, whose pauses look the same.
+      for (
+        let again = 0;
+        again < 2 && result.problems.length > 0 && (again === 0 || lateness.maxMs > tooLateMs);
+        again++
+      ) {
+        const why = `this machine was ${Math.round(lateness.maxMs)} ms late; ${result.problems.join('; ')}`
+        t.diagnostic(`${nameOf(cell)}: once more: ${why}`)
         lateness.reset()
         result = await haveFault(fleet, cell, victimOf(index))
       }

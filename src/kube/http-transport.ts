@@ -65,7 +65,8 @@ export class HttpTransport implements Transport {
   /** Those that take no more requests. */
   readonly #retired = new Set<Dispatcher>()
   readonly #underWay = new Set<AbortController>()
-  readonly #connecting = new Set<Socket>()
+  /** Every connection, those that are being made included. */
+  readonly #sockets = new Set<Socket>()
 
   constructor(options: HttpTransportOptions) {
     this.#origin = options.server.origin
@@ -75,7 +76,7 @@ export class HttpTransport implements Transport {
     this.#userAgent = options.userAgent ?? 'apiserver-bootstrap'
     this.#timeoutMs = options.timeoutMs ?? 10_000
     this.#maxEventBytes = options.maxEventBytes ?? 64 * 1024 * 1024
-    this.#connect = () => dispatcherFor(options, this.#connecting)
+    this.#connect = () => dispatcherFor(options, this.#sockets)
     this.#dispatcher = this.#connect()
   }
 
@@ -119,8 +120,10 @@ export class HttpTransport implements Transport {
     for (const controller of this.#underWay) {
       controller.abort(new KubeError('Unreachable', `${this.#target}: the transport is closed`))
     }
-    for (const socket of this.#connecting) socket.destroy(new Error('the transport is closed'))
-    await Promise.all([this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.destroy(null)))
+    const closing = [this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.destroy(null))
+    // A connection that leads nowhere, or is still being made, would wait for its peer.
+    for (const socket of this.#sockets) socket.destroy(new Error('the transport is closed'))
+    await Promise.all(closing)
   }
 
   /** Takes no more requests and closes the connections when those under way, watches included, have ended. */
@@ -161,7 +164,7 @@ export class HttpTransport implements Transport {
   }
 }
 
-function dispatcherFor(options: HttpTransportOptions, connecting: Set<Socket>): Dispatcher {
+function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dispatcher {
   const { tls = {}, proxy } = options
   // Half of the 60 s after which common balancers forget an idle connection; a server that is gone is noticed in 40 s.
   const socket = { keepAlive: true, keepAliveInitialDelay: 30_000 }
@@ -187,7 +190,7 @@ function dispatcherFor(options: HttpTransportOptions, connecting: Set<Socket>): 
     headersTimeout: 0,
     bodyTimeout: 0,
   }
-  if (proxy === undefined) return new Agent({ ...pool, connect: tracked(buildConnector(requestTls), connecting) })
+  if (proxy === undefined) return new Agent({ ...pool, connect: tracked(buildConnector(requestTls), sockets) })
   return new ProxyAgent({
     ...pool,
     uri: proxy.href,
@@ -197,15 +200,13 @@ function dispatcherFor(options: HttpTransportOptions, connecting: Set<Socket>): 
   })
 }
 
-/** As `connector`, with the sockets that are on their way in `connecting`: undici lets go of one only when its time is up. */
-function tracked(connector: buildConnector.connector, connecting: Set<Socket>): buildConnector.connector {
+/** As `connector`, with its sockets in `sockets` until they are closed. */
+function tracked(connector: buildConnector.connector, sockets: Set<Socket>): buildConnector.connector {
   return (options, callback) => {
-    const settle: buildConnector.Callback = (...result) => {
-      if (socket instanceof Socket) connecting.delete(socket)
-      callback(...result)
-    }
-    const socket: unknown = connector(options, settle)
-    if (socket instanceof Socket) connecting.add(socket)
+    const socket: unknown = connector(options, callback)
+    if (!(socket instanceof Socket)) return
+    sockets.add(socket)
+    socket.once('close', () => sockets.delete(socket))
   }
 }
 

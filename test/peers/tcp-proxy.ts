@@ -96,6 +96,7 @@ export class TcpProxy {
 
   async close(): Promise<void> {
     if (this.#server.listening) await this.refuse()
+    this.cut()
   }
 
   #accept(client: Socket): void {

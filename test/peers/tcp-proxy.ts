@@ -45,10 +45,7 @@ export class TcpProxy {
 
   /** Resets every open connection; new ones are accepted. */
   cut(): void {
-    for (const { client, upstream } of this.#connections) {
-      client.resetAndDestroy()
-      upstream.resetAndDestroy()
-    }
+    for (const { client, upstream } of this.#connections) for (const socket of [client, upstream]) reset(socket)
   }
 
   /** Ends the server's direction of every open connection and leaves the client's open. */
@@ -96,7 +93,6 @@ export class TcpProxy {
 
   async close(): Promise<void> {
     if (this.#server.listening) await this.refuse()
-    this.cut()
   }
 
   #accept(client: Socket): void {
@@ -131,6 +127,12 @@ export class TcpProxy {
     if (this.#delayMs === 0) write()
     else setTimeout(write, this.#delayMs)
   }
+}
+
+/** A socket that is about to end cannot be reset: libuv refuses that, and its handle would then stay open for ever. */
+function reset(socket: Socket): void {
+  if (socket.writableEnded) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 async function listen(server: Server, port: number): Promise<void> {

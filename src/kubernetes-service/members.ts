@@ -72,7 +72,12 @@ function isIpv6(address: string): boolean {
 
 /** Whether a master other than `self` serves, so that `self` may go. Another holder of the same address counts. */
 export function othersRemain(leases: readonly MasterLease[], self: Holder): boolean {
-  return leases.some((lease) => isReady(lease) && !isHeldBy(lease, self))
+  return othersReady(leases, self).length > 0
+}
+
+/** The other masters whose records say that they serve. One without a record is a kube-apiserver, which does while it renews. */
+export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
+  return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
 }
 
 /** Whether this lease is of the same master: the same instance, or an earlier life of it. */

@@ -1,7 +1,7 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import { addressesIn } from '../identity.ts'
 import type { Holder, MasterLease } from '../leases/master-leases.ts'
-import { isHeldBy, isReady, keepingPlaces } from '../members.ts'
+import { isHeldBy, keepingPlaces, othersReady } from '../members.ts'
 import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -89,11 +89,6 @@ export function isConfirmed(
   return othersReady(fleet.leases, self).some(({ holder }) =>
     holder === undefined ? !server.failsByEtcd : holder.confirms?.includes(departure),
   )
-}
-
-/** The other masters whose records say that they serve. One without a record is a kube-apiserver, which does while it renews. */
-export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
-  return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
 }
 
 function announcedDepartures(

@@ -1,5 +1,6 @@
 import type { Holder } from '../leases/master-leases.ts'
-import { isConfirmed, othersReady } from './fleet.ts'
+import { othersReady } from '../members.ts'
+import { isConfirmed } from './fleet.ts'
 import { end, probe, read, request } from './requests.ts'
 import type { LeavingStep, Membership, MembershipEffect, Phase } from './state.ts'
 import type { MembershipTimings } from './timings.ts'

@@ -14,11 +14,19 @@ import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { LeaseTelemetry } from '../lease-telemetry.ts'
 import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import { isDualStack, isHeldBy, type LifeSpan, listedAddresses, portsAgreed, secondAddresses } from '../members.ts'
+import {
+  isDualStack,
+  isHeldBy,
+  type LifeSpan,
+  listedAddresses,
+  othersReady,
+  portsAgreed,
+  secondAddresses,
+} from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { membershipFault } from './fault.ts'
-import { leasesForList, othersReady } from './fleet.ts'
+import { leasesForList } from './fleet.ts'
 import type { Membership, MembershipEffect, MembershipEvent, MembershipInput, OnShutdown, OutReason } from './state.ts'
 import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
 import type { MembershipTimings } from './timings.ts'

@@ -20,6 +20,8 @@ interface Tier {
 }
 
 const minute = 60_000
+/** So many files are named at the end, with what they took. */
+const SLOWEST = 12
 const inProcess = {
   concurrency: availableParallelism(),
   // The random schedules take 20 s on a quiet machine; a busy one must not fail them.
@@ -96,8 +98,10 @@ tests.on('test:pass', ({ name, file, skip, todo }) => {
 })
 // A file without a test, or without one that the pattern names, counts as a test that passed: those are not ours.
 let withoutTests = 0
-tests.on('test:summary', ({ file, counts, success }) => {
+const durations: { readonly file: string; readonly ms: number }[] = []
+tests.on('test:summary', ({ file, counts, success, duration_ms }) => {
   if (file !== undefined) {
+    durations.push({ file: inRoot(file), ms: duration_ms })
     if (counts.tests > 0) return
     withoutTests++
     if (!options['test-name-pattern']) problems.push(`no test in ${inRoot(file)}`)
@@ -113,6 +117,9 @@ tests.on('test:summary', ({ file, counts, success }) => {
     const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
     for (const problem of problems) console.error(`✖ ${problem}`)
     if (problems.length > 0) process.exitCode = 1
+    for (const { file, ms } of durations.sort((a, b) => b.ms - a.ms).slice(0, SLOWEST)) {
+      console.log(`${(ms / 1000).toFixed(1).padStart(7)} s  ${file}`)
+    }
     console.log(`${tierName}: ${passed} passed, ${failed} failed, ${files.length} files, ${seconds} s`)
   })
 })

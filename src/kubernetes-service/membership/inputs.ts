@@ -1,18 +1,13 @@
 import type { MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, startedAfter } from '../members.ts'
 import { fleetAfterRead, provedBy } from './fleet.ts'
-import { contended, departureId, end } from './requests.ts'
-import type { Membership, MembershipEffect, MembershipInput, OnShutdown, OwnLease, Trust } from './state.ts'
+import { contended, departureId, end, type Turn } from './requests.ts'
+import type { Membership, MembershipInput, OnShutdown, OwnLease, Trust } from './state.ts'
 import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
 
 /** What is known after an input. What to do about it follows from all that is known. Pure. */
-export function take(
-  state: Membership,
-  input: MembershipInput,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+export function take(state: Membership, input: MembershipInput, turn: Turn): Membership {
+  const { nowMs, timings } = turn
   switch (input.type) {
     case 'probed': {
       const { server } = state
@@ -41,7 +36,7 @@ export function take(
     case 'leases': {
       const fleet = input.asked ? { ...state.fleet, reading: undefined } : state.fleet
       const isOutdated = fleet.readAtMs !== undefined && input.sentAtMs < fleet.readAtMs
-      return isOutdated ? { ...state, fleet } : takeLeases({ ...state, fleet }, input, nowMs, timings, effects)
+      return isOutdated ? { ...state, fleet } : takeLeases({ ...state, fleet }, input, turn)
     }
     case 'read-failed':
       return {
@@ -51,25 +46,20 @@ export function take(
     case 'changed':
       return { ...state, fleet: { ...state.fleet, isReadDue: true } }
     case 'done':
-      return done(state, nowMs, timings, effects)
+      return done(state, turn)
     case 'failed':
-      return failed(state, input.failure, nowMs, timings, effects)
+      return failed(state, input.failure, turn)
     case 'list':
-      return listEnded(state, input.outcome, nowMs, timings, effects)
+      return listEnded(state, input.outcome, turn)
     case 'timer':
       return state
     case 'stop':
-      return stopping(state, input.mode, nowMs, effects)
+      return stopping(state, input.mode, turn)
   }
 }
 
-function takeLeases(
-  state: Membership,
-  input: Extract<MembershipInput, { type: 'leases' }>,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+function takeLeases(state: Membership, input: Extract<MembershipInput, { type: 'leases' }>, turn: Turn): Membership {
+  const { nowMs, timings, effects } = turn
   const { lease, phase } = state
   const fleet = fleetAfterRead(state, input, nowMs, timings)
   const newlyEnded = fleet.ended.filter(({ sinceAtMs }) => sinceAtMs === nowMs).map((one) => one.lease.address)
@@ -87,18 +77,12 @@ function takeLeases(
     case 'listed': {
       if (input.sentAtMs < lease.writtenAtMs || lease.request !== undefined) return after
       const { state: says, instanceId } = own?.holder ?? {}
-      if (says === 'withdrawn' && instanceId === state.self.instanceId) return end(after, 'withdrawn', effects)
+      if (says === 'withdrawn' && instanceId === state.self.instanceId) return end(after, 'withdrawn', turn)
       const missing = own === undefined
       if (missing === lease.missing) return after
       // The store answers: after an outage nobody must find this lease gone for longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
-      return contended(
-        { ...after, lease: { ...lease, missing, retryAtMs } },
-        missing ? 'undone' : 'right',
-        nowMs,
-        timings,
-        effects,
-      )
+      return contended({ ...after, lease: { ...lease, missing, retryAtMs } }, missing ? 'undone' : 'right', turn)
     }
     case 'leaving':
     case 'out':
@@ -122,7 +106,8 @@ function mattersForList(leases: readonly MasterLease[]): string {
   )
 }
 
-function done(state: Membership, nowMs: number, timings: MembershipTimings, effects: MembershipEffect[]): Membership {
+function done(state: Membership, turn: Turn): Membership {
+  const { nowMs, timings, effects } = turn
   const { lease, fleet } = state
   const { request } = lease
   if (request === undefined) return state
@@ -144,7 +129,7 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
       }
       const ended = trust.type === 'steady' ? provedBy(fleet.ended, request.sentAtMs, nowMs) : fleet.ended
       const kept = { ...after, lease: renewed, fleet: { ...fleet, ended } }
-      return lease.missing ? contended(kept, 'corrected', nowMs, timings, effects) : kept
+      return lease.missing ? contended(kept, 'corrected', turn) : kept
     }
     case 'mark':
       if (request.holder.state === 'unready') effects.push({ type: 'tell', event: { type: 'unready' } })
@@ -157,14 +142,13 @@ function done(state: Membership, nowMs: number, timings: MembershipTimings, effe
 function failed(
   state: Membership,
   failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found',
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
+  turn: Turn,
 ): Membership {
+  const { nowMs, timings, effects } = turn
   const { lease, phase, fleet } = state
-  if (failure === 'not-found' && lease.request?.type === 'remove') return done(state, nowMs, timings, effects)
+  if (failure === 'not-found' && lease.request?.type === 'remove') return done(state, turn)
   if (failure === 'withdrawn' && phase.type !== 'leaving') {
-    return end({ ...state, lease: { ...lease, request: undefined } }, 'withdrawn', effects)
+    return end({ ...state, lease: { ...lease, request: undefined } }, 'withdrawn', turn)
   }
   if (failure === 'withdrawn' && phase.type === 'leaving') {
     // What is left of it goes without further questions.
@@ -194,17 +178,16 @@ function unanswered(
 function listEnded(
   state: Membership,
   outcome: Extract<MembershipInput, { type: 'list' }>['outcome'],
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
+  turn: Turn,
 ): Membership {
+  const { nowMs, timings } = turn
   const { phase, lease } = state
   if (phase.type !== 'leaving') return state
   const { step: leaving } = phase
   if (leaving.type !== 'writing' && leaving.type !== 'listing') return state
   switch (outcome) {
     case 'written':
-      return end(state, leaving.type === 'writing' ? 'left' : 'kept-the-last', effects)
+      return end(state, leaving.type === 'writing' ? 'left' : 'kept-the-last', turn)
     case 'conflict':
       return { ...state, phase: { ...phase, step: { type: leaving.type, sent: false } } }
     case 'refused':
@@ -218,24 +201,25 @@ function listEnded(
     case 'failed': {
       const later = { ...lease, retryAtMs: nowMs + timings.retryMs }
       return leaving.type === 'listing'
-        ? end(state, 'kept-the-last', effects)
+        ? end(state, 'kept-the-last', turn)
         : { ...state, lease: later, phase: { ...phase, step: { type: 'checking', sinceAtMs: nowMs } } }
     }
   }
 }
 
-function stopping(state: Membership, mode: OnShutdown, nowMs: number, effects: MembershipEffect[]): Membership {
+function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
+  const { nowMs } = turn
   const { phase, self, fleet } = state
   switch (phase.type) {
     case 'starting':
     case 'clearing':
     case 'joining': {
-      if (mode === 'keep') return end(state, 'kept', effects)
+      if (mode === 'keep') return end(state, 'kept', turn)
       const hasLease = state.lease.request !== undefined || fleet.leases.some((lease) => isHeldBy(lease, self))
-      return hasLease ? leave(state, mode, nowMs) : end(state, 'not-listed', effects)
+      return hasLease ? leave(state, mode, nowMs) : end(state, 'not-listed', turn)
     }
     case 'listed':
-      return mode === 'keep' ? end(state, 'kept', effects) : leave(state, mode, nowMs)
+      return mode === 'keep' ? end(state, 'kept', turn) : leave(state, mode, nowMs)
     case 'leaving':
       return state
     case 'out': {

@@ -2,52 +2,44 @@ import { correctionDueMs, nextLookMs } from '../contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import { isConfirmed } from './fleet.ts'
 import { isFailing } from './readiness.ts'
-import { contended, departureId, isAlive, limitsOf, probe, read, request } from './requests.ts'
-import type { Membership, MembershipEffect } from './state.ts'
+import { contended, departureId, isAlive, limitsOf, type Now, probe, read, request, type Turn } from './requests.ts'
+import type { Membership } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
 /** What a master that keeps its lease does next: renew, say how its server is, prove that others are gone. Pure. */
-export function nextListed(
-  before: Membership,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
-  let state = departing(quieted(before, nowMs, timings, effects), nowMs)
+export function nextListed(before: Membership, turn: Turn): Membership {
+  const { nowMs, timings } = turn
+  let state = departing(quieted(before, turn), nowMs)
   const { lease, fleet, server } = state
   // The end of a lease is certain only if a read after the margin does not show it.
   const isProved = fleet.ended.some(
     ({ provedAtMs }) => provedAtMs !== undefined && nowMs >= provedAtMs + timings.removalMarginMs,
   )
-  if (isProved && lease.trust.type === 'steady') state = read(state, nowMs, timings, effects)
+  if (isProved && lease.trust.type === 'steady') state = read(state, turn)
   // Somebody wants to know whether this server serves.
   const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
-  const isOverdue = nowMs >= nextProbeAtMs(state, nowMs, timings)
-  if ((isAskedAbout && state.self.state === 'ready') || isOverdue)
-    state = probe(state, timings.probeTimeoutMs, nowMs, effects)
+  const isOverdue = nowMs >= nextProbeAtMs(state, turn)
+  if ((isAskedAbout && state.self.state === 'ready') || isOverdue) state = probe(state, timings.probeTimeoutMs, turn)
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
   // A lease that has ended is made anew only for a server that serves: it would come on the list by it. If all leases ended in an
   // outage, the others keep this one's place for the recovery time.
-  if (isOver(state, nowMs, timings) && !server.serving) return state
-  const wanted = wantedRecord(state, renewing, nowMs, timings)
+  if (isOver(state, turn) && !server.serving) return state
+  const wanted = wantedRecord(state, renewing, turn)
   if (renewing) {
-    if (isAlive(state, nowMs, timings)) return request(state, 'renew', wanted, nowMs, timings, effects)
-    state = probe(state, timings.attemptMs, nowMs, effects)
+    if (isAlive(state, turn)) return request(state, 'renew', wanted, turn)
+    state = probe(state, timings.attemptMs, turn)
     // Whoever is found dead lets its lease end, and says meanwhile that nobody may leave to it.
     if (server.serving) return state
   }
   if (lease.missing || says(wanted, state.self)) return state
-  return request(state, 'mark', wanted, nowMs, timings, effects)
+  return request(state, 'mark', wanted, turn)
 }
 
 /** When a listed master has something to do though nothing happens. Pure. */
-export function listedWakesAtMs(
-  state: Membership,
-  nowMs: number,
-  timings: MembershipTimings,
-): readonly (number | undefined)[] {
+export function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefined)[] {
+  const { timings } = now
   const { lease, fleet, server } = state
   return [
     lease.retryAtMs,
@@ -55,7 +47,7 @@ export function listedWakesAtMs(
     nextLookMs(lease.contention, limitsOf(timings)),
     lease.trust.type === 'recovering' ? lease.trust.untilAtMs : undefined,
     fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,
-    nextProbeAtMs(state, nowMs, timings),
+    nextProbeAtMs(state, now),
     ...fleet.ended.map(({ provedAtMs }) => provedAtMs && provedAtMs + timings.removalMarginMs),
   ]
 }
@@ -80,7 +72,8 @@ function departing(state: Membership, nowMs: number): Membership {
 }
 
 /** What this master's record should say now. */
-function wantedRecord(state: Membership, renewing: boolean, nowMs: number, timings: MembershipTimings): Holder {
+function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
+  const { nowMs, timings } = now
   const { self, server, fleet, phase } = state
   const departure = phase.type === 'listed' ? phase.departure : undefined
   const isWell = server.serving && server.readiness.phase === 'ready'
@@ -104,16 +97,17 @@ function wantedRecord(state: Membership, renewing: boolean, nowMs: number, timin
  * When a master that is not well asks its server again, also where nobody else does: with the gate `startup` nobody probes at intervals.
  * One without a lease waits for that answer, and asks sooner.
  */
-function nextProbeAtMs(state: Membership, nowMs: number, timings: MembershipTimings): number {
+function nextProbeAtMs(state: Membership, now: Now): number {
+  const { timings } = now
   const { server, self } = state
-  if (isOver(state, nowMs, timings) && !server.serving) return server.probedAtMs + timings.slowRetryMs
+  if (isOver(state, now) && !server.serving) return server.probedAtMs + timings.slowRetryMs
   if (self.state === 'ready') return Number.POSITIVE_INFINITY
   return server.probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
 }
 
 /** Whether its lease has ended, or may have. */
-function isOver({ lease }: Membership, nowMs: number, { ttlMs }: MembershipTimings): boolean {
-  return lease.missing || nowMs - (lease.renewedAtMs ?? nowMs) >= ttlMs
+function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
+  return lease.missing || nowMs - (lease.renewedAtMs ?? nowMs) >= timings.ttlMs
 }
 
 /** From when on this master confirms departures for unreadiness. */
@@ -131,13 +125,8 @@ function says(wanted: Holder, written: Holder): boolean {
 }
 
 /** A fight for the lease is over when nobody has taken it away for a while. */
-function quieted(
-  state: Membership,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+function quieted(state: Membership, turn: Turn): Membership {
   const { contention, missing } = state.lease
   if (missing || contention.phase === 'calm') return state
-  return contended(state, 'right', nowMs, timings, effects)
+  return contended(state, 'right', turn)
 }

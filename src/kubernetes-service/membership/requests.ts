@@ -3,53 +3,48 @@ import type { Holder } from '../leases/master-leases.ts'
 import type { LeaseRequest, Membership, MembershipEffect, OutReason } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
+/** The moment of a step. */
+export interface Now {
+  readonly nowMs: number
+  readonly timings: MembershipTimings
+}
+
+/** One step: its moment, and the effects so far. */
+export interface Turn extends Now {
+  readonly effects: MembershipEffect[]
+}
+
 /** Sends a request for the own lease. */
-export function request(
-  state: Membership,
-  type: LeaseRequest['type'],
-  holder: Holder,
-  nowMs: number,
-  { callMs }: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
-  effects.push({ type, holder, limitMs: callMs })
+export function request(state: Membership, type: LeaseRequest['type'], holder: Holder, turn: Turn): Membership {
+  const { nowMs, timings, effects } = turn
+  effects.push({ type, holder, limitMs: timings.callMs })
   return { ...state, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }
 }
 
 /** Asks the own server, unless an answer is awaited already. */
-export function probe(state: Membership, limitMs: number, nowMs: number, effects: MembershipEffect[]): Membership {
+export function probe(state: Membership, limitMs: number, { nowMs, effects }: Turn): Membership {
   if (state.server.askedAtMs !== undefined) return state
   effects.push({ type: 'probe', limitMs })
   return { ...state, server: { ...state.server, askedAtMs: nowMs } }
 }
 
 /** Reads the leases, unless a read is under way or has just failed. */
-export function read(
-  state: Membership,
-  nowMs: number,
-  { callMs }: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+export function read(state: Membership, turn: Turn): Membership {
+  const { nowMs, timings, effects } = turn
   const { fleet } = state
   if (fleet.reading !== undefined || nowMs < fleet.retryAtMs) return state
-  effects.push({ type: 'read', limitMs: callMs })
+  effects.push({ type: 'read', limitMs: timings.callMs })
   return { ...state, fleet: { ...fleet, isReadDue: false, reading: { sentAtMs: nowMs } } }
 }
 
 /** Ends the membership. */
-export function end(state: Membership, why: OutReason, effects: MembershipEffect[]): Membership {
+export function end(state: Membership, why: OutReason, { effects }: Turn): Membership {
   effects.push({ type: 'tell', event: { type: 'out', why } })
   return { ...state, phase: { type: 'out', why } }
 }
 
 /** Takes in that the own lease was taken away, made again, or left in peace. */
-export function contended(
-  state: Membership,
-  input: ContentionInput,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+export function contended(state: Membership, input: ContentionInput, { nowMs, timings, effects }: Turn): Membership {
   const before = state.lease.contention
   const now = nextContention(before, input, nowMs, limitsOf(timings))
   if (now === before) return state
@@ -68,7 +63,7 @@ export function departureId({ self, departures }: Membership): string {
 }
 
 /** Whether the own server has answered since the last renewal, and lately. */
-export function isAlive({ server, lease }: Membership, nowMs: number, { answerFreshMs }: MembershipTimings): boolean {
+export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now): boolean {
   const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
-  return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < answerFreshMs
+  return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs
 }

@@ -5,7 +5,7 @@ import { isConfirmed, unknownFleet } from './fleet.ts'
 import { take } from './inputs.ts'
 import { leavingWakesAtMs, nextLeaving } from './leaving.ts'
 import { listedWakesAtMs, nextListed } from './listed.ts'
-import { departureId, isAlive, probe, read, request } from './requests.ts'
+import { departureId, isAlive, probe, read, request, type Turn } from './requests.ts'
 import type { Membership, MembershipEffect, MembershipInput, Phase, Step } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -45,14 +45,15 @@ export function startMembership(self: Holder): Membership {
  */
 export function step(before: Membership, input: MembershipInput, nowMs: number, timings: MembershipTimings): Step {
   const effects: MembershipEffect[] = []
-  let state = trusting(take(before, input, nowMs, timings, effects), nowMs)
+  const turn: Turn = { nowMs, timings, effects }
+  let state = trusting(take(before, input, turn), nowMs)
   if (state.fleet.isReadDue && state.phase.type !== 'starting' && state.phase.type !== 'out') {
-    state = read(state, nowMs, timings, effects)
+    state = read(state, turn)
   }
   // One phase may lead to the next at once; no cycle of phases goes without an answer from outside.
   for (let phase: Phase | undefined; phase !== state.phase; ) {
     phase = state.phase
-    state = next(state, nowMs, timings, effects)
+    state = next(state, turn)
   }
   return { state, effects }
 }
@@ -70,7 +71,7 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
       times.push(lease.retryAtMs)
       break
     case 'listed':
-      times.push(...listedWakesAtMs(state, nowMs, timings))
+      times.push(...listedWakesAtMs(state, { nowMs, timings }))
       break
     case 'leaving':
       times.push(lease.retryAtMs, ...leavingWakesAtMs(phase, fleet.readAtMs))
@@ -92,35 +93,31 @@ function trusting(state: Membership, nowMs: number): Membership {
   return { ...state, lease: { ...state.lease, trust: { type: 'steady' } } }
 }
 
-function next(state: Membership, nowMs: number, timings: MembershipTimings, effects: MembershipEffect[]): Membership {
+function next(state: Membership, turn: Turn): Membership {
   switch (state.phase.type) {
     case 'starting':
-      return nextStarting(state, nowMs, timings, effects)
+      return nextStarting(state, turn)
     case 'clearing':
-      return nextClearing(state, state.phase.departure, nowMs, timings, effects)
+      return nextClearing(state, state.phase.departure, turn)
     case 'joining':
-      return nextJoining(state, state.phase.sinceAtMs, nowMs, timings, effects)
+      return nextJoining(state, state.phase.sinceAtMs, turn)
     case 'listed':
-      return nextListed(state, nowMs, timings, effects)
+      return nextListed(state, turn)
     case 'leaving':
-      return nextLeaving(state, state.phase, nowMs, timings, effects)
+      return nextLeaving(state, state.phase, turn)
     case 'out':
       return state
   }
 }
 
-function nextStarting(
-  state: Membership,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+function nextStarting(state: Membership, turn: Turn): Membership {
+  const { nowMs } = turn
   const { server, fleet, departures } = state
   if (server.readiness.phase !== 'starting') return { ...state, phase: { type: 'joining', sinceAtMs: nowMs } }
   // A server that has never answered may be about to: its earlier life's lease is left to its end.
   // One whose etcd alone fails may have served until now, and shares that etcd with others most of the time.
   if (!Number.isFinite(server.answeredAtMs) || server.serving || server.failsByEtcd) return state
-  if (fleet.readAtMs === undefined) return read(state, nowMs, timings, effects)
+  if (fleet.readAtMs === undefined) return read(state, turn)
   if (!hasEarlierLife(state)) return state
   return { ...state, departures: departures + 1, phase: { type: 'clearing', departure: departureId(state) } }
 }
@@ -138,31 +135,21 @@ function hasEarlierLife({ fleet, self }: Membership): boolean {
  * The address that an earlier life left sends clients to a server that does not serve yet. It is taken off the list as one that
  * turns unready is: in two steps, and not when nobody else serves.
  */
-function nextClearing(
-  state: Membership,
-  departure: string,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+function nextClearing(state: Membership, departure: string, turn: Turn): Membership {
+  const { nowMs } = turn
   const { server, lease, self } = state
   if (lease.request !== undefined) return state
   if (server.readiness.phase !== 'starting') return { ...state, phase: { type: 'joining', sinceAtMs: nowMs } }
   if (nowMs < lease.retryAtMs || self.state === 'unready') return state
   const failing: Holder = { ...self, state: 'failing', departure, confirms: [] }
   const isSaid = self.state === 'failing' && self.departure === departure
-  if (!isSaid) return request(state, 'mark', failing, nowMs, timings, effects)
+  if (!isSaid) return request(state, 'mark', failing, turn)
   if (!isConfirmed(state, departure)) return state
-  return request(state, 'mark', { ...failing, state: 'unready', departure: undefined }, nowMs, timings, effects)
+  return request(state, 'mark', { ...failing, state: 'unready', departure: undefined }, turn)
 }
 
-function nextJoining(
-  state: Membership,
-  sinceAtMs: number,
-  nowMs: number,
-  timings: MembershipTimings,
-  effects: MembershipEffect[],
-): Membership {
+function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membership {
+  const { nowMs, timings, effects } = turn
   const { fleet, lease } = state
   if (lease.renewedAtMs !== undefined) {
     effects.push({ type: 'tell', event: { type: 'joined' } }, { type: 'reconcile' })
@@ -170,16 +157,9 @@ function nextJoining(
   }
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   // Who is there already decides how this life is told from an earlier one.
-  if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, nowMs, timings, effects)
-  if (!isAlive(state, nowMs, timings)) return probe(state, timings.attemptMs, nowMs, effects)
+  if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, turn)
+  if (!isAlive(state, turn)) return probe(state, timings.attemptMs, turn)
   // It was ready once. Whoever could not join at once may have to wait until it is again.
   if (!state.server.serving) return state
-  return request(
-    state,
-    'renew',
-    { ...state.self, state: 'ready', departure: undefined, confirms: [] },
-    nowMs,
-    timings,
-    effects,
-  )
+  return request(state, 'renew', { ...state.self, state: 'ready', departure: undefined, confirms: [] }, turn)
 }

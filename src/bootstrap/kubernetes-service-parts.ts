@@ -53,7 +53,7 @@ export function composeKubernetesService(
   const [range, secondRange] = options.serviceClusterIpRanges
   if (range === undefined) throw new TypeError('a master needs at least one Service range')
   const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
-  const fleet = new FleetView(ports)
+  const fleet = new FleetView({ ...ports, ttlMs: options.leaseTtlMs })
   const announcements = new Announcements({
     ...ports,
     address: options.advertiseAddresses[0]?.text,

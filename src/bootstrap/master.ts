@@ -115,7 +115,7 @@ export async function withdrawMaster(
   }
   const availability = openAvailability(ports)
   const events = openEvents(options, ports)
-  const fleet = new FleetView(ports)
+  const fleet = new FleetView({ ...ports, ttlMs: options.leaseTtlMs })
   const announcements = new Announcements({ ...ports, events, fleet, address: address.text })
   const writer = new ObjectWriter({ ...ports, onWritten: (written) => announcements.written(written) })
   const withdrawal = await withdraw(

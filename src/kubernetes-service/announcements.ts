@@ -4,7 +4,7 @@ import type { KubeObject } from '../kube/json.ts'
 import { apiVersionOf, type EndpointSlice, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { Absence, FleetView } from './fleet-view.ts'
+import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import type { Holder, MasterLease } from './leases/master-leases.ts'
 import type { Written } from './object-writer.ts'
@@ -21,25 +21,33 @@ export interface AnnouncementsOptions {
   readonly fleet: FleetView | undefined
 }
 
-/** Who was put on the list and who was taken off, and why: in the master's own words, else one of {@link REASON_WORDS}. */
+/** Who was put on the list and who was taken off, and why. */
 interface ListChange {
   readonly added: readonly { readonly address: string; readonly host?: string | undefined }[]
-  readonly removed: readonly {
-    readonly address: string
-    readonly host?: string | undefined
-    readonly reason: string
-  }[]
+  readonly removed: readonly ListRemoval[]
+}
+
+/** `surplus`: with the reconciler `master-count`. */
+type RemovalReason = Absence | 'surplus'
+
+interface ListRemoval {
+  readonly address: string
+  readonly host?: string | undefined
+  readonly reason: RemovalReason
+  readonly detail?: string | undefined
 }
 
 /** How a reason is put in an event. */
-const REASON_WORDS: Readonly<Record<string, string>> = {
+const REASON_WORDS: Readonly<Record<RemovalReason, string>> = {
   'lease-ended': 'its lease has ended',
+  evicted: 'its lease was removed by somebody else',
   leaving: 'it is leaving',
   withdrawn: 'it was withdrawn',
   unready: 'its API server is not ready',
+  'own-etcd': 'its own etcd fails',
   'no-lease': 'it has no lease',
   surplus: 'there are more than --apiserver-count',
-} satisfies Record<Absence | 'surplus', string>
+}
 
 /**
  * Tells in the log and by events what was done to the Endpoints and slices of `default/kubernetes`, and by events what was done to the Service. What
@@ -91,7 +99,7 @@ export class Announcements {
         .map((address) => ({ address, host: hostOf(address) })),
       removed: before
         .filter((address) => !after.includes(address))
-        .map((address) => ({ address, host: hostOf(address), reason: this.#whyRemoved(address) })),
+        .map((address) => ({ address, host: hostOf(address), ...this.#whyRemoved(address) })),
     }
   }
 
@@ -138,17 +146,19 @@ export class Announcements {
     for (const { address } of added) {
       this.#record('MasterListed', endpoints, subject, `${this.#describe(address)} is listed`)
     }
-    for (const { address, reason } of removed) {
-      const note = `${this.#describe(address)} is no longer listed: ${REASON_WORDS[reason] ?? reason}`
+    for (const { address, reason, detail } of removed) {
+      const why = detail === undefined ? REASON_WORDS[reason] : `${REASON_WORDS[reason]} (${detail})`
+      const note = `${this.#describe(address)} is no longer listed: ${why}`
       this.#record('MasterRemoved', endpoints, subject, note)
     }
   }
 
-  #whyRemoved(address: string): string {
+  #whyRemoved(address: string): Removal | { readonly reason: 'surplus'; readonly detail?: undefined } {
     const { fleet, address: own } = this.#options
-    const why = fleet?.removed(address) ?? 'surplus'
+    const why = fleet?.removed(address) ?? { reason: 'surplus' }
     // Who takes itself out may have removed its lease first.
-    return address === own && ['lease-ended', 'no-lease', 'surplus'].includes(why) ? 'leaving' : why
+    const isGone = ['lease-ended', 'evicted', 'no-lease', 'surplus'].includes(why.reason)
+    return address === own && isGone ? { reason: 'leaving' } : why
   }
 
   #describe(address: string): string {

@@ -1,20 +1,32 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Gauge, Histogram, Metrics } from '../telemetry/metrics.ts'
-import type { Holder, HolderState, MasterLease } from './leases/master-leases.ts'
+import { type HolderState, type MasterLease, OWN_ETCD } from './leases/master-leases.ts'
 import { listedAddresses } from './members.ts'
 
 /**
- * Why an address is not to be listed. A lease that was removed by `masters evict` has ended, too: the stores do not show the difference.
+ * Why an address is not to be listed. `evicted`: somebody else has removed its lease, such as `masters evict`, before it could have ended.
  * `no-lease`: nobody is known to have held one for it.
  */
-export type Absence = 'lease-ended' | 'leaving' | 'withdrawn' | 'unready' | 'no-lease'
+export type Absence = 'lease-ended' | 'evicted' | 'leaving' | 'withdrawn' | 'unready' | typeof OWN_ETCD | 'no-lease'
+
+/** Why an address was taken off the list. `detail`: what the master itself said of its server. */
+export interface Removal {
+  readonly reason: Absence
+  readonly detail?: string | undefined
+}
 
 /** What one lease said last. */
 interface Seen {
   readonly state: HolderState | 'foreign' | 'doubtful'
   readonly host: string | undefined
-  /** What the master says of its state in its own words. */
   readonly reason: string | undefined
+  readonly renewal: string | undefined
+  /** When a read was sent that did not show this renewal: so the lease lasts for a TTL from then at least. Undefined: it was never seen renewed. */
+  readonly notYetMs: number | undefined
+  /** When the last read was sent that showed this renewal. */
+  readonly readMs: number
+  /** When a read was sent that did not show the lease any more. */
+  readonly endedMs: number | undefined
 }
 
 const STATES: readonly Seen['state'][] = ['ready', 'failing', 'unready', 'leaving', 'withdrawn', 'foreign', 'doubtful']
@@ -24,6 +36,7 @@ const MAX_REMEMBERED = 256
 /** What one master knows of the others, for metrics and events: who lives, who has gone since when, and why. */
 export class FleetView {
   readonly #clock: Clock
+  readonly #ttlMs: number
   readonly #masters: Gauge<'state'>
   readonly #delays: Histogram<never>
   readonly #seen = new Map<string, Seen>()
@@ -33,8 +46,10 @@ export class FleetView {
   readonly #goneSinceMs = new Map<string, number>()
   #noticedMs: number | undefined
 
-  constructor({ clock, metrics }: { readonly clock: Clock; readonly metrics: Metrics }) {
+  /** `ttlMs`: how long a lease lasts without renewal, in milliseconds. */
+  constructor({ clock, metrics, ttlMs }: { readonly clock: Clock; readonly metrics: Metrics; readonly ttlMs: number }) {
     this.#clock = clock
+    this.#ttlMs = ttlMs
     this.#masters = metrics.gauge({
       name: 'apiserver_bootstrap_masters',
       help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; doubtful: ended, perhaps only because nobody could renew.',
@@ -52,17 +67,24 @@ export class FleetView {
     this.#noticedMs ??= this.#clock.monotonicMs()
   }
 
-  /** The leases were read. */
-  read(leases: readonly MasterLease[]): void {
+  /** The leases were read, by a request that was sent at `sentMs` on the monotonic clock: now, by default. */
+  read(leases: readonly MasterLease[], sentMs = this.#clock.monotonicMs()): void {
     const sinceMs = this.#noticedMs ?? this.#clock.monotonicMs()
     this.#noticedMs = undefined
     const counts = new Map(STATES.map((state) => [state, 0]))
-    for (const { address, holder, doubtful } of leases) {
-      const state = doubtful === true ? 'doubtful' : (holder?.state ?? 'foreign')
+    for (const lease of leases) {
+      const { address, holder, doubtful } = lease
+      const state: Seen['state'] = doubtful === true ? 'doubtful' : (holder?.state ?? 'foreign')
       counts.set(state, (counts.get(state) ?? 0) + 1)
+      const seen = {
+        state,
+        host: holder?.host,
+        reason: holder?.reason,
+        ...timesOf(lease, this.#seen.get(address), sentMs),
+      }
       // Last, so that those that have gone longest are forgotten first.
       this.#seen.delete(address)
-      this.#seen.set(address, { state, host: holder?.host, reason: reasonIn(holder) })
+      this.#seen.set(address, seen)
     }
     for (const [state, count] of counts) this.#masters.set({ state }, count)
     this.#live = new Set(leases.map(({ address }) => address))
@@ -79,16 +101,21 @@ export class FleetView {
     }
   }
 
-  /** An address was taken off the list here. Says why that was to be done: in the master's own words, else an {@link Absence}. */
-  removed(address: string): string {
+  /** An address was taken off the list here. Says why that was to be done. */
+  removed(address: string): Removal {
     const sinceMs = this.#goneSinceMs.get(address)
     if (sinceMs !== undefined) this.#delays.observe({}, (this.#clock.monotonicMs() - sinceMs) / 1000)
     this.#goneSinceMs.delete(address)
     const seen = this.#seen.get(address)
-    if (seen === undefined) return 'no-lease' satisfies Absence
-    if (seen.state === 'leaving' || seen.state === 'withdrawn') return seen.reason ?? (seen.state satisfies Absence)
-    if (!this.#live.has(address)) return 'lease-ended' satisfies Absence
-    return seen.reason ?? ('unready' satisfies Absence)
+    if (seen === undefined) return { reason: 'no-lease' }
+    if (seen.state === 'leaving' || seen.state === 'withdrawn') return { reason: seen.state }
+    if (this.#live.has(address)) {
+      return seen.reason === OWN_ETCD ? { reason: OWN_ETCD } : { reason: 'unready', detail: seen.reason }
+    }
+    const { notYetMs = Number.NEGATIVE_INFINITY, endedMs = Number.POSITIVE_INFINITY } = seen
+    if (endedMs >= notYetMs + this.#ttlMs) return { reason: 'lease-ended' }
+    // A kube-apiserver that stops removes its own lease.
+    return { reason: seen.host === undefined ? 'leaving' : 'evicted' }
   }
 
   /** Whether an address had a lease, or a record of its own, when the leases were last read. */
@@ -102,6 +129,11 @@ export class FleetView {
   }
 }
 
-function reasonIn(holder: Holder | undefined): string | undefined {
-  return (holder as { readonly reason?: string } | undefined)?.reason
+function timesOf({ renewal, doubtful }: MasterLease, before: Seen | undefined, sentMs: number) {
+  if (doubtful === true && before !== undefined) {
+    const { notYetMs, readMs, endedMs = sentMs } = before
+    return { renewal, notYetMs, readMs, endedMs }
+  }
+  const notYetMs = renewal === before?.renewal ? before?.notYetMs : before?.readMs
+  return { renewal, notYetMs, readMs: sentMs, endedMs: undefined }
 }

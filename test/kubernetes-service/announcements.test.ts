@@ -65,13 +65,13 @@ test('each master that comes or goes is told of once in the fleet, in the log an
   await time.advance(1_000)
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
   assert.deepEqual(await notes(world, 'MasterRemoved'), [
-    `${all[1]} is no longer listed: its API server is not ready`,
+    `${all[1]} is no longer listed: its API server is not ready (failing checks: informer-sync)`,
     `${all[2]} is no longer listed: its lease has ended`,
     `${all[3]} is no longer listed: it is leaving`,
   ])
   assert.deepEqual(changesIn(masters), [
     { added: [1, 2, 3, 4].map(master), removed: [] },
-    { added: [], removed: [{ ...master(2), reason: 'unready' }] },
+    { added: [], removed: [{ ...master(2), reason: 'unready', detail: 'failing checks: informer-sync' }] },
     { added: [], removed: [{ ...master(3), reason: 'lease-ended' }] },
     { added: [], removed: [{ ...master(4), reason: 'leaving' }] },
   ])

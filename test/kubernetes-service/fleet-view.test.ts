@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { FleetView } from '../../src/kubernetes-service/fleet-view.ts'
-import type { HolderState, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
+import {
+  type Holder,
+  type HolderState,
+  type MasterLease,
+  OWN_ETCD,
+} from '../../src/kubernetes-service/leases/master-leases.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
@@ -15,7 +20,7 @@ function lease(number: number, state: HolderState = 'ready'): MasterLease {
 function setUp() {
   const time = new VirtualClock()
   const metrics = prometheusMetrics()
-  const fleet = new FleetView({ clock: time.view(), metrics })
+  const fleet = new FleetView({ clock: time.view(), metrics, ttlMs: 15_000 })
   const delays = async (): Promise<readonly number[]> => {
     const text = await metrics.expose()
     return ['count', 'sum'].map((what) =>
@@ -35,10 +40,10 @@ test('how long a removal took counts from the notice that something changed, onc
   fleet.read([lease(1)])
   await time.advance(200)
   fleet.read([lease(1)])
-  assert.equal(fleet.removed('192.0.2.2'), 'lease-ended')
+  assert.deepEqual(fleet.removed('192.0.2.2'), { reason: 'lease-ended' })
   assert.deepEqual(await delays(), [1, 0.3])
-  assert.equal(fleet.removed('192.0.2.2'), 'lease-ended')
-  assert.equal(fleet.removed('198.51.100.1'), 'no-lease')
+  assert.deepEqual(fleet.removed('192.0.2.2'), { reason: 'lease-ended' })
+  assert.deepEqual(fleet.removed('198.51.100.1'), { reason: 'no-lease' })
   assert.deepEqual(await delays(), [1, 0.3])
 })
 
@@ -50,7 +55,7 @@ test('a master that comes back before it was removed has not gone', async () => 
   fleet.read([lease(1), lease(2)])
   await time.advance(5_000)
   fleet.read([lease(1), lease(2, 'unready')])
-  assert.equal(fleet.removed('192.0.2.2'), 'unready')
+  assert.equal(fleet.removed('192.0.2.2').reason, 'unready')
   assert.deepEqual(await delays(), [1, 0])
 })
 
@@ -58,22 +63,26 @@ test('why a master went is what it said last', () => {
   const { fleet } = setUp()
   fleet.read([lease(1), lease(2, 'leaving'), lease(3, 'withdrawn'), lease(4, 'failing')])
   fleet.read([lease(1)])
-  const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`))
+  const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`).reason)
   assert.deepEqual(reasons, ['leaving', 'withdrawn', 'lease-ended'])
   assert.equal(fleet.hostOf('192.0.2.4'), 'host-4')
 })
 
-test('what a master says of itself in its own words is the reason, as long as its lease has not ended', () => {
+test('an unready master says why itself, as long as its lease has not ended', () => {
   const { fleet } = setUp()
-  const because = (number: number, state: HolderState): MasterLease => {
+  const because = (number: number, state: HolderState, reason: string): MasterLease => {
     const { address, holder } = lease(number, state)
-    return { address, holder: { ...holder, reason: 'its etcd member is dead' } as typeof holder & { reason: string } }
+    return { address, holder: { ...(holder as Holder), reason } }
   }
-  const all = [because(2, 'unready'), because(3, 'leaving'), because(4, 'ready')]
+  const all = [because(2, 'unready', 'refused'), because(3, 'unready', OWN_ETCD), because(4, 'failing', 'refused')]
   fleet.read([lease(1), ...all])
   fleet.read([lease(1), ...all.slice(0, 2)])
-  const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`))
-  assert.deepEqual(reasons, ['its etcd member is dead', 'its etcd member is dead', 'lease-ended'])
+  const removals = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`))
+  assert.deepEqual(removals, [
+    { reason: 'unready', detail: 'refused' },
+    { reason: 'own-etcd' },
+    { reason: 'lease-ended' },
+  ])
   assert.deepEqual(
     [2, 4].map((number) => fleet.isLive(`192.0.2.${number}`)),
     [true, false],
@@ -88,4 +97,23 @@ test('masters are counted by what they say, those that say nothing and those in 
     ([, state, count]) => `${state} ${count}`,
   )
   assert.deepEqual(counts.sort(), ['doubtful 1', 'foreign 1', 'ready 2', 'unready 1'])
+})
+
+test('a lease that has gone before it could have ended was removed by somebody', async () => {
+  const { time, fleet } = setUp()
+  const renewed = (number: number, renewal: string): MasterLease => ({ ...lease(number), renewal })
+  const foreign = (renewal: string): MasterLease => ({ address: '192.0.2.4', renewal })
+  const doubtful = (one: MasterLease): MasterLease => ({ ...one, doubtful: true })
+  fleet.read([lease(1), renewed(2, 'a'), renewed(3, 'a'), foreign('a')])
+  await time.advance(10_000)
+  fleet.read([lease(1), renewed(2, 'b'), renewed(3, 'b'), foreign('b')])
+  await time.advance(14_000)
+  fleet.read([lease(1), renewed(2, 'c'), renewed(3, 'b'), foreign('c')])
+  // They were renewed after the first read, the third at the latest a moment ago.
+  await time.advance(1)
+  fleet.read([lease(1), doubtful(renewed(2, 'c')), doubtful(renewed(3, 'b')), doubtful(foreign('c'))])
+  await time.advance(300)
+  fleet.read([lease(1)])
+  const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`).reason)
+  assert.deepEqual(reasons, ['evicted', 'lease-ended', 'leaving'])
 })

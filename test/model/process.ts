@@ -139,7 +139,7 @@ function withoutDeadTimes(process: Process): Process {
 }
 
 /** A holder record without what says nothing. */
-export function bare({ departure, confirms, ...holder }: Holder): Holder {
+export function bare({ departure, confirms, reason: _, ...holder }: Holder): Holder {
   return {
     ...holder,
     ...(departure !== undefined && { departure }),
@@ -188,6 +188,7 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
           provedAtMs: ifAny(one.provedAtMs),
         })),
         departures: fleet.departures.map((one) => ({ ...one, seenAtMs: past(one.seenAtMs) })),
+        renewed: fleet.renewed,
         readAtMs: ifAny(fleet.readAtMs),
         reading: fleet.reading === undefined ? undefined : { sentAtMs: past(fleet.reading.sentAtMs) },
         isReadDue: fleet.isReadDue,

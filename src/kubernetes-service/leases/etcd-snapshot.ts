@@ -47,22 +47,23 @@ export function readSnapshot(
   }
 
   const live: MasterLease[] = []
-  const leased = new Set<string>()
-  for (const { key, value } of stored.leases) {
+  const renewals = new Map<string, string>()
+  for (const { key, value, modRevision } of stored.leases) {
     const address = keys.addressOfLease(key)
     if (address === undefined) {
       unusable.push({ key, reason: 'names no address that could be listed' })
       continue
     }
-    leased.add(address)
+    renewals.set(address, String(modRevision))
     const { named, reason } = readLease(keys, value)
     if (reason !== undefined) unusable.push({ key, reason })
-    if (!holders.has(address)) live.push({ address: named ?? address })
+    if (!holders.has(address)) live.push({ address: named ?? address, renewal: String(modRevision) })
   }
   for (const [address, held] of holders) {
     for (const holder of held) {
       const needsLease = holder.state === 'ready' || holder.state === 'failing'
-      if (!needsLease || leased.has(address)) live.push({ address, holder })
+      const renewal = renewals.get(address)
+      if (!needsLease || renewal !== undefined) live.push({ address, holder, ...(renewal && { renewal }) })
     }
   }
   return { live, unusable }

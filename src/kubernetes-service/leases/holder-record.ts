@@ -3,11 +3,24 @@ import { remembering } from '../../runtime/memo.ts'
 import { unlistableReason } from '../advertised-address.ts'
 import type { Holder, HolderState } from './master-leases.ts'
 
+/** Characters of a reason, which is for people. */
+const MAX_REASON = 200
+
 /** A holder as the text that is stored beside its lease. */
 export function encodeHolder(holder: Holder): string {
-  const { instanceId, host, startedAt, addresses, ports, state, departure, confirms = [] } = holder
+  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [] } = holder
   const confirmed = confirms.length === 0 ? undefined : confirms
-  return JSON.stringify({ instanceId, host, startedAt, addresses, ports, state, departure, confirms: confirmed })
+  return JSON.stringify({
+    instanceId,
+    host,
+    startedAt,
+    addresses,
+    ports,
+    state,
+    departure,
+    reason: reason?.slice(0, MAX_REASON),
+    confirms: confirmed,
+  })
 }
 
 /**
@@ -29,17 +42,18 @@ function holderIn(text: string): Holder | undefined {
     return undefined
   }
   if (!isRecord(value) || !isRecord(value.ports)) return undefined
-  const { instanceId, host, startedAt, addresses, ports, state, departure, confirms = [] } = value
+  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [] } = value
   if (typeof instanceId !== 'string' || typeof host !== 'string' || typeof startedAt !== 'string') return undefined
   if (!Array.isArray(addresses) || addresses.length === 0 || !addresses.every(isListable)) return undefined
   const { securePort, nodePort } = ports as Record<string, unknown>
   if (typeof securePort !== 'number' || typeof nodePort !== 'number') return undefined
-  if (!isHolderState(state) || !isOptionalText(departure)) return undefined
+  if (!isHolderState(state) || !isOptionalText(departure) || !isOptionalText(reason)) return undefined
   if (!Array.isArray(confirms) || !confirms.every((id) => typeof id === 'string')) return undefined
   const holder = { instanceId, host, startedAt, addresses, ports: { securePort, nodePort }, state }
   return {
     ...holder,
     ...(departure === undefined ? {} : { departure }),
+    ...(reason === undefined ? {} : { reason: reason.slice(0, MAX_REASON) }),
     ...(confirms.length === 0 ? {} : { confirms }),
   }
 }

@@ -82,7 +82,7 @@ export class KubernetesLeases implements MasterLeases {
     const written = await this.#ended.collect(over, signal)
     return all
       .filter((held) => !over.includes(held) || written.has(held))
-      .map(({ holder }) => ({ address: addressOf(holder), holder }))
+      .map(({ lease, holder }) => ({ address: addressOf(holder), holder, renewal: this.#observed(lease).renewal }))
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {

@@ -11,6 +11,9 @@ import type { RemoteError } from '../../runtime/remote-error.ts'
  */
 export type HolderState = 'ready' | 'failing' | 'unready' | 'leaving' | 'withdrawn'
 
+/** A {@link Holder.reason}: nothing but the server's own etcd fails. */
+export const OWN_ETCD = 'own-etcd'
+
 /** Who holds a lease: what tells two masters behind one address apart, and a reused address from its old holder. */
 export interface Holder {
   /** Random for each start of the program. */
@@ -24,6 +27,8 @@ export interface Holder {
   readonly state: HolderState
   /** Identifies the departure that this master has announced, by `failing` or `leaving`; each has its own. */
   readonly departure?: string | undefined
+  /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or what its probe found. */
+  readonly reason?: string | undefined
   /** The departures of others that this master has read of, and since when its own server has answered that it is ready. */
   readonly confirms?: readonly string[] | undefined
 }
@@ -41,6 +46,11 @@ export interface MasterLease {
   /** In canonical form. */
   readonly address: string
   readonly holder?: Holder | undefined
+  /**
+   * Changes with each renewal. A store that leaves it out works as well, but for two things: after a failure of its own renewals a
+   * master believes the end of no lease for a whole recovery time, and nobody tells a lease that was removed from one that has ended.
+   */
+  readonly renewal?: string | undefined
   /**
    * True of a lease that has ended, perhaps only because nobody could renew. Set by the reader, never by a store: see
    * `fleetAfterRead`. Its address keeps its place in the list and gets none, and nobody leaves on its account.

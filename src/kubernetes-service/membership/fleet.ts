@@ -10,6 +10,7 @@ export const unknownFleet: FleetFacts = {
   leases: [],
   ended: [],
   departures: [],
+  renewed: [],
   readAtMs: undefined,
   reading: undefined,
   isReadDue: false,
@@ -25,25 +26,24 @@ export const unknownFleet: FleetFacts = {
  * whoever reads this lives, and is about to renew it.
  */
 export function fleetAfterRead(
-  { fleet, self, lease: { trust, renewedAtMs } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  before: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   read: { readonly leases: readonly MasterLease[]; readonly sentAtMs: number },
   nowMs: number,
   timings: MembershipTimings,
 ): FleetFacts {
+  const { self, lease } = before
   const { leases: live, sentAtMs } = read
+  const fleet = { ...before.fleet, renewed: renewedWhileRecovering(before, live, timings) }
   const known = new Map(fleet.ended.map((ended) => [nameOf(ended.lease), ended]))
   const ended: EndedLease[] = []
-  for (const lease of fleet.leases) {
-    if (isHeldBy(lease, self) || isStillThere(lease, live) || hasLeft(lease)) continue
-    const before = known.get(nameOf(lease))
-    const isCertain =
-      trust.type === 'steady' &&
-      before?.provedAtMs !== undefined &&
-      sentAtMs >= before.provedAtMs + timings.removalMarginMs
-    if (!isCertain) ended.push(before ?? { lease, sinceAtMs: nowMs, provedAtMs: undefined })
+  for (const other of fleet.leases) {
+    if (isHeldBy(other, self) || isStillThere(other, live) || hasLeft(other)) continue
+    const one = known.get(nameOf(other)) ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
+    const isCertain = isProved(one, sentAtMs, timings) && mayHaveEnded({ fleet, lease }, other)
+    if (!isCertain) ended.push(one)
   }
   const own: MasterLease = { address: self.addresses[0] ?? '', holder: self }
-  const isOwnGone = renewedAtMs !== undefined && !hasLeft(own) && !live.some((lease) => isHeldBy(lease, self))
+  const isOwnGone = lease.renewedAtMs !== undefined && !hasLeft(own) && !live.some((lease) => isHeldBy(lease, self))
   const kept = [...ended.map(({ lease }) => lease), ...(isOwnGone ? [own] : [])]
   return {
     ...fleet,
@@ -72,10 +72,48 @@ export function leasesForList(
 }
 
 /** The ended leases, after a renewal of this master's own lease that was sent at `sentAtMs` and succeeded. Pure. */
-export function provedBy(ended: readonly EndedLease[], sentAtMs: number, nowMs: number): readonly EndedLease[] {
-  return ended.map((one) =>
-    one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs ? { ...one, provedAtMs: nowMs } : one,
+export function provedBy(
+  state: Pick<Membership, 'fleet' | 'lease'>,
+  sentAtMs: number,
+  nowMs: number,
+): readonly EndedLease[] {
+  return state.fleet.ended.map((one) =>
+    one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs && mayHaveEnded(state, one.lease)
+      ? { ...one, provedAtMs: nowMs }
+      : one,
   )
+}
+
+/** Whether a read at `atMs` that does not show the lease makes its end certain, if {@link mayHaveEnded}. */
+export function isProved({ provedAtMs }: EndedLease, atMs: number, timings: MembershipTimings): boolean {
+  return provedAtMs !== undefined && atMs >= provedAtMs + timings.removalMarginMs
+}
+
+/**
+ * Whether a lease that is gone may have ended because its master is gone, and not because nobody could renew: this master's own
+ * renewals succeed, and if they have failed lately, the other's have succeeded since.
+ */
+export function mayHaveEnded(
+  { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
+  lease: MasterLease,
+): boolean {
+  return trust.type === 'steady' || (trust.type === 'recovering' && fleet.renewed.includes(nameOf(lease)))
+}
+
+/** Two reads, both sent since this master recovers, must show different renewals: the first may be as old as the failure. */
+function renewedWhileRecovering(
+  { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
+  live: readonly MasterLease[],
+  { recoveryMs }: MembershipTimings,
+): readonly string[] {
+  if (trust.type !== 'recovering') return []
+  if (fleet.readAtMs === undefined || fleet.readAtMs < trust.untilAtMs - recoveryMs) return fleet.renewed
+  const before = new Map(fleet.leases.map((lease) => [nameOf(lease), lease.renewal]))
+  const renewed = live.filter((lease) => {
+    const earlier = before.get(nameOf(lease))
+    return earlier !== undefined && lease.renewal !== undefined && lease.renewal !== earlier
+  })
+  return [...new Set([...fleet.renewed, ...renewed.map(nameOf)])]
 }
 
 /**

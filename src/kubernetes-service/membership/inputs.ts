@@ -127,8 +127,8 @@ function done(state: Membership, turn: Turn): Membership {
         renewedAtMs: request.sentAtMs,
         missing: false,
       }
-      const ended = trust.type === 'steady' ? provedBy(fleet.ended, request.sentAtMs, nowMs) : fleet.ended
-      const kept = { ...after, lease: renewed, fleet: { ...fleet, ended } }
+      const ended = provedBy({ fleet, lease: { ...lease, trust } }, request.sentAtMs, nowMs)
+      const kept = { ...after, lease: renewed, fleet: { ...fleet, ended, renewed: isBack ? [] : fleet.renewed } }
       return lease.missing ? contended(kept, 'corrected', turn) : kept
     }
     case 'mark':

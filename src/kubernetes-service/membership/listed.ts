@@ -1,6 +1,6 @@
 import { correctionDueMs, nextLookMs } from '../contention.ts'
-import type { Holder } from '../leases/master-leases.ts'
-import { isConfirmed } from './fleet.ts'
+import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
+import { isConfirmed, isProved, mayHaveEnded } from './fleet.ts'
 import { isFailing } from './readiness.ts'
 import { contended, departureId, isAlive, limitsOf, type Now, probe, read, request, type Turn } from './requests.ts'
 import type { Membership } from './state.ts'
@@ -12,10 +12,8 @@ export function nextListed(before: Membership, turn: Turn): Membership {
   let state = departing(quieted(before, turn), nowMs)
   const { lease, fleet, server } = state
   // The end of a lease is certain only if a read after the margin does not show it.
-  const isProved = fleet.ended.some(
-    ({ provedAtMs }) => provedAtMs !== undefined && nowMs >= provedAtMs + timings.removalMarginMs,
-  )
-  if (isProved && lease.trust.type === 'steady') state = read(state, turn)
+  const isReadDue = fleet.ended.some((one) => isProved(one, nowMs, timings) && mayHaveEnded(state, one.lease))
+  if (isReadDue) state = read(state, turn)
   // Somebody wants to know whether this server serves.
   const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
   const isOverdue = nowMs >= nextProbeAtMs(state, turn)
@@ -53,10 +51,12 @@ export function listedWakesAtMs(state: Membership, now: Now): readonly (number |
 }
 
 /** When the lease must be renewed: each interval, at once when it has gone, and to prove that others' leases have ended. */
-function renewalDueAtMs({ lease, fleet }: Membership, timings: MembershipTimings): number {
-  const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, trust, contention } = lease
+function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
+  const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention } = state.lease
   if (missing) return correctionDueMs(contention, limitsOf(timings))
-  const unproved = trust.type === 'steady' && fleet.ended.some(({ provedAtMs }) => provedAtMs === undefined)
+  const unproved = state.fleet.ended.some(
+    ({ lease, provedAtMs }) => provedAtMs === undefined && mayHaveEnded(state, lease),
+  )
   return unproved ? Number.NEGATIVE_INFINITY : renewedAtMs + timings.intervalMs
 }
 
@@ -80,7 +80,7 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
   // A server that has just come back may be the first of many that failed together.
   const confirms = asked.filter(({ isStop }) => isStop || nowMs >= confirmsFromMs(server, timings)).map(({ id }) => id)
-  const failing: Holder = { ...self, state: 'failing', departure, confirms: [] }
+  const failing: Holder = { ...self, state: 'failing', departure, reason: reasonOf(server), confirms: [] }
   const unready: Holder = { ...failing, state: 'unready', departure: undefined }
   if (self.state === 'unready' && !isWell) return unready
   if (departure !== undefined) {
@@ -90,7 +90,13 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const isAskedAbout = asked.length > 0
   if (!server.serving && (renewing || isAskedAbout)) return failing
   if (self.state === 'failing' && !isWell) return failing
-  return { ...self, state: 'ready', departure: undefined, confirms: server.serving ? confirms : [] }
+  return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms: server.serving ? confirms : [] }
+}
+
+/** Why the own server does not serve, for the others. */
+function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | undefined {
+  if (failsByEtcd) return OWN_ETCD
+  return readiness.phase === 'unready' ? readiness.reason : undefined
 }
 
 /**

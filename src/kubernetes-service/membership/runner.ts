@@ -230,7 +230,7 @@ export class MembershipRunner implements EndpointReconciler {
   #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, asked: boolean): void {
     const { fleet, announcements, holder } = this.#options
     this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, asked })
-    fleet.read(this.#state.fleet.leases)
+    fleet.read(this.#state.fleet.leases, sentAtMs)
     if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
     this.#isAnnounced = true
     announcements.announced(holder, leases)

@@ -80,7 +80,7 @@ export interface LeaseRequest {
  * Whether what this master finds in the store may be believed.
  * - `steady`: its own renewals succeed.
  * - `lost`: the last one failed, or could not be made because its server does not answer.
- * - `recovering`: one has succeeded after that; others may need some time for the same. `isNew`: it joins, so that it does not even know
+ * - `recovering`: one has succeeded after that; others may need some time for the same, until they are seen to renew too. `isNew`: it joins, so that it does not even know
  *   who was there before.
  */
 export type Trust =
@@ -145,6 +145,8 @@ export interface FleetFacts {
   readonly leases: readonly MasterLease[]
   readonly ended: readonly EndedLease[]
   readonly departures: readonly AnnouncedDeparture[]
+  /** The leases that reads have shown renewed while this master recovers; see {@link Trust}. */
+  readonly renewed: readonly string[]
   /** When the newest read was sent; undefined before the first. */
   readonly readAtMs: number | undefined
   /** A read that was asked for here and has not ended. */

@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LeaseNotFound, LeaseWithdrawn } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import {
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+} from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../../src/protobuf/master-lease.ts'
 import { sleep } from '../../../src/runtime/clock.ts'
 import { withOddField } from '../../protobuf/odd-lease.ts'
@@ -120,7 +125,7 @@ test('a lease without a record is a kube-apiserver’s, at the address that it h
   await etcd.create('/registry/masterleases/192.0.2.8', Buffer.from('{"kind":"Endpoints","apiVersion":"v1"}'), {
     signal,
   })
-  assert.deepEqual(await open().leases.list(signal), [{ address: '192.0.2.7' }, { address: '192.0.2.8' }])
+  assert.deepEqual(await liveIn(open().leases), [{ address: '192.0.2.7' }, { address: '192.0.2.8' }])
 })
 
 test('whoever renews a lease lives, whatever is in it: the address of the key counts where the value names none, which is said once', async () => {
@@ -139,7 +144,7 @@ test('whoever renews a lease lives, whatever is in it: the address of the key co
     await etcd.create(`/registry/masterleases/${address}`, value, { lease, signal })
   }
   const live = ['192.0.2.1', '192.0.2.2', '192.0.2.33', '192.0.2.4', '192.0.2.5'].map((address) => ({ address }))
-  for (let read = 1; read <= 3; read++) assert.deepEqual(await leases.list(signal), live)
+  for (let read = 1; read <= 3; read++) assert.deepEqual(await liveIn(leases), live)
   assert.deepEqual(
     logger.lines.map(({ fields }) => fields.reason),
     [
@@ -167,8 +172,7 @@ test('what cannot be used is left out and said once, and does not spoil the list
     await etcd.create(`/registry/${key}`, Buffer.from(value), { signal })
   }
   await leases.update(self, signal)
-  for (let read = 1; read <= 3; read++)
-    assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+  for (let read = 1; read <= 3; read++) assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1', holder: self }])
   const said = logger.lines.map(({ level, fields }) => `${level} ${String(fields.key).replace('/registry/', '')}`)
   assert.deepEqual(
     said.sort(),
@@ -191,7 +195,7 @@ for (const [what, value] of Object.entries({
       assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), value)
       await time.advance(10_000)
     }
-    assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+    assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1', holder: self }])
   })
 }
 
@@ -203,7 +207,7 @@ test('a value at our own address that cannot be read is never written, counts wh
   for (let round = 0; round < 2; round++) {
     await leases.update(self, signal)
     assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), garbage)
-    assert.deepEqual(await leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+    assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1', holder: self }])
     await time.advance(8_000)
   }
   assert.deepEqual(
@@ -229,11 +233,11 @@ test('leases and records are read as they were at one revision, again if that wa
     if (compacts) store.compact()
   }
   // Without its record the lease would count as a kube-apiserver's.
-  assert.deepEqual(await observer.leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+  assert.deepEqual(await liveIn(observer.leases), [{ address: '192.0.2.1', holder: self }])
   await leases.update(self, signal)
   once = true
   compacts = true
-  assert.deepEqual(await observer.leases.list(signal), [])
+  assert.deepEqual(await liveIn(observer.leases), [])
   observer.calls.length = 0
   observer.fault = ({ key }, place) => (place === 'after' && key.endsWith('/holders/') ? unreachable : undefined)
   await assert.rejects(observer.leases.list(signal), unreachable)
@@ -314,7 +318,7 @@ test('the lease of a shared address stays while another master there wants it', 
   await a.mark(self, signal)
   assert.ok(await etcd.get(leaseKey, signal))
   await b.remove({ ...other, state: 'unready' }, signal)
-  assert.deepEqual(await a.list(signal), [{ address: '192.0.2.1', holder: self }])
+  assert.deepEqual(await liveIn(a), [{ address: '192.0.2.1', holder: self }])
 })
 
 test('a lease that a kube-apiserver at the same address renews too is left to it, and its address never goes', async () => {
@@ -336,9 +340,9 @@ test('a lease that a kube-apiserver at the same address renews too is left to it
     assert.equal(warnings(), told)
   }
   await one.leases.mark({ ...self, state: 'leaving' }, signal)
-  assert.deepEqual(await watcher.list(signal), [{ address: '192.0.2.1', holder: self }])
+  assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1', holder: self }])
   await one.leases.remove(self, signal)
-  assert.deepEqual(await watcher.list(signal), [{ address: '192.0.2.1' }])
+  assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1' }])
 })
 
 test('one renewal whose answer was lost, or another master at the address, is no company', async () => {
@@ -391,7 +395,7 @@ test('a master whose first step of leaving was done and not answered may change 
   assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'withdrawn')
   master.fault = () => undefined
   await master.leases.update(self, signal)
-  assert.deepEqual(await master.leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+  assert.deepEqual(await liveIn(master.leases), [{ address: '192.0.2.1', holder: self }])
 })
 
 test('no revision shows a lease of ours without a record: nobody may take it for a kube-apiserver’s', async () => {
@@ -468,7 +472,7 @@ test('a master that began to leave may change its mind', async () => {
   assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'withdrawn')
   master.fault = () => undefined
   await master.leases.mark(self, signal)
-  assert.deepEqual(await master.leases.list(signal), [{ address: '192.0.2.1', holder: self }])
+  assert.deepEqual(await liveIn(master.leases), [{ address: '192.0.2.1', holder: self }])
 })
 
 test('another host at the address of a dead one takes its lease over; the address stays listed, the old record ends', async () => {
@@ -525,3 +529,8 @@ test('a renewal that took longer than its lease is refused as a conflict, and ma
   await master.leases.update(self, signal)
   assert.deepEqual(await addressesOf(master.leases), ['192.0.2.1'])
 })
+
+/** What is live, without the renewals. */
+async function liveIn(leases: MasterLeases): Promise<readonly MasterLease[]> {
+  return (await leases.list(signal)).map(({ renewal: _, ...lease }) => lease)
+}

@@ -36,7 +36,7 @@ export function startMaster(
   const metrics = prometheusMetrics()
   const shared = { clock, logger: silentLogger, metrics, events: noEvents, api }
   const [address = ''] = holder.addresses
-  const fleet = new FleetView(shared)
+  const fleet = new FleetView({ ...shared, ttlMs: 15_000 })
   const monitor = new ReadinessMonitor({
     ...shared,
     gate: 'continuous',

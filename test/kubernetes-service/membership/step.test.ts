@@ -38,6 +38,8 @@ class Played {
   /** The addresses of kube-apiservers. */
   foreign: string[] = []
   own: Holder | undefined
+  /** What the store shows of the last renewals, by host. */
+  renewals: Readonly<Record<string, string>> = {}
   server: 'ready' | 'failing' | 'silent' = 'ready'
   store: 'answers' | 'refuses' | 'hangs' = 'answers'
   #probedAtMs = -1_000
@@ -108,7 +110,8 @@ class Played {
           return
         }
         const held = [...this.others, ...(this.own === undefined ? [] : [this.own])].map(leaseOf)
-        const leases = [...held, ...this.foreign.map((address) => ({ address }))]
+        const renewed = held.map((lease) => ({ ...lease, renewal: this.renewals[lease.holder?.host ?? ''] }))
+        const leases = [...renewed, ...this.foreign.map((address) => ({ address }))]
         this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span, asked: true })
         return
       }
@@ -230,6 +233,49 @@ test('whose own renewals failed removes nobody until the others have had the tim
   while (played.listed.length > 1) played.advance(50)
   assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
   assert.ok(played.nowMs <= backMs + played.timings.recoveryMs + 1_000)
+})
+
+test('whose own renewals failed removes the dead in time that have renewed since then, and no others', () => {
+  const played = listedMaster({}, [holder(2), holder(3), holder(4)])
+  played.renewals = { 'host-2': 'a', 'host-3': 'a', 'host-4': 'a' }
+  played.changed()
+  played.advance(9_000)
+  played.store = 'refuses'
+  played.advance(3_000)
+  // Renewed before the first read after the failure: that says nothing of what came after it.
+  played.renewals = { 'host-2': 'b', 'host-3': 'a', 'host-4': 'b' }
+  played.store = 'answers'
+  played.advance(1_000)
+  const backMs = played.times('renew ready').at(-1) ?? 0
+  played.changed()
+  played.renewals = { 'host-2': 'c', 'host-3': 'a', 'host-4': 'b' }
+  played.changed()
+  played.others = []
+  played.changed()
+  played.advance(1_000)
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.3', '192.0.2.4'])
+  while (played.listed.length > 1) played.advance(50)
+  assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
+})
+
+test('a renewal that was seen before the own ones failed again says nothing', () => {
+  const played = listedMaster({}, [holder(2)])
+  const fail = (): void => {
+    played.store = 'refuses'
+    played.advance(12_000)
+    played.store = 'answers'
+    played.advance(2_000)
+  }
+  fail()
+  for (const renewal of ['a', 'b']) {
+    played.renewals = { 'host-2': renewal }
+    played.changed()
+  }
+  fail()
+  played.others = []
+  played.changed()
+  played.advance(2_000)
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
 })
 
 test('a master leaves for unreadiness only once another has confirmed this departure', () => {

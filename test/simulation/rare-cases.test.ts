@@ -1,0 +1,150 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
+import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
+
+// Two things that happen at nearly the same moment. Each test tries the moments around it, one fleet for each.
+
+const stores = { kubernetes: undefined, etcd: 'etcd', kine: 'kine' } as const
+
+const ttlMs = 15_000
+const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
+
+async function startedFleet(options: Omit<FleetOptions, 'seed'>): Promise<Fleet> {
+  const fleet = new Fleet({ seed: 1, ...options })
+  for (const master of fleet.masters) master.start()
+  await fleet.advance(6_000)
+  assert.deepEqual(fleet.listed('slice'), [...new Set(fleet.masters.map(({ address }) => address))].sort())
+  return fleet
+}
+
+function at(fleet: Fleet, index: number): SimulatedMaster {
+  const master = fleet.masters[index]
+  assert.ok(master)
+  return master
+}
+
+function since(fleet: Fleet, atMs: number): (readonly string[] | undefined)[] {
+  return fleet.listings.filter((listing) => listing.atMs > atMs).map(({ addresses }) => addresses)
+}
+
+function moments(fromMs: number, toMs: number, stepMs: number): readonly number[] {
+  return Array.from({ length: Math.floor((toMs - fromMs) / stepMs) + 1 }, (_, index) => fromMs + index * stepMs)
+}
+
+for (const [store, etcd] of Object.entries(stores)) {
+  test(`leases in ${store}: a new life whose clock was set back an hour, begun as its dead one’s lease ends, is listed`, async () => {
+    for (const afterMs of moments(ttlMs - 7_000, ttlMs + 3_000, 500)) {
+      const fleet = await startedFleet({ masters: 3, etcd })
+      const master = at(fleet, 1)
+      master.kill()
+      await fleet.advance(afterMs)
+      master.setWallClock(-3_600_000)
+      master.start()
+      await fleet.advance(4_000)
+      assert.deepEqual(fleet.listed('slice'), all, `${afterMs}`)
+      const backMs = fleet.time.nowMs
+      await fleet.advance(40_000)
+      assert.deepEqual(since(fleet, backMs), [], `${afterMs}`)
+      fleet.abandon()
+    }
+  })
+
+  test(`leases in ${store}: all sidecars are told to stop as one of the servers hangs, and clients keep one that answers`, async () => {
+    for (const hangsMs of moments(-4_000, 4_000, 500)) {
+      const fleet = await startedFleet({ masters: 3, etcd })
+      const events = [
+        { atMs: 4_000, happen: () => void fleet.masters.map((master) => master.terminate()) },
+        {
+          atMs: 4_000 + hangsMs,
+          happen: () => {
+            at(fleet, 2).server.silent = true
+          },
+        },
+      ].sort((a, b) => a.atMs - b.atMs)
+      for (const [index, { atMs, happen }] of events.entries()) {
+        await fleet.advance(atMs - (events[index - 1]?.atMs ?? 0))
+        happen()
+      }
+      await fleet.advance(60_000)
+      for (const addresses of since(fleet, 6_000)) {
+        assert.ok(
+          addresses?.some((address) => address !== '192.0.2.3'),
+          `${hangsMs}: ${addresses}`,
+        )
+      }
+      fleet.abandon()
+    }
+  })
+
+  for (const fault of etcd === undefined ? (['is away'] as const) : (['is away', 'is full'] as const)) {
+    test(`leases in ${store}: a store that ${fault} until just when leases end takes nobody out`, async () => {
+      for (const lengthMs of moments(4_000, ttlMs + 4_000, 500)) {
+        const fleet = await startedFleet({ masters: 3, etcd })
+        const lostMs = fleet.time.nowMs
+        for (const isFaulty of [true, false]) {
+          if (fleet.etcd !== undefined && fault === 'is full') fleet.etcd.full = isFaulty
+          else if (isFaulty) fleet.etcd?.stop()
+          else fleet.etcd?.start()
+          if (fault === 'is away') for (const { server } of fleet.masters) server.storeless = isFaulty
+          if (isFaulty) await fleet.advance(lengthMs)
+        }
+        await fleet.advance(40_000)
+        assert.deepEqual(since(fleet, lostMs), [], `${lengthMs}`)
+        fleet.abandon()
+      }
+    })
+  }
+
+  test(`leases in ${store}: of two masters behind one address with different TTLs the one with the shorter dies, and the address stays`, async () => {
+    const host = (name: string, address: string, leaseTtlMs = ttlMs): Host => ({
+      name,
+      addresses: [address],
+      options: { leaseTtlMs, reconcileIntervalMs: Math.floor(leaseTtlMs / 3) },
+    })
+    for (const atMs of moments(0, 6_000, 500)) {
+      for (const dying of [0, 1]) {
+        const masters = [host('a', '192.0.2.1', 3_000), host('b', '192.0.2.1'), host('c', '192.0.2.2')]
+        const fleet = await startedFleet({ masters, etcd })
+        await fleet.advance(atMs)
+        const killedMs = fleet.time.nowMs
+        at(fleet, dying).kill()
+        await fleet.advance(40_000)
+        assert.deepEqual(since(fleet, killedMs), [], `${dying} at ${atMs}`)
+        fleet.abandon()
+      }
+    }
+  })
+
+  test(`leases in ${store}: a master that turns ready while each request takes a second is listed within five`, async () => {
+    const fleet = new Fleet({ seed: 1, masters: 3, etcd })
+    const slow = at(fleet, 2)
+    for (const master of fleet.masters) if (master !== slow) master.start()
+    await fleet.advance(6_000)
+    slow.server.ready = false
+    slow.server.slowMs = 500
+    if (slow.etcd !== undefined) slow.etcd.slowMs = 500
+    slow.start()
+    await fleet.advance(10_000)
+    slow.server.ready = true
+    await fleet.advance(6_000)
+    assert.deepEqual(fleet.listed('slice'), all)
+    fleet.abandon()
+  })
+
+  test(`leases in ${store}: two lives of a master overlap from any moment on, and neither costs the address`, async () => {
+    for (const atMs of moments(0, 10_000, 500)) {
+      const fleet = await startedFleet({ masters: 2, etcd })
+      await fleet.advance(atMs)
+      const begunMs = fleet.time.nowMs
+      const master = at(fleet, 1)
+      if (master.etcd !== undefined) master.etcd.slowMs = 150
+      master.start()
+      await fleet.advance(12_000)
+      master.terminateEarlier()
+      await fleet.advance(40_000)
+      assert.deepEqual(since(fleet, begunMs), [], `${atMs}`)
+      fleet.abandon()
+    }
+  })
+}

@@ -18,7 +18,7 @@ export function keepingPlaces(leases: readonly MasterLease[], current: Endpoints
 /**
  * The addresses that clients should see, sorted and without doubles.
  *
- * While any master is ready: those that are, and those that still look whether they may leave. Otherwise all that live, because
+ * While any master is ready: those that are, and those that wait until they may leave. Otherwise all that live, because
  * a list of unready servers serves clients better than an empty one. Each observer comes to the same list from the same leases,
  * so masters that turn unready at the same moment cannot empty it.
  */
@@ -28,7 +28,7 @@ export function listedAddresses(leases: readonly MasterLease[]): readonly string
 
 function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
   return leases.some(isReady)
-    ? leases.filter(({ holder }) => holder === undefined || holder.state === 'ready' || holder.state === 'failing')
+    ? leases.filter(({ holder }) => holder?.state !== 'unready' && holder?.state !== 'withdrawn')
     : leases.filter(isNotWithdrawn)
 }
 

@@ -23,6 +23,7 @@ export class ReadinessMonitor {
   #state: ReadinessState = { phase: 'starting' }
   #lastAnswerMs: number | undefined
   #serves = false
+  #refuses = false
   #failsByEtcd = false
   readonly #handlers = new Set<(answer: ReadinessAnswer, sentAtMs: number) => void>()
 
@@ -41,6 +42,11 @@ export class ReadinessMonitor {
   /** Whether the server serves, by its last answer. With the gate `startup` any answer counts, once it was ready. */
   get serves(): boolean {
     return this.#serves
+  }
+
+  /** Whether its last answer did not say whether it is ready. */
+  get refuses(): boolean {
+    return this.#refuses
   }
 
   /** Whether nothing but its etcd fails, by its last answer. */
@@ -73,6 +79,7 @@ export class ReadinessMonitor {
     }
     const wasReady = this.#options.gate === 'startup' && this.#state.phase !== 'starting'
     this.#failsByEtcd = failsByEtcd(answer)
+    this.#refuses = answer.answered && answer.refused !== undefined
     this.#serves = wasReady ? answer.answered : isServing(answer)
     if (this.#state.phase !== before.phase) {
       if (this.#state.phase === 'unready') logger.warn({ reason: this.#state.reason }, 'own API server is not ready')

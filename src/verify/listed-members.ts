@@ -21,11 +21,11 @@ const UNREADY_MS = 6_000
 /** Dead masters that are listed later than their leases' ends. */
 export function deadAndListed(moment: Moment): readonly Breach[] {
   const { nowMs, histories, listedSinceMs, bounds } = moment
-  if (histories.every(({ goneSinceMs }) => goneSinceMs === undefined)) return []
+  if (histories.every(({ deadSinceMs }) => deadSinceMs === undefined)) return []
   return listedNow(moment).flatMap((address) => {
     const own = histories.filter((history) => history.address === address)
-    if (own.length === 0 || own.some(({ goneSinceMs }) => goneSinceMs === undefined)) return []
-    const goneMs = Math.max(...own.map(({ goneSinceMs = 0 }) => goneSinceMs))
+    if (own.length === 0 || own.some(({ deadSinceMs }) => deadSinceMs === undefined)) return []
+    const goneMs = Math.max(...own.map(({ deadSinceMs = 0 }) => deadSinceMs))
     const ttlMs = Math.max(...own.map((history) => history.ttlMs))
     if (nowMs <= goneMs + ttlMs + bounds.removalMarginMs) return []
     // One that came back meanwhile is to go again at once.

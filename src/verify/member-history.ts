@@ -39,6 +39,7 @@ export class MemberHistory {
   #askingAtMs = Number.NEGATIVE_INFINITY
   #wellSinceMs: number | undefined
   #goneSinceMs: number | undefined
+  #deadSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
   /** Since it was told to stop its server has not answered for a while. */
@@ -145,6 +146,11 @@ export class MemberHistory {
     return this.#goneSinceMs
   }
 
+  /** Since when it cannot renew its lease in any case; undefined while it can, or some of its requests may be done after all. */
+  get deadSinceMs(): number | undefined {
+    return this.#deadSinceMs
+  }
+
   /** Since when it was told to stop; undefined in a life that was not. */
   get stoppedSinceMs(): number | undefined {
     return this.#stoppedSinceMs
@@ -204,7 +210,10 @@ export class MemberHistory {
       this.#state = snapshotOf(this.#member)
       this.#changedAtMs = nowMs
       // What a stopped server was sent before is done when it goes on: a renewal, too, so it is gone from then only.
-      if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = undefined
+      if (isStopped(before) && goesOn(this.#state)) {
+        this.#goneSinceMs = undefined
+        this.#deadSinceMs = undefined
+      }
     }
     this.#noteState(nowMs, standsStill)
     if (this.causeToGo(nowMs) !== undefined) this.#causeAtMs = nowMs
@@ -277,6 +286,8 @@ export class MemberHistory {
     if (!standsStill && !state.well && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#noteOutage(nowMs, standsStill)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
+    const mayRenew = state.renewing || (state.running && state.impaired === 'lease')
+    this.#deadSinceMs = mayRenew ? undefined : (this.#deadSinceMs ?? nowMs)
     this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
     // Whoever is impaired, and no more than that, renews its lease as ever.
@@ -348,7 +359,7 @@ export class MemberHistory {
   }
 
   #noteLives(nowMs: number): void {
-    const { stopping, lifeCount, hasBeenReady, answering, ready, running, well } = this.#state
+    const { stopping, lifeCount, hasBeenReady, answering, ready, serves, impaired, running, well } = this.#state
     this.#asksInVain = stopping && (this.#asksInVain || !answering)
     this.#stoppedSinceMs = stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
     if (stopping) this.#toldToStop = true
@@ -360,7 +371,7 @@ export class MemberHistory {
       if (this.kind === 'kube-apiserver') this.#startedUnready = true
     }
     if (this.kind !== 'kube-apiserver' && hasBeenReady === false) {
-      if (!(answering && ready)) this.#startedUnready = true
+      if (!(answering && ready) || (impaired !== 'no' && !serves)) this.#startedUnready = true
     }
     const life = this.#life
     life.wellSinceMs = well ? (life.wellSinceMs ?? nowMs) : undefined

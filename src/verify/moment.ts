@@ -107,9 +107,9 @@ export function areOverFor(
   const { watchingSinceMs } = observer
   if (watchingSinceMs === undefined) return false
   const outageEndMs = Math.max(watchingSinceMs, leasesSinceMs)
-  return dead.every(({ goneSinceMs, ttlMs }) => {
-    if (goneSinceMs === undefined) return false
-    const dueMs = Math.max(goneSinceMs + ttlMs, outageEndMs + doubtMs(Math.max(ttlMs, observer.ttlMs)))
+  return dead.every(({ deadSinceMs, ttlMs }) => {
+    if (deadSinceMs === undefined) return false
+    const dueMs = Math.max(deadSinceMs + ttlMs, outageEndMs + doubtMs(Math.max(ttlMs, observer.ttlMs)))
     return nowMs > dueMs + bounds.removalMarginMs + latenessOf(observer)
   })
 }

@@ -85,14 +85,14 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'prove-by-an-old-renewal': {
     broken: 'a renewal that was sent before a lease ended proves that it has',
-    text: 'one.sinceAtMs <= sentAtMs && mayHaveEnded(state, one.lease)',
-    instead: 'mayHaveEnded(state, one.lease)',
+    text: 'one.sinceAtMs <= sentAtMs && isJudged(state, one.lease)',
+    instead: 'isJudged(state, one.lease)',
     faults: ['store', 'slow'],
     budget: 2,
   },
   'never-prove': {
     broken: 'no renewal ever proves that a lease has ended',
-    text: 'one.sinceAtMs <= sentAtMs && mayHaveEnded(state, one.lease)',
+    text: 'one.sinceAtMs <= sentAtMs && isJudged(state, one.lease)',
     instead: 'false',
     faults: ['host'],
     budget: 1,

@@ -13,7 +13,7 @@ export function processKey(process: Process): string {
     key += `L${list.kind}${list.stage}${list.status}${list.mayEmpty ? 1 : 0}${list.needsOthers ? 1 : 0}${list.base},${list.plan},${list.met}${list.stale ? 's' : ''}`
   }
   key += `P${phaseKey(state.phase)}S${holderKey(state.self)}`
-  key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0}${server.servingSinceAtMs === undefined ? 0 : 1},${server.askedAtMs}`
+  key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0}${server.readySinceAtMs === undefined ? 0 : 1},${server.askedAtMs}`
   key += `O${lease.renewedAtMs},${lease.writtenAtMs},${lease.missing ? 1 : 0},${lease.failures},${lease.retryAtMs},${trust.type}`
   if (trust.type === 'recovering') key += `${trust.untilAtMs}${trust.isNew ? 'n' : ''}`
   if (request !== undefined) key += `R${request.type}${request.sentAtMs}${holderKey(request.holder)}`

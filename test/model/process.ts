@@ -163,7 +163,7 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
         answeredAtMs: past(server.answeredAtMs),
         probedAtMs: past(server.probedAtMs),
         serving: server.serving,
-        servingSinceAtMs: server.servingSinceAtMs === undefined ? undefined : LONG_AGO_MS,
+        readySinceAtMs: server.readySinceAtMs === undefined ? undefined : LONG_AGO_MS,
         failsByEtcd: false,
         askedAtMs: ifAny(server.askedAtMs),
       },

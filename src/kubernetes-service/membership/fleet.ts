@@ -39,7 +39,7 @@ export function fleetAfterRead(
   for (const other of fleet.leases) {
     if (isHeldBy(other, self) || isStillThere(other, live) || hasLeft(other)) continue
     const one = known.get(nameOf(other)) ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
-    const isCertain = isProved(one, sentAtMs, timings) && mayHaveEnded({ fleet, lease }, other)
+    const isCertain = isProved(one, sentAtMs, timings) && isJudged({ fleet, lease }, other)
     if (!isCertain) ended.push(one)
   }
   const own: MasterLease = { address: self.addresses[0] ?? '', holder: self }
@@ -78,22 +78,22 @@ export function provedBy(
   nowMs: number,
 ): readonly EndedLease[] {
   return state.fleet.ended.map((one) =>
-    one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs && mayHaveEnded(state, one.lease)
+    one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs && isJudged(state, one.lease)
       ? { ...one, provedAtMs: nowMs }
       : one,
   )
 }
 
-/** Whether a read at `atMs` that does not show the lease makes its end certain, if {@link mayHaveEnded}. */
+/** Whether a read at `atMs` that does not show the lease makes its end certain, if {@link isJudged}. */
 export function isProved({ provedAtMs }: EndedLease, atMs: number, timings: MembershipTimings): boolean {
   return provedAtMs !== undefined && atMs >= provedAtMs + timings.removalMarginMs
 }
 
 /**
- * Whether a lease that is gone may have ended because its master is gone, and not because nobody could renew: this master's own
- * renewals succeed, and if they have failed lately, the other's have succeeded since.
+ * Whether this lease tells whether its master lives: this master's own renewals succeed, and if they have failed lately, the other's have
+ * succeeded since. Otherwise it may have ended because nobody could renew, or last only because nobody had to.
  */
-export function mayHaveEnded(
+export function isJudged(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
   lease: MasterLease,
 ): boolean {
@@ -121,11 +121,13 @@ function renewedWhileRecovering(
  * its lease is there it is taken to serve, but not where only etcd fails, which it is likely to share.
  */
 export function isConfirmed(
-  { fleet, self, server }: Pick<Membership, 'fleet' | 'self' | 'server'>,
+  state: Pick<Membership, 'fleet' | 'self' | 'server' | 'lease'>,
   departure: string,
 ): boolean {
-  return othersReady(fleet.leases, self).some(({ holder }) =>
-    holder === undefined ? !server.failsByEtcd : holder.confirms?.includes(departure),
+  return othersReady(state.fleet.leases, state.self).some((lease) =>
+    lease.holder === undefined
+      ? !state.server.failsByEtcd && isJudged(state, lease)
+      : lease.holder.confirms?.includes(departure),
   )
 }
 

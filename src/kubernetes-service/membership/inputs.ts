@@ -11,7 +11,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
   switch (input.type) {
     case 'probed': {
       const { server } = state
-      const { sentAtMs, answered, serving, failsByEtcd = false, readiness, asked } = input
+      const { sentAtMs, answered, serving, refused = false, failsByEtcd = false, readiness, asked } = input
       const isNewest = sentAtMs >= server.probedAtMs
       const after = {
         ...server,
@@ -19,16 +19,17 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         answeredAtMs: answered ? nowMs : server.answeredAtMs,
         probedAtMs: Math.max(sentAtMs, server.probedAtMs),
         serving: isNewest ? serving : server.serving,
-        servingSinceAtMs: !isNewest
-          ? server.servingSinceAtMs
-          : serving
-            ? (server.servingSinceAtMs ?? sentAtMs)
+        readySinceAtMs: !isNewest
+          ? server.readySinceAtMs
+          : serving && !refused
+            ? (server.readySinceAtMs ?? sentAtMs)
             : undefined,
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
-      // A renewal has waited for it, and is tried again after a pause.
-      const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')
+      // A renewal has waited for it, and is tried again after a pause; unless another probe was answered since it was sent.
+      const isSilent = asked && !answered && server.answeredAtMs < sentAtMs
+      const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       return silent
         ? { ...state, server: after, lease: unanswered(state, nowMs, timings) }
         : { ...state, server: after }

@@ -1,6 +1,6 @@
 import { correctionDueMs, nextLookMs } from '../contention.ts'
 import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
-import { isConfirmed, isProved, mayHaveEnded } from './fleet.ts'
+import { isConfirmed, isJudged, isProved } from './fleet.ts'
 import { isFailing } from './readiness.ts'
 import { contended, departureId, isAlive, limitsOf, type Now, probe, read, request, type Turn } from './requests.ts'
 import type { Membership } from './state.ts'
@@ -12,7 +12,7 @@ export function nextListed(before: Membership, turn: Turn): Membership {
   let state = departing(quieted(before, turn), nowMs)
   const { lease, fleet, server } = state
   // The end of a lease is certain only if a read after the margin does not show it.
-  const isReadDue = fleet.ended.some((one) => isProved(one, nowMs, timings) && mayHaveEnded(state, one.lease))
+  const isReadDue = fleet.ended.some((one) => isProved(one, nowMs, timings) && isJudged(state, one.lease))
   if (isReadDue) state = read(state, turn)
   // Somebody wants to know whether this server serves.
   const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
@@ -50,22 +50,19 @@ export function listedWakesAtMs(state: Membership, now: Now): readonly (number |
   ]
 }
 
-/** When the lease must be renewed: each interval, at once when it has gone, and to prove that others' leases have ended. */
+/** When the lease must be renewed: each interval, at once when it has gone or a renewal has failed, and to prove that others' leases have ended. */
 function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
-  const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention } = state.lease
+  const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
   if (missing) return correctionDueMs(contention, limitsOf(timings))
-  const unproved = state.fleet.ended.some(
-    ({ lease, provedAtMs }) => provedAtMs === undefined && mayHaveEnded(state, lease),
-  )
-  return unproved ? Number.NEGATIVE_INFINITY : renewedAtMs + timings.intervalMs
+  const unproved = state.fleet.ended.some(({ lease, provedAtMs }) => provedAtMs === undefined && isJudged(state, lease))
+  return unproved || trust.type === 'lost' ? Number.NEGATIVE_INFINITY : renewedAtMs + timings.intervalMs
 }
 
 /** Begins or gives up this master's own departure for unreadiness. */
 function departing(state: Membership, nowMs: number): Membership {
-  const { phase, server, lease, departures } = state
+  const { phase, server, departures } = state
   if (phase.type !== 'listed') return state
-  // In an outage all fail, and not all can say so. Whoever spoke first after it would leave to those who could not.
-  const wants = isFailing(server.readiness, nowMs) && (lease.trust.type === 'steady' || state.self.state === 'unready')
+  const wants = isFailing(server.readiness, nowMs)
   if (wants === (phase.departure !== undefined)) return state
   if (!wants) return { ...state, phase: { ...phase, departure: undefined } }
   return { ...state, departures: departures + 1, phase: { ...phase, departure: departureId(state) } }
@@ -78,8 +75,11 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const departure = phase.type === 'listed' ? phase.departure : undefined
   const isWell = server.serving && server.readiness.phase === 'ready'
   const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
+  const isReady = server.readySinceAtMs !== undefined
   // A server that has just come back may be the first of many that failed together.
-  const confirms = asked.filter(({ isStop }) => isStop || nowMs >= confirmsFromMs(server, timings)).map(({ id }) => id)
+  const confirms = asked
+    .filter(({ isStop }) => isReady && (isStop || nowMs >= confirmsFromMs(server, timings)))
+    .map(({ id }) => id)
   const failing: Holder = { ...self, state: 'failing', departure, reason: reasonOf(server), confirms: [] }
   const unready: Holder = { ...failing, state: 'unready', departure: undefined }
   if (self.state === 'unready' && !isWell) return unready
@@ -90,7 +90,7 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const isAskedAbout = asked.length > 0
   if (!server.serving && (renewing || isAskedAbout)) return failing
   if (self.state === 'failing' && !isWell) return failing
-  return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms: server.serving ? confirms : [] }
+  return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }
 }
 
 /** Why the own server does not serve, for the others. */
@@ -117,8 +117,8 @@ function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
 }
 
 /** From when on this master confirms departures for unreadiness. */
-function confirmsFromMs({ servingSinceAtMs }: Membership['server'], { confirmAfterMs }: MembershipTimings): number {
-  return (servingSinceAtMs ?? Number.POSITIVE_INFINITY) + confirmAfterMs
+function confirmsFromMs({ readySinceAtMs }: Membership['server'], { confirmAfterMs }: MembershipTimings): number {
+  return (readySinceAtMs ?? Number.POSITIVE_INFINITY) + confirmAfterMs
 }
 
 /** Whether the written record says all that it should; more confirmations than are asked for do no harm. */

@@ -268,13 +268,20 @@ export class MembershipRunner implements EndpointReconciler {
 
   /** `asked`: whether a probe that was asked for here was answered; undefined: it was another one. */
   #probed(sentAtMs: number, asked: boolean | undefined): void {
-    const { state: readiness, lastAnswerMs = Number.NEGATIVE_INFINITY, serves, failsByEtcd } = this.#options.monitor
+    const {
+      state: readiness,
+      lastAnswerMs = Number.NEGATIVE_INFINITY,
+      serves,
+      refuses,
+      failsByEtcd,
+    } = this.#options.monitor
     const answered = asked ?? lastAnswerMs >= sentAtMs
     this.#take({
       type: 'probed',
       sentAtMs,
       answered,
       serving: answered && serves,
+      refused: answered && refuses,
       failsByEtcd: answered && failsByEtcd,
       readiness,
       asked: asked !== undefined,

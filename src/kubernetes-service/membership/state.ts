@@ -115,8 +115,8 @@ export interface ServerFacts {
   readonly probedAtMs: number
   /** Whether that one found it serving. */
   readonly serving: boolean
-  /** When the first probe was sent that found it serving, without one since that did not. */
-  readonly servingSinceAtMs: number | undefined
+  /** When the first probe was sent that it answered as ready, without one since that it did not. */
+  readonly readySinceAtMs: number | undefined
   /** Whether that one found nothing failing but its etcd. */
   readonly failsByEtcd: boolean
   /** When a probe was asked for here that has not ended. */
@@ -177,6 +177,8 @@ export type MembershipInput =
       readonly sentAtMs: number
       readonly answered: boolean
       readonly serving: boolean
+      /** It lives, and refuses to say whether it is ready. @default false */
+      readonly refused?: boolean | undefined
       /** Only the checks of its etcd fail. @default false */
       readonly failsByEtcd?: boolean | undefined
       readonly readiness: ReadinessState

@@ -19,7 +19,7 @@ export function startMembership(self: Holder): Membership {
       answeredAtMs: Number.NEGATIVE_INFINITY,
       probedAtMs: Number.NEGATIVE_INFINITY,
       serving: false,
-      servingSinceAtMs: undefined,
+      readySinceAtMs: undefined,
       failsByEtcd: false,
       askedAtMs: undefined,
     },

@@ -1,6 +1,6 @@
 import type { KubeApi, ObjectRef } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound } from '../kube/errors.ts'
 import { Informer } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { isNewer } from '../kube/resource-version.ts'
@@ -72,12 +72,12 @@ export class FollowedObject<T extends KubeObject> {
 
   /** Reads the object live. Where the server cannot be asked, {@link current} stays what the watch told. */
   async readLive(signal: AbortSignal): Promise<void> {
-    const { availability, resource, onChange, clock } = this.#options
+    const { api, availability, resource, ref, onChange, clock } = this.#options
     const source = `live ${resource.plural}`
     const cached = this.#cached
     let live: T | undefined
     try {
-      live = await this.#get(signal)
+      live = await ifFound(api.get(resource, ref, { signal }))
     } catch (error) {
       if (!(error instanceof RemoteError)) throw error
       // Whoever loses the server says so by the watch, and hears sooner that it is back.
@@ -110,16 +110,6 @@ export class FollowedObject<T extends KubeObject> {
 
   get #cached(): T | undefined {
     return this.#informer.store.get(this.#options.ref)
-  }
-
-  async #get(signal: AbortSignal): Promise<T | undefined> {
-    const { api, resource, ref } = this.#options
-    try {
-      return await api.get(resource, ref, { signal })
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    }
   }
 }
 

@@ -103,7 +103,7 @@ export class ForeignOverwrites {
   }
 
   /** The object was to be deleted, and another was faster: that it is not there is right. */
-  gone(resource: Resource<KubeObject>, object: KubeObject): void {
+  gone(resource: Resource<KubeObject>, object: KubeObject | undefined): void {
     const track = this.#track(resource, object)
     track.right = { content: wantedContent(undefined), object: undefined }
     track.isCorrection = false
@@ -136,7 +136,7 @@ export class ForeignOverwrites {
   written(
     resource: Resource<KubeObject>,
     write: {
-      readonly object: KubeObject
+      readonly object: KubeObject | undefined
       /** Undefined for a deletion. */
       readonly wanted: KubeObject | undefined
       readonly stored: KubeObject | undefined

@@ -1,6 +1,6 @@
 import type { KubeApi } from '../../kube/api.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { ifFound, isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
 import { limitedApi } from '../../kube/limited-api.ts'
 import { isNewer } from '../../kube/resource-version.ts'
@@ -201,13 +201,8 @@ export class KubernetesLeases implements MasterLeases {
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
-  async #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
-    try {
-      return await this.#api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal })
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    }
+  #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
+    return ifFound(this.#api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal }))
   }
 
   #render(holder: Holder, current: Lease | undefined): Lease {

@@ -6,7 +6,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
-import type { Holder, MasterLease } from './leases/master-leases.ts'
+import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
 import type { Written } from './object-writer.ts'
 import { noOtherReconciler, overwrittenByReconciler } from './other-reconciler.ts'
 import { OWN_MANAGER, otherLeaseStoreNote } from './overwrite-notes.ts'
@@ -79,7 +79,7 @@ export class Announcements {
 
   /** This master has made its lease, and these are all. Another host that holds the same address is told of. */
   announced(own: Holder, leases: readonly MasterLease[]): void {
-    const address = own.addresses[0] ?? ''
+    const address = addressOf(own)
     const hosts = leases.flatMap((lease) =>
       lease.address === address && lease.holder !== undefined && lease.holder.host !== own.host
         ? [lease.holder.host]

@@ -1,5 +1,5 @@
-import type { KubeApi } from '../kube/api.ts'
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
+import type { InformerContext } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { LookLoop, type LookReason } from '../kube/look-loop.ts'
 import {
@@ -12,11 +12,9 @@ import {
   services,
 } from '../kube/resources.ts'
 import type { Address } from '../net/address.ts'
-import { type Clock, sleep } from '../runtime/clock.ts'
-import type { Random } from '../runtime/random.ts'
+import { sleep } from '../runtime/clock.ts'
 import { abortable } from '../runtime/signals.ts'
 import { allEnded, together } from '../runtime/together.ts'
-import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { secondSliceName } from './endpoint-slice-plan.ts'
 import { samePorts } from './endpoints-plan.ts'
@@ -43,11 +41,7 @@ type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLiv
 /** While nobody knows who they are, what depends on them stays as it is found. */
 const unknownMembers: ServiceWishes = { settled: false, stack: 'as-found' }
 
-export interface KubernetesServiceOptions {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
   readonly writer: ObjectWriter
   /** `subscribe`: of the API server. */

@@ -1,24 +1,17 @@
-import type { KubeApi, ObjectRef } from '../kube/api.ts'
+import type { ObjectRef } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import { ifFound } from '../kube/errors.ts'
-import { Informer } from '../kube/informer.ts'
+import { Informer, type InformerContext } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { isNewer } from '../kube/resource-version.ts'
 import type { Resource } from '../kube/resources.ts'
-import type { Clock } from '../runtime/clock.ts'
-import type { Random } from '../runtime/random.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
-import type { Logger } from '../telemetry/logger.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 
 /** Watch events are late by less than this, in milliseconds. One that is later was lost. */
 const LATE_MS = 2_000
 
-export interface FollowedObjectOptions<T extends KubeObject> {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+export interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
   readonly metrics: Metrics
   readonly availability: AvailabilityReporter
   readonly resource: Resource<T>

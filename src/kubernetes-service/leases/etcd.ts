@@ -15,7 +15,14 @@ import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
 import { encodeHolder } from './holder-record.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+import {
+  addressOf,
+  type Holder,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from './master-leases.ts'
 
 /** What a kube-apiserver gives its own lease; it is no flag. */
 const KUBE_APISERVER_TTL_MS = 15_000
@@ -316,8 +323,4 @@ function leaseValue(address: string, before: KeyValue | undefined): Uint8Array |
 
 function concernsMembership({ type, value, previousValue }: KeyChange): boolean {
   return type !== 'modified' || previousValue === undefined || Buffer.compare(previousValue, value) !== 0
-}
-
-function addressOf(holder: Holder): string {
-  return holder.addresses[0] ?? ''
 }

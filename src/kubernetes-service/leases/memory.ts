@@ -2,7 +2,14 @@ import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { aborted, throwIfAborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
 import { encodeHolder } from './holder-record.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+import {
+  addressOf,
+  type Holder,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from './master-leases.ts'
 
 interface Entry {
   readonly lease: MasterLease
@@ -132,8 +139,4 @@ export class MemoryLeases implements MasterLeases {
 /** What a lease says: a renewal leaves it as it is. */
 function textOf({ holder }: MasterLease): string {
   return holder === undefined ? '' : encodeHolder(holder)
-}
-
-function addressOf(holder: Holder): string {
-  return holder.addresses[0] ?? ''
 }

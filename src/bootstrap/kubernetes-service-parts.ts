@@ -13,7 +13,6 @@ import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
 import { reliableLeases } from '../kubernetes-service/leases/reliable-leases.ts'
-import { observeListed } from '../kubernetes-service/listed-metric.ts'
 import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
@@ -85,7 +84,6 @@ export function composeKubernetesService(
     service,
     intervalMs,
   })
-  observeListed(ports.metrics, () => controller.observed().endpoints)
   const value = new KubernetesServiceDuty({
     ...ports,
     monitor,

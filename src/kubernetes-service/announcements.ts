@@ -1,14 +1,14 @@
-import { type EventSink, type ObjectReference, referenceTo } from '../kube/event-object.ts'
+import { type EventSink, referenceIn } from '../kube/event-object.ts'
 import { type EventReason, eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
-import { apiVersionOf, type EndpointSlice, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
+import { type EndpointSlice, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
 import type { Written } from './object-writer.ts'
-import { noOtherReconciler, overwrittenByReconciler } from './other-reconciler.ts'
+import { OtherReconciler } from './other-reconciler.ts'
 import { OWN_MANAGER, otherLeaseStoreNote } from './overwrite-notes.ts'
 
 export interface AnnouncementsOptions {
@@ -56,7 +56,7 @@ const REASON_WORDS: Readonly<Record<RemovalReason, string>> = {
 export class Announcements {
   readonly #options: AnnouncementsOptions
   /** Another apiserver-bootstrap, with another lease store. */
-  #otherStore = noOtherReconciler
+  readonly #otherStore = new OtherReconciler()
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options
@@ -134,9 +134,7 @@ export class Announcements {
     const listed = addressesIn(found)
     const others = listed.filter((each) => !fleet.isLive(each))
     if (others.length === 0 || listed.includes(address)) return
-    const { told } = this.#otherStore
-    this.#otherStore = overwrittenByReconciler(this.#otherStore, clock.monotonicMs())
-    if (told || !this.#otherStore.told) return
+    if (!this.#otherStore.overwrote(clock.monotonicMs())) return
     const note = otherLeaseStoreNote(others)
     logger.warn({ others }, note)
     this.#record('OtherLeaseStore', endpoints, found, note)
@@ -167,12 +165,7 @@ export class Announcements {
   }
 
   #record(reason: EventReason, resource: Resource<KubeObject>, object: KubeObject | undefined, note: string): void {
-    const regarding: ObjectReference = referenceTo({
-      ...object,
-      apiVersion: apiVersionOf(resource),
-      kind: resource.kind,
-    })
-    this.#options.events.record(eventOf(reason, { regarding, note }))
+    this.#options.events.record(eventOf(reason, { regarding: referenceIn(resource, object), note }))
   }
 }
 

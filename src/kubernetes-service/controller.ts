@@ -17,9 +17,8 @@ import { abortable } from '../runtime/signals.ts'
 import { allEnded, together } from '../runtime/together.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { secondSliceName } from './endpoint-slice-plan.ts'
-import { samePorts } from './endpoints-plan.ts'
 import { FollowedObject } from './followed-object.ts'
-import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
+import { addressesIn, type EndpointPort, endpointPorts, KUBERNETES_SERVICE, samePorts } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { ServiceKeeper } from './service-keeper.ts'
@@ -87,7 +86,7 @@ export class KubernetesServiceController {
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
-    const { api, logger, writer, service, address, reconciler } = options
+    const { api, logger, metrics, writer, service, address, reconciler } = options
     const lookAtEndpoints = (): void => this.#endpointsLoop.look('objects')
     this.#service = this.#follow(services, () => this.#serviceLoop.look('objects'))
     this.#endpoints = this.#follow(endpoints, lookAtEndpoints)
@@ -96,6 +95,11 @@ export class KubernetesServiceController {
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
         : this.#follow(endpointSlices, lookAtEndpoints, secondSliceName(address.family === 6 ? 4 : 6))
+    const listed = metrics.gauge({
+      name: 'apiserver_bootstrap_listed_addresses',
+      help: 'Addresses that Endpoints default/kubernetes list.',
+    })
+    metrics.onCollect(() => listed.set({}, addressesIn(this.#endpoints.current).length))
     this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
     this.#serviceLoop = new LookLoop({

@@ -1,5 +1,5 @@
 import type { Endpoints } from '../kube/resources.ts'
-import { type EndpointPort, type EndpointSubset, KUBERNETES_SERVICE, SKIP_MIRROR_LABEL } from './identity.ts'
+import { type EndpointPort, type EndpointSubset, KUBERNETES_SERVICE, SKIP_MIRROR_LABEL, samePorts } from './identity.ts'
 import type { ObjectAction } from './object-writer.ts'
 
 /** What must be done to Endpoints `default/kubernetes`. */
@@ -88,22 +88,6 @@ function sameAddresses(subset: EndpointSubset, addresses: readonly string[]): bo
     found.length === addresses.length &&
     new Set(found).size === found.length &&
     found.every((ip) => addresses.includes(ip))
-  )
-}
-
-/** Same ports in the same order, by everything that a port says. */
-export function samePorts(found: readonly EndpointPort[], wanted: readonly EndpointPort[]): boolean {
-  return (
-    found.length === wanted.length &&
-    found.every((port, index) => {
-      const want = wanted[index]
-      return (
-        port.port === want?.port &&
-        (port.name ?? '') === (want.name ?? '') &&
-        (port.protocol ?? 'TCP') === (want.protocol ?? 'TCP') &&
-        port.appProtocol === want.appProtocol
-      )
-    })
   )
 }
 

@@ -1,5 +1,5 @@
 import type { Service } from '../kube/resources.ts'
-import { KUBERNETES_SERVICE, type ServicePort } from './identity.ts'
+import { KUBERNETES_SERVICE, type ServicePort, samePorts } from './identity.ts'
 import type { ObjectAction } from './object-writer.ts'
 
 /** The port under which clients inside the cluster reach the API server. */
@@ -142,22 +142,4 @@ function newService(settings: ServiceSettings): Service {
 function servicePorts({ securePort, nodePort }: ServiceSettings): readonly ServicePort[] {
   const port = { name: 'https', port: SERVICE_PORT, protocol: 'TCP', targetPort: securePort }
   return [nodePort > 0 ? { ...port, nodePort } : port] as unknown as readonly ServicePort[]
-}
-
-function samePorts(found: readonly ServicePort[], wanted: readonly ServicePort[]): boolean {
-  return (
-    found.length === wanted.length &&
-    found.every((port, index) => {
-      const want = wanted[index]
-      return (
-        want !== undefined &&
-        port.port === want.port &&
-        port.name === want.name &&
-        (port.protocol ?? 'TCP') === want.protocol &&
-        String(port.targetPort ?? port.port) === String(want.targetPort) &&
-        (port.nodePort ?? 0) === (want.nodePort ?? 0) &&
-        port.appProtocol === want.appProtocol
-      )
-    })
-  )
 }

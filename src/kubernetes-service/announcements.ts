@@ -21,24 +21,20 @@ export interface AnnouncementsOptions {
   readonly fleet: FleetView | undefined
 }
 
-/** Who was put on the list and who was taken off, and why. */
-interface ListChange {
-  readonly added: readonly { readonly address: string; readonly host?: string | undefined }[]
-  readonly removed: readonly ListRemoval[]
-}
-
-/** `surplus`: with the reconciler `master-count`. */
-type RemovalReason = Absence | 'surplus'
-
-interface ListRemoval {
+/** A master that was put on the list or taken off. */
+interface Listed {
   readonly address: string
   readonly host?: string | undefined
-  readonly reason: RemovalReason
-  readonly detail?: string | undefined
+}
+
+/** Who was put on the list and who was taken off, and why. */
+interface ListChange {
+  readonly added: readonly Listed[]
+  readonly removed: readonly (Listed & Removal)[]
 }
 
 /** How a reason is put in an event. */
-const REASON_WORDS: Readonly<Record<RemovalReason, string>> = {
+const REASON_WORDS: Readonly<Record<Absence, string>> = {
   'lease-ended': 'its lease has ended',
   evicted: 'its lease was removed by somebody else',
   leaving: 'it is leaving',
@@ -92,14 +88,11 @@ export class Announcements {
 
   #changeOf(found: Endpoints | undefined, stored: Endpoints | undefined): ListChange {
     const [before, after] = [addressesIn(found), addressesIn(stored)]
-    const hostOf = (address: string): string | undefined => this.#options.fleet?.hostOf(address)
+    const listed = (address: string): Listed => ({ address, host: this.#options.fleet?.hostOf(address) })
+    const gone = before.filter((address) => !after.includes(address))
     return {
-      added: after
-        .filter((address) => !before.includes(address))
-        .map((address) => ({ address, host: hostOf(address) })),
-      removed: before
-        .filter((address) => !after.includes(address))
-        .map((address) => ({ address, host: hostOf(address), ...this.#whyRemoved(address) })),
+      added: after.filter((address) => !before.includes(address)).map(listed),
+      removed: gone.map((address) => ({ ...listed(address), ...this.#whyRemoved(address) })),
     }
   }
 
@@ -151,7 +144,7 @@ export class Announcements {
     }
   }
 
-  #whyRemoved(address: string): Removal | { readonly reason: 'surplus'; readonly detail?: undefined } {
+  #whyRemoved(address: string): Removal {
     const { fleet, address: own } = this.#options
     const why = fleet?.removed(address) ?? { reason: 'surplus' }
     // Who takes itself out may have removed its lease first.

@@ -1,11 +1,4 @@
-import {
-  type EtcdKv,
-  isEtcdError,
-  type KeyChange,
-  type KeyValue,
-  type LeaseGrant,
-  type PrefixSnapshot,
-} from '../../etcd/kv.ts'
+import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type LeaseGrant } from '../../etcd/kv.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-lease.ts'
 import type { Clock } from '../../runtime/clock.ts'
@@ -44,12 +37,6 @@ export interface EtcdLeasesOptions {
   readonly ttlMs: number
 }
 
-/** The two keys of one master. */
-interface OwnKeys {
-  readonly lease: GuardedKey
-  readonly record: GuardedKey
-}
-
 /**
  * Leases where kube-apiserver keeps its own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers are one fleet;
  * beside each a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, that a kube-apiserver does not have.
@@ -71,7 +58,8 @@ export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
   readonly #company: LeaseCompany
-  #own: OwnKeys | undefined
+  /** The two keys of this master. */
+  #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   /** This process has written its record before. */
   #hasSpoken = false
   /** The keys of records that this process has begun to remove. */
@@ -165,7 +153,7 @@ export class EtcdLeases implements MasterLeases {
     for (let tries = 1; ; tries++) {
       const leases = await etcd.list(this.#keys.leases, { signal })
       try {
-        const records: PrefixSnapshot = await etcd.list(this.#keys.records, { revision: leases.revision, signal })
+        const records = await etcd.list(this.#keys.records, { revision: leases.revision, signal })
         return { leases: leases.items, records: records.items }
       } catch (error) {
         if (!isEtcdError(error, 'Compacted') || tries === SNAPSHOT_TRIES) throw error
@@ -286,7 +274,7 @@ export class EtcdLeases implements MasterLeases {
     return !begun && yieldsTo(stored, holder)
   }
 
-  #ownKeys(holder: Holder): OwnKeys {
+  #ownKeys(holder: Holder): { readonly lease: GuardedKey; readonly record: GuardedKey } {
     const { etcd } = this.#options
     const key = this.#keys.record(holder)
     if (this.#own?.record.key !== key) {

@@ -5,12 +5,14 @@ import { type Change, Informer } from '../../kube/informer.ts'
 import { limitedApi } from '../../kube/limited-api.ts'
 import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
+import type { Clock } from '../../runtime/clock.ts'
 import { hashText } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
-import { formatMicroTime } from '../../runtime/time-format.ts'
+import { formatMicroTime, tryParseTime } from '../../runtime/time-format.ts'
 import { masterKey } from '../members.ts'
 import { EndedLeases, type EndedLeasesOptions } from './ended-leases.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
+import type { LeaseInspector, LeaseSighting } from './inspect.ts'
 import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
 import {
   addressOf,
@@ -28,6 +30,9 @@ export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 /** What another's `leaseDurationSeconds` is believed within, in milliseconds: a lease of a day would list its dead for a day. */
 const TTL_MS = { least: 1_000, most: 300_000 }
+
+/** Of a Lease that does not say; masters always do. */
+const DEFAULT_TTL_MS = 15_000
 
 export interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
@@ -216,6 +221,53 @@ export class KubernetesLeases implements MasterLeases {
         leaseTransitions: (current?.spec?.leaseTransitions ?? 0) + (taken ? 1 : 0),
       },
     } as Lease
+  }
+}
+
+/** Shows and removes the coordination.k8s.io Leases of masters. Whether one is renewed is known only to who watches it. */
+export class KubernetesLeaseInspector implements LeaseInspector {
+  readonly #api: KubeApi
+  readonly #clock: Clock
+  readonly #seen = new WeakMap<LeaseSighting, Lease>()
+
+  constructor(options: { readonly api: KubeApi; readonly clock: Clock }) {
+    this.#api = options.api
+    this.#clock = options.clock
+  }
+
+  async inspect(signal: AbortSignal): Promise<readonly LeaseSighting[]> {
+    const { items } = await this.#api.list(leases, { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, signal })
+    return items.map((lease) => this.#sighting(lease))
+  }
+
+  async evict(sighting: LeaseSighting, signal: AbortSignal): Promise<boolean> {
+    const { name = '', uid, resourceVersion } = this.#seen.get(sighting)?.metadata ?? {}
+    try {
+      await this.#api.delete(leases, { namespace: NAMESPACE, name }, { uid, resourceVersion, signal })
+      return true
+    } catch (error) {
+      if (isKubeError(error, 'Conflict', 'NotFound')) return false
+      throw error
+    }
+  }
+
+  #sighting(lease: Lease): LeaseSighting {
+    const { metadata, spec } = lease
+    const holder = holderOf(lease)
+    const ttlMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
+    const renewedMs = tryParseTime(spec?.renewTime ?? '')
+    const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
+    const sighting: LeaseSighting = {
+      id: `Lease ${NAMESPACE}/${metadata?.name}`,
+      revision: metadata?.resourceVersion ?? '',
+      address: holder?.addresses[0],
+      holders: holder === undefined ? [] : [holder],
+      life: { type: 'renewed', ttlMs, leftMs },
+      leased: true,
+      odd: holder === undefined ? [{ type: 'unreadable', reason: `Lease ${metadata?.name} names no holder` }] : [],
+    }
+    this.#seen.set(sighting, lease)
+    return sighting
   }
 }
 

@@ -106,15 +106,11 @@ export class MemoryLeases implements MasterLeases {
   }
 
   async update(holder: Holder, signal?: AbortSignal): Promise<void> {
-    this.#begin(signal)
-    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
-    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, this.#ttlMs)
+    this.#write(holder, this.#ttlMs, signal)
   }
 
   async mark(holder: Holder, signal?: AbortSignal): Promise<void> {
-    this.#begin(signal)
-    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
-    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, undefined)
+    this.#write(holder, undefined, signal)
   }
 
   async remove(holder: Holder, signal?: AbortSignal): Promise<void> {
@@ -128,6 +124,12 @@ export class MemoryLeases implements MasterLeases {
     const unsubscribe = this.#registry.subscribe(look)
     await aborted(signal)
     unsubscribe()
+  }
+
+  #write(holder: Holder, ttlMs: number | undefined, signal: AbortSignal | undefined): void {
+    this.#begin(signal)
+    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
+    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, ttlMs)
   }
 
   #begin(signal: AbortSignal | undefined): void {

@@ -17,9 +17,9 @@ import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-se
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
-import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
+import { type EndpointReconciler, noneReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { MasterCountEndpointReconciler } from '../kubernetes-service/reconcilers/master-count.ts'
-import { noneReconciler } from '../kubernetes-service/reconcilers/none.ts'
+
 import { serviceIpOf } from '../net/cidr.ts'
 import { randomUuid } from '../runtime/random.ts'
 import { RequestLimit } from '../runtime/request-limit.ts'

@@ -3,7 +3,6 @@ import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-lease.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import { LeaseCompany } from './etcd-company.ts'
 import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
@@ -25,6 +24,9 @@ const SNAPSHOT_TRIES = 5
 const RECORD_OUTLASTS_S = 1
 /** Two times that were asked for together begin apart by no more than the answers took: as long as that is this, in milliseconds, the record outlasts its lease by half a second. */
 const GRANTS_APART_MS = 500
+
+/** So many renewals in a row must find the lease written by somebody else: one may be a write of ours whose answer was lost. */
+const RENEWALS = 2
 
 export interface EtcdLeasesOptions {
   readonly etcd: EtcdKv
@@ -292,6 +294,39 @@ export class EtcdLeases implements MasterLeases {
       if (!this.#unusable.has(key)) this.#options.logger.warn({ key, reason }, 'a value in etcd cannot be used')
     }
     this.#unusable = new Set(unusable.map(({ key }) => key))
+  }
+}
+
+/**
+ * Tells whether somebody without a holder record renews this master's own lease too, such as a kube-apiserver whose reconciler is on
+ * at the same address. Then the lease is not this master's alone, and taking it away would take a server away that serves.
+ * Pure but for its own memory.
+ */
+class LeaseCompany {
+  readonly #forgetMs: number
+  #overtaken = 0
+  #seenMs: number | undefined
+
+  /** `forgetMs`: who has not shown for this long has gone, in milliseconds. */
+  constructor(options: { readonly forgetMs: number }) {
+    this.#forgetMs = options.forgetMs
+  }
+
+  /**
+   * A renewal was made. Says whether somebody has turned up.
+   *
+   * @param overtaken - whether somebody without a record had written the lease since the renewal before.
+   */
+  renewed(overtaken: boolean, nowMs: number): boolean {
+    this.#overtaken = overtaken ? this.#overtaken + 1 : 0
+    if (this.#overtaken < RENEWALS) return false
+    const isNew = !this.isThere(nowMs)
+    this.#seenMs = nowMs
+    return isNew
+  }
+
+  isThere(nowMs: number): boolean {
+    return this.#seenMs !== undefined && nowMs - this.#seenMs < this.#forgetMs
   }
 }
 

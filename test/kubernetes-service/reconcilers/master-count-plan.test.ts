@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Endpoints } from '../../src/kube/resources.ts'
-import { endpointPorts, SKIP_MIRROR_LABEL } from '../../src/kubernetes-service/identity.ts'
+import type { Endpoints } from '../../../src/kube/resources.ts'
+import { endpointPorts, SKIP_MIRROR_LABEL } from '../../../src/kubernetes-service/identity.ts'
 import {
   isDisplaced,
   type MasterCountObservation,
   planMasterCount,
   planRemoval,
-} from '../../src/kubernetes-service/master-count-plan.ts'
+} from '../../../src/kubernetes-service/reconcilers/master-count.ts'
 
 const ports = endpointPorts(6443)
 

@@ -67,7 +67,7 @@ export function composeKubernetesService(
     adapter,
     fleet,
     announcements,
-    onChange: () => controller.look('objects'),
+    onChange: () => controller.look(),
   })
   const address = reconciler === noneReconciler ? undefined : options.advertiseAddresses[0]
   const service = {

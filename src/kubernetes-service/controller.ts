@@ -24,9 +24,6 @@ import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoi
 import { ServiceKeeper } from './service-keeper.ts'
 import type { ServiceSettings, ServiceStack } from './service-plan.ts'
 
-/** What can ask for a look from outside: the objects changed, or who is a member. */
-type Cause = 'objects' | 'leases'
-
 /** What the members mean for the Service. */
 interface ServiceWishes {
   /** Whether no other member wants other ports. */
@@ -69,12 +66,13 @@ export interface KubernetesServiceOptions extends InformerContext {
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
   readonly #serviceLoop: LookLoop<'objects' | 'members'>
-  readonly #endpointsLoop: LookLoop<Cause>
+  readonly #endpointsLoop: LookLoop<'objects'>
   readonly #service: FollowedObject<Service>
   readonly #endpoints: FollowedObject<Endpoints>
   readonly #slice: FollowedObject<EndpointSlice>
   /** Undefined with a reconciler that never makes one. */
   readonly #secondSlice: FollowedObject<EndpointSlice> | undefined
+  readonly #followed: readonly Followed[]
   readonly #keeper: ServiceKeeper
   readonly #ports: readonly EndpointPort[]
   /** Resolves when the members were asked for once, whatever came of it. */
@@ -95,6 +93,8 @@ export class KubernetesServiceController {
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
         : this.#follow(endpointSlices, lookAtEndpoints, secondSliceName(address.family === 6 ? 4 : 6))
+    const followed = [this.#service, this.#endpoints, this.#slice, this.#secondSlice]
+    this.#followed = followed.filter((object) => object !== undefined)
     const listed = metrics.gauge({
       name: 'apiserver_bootstrap_listed_addresses',
       help: 'Addresses that Endpoints default/kubernetes list.',
@@ -116,9 +116,9 @@ export class KubernetesServiceController {
   }
 
   /** Asks for a look. */
-  look(cause: Cause): void {
-    if (cause === 'objects') this.#serviceLoop.look('objects')
-    this.#endpointsLoop.look(cause)
+  look(): void {
+    this.#serviceLoop.look('objects')
+    this.#endpointsLoop.look('objects')
   }
 
   /** Resolves when a look has left the Service right, and one the Endpoints. */
@@ -126,25 +126,16 @@ export class KubernetesServiceController {
     return Promise.all([this.#serviceLoop.settled, this.#endpointsLoop.settled]).then(() => {})
   }
 
-  /** What is known of the Endpoints and their slices. */
-  observed(): ObservedEndpoints {
-    return {
-      endpoints: this.#endpoints.current,
-      slice: this.#slice.current,
-      secondSlice: this.#secondSlice?.current,
-    }
-  }
-
   /** Follows the objects; {@link run} needs it under way. Ends with the signal. */
   async watch(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#followed().map((object) => object.run(signal)))
+    await Promise.all(this.#followed.map((object) => object.run(signal)))
   }
 
   /** Looks until the signal is aborted, beginning as soon as the watches show the present state. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#followed().map((object) => object.whenSynced(signal)))
+    await Promise.all(this.#followed.map((object) => object.whenSynced(signal)))
     // What must wait while it runs goes through once it does not: leaving is not held up.
-    const release = this.#options.writer.holdBack(() => this.look('objects'))
+    const release = this.#options.writer.holdBack(() => this.look())
     const unsubscribe = this.#options.availability.subscribe((available) => {
       this.#keeper.noticeAvailability(available)
       if (available) this.#serviceLoop.look('objects')
@@ -187,13 +178,18 @@ export class KubernetesServiceController {
     if (!this.#keeper.isSatisfied(cached, settled, stack)) await this.#keeper.reconcile(cached, settled, signal, stack)
   }
 
-  async #reconcileEndpoints(reasons: ReadonlySet<LookReason<Cause>>, signal: AbortSignal): Promise<void> {
+  async #reconcileEndpoints(reasons: ReadonlySet<LookReason<'objects'>>, signal: AbortSignal): Promise<void> {
     const { reconciler, address } = this.#options
     const onlyObjects = reasons.size === 1 && reasons.has('objects')
     if (!onlyObjects) await this.#readMembers(signal)
     this.#tellWishes()
     this.#noticeKeptPorts()
-    if (address === undefined || reconciler.isSatisfied?.(this.observed(), this.#ports, this.#portsAgreed())) return
+    const observed: ObservedEndpoints = {
+      endpoints: this.#endpoints.current,
+      slice: this.#slice.current,
+      secondSlice: this.#secondSlice?.current,
+    }
+    if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
     await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
     this.#tellWishes()
   }
@@ -227,7 +223,7 @@ export class KubernetesServiceController {
 
   /** Says once that the Endpoints have other ports than this master wants, and why they are left. */
   #noticeKeptPorts(): void {
-    const [subset] = this.observed().endpoints?.subsets ?? []
+    const [subset] = this.#endpoints.current?.subsets ?? []
     const found = subset?.ports ?? []
     const kept =
       subset === undefined || this.#portsAgreed() || samePorts(found, this.#ports) ? '' : JSON.stringify(found)
@@ -242,11 +238,6 @@ export class KubernetesServiceController {
 
   #portsAgreed(): boolean {
     return this.#options.reconciler.portsAgreed?.() ?? true
-  }
-
-  #followed(): readonly Followed[] {
-    const followed = [this.#service, this.#endpoints, this.#slice]
-    return this.#secondSlice === undefined ? followed : [...followed, this.#secondSlice]
   }
 
   #follow<T extends KubeObject>(

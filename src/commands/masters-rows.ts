@@ -1,8 +1,8 @@
+import { keepsLease } from '../kubernetes-service/leases/etcd-snapshot.ts'
+import type { LeaseLife, LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
+import type { Verdict } from '../kubernetes-service/leases/lease-watch.ts'
+import type { Holder } from '../kubernetes-service/leases/master-leases.ts'
 import { tryParseTime } from '../runtime/time-format.ts'
-import { keepsLease } from './leases/etcd-snapshot.ts'
-import type { LeaseLife, LeaseSighting } from './leases/inspect.ts'
-import type { Verdict } from './leases/lease-watch.ts'
-import type { Holder } from './leases/master-leases.ts'
 
 /** Something that is not as it should be, or that an operator should know. The codes are stable. */
 export interface MasterConflict {

@@ -1,12 +1,12 @@
-import type { ObjectRef } from '../kube/api.ts'
-import type { AvailabilityReporter } from '../kube/availability.ts'
-import { ifFound } from '../kube/errors.ts'
-import { Informer, type InformerContext } from '../kube/informer.ts'
-import type { KubeObject } from '../kube/json.ts'
-import { isNewer } from '../kube/resource-version.ts'
-import type { Resource } from '../kube/resources.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import type { ObjectRef } from './api.ts'
+import type { AvailabilityReporter } from './availability.ts'
+import { ifFound } from './errors.ts'
+import { Informer, type InformerContext } from './informer.ts'
+import type { KubeObject } from './json.ts'
+import { isNewer } from './resource-version.ts'
+import type { Resource } from './resources.ts'
 
 /** Watch events are late by less than this, in milliseconds. One that is later was lost. */
 const LATE_MS = 2_000

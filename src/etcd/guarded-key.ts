@@ -1,4 +1,4 @@
-import type { EtcdKv, KeyValue } from '../../etcd/kv.ts'
+import type { EtcdKv, KeyValue } from './kv.ts'
 
 /** A key that this process writes by compare-and-put. It remembers how it left it, so that a steady write needs no read. */
 export class GuardedKey {

@@ -22,14 +22,7 @@ import { addressesIn, type EndpointPort, endpointPorts, KUBERNETES_SERVICE, same
 import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { ServiceKeeper } from './service-keeper.ts'
-import type { ServiceSettings, ServiceStack } from './service-plan.ts'
-
-/** What the members mean for the Service. */
-interface ServiceWishes {
-  /** Whether no other member wants other ports. */
-  readonly settled: boolean
-  readonly stack: ServiceStack
-}
+import type { ServiceSettings, ServiceWishes } from './service-plan.ts'
 
 /** One of the objects that are kept, whatever its kind. */
 type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLive'>
@@ -174,8 +167,8 @@ export class KubernetesServiceController {
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
     if (reasons.has('interval')) this.#keeper.renewDemand(cached)
-    const { settled, stack } = this.#wishes()
-    if (!this.#keeper.isSatisfied(cached, settled, stack)) await this.#keeper.reconcile(cached, settled, signal, stack)
+    const wishes = this.#wishes()
+    if (!this.#keeper.isSatisfied(cached, wishes)) await this.#keeper.reconcile(cached, wishes, signal)
   }
 
   async #reconcileEndpoints(reasons: ReadonlySet<LookReason<'objects'>>, signal: AbortSignal): Promise<void> {

@@ -4,7 +4,7 @@ import { type Service, services } from '../kube/resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObjectAction, ObjectWriter } from './object-writer.ts'
-import { planService, type SecondClusterIp, type ServiceSettings, type ServiceStack } from './service-plan.ts'
+import { planService, type SecondClusterIp, type ServiceSettings, type ServiceWishes } from './service-plan.ts'
 
 /** So many refusals in a row are more than the moment that the address of a deleted Service needs to be free. */
 const PATIENCE = 10
@@ -29,9 +29,8 @@ export class ServiceKeeper {
   }
 
   /** Whether nothing is to be done now, as far as a cache can tell; what somebody else keeps undoing may have to wait. */
-  isSatisfied(cached: Service | undefined, settled: boolean, stack: ServiceStack = 'as-found'): boolean {
-    const { writer, settings } = this.#options
-    return writer.isSettled(services, planService(cached, settings, settled, stack, this.#second.present), cached)
+  isSatisfied(cached: Service | undefined, wishes: ServiceWishes): boolean {
+    return this.#options.writer.isSettled(services, this.#plan(cached, wishes), cached)
   }
 
   /** Asks again for a second address that was refused before, unless the Service has got one. */
@@ -55,17 +54,12 @@ export class ServiceKeeper {
    * server refuses a second one. A Service that somebody else made in the meantime is looked at next time; a conflict rejects.
    * A server that keeps refusing a second address is not asked for it until {@link renewDemand}.
    */
-  async reconcile(
-    cached: Service | undefined,
-    settled: boolean,
-    signal: AbortSignal,
-    stack: ServiceStack = 'as-found',
-  ): Promise<void> {
+  async reconcile(cached: Service | undefined, wishes: ServiceWishes, signal: AbortSignal): Promise<void> {
     const current =
       cached === undefined ? undefined : await ifFound(this.#options.api.get(services, KUBERNETES_SERVICE, { signal }))
     if (current !== undefined) this.#noticeClusterIp(current)
     for (;;) {
-      const action = planService(current, this.#options.settings, settled, stack, this.#second.present)
+      const action = this.#plan(current, wishes)
       const second = asksForSecondAddress(action, current)
       try {
         const written = await this.#execute(action, current, signal)
@@ -76,6 +70,10 @@ export class ServiceKeeper {
         this.#noticeRefused(second, error.message)
       }
     }
+  }
+
+  #plan(current: Service | undefined, { settled, stack }: ServiceWishes): ObjectAction<Service> {
+    return planService(current, this.#options.settings, settled, stack, this.#second.present)
   }
 
   /** Whether anything was written. */

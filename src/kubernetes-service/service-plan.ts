@@ -20,6 +20,13 @@ export interface ServiceSettings {
 /** How many families the Service should have. `as-found`: whoever decided that is not known here. */
 export type ServiceStack = 'single' | 'dual' | 'as-found'
 
+/** What the members mean for the Service. */
+export interface ServiceWishes {
+  /** False while live masters want other ports or types. */
+  readonly settled: boolean
+  readonly stack: ServiceStack
+}
+
 /**
  * How a second address is asked for.
  * - `configured`: the first usable one of the second Service range.
@@ -63,9 +70,7 @@ export function planService(
   if (reasons.length === 0) return { type: 'none' }
 
   const { selector: _selector, externalName: _externalName, ...kept } = spec ?? {}
-  const next: Record<string, unknown> = settled
-    ? { ...kept, ...families, type, ports }
-    : { ...kept, ...families, type: spec?.type, ports: spec?.ports }
+  const next: Record<string, unknown> = { ...kept, ...families, ...(settled && { type, ports }) }
   // An ExternalName Service has given its addresses back.
   if ((spec?.clusterIP ?? '') === '') {
     next.clusterIP = settings.clusterIp

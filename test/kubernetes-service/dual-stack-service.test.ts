@@ -123,9 +123,9 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
   const untilRight = async (stack: 'single' | 'dual'): Promise<number> => {
     let refusals = 0
     for (let looks = 0; looks < 20; looks++) {
-      if (keeper.isSatisfied(await read(), true, stack)) return refusals
+      if (keeper.isSatisfied(await read(), { settled: true, stack })) return refusals
       try {
-        await keeper.reconcile(await read(), true, signal, stack)
+        await keeper.reconcile(await read(), { settled: true, stack }, signal)
       } catch (error) {
         if (!isKubeError(error, 'Invalid')) throw error
         refusals++
@@ -192,7 +192,7 @@ test('on a server with one family the Service prefers two, and gets the second w
   assert.equal(await untilRight('dual'), 0)
   assert.equal(warnings(), 1)
   await embedded.api.create(serviceCidrs, { metadata: { name: 'second' }, spec: { cidrs: ['fd00::/112'] } })
-  assert.equal(keeper.isSatisfied(await read(), true, 'dual'), true)
+  assert.equal(keeper.isSatisfied(await read(), { settled: true, stack: 'dual' }), true)
   keeper.renewDemand(await read())
   assert.equal(await untilRight('dual'), 0)
   assert.deepEqual(familiesOf(await read()), dual)

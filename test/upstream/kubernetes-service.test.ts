@@ -41,7 +41,7 @@ for (const [table, cases] of Object.entries(kubernetesService.tables)) {
           writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
           settings,
         })
-        await keeper.reconcile(current, call.reconcile, signal)
+        await keeper.reconcile(current, { settled: call.reconcile, stack: 'as-found' }, signal)
         await world.assertResult(expect, [services], 'allow')
       })
     }

@@ -13,14 +13,13 @@ import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
 import { reliableLeases } from '../kubernetes-service/leases/reliable-leases.ts'
-import { observeListed } from '../kubernetes-service/listed-metric.ts'
 import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
-import type { EndpointReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
+import { type EndpointReconciler, noneReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { MasterCountEndpointReconciler } from '../kubernetes-service/reconcilers/master-count.ts'
-import { noneReconciler } from '../kubernetes-service/reconcilers/none.ts'
+
 import { serviceIpOf } from '../net/cidr.ts'
 import { randomUuid } from '../runtime/random.ts'
 import { RequestLimit } from '../runtime/request-limit.ts'
@@ -68,7 +67,7 @@ export function composeKubernetesService(
     adapter,
     fleet,
     announcements,
-    onChange: () => controller.look('objects'),
+    onChange: () => controller.look(),
   })
   const address = reconciler === noneReconciler ? undefined : options.advertiseAddresses[0]
   const service = {
@@ -85,7 +84,6 @@ export function composeKubernetesService(
     service,
     intervalMs,
   })
-  observeListed(ports.metrics, () => controller.observed().endpoints)
   const value = new KubernetesServiceDuty({
     ...ports,
     monitor,

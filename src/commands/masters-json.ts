@@ -1,4 +1,4 @@
-import type { MasterRow } from '../kubernetes-service/masters-rows.ts'
+import type { MasterRow } from './masters-rows.ts'
 
 /** The masters as one object for programs; docs/masters.md names its fields. What is not known is null. Pure. */
 export function mastersJson(

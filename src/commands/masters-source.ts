@@ -125,7 +125,7 @@ export async function openMasters(flags: Flags): Promise<MastersSource> {
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
   if (leaseStore === 'kubernetes') {
     const { api, close } = await openApiServer(resolved, surroundings, { gated: false })
-    const { KubernetesLeaseInspector } = await import('../kubernetes-service/leases/inspect-kubernetes.ts')
+    const { KubernetesLeaseInspector } = await import('../kubernetes-service/leases/kubernetes.ts')
     return new MastersSource({ clock, leaseStore, inspector: new KubernetesLeaseInspector({ api, clock }), api, close })
   }
   const server = await openIfNamed(resolved, surroundings)

@@ -1,5 +1,5 @@
 import { humanDuration } from '../documents/human-duration.ts'
-import type { MasterRow } from '../kubernetes-service/masters-rows.ts'
+import type { MasterRow } from './masters-rows.ts'
 
 const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'CONFLICTS'] as const
 

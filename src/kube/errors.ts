@@ -74,6 +74,16 @@ export function isKubeError(error: unknown, ...codes: readonly KubeErrorCode[]):
   return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code))
 }
 
+/** Settles as the answer does, but with undefined where the server says `NotFound`. */
+export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
+  try {
+    return await answer
+  } catch (error) {
+    if (isKubeError(error, 'NotFound')) return undefined
+    throw error
+  }
+}
+
 /** The code for an HTTP answer outside 2xx, from its status and the reason in its Status body. */
 export function codeOf(httpStatus: number, reason: string | undefined): KubeErrorCode {
   switch (httpStatus) {

@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
 import type { Json, KubeObject } from './json.ts'
-import { apiVersionOf, events, type KubeEvent } from './resources.ts'
+import { apiVersionOf, events, type KubeEvent, type Resource } from './resources.ts'
 
 export type ObjectReference = Json<V1ObjectReference>
 
@@ -78,6 +78,11 @@ export function referenceTo(object: KubeObject): ObjectReference {
   const { name, namespace, uid, resourceVersion } = object.metadata ?? {}
   const fields = { apiVersion: object.apiVersion, kind: object.kind, namespace, name, uid, resourceVersion }
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
+}
+
+/** The same for an object as a resource serves it: in lists and watches objects do not say their kind. */
+export function referenceIn(resource: Resource<KubeObject>, object: KubeObject | undefined): ObjectReference {
+  return referenceTo({ ...object, apiVersion: apiVersionOf(resource), kind: resource.kind })
 }
 
 /** Equal for what is the same event again. */

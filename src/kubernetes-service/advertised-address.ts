@@ -1,4 +1,5 @@
-import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified } from '../net/address.ts'
+import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
+import { remembering } from '../runtime/memo.ts'
 
 /**
  * Why an address cannot be listed in Endpoints, in a few words; undefined when it can.
@@ -12,3 +13,9 @@ export function unlistableReason(address: Address): string | undefined {
   if (address.text === '255.255.255.255') return 'is the broadcast address'
   return undefined
 }
+
+/** Whether a text is an address in canonical form that can be listed. Each look reads those of all masters, and they are the same ones. */
+export const isListable = remembering((text) => {
+  const address = tryParseAddress(text)
+  return address?.text === text && unlistableReason(address) === undefined
+}, 64)

@@ -1,14 +1,14 @@
-import { type EventSink, type ObjectReference, referenceTo } from '../kube/event-object.ts'
+import { type EventSink, referenceIn } from '../kube/event-object.ts'
 import { type EventReason, eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
-import { apiVersionOf, type EndpointSlice, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
+import { type EndpointSlice, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
-import type { Holder, MasterLease } from './leases/master-leases.ts'
+import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
 import type { Written } from './object-writer.ts'
-import { noOtherReconciler, overwrittenByReconciler } from './other-reconciler.ts'
+import { OtherReconciler } from './other-reconciler.ts'
 import { OWN_MANAGER, otherLeaseStoreNote } from './overwrite-notes.ts'
 
 export interface AnnouncementsOptions {
@@ -21,24 +21,20 @@ export interface AnnouncementsOptions {
   readonly fleet: FleetView | undefined
 }
 
-/** Who was put on the list and who was taken off, and why. */
-interface ListChange {
-  readonly added: readonly { readonly address: string; readonly host?: string | undefined }[]
-  readonly removed: readonly ListRemoval[]
-}
-
-/** `surplus`: with the reconciler `master-count`. */
-type RemovalReason = Absence | 'surplus'
-
-interface ListRemoval {
+/** A master that was put on the list or taken off. */
+interface Listed {
   readonly address: string
   readonly host?: string | undefined
-  readonly reason: RemovalReason
-  readonly detail?: string | undefined
+}
+
+/** Who was put on the list and who was taken off, and why. */
+interface ListChange {
+  readonly added: readonly Listed[]
+  readonly removed: readonly (Listed & Removal)[]
 }
 
 /** How a reason is put in an event. */
-const REASON_WORDS: Readonly<Record<RemovalReason, string>> = {
+const REASON_WORDS: Readonly<Record<Absence, string>> = {
   'lease-ended': 'its lease has ended',
   evicted: 'its lease was removed by somebody else',
   leaving: 'it is leaving',
@@ -56,7 +52,7 @@ const REASON_WORDS: Readonly<Record<RemovalReason, string>> = {
 export class Announcements {
   readonly #options: AnnouncementsOptions
   /** Another apiserver-bootstrap, with another lease store. */
-  #otherStore = noOtherReconciler
+  readonly #otherStore = new OtherReconciler()
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options
@@ -79,7 +75,7 @@ export class Announcements {
 
   /** This master has made its lease, and these are all. Another host that holds the same address is told of. */
   announced(own: Holder, leases: readonly MasterLease[]): void {
-    const address = own.addresses[0] ?? ''
+    const address = addressOf(own)
     const hosts = leases.flatMap((lease) =>
       lease.address === address && lease.holder !== undefined && lease.holder.host !== own.host
         ? [lease.holder.host]
@@ -92,14 +88,11 @@ export class Announcements {
 
   #changeOf(found: Endpoints | undefined, stored: Endpoints | undefined): ListChange {
     const [before, after] = [addressesIn(found), addressesIn(stored)]
-    const hostOf = (address: string): string | undefined => this.#options.fleet?.hostOf(address)
+    const listed = (address: string): Listed => ({ address, host: this.#options.fleet?.hostOf(address) })
+    const gone = before.filter((address) => !after.includes(address))
     return {
-      added: after
-        .filter((address) => !before.includes(address))
-        .map((address) => ({ address, host: hostOf(address) })),
-      removed: before
-        .filter((address) => !after.includes(address))
-        .map((address) => ({ address, host: hostOf(address), ...this.#whyRemoved(address) })),
+      added: after.filter((address) => !before.includes(address)).map(listed),
+      removed: gone.map((address) => ({ ...listed(address), ...this.#whyRemoved(address) })),
     }
   }
 
@@ -134,9 +127,7 @@ export class Announcements {
     const listed = addressesIn(found)
     const others = listed.filter((each) => !fleet.isLive(each))
     if (others.length === 0 || listed.includes(address)) return
-    const { told } = this.#otherStore
-    this.#otherStore = overwrittenByReconciler(this.#otherStore, clock.monotonicMs())
-    if (told || !this.#otherStore.told) return
+    if (!this.#otherStore.overwrote(clock.monotonicMs())) return
     const note = otherLeaseStoreNote(others)
     logger.warn({ others }, note)
     this.#record('OtherLeaseStore', endpoints, found, note)
@@ -153,7 +144,7 @@ export class Announcements {
     }
   }
 
-  #whyRemoved(address: string): Removal | { readonly reason: 'surplus'; readonly detail?: undefined } {
+  #whyRemoved(address: string): Removal {
     const { fleet, address: own } = this.#options
     const why = fleet?.removed(address) ?? { reason: 'surplus' }
     // Who takes itself out may have removed its lease first.
@@ -167,12 +158,7 @@ export class Announcements {
   }
 
   #record(reason: EventReason, resource: Resource<KubeObject>, object: KubeObject | undefined, note: string): void {
-    const regarding: ObjectReference = referenceTo({
-      ...object,
-      apiVersion: apiVersionOf(resource),
-      kind: resource.kind,
-    })
-    this.#options.events.record(eventOf(reason, { regarding, note }))
+    this.#options.events.record(eventOf(reason, { regarding: referenceIn(resource, object), note }))
   }
 }
 

@@ -1,5 +1,6 @@
-import type { KubeApi } from '../kube/api.ts'
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
+import { FollowedObject } from '../kube/followed-object.ts'
+import type { InformerContext } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { LookLoop, type LookReason } from '../kube/look-loop.ts'
 import {
@@ -12,31 +13,16 @@ import {
   services,
 } from '../kube/resources.ts'
 import type { Address } from '../net/address.ts'
-import { type Clock, sleep } from '../runtime/clock.ts'
-import type { Random } from '../runtime/random.ts'
+import { sleep } from '../runtime/clock.ts'
 import { abortable } from '../runtime/signals.ts'
 import { allEnded, together } from '../runtime/together.ts'
-import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
-import { samePorts } from './endpoints-plan.ts'
-import { FollowedObject } from './followed-object.ts'
-import { type EndpointPort, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
+import { secondSliceName } from './endpoint-slice-plan.ts'
+import { addressesIn, type EndpointPort, endpointPorts, KUBERNETES_SERVICE, samePorts } from './identity.ts'
 import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
-import { secondSliceName } from './second-slice-plan.ts'
-import type { ServiceStack } from './service-families-plan.ts'
 import { ServiceKeeper } from './service-keeper.ts'
-import type { ServiceSettings } from './service-plan.ts'
-
-/** What can ask for a look from outside: the objects changed, or who is a member. */
-type Cause = 'objects' | 'leases'
-
-/** What the members mean for the Service. */
-interface ServiceWishes {
-  /** Whether no other member wants other ports. */
-  readonly settled: boolean
-  readonly stack: ServiceStack
-}
+import type { ServiceSettings, ServiceWishes } from './service-plan.ts'
 
 /** One of the objects that are kept, whatever its kind. */
 type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLive'>
@@ -44,11 +30,7 @@ type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLiv
 /** While nobody knows who they are, what depends on them stays as it is found. */
 const unknownMembers: ServiceWishes = { settled: false, stack: 'as-found' }
 
-export interface KubernetesServiceOptions {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
   readonly writer: ObjectWriter
   /** `subscribe`: of the API server. */
@@ -77,12 +59,13 @@ export interface KubernetesServiceOptions {
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
   readonly #serviceLoop: LookLoop<'objects' | 'members'>
-  readonly #endpointsLoop: LookLoop<Cause>
+  readonly #endpointsLoop: LookLoop<'objects'>
   readonly #service: FollowedObject<Service>
   readonly #endpoints: FollowedObject<Endpoints>
   readonly #slice: FollowedObject<EndpointSlice>
   /** Undefined with a reconciler that never makes one. */
   readonly #secondSlice: FollowedObject<EndpointSlice> | undefined
+  readonly #followed: readonly Followed[]
   readonly #keeper: ServiceKeeper
   readonly #ports: readonly EndpointPort[]
   /** Resolves when the members were asked for once, whatever came of it. */
@@ -94,7 +77,7 @@ export class KubernetesServiceController {
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
-    const { api, logger, writer, service, address, reconciler } = options
+    const { api, logger, metrics, writer, service, address, reconciler } = options
     const lookAtEndpoints = (): void => this.#endpointsLoop.look('objects')
     this.#service = this.#follow(services, () => this.#serviceLoop.look('objects'))
     this.#endpoints = this.#follow(endpoints, lookAtEndpoints)
@@ -103,6 +86,13 @@ export class KubernetesServiceController {
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
         : this.#follow(endpointSlices, lookAtEndpoints, secondSliceName(address.family === 6 ? 4 : 6))
+    const followed = [this.#service, this.#endpoints, this.#slice, this.#secondSlice]
+    this.#followed = followed.filter((object) => object !== undefined)
+    const listed = metrics.gauge({
+      name: 'apiserver_bootstrap_listed_addresses',
+      help: 'Addresses that Endpoints default/kubernetes list.',
+    })
+    metrics.onCollect(() => listed.set({}, addressesIn(this.#endpoints.current).length))
     this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
     this.#serviceLoop = new LookLoop({
@@ -119,9 +109,9 @@ export class KubernetesServiceController {
   }
 
   /** Asks for a look. */
-  look(cause: Cause): void {
-    if (cause === 'objects') this.#serviceLoop.look('objects')
-    this.#endpointsLoop.look(cause)
+  look(): void {
+    this.#serviceLoop.look('objects')
+    this.#endpointsLoop.look('objects')
   }
 
   /** Resolves when a look has left the Service right, and one the Endpoints. */
@@ -129,25 +119,16 @@ export class KubernetesServiceController {
     return Promise.all([this.#serviceLoop.settled, this.#endpointsLoop.settled]).then(() => {})
   }
 
-  /** What is known of the Endpoints and their slices. */
-  observed(): ObservedEndpoints {
-    return {
-      endpoints: this.#endpoints.current,
-      slice: this.#slice.current,
-      secondSlice: this.#secondSlice?.current,
-    }
-  }
-
   /** Follows the objects; {@link run} needs it under way. Ends with the signal. */
   async watch(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#followed().map((object) => object.run(signal)))
+    await Promise.all(this.#followed.map((object) => object.run(signal)))
   }
 
   /** Looks until the signal is aborted, beginning as soon as the watches show the present state. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#followed().map((object) => object.whenSynced(signal)))
+    await Promise.all(this.#followed.map((object) => object.whenSynced(signal)))
     // What must wait while it runs goes through once it does not: leaving is not held up.
-    const release = this.#options.writer.holdBack(() => this.look('objects'))
+    const release = this.#options.writer.holdBack(() => this.look())
     const unsubscribe = this.#options.availability.subscribe((available) => {
       this.#keeper.noticeAvailability(available)
       if (available) this.#serviceLoop.look('objects')
@@ -186,17 +167,22 @@ export class KubernetesServiceController {
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
     if (reasons.has('interval')) this.#keeper.renewDemand(cached)
-    const { settled, stack } = this.#wishes()
-    if (!this.#keeper.isSatisfied(cached, settled, stack)) await this.#keeper.reconcile(cached, settled, signal, stack)
+    const wishes = this.#wishes()
+    if (!this.#keeper.isSatisfied(cached, wishes)) await this.#keeper.reconcile(cached, wishes, signal)
   }
 
-  async #reconcileEndpoints(reasons: ReadonlySet<LookReason<Cause>>, signal: AbortSignal): Promise<void> {
+  async #reconcileEndpoints(reasons: ReadonlySet<LookReason<'objects'>>, signal: AbortSignal): Promise<void> {
     const { reconciler, address } = this.#options
     const onlyObjects = reasons.size === 1 && reasons.has('objects')
     if (!onlyObjects) await this.#readMembers(signal)
     this.#tellWishes()
     this.#noticeKeptPorts()
-    if (address === undefined || reconciler.isSatisfied?.(this.observed(), this.#ports, this.#portsAgreed())) return
+    const observed: ObservedEndpoints = {
+      endpoints: this.#endpoints.current,
+      slice: this.#slice.current,
+      secondSlice: this.#secondSlice?.current,
+    }
+    if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
     await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
     this.#tellWishes()
   }
@@ -230,7 +216,7 @@ export class KubernetesServiceController {
 
   /** Says once that the Endpoints have other ports than this master wants, and why they are left. */
   #noticeKeptPorts(): void {
-    const [subset] = this.observed().endpoints?.subsets ?? []
+    const [subset] = this.#endpoints.current?.subsets ?? []
     const found = subset?.ports ?? []
     const kept =
       subset === undefined || this.#portsAgreed() || samePorts(found, this.#ports) ? '' : JSON.stringify(found)
@@ -245,11 +231,6 @@ export class KubernetesServiceController {
 
   #portsAgreed(): boolean {
     return this.#options.reconciler.portsAgreed?.() ?? true
-  }
-
-  #followed(): readonly Followed[] {
-    const followed = [this.#service, this.#endpoints, this.#slice]
-    return this.#secondSlice === undefined ? followed : [...followed, this.#secondSlice]
   }
 
   #follow<T extends KubeObject>(

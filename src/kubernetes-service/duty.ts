@@ -94,21 +94,18 @@ export class KubernetesServiceDuty {
     const { reconciler, monitor, logger, address, securePort } = this.#options
     const ports = endpointPorts(securePort)
     if (address === undefined) return
+    let message = 'withdrew the address'
     if (mode === 'keep') {
-      logger.info({ address: address.text }, 'leaving the address on the list')
+      message = 'leaving the address on the list'
     } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
       const departure = await reconciler.leave(address, ports, signal)
-      const message =
-        departure === 'left'
-          ? 'withdrew the address'
-          : 'kept the address: its API server still answers, and no other one serves'
-      logger.info({ address: address.text }, message)
+      if (departure !== 'left') message = 'kept the address: its API server still answers, and no other one serves'
     } else {
       await reconciler.removeEndpoints(address, ports, signal).catch((error: unknown) => {
         if (!(error instanceof LeaseNotFound)) throw error
       })
-      logger.info({ address: address.text }, 'withdrew the address')
     }
+    logger.info({ address: address.text }, message)
   }
 
   async #reconcile(signal: AbortSignal): Promise<void> {

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound } from '../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -8,12 +8,11 @@ import {
 } from '../kube/resources.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import { allEnded } from '../runtime/together.ts'
-import { planEndpointSlice } from './endpoint-slice-plan.ts'
+import { planEndpointSlice, planSecondSlice, secondSliceName, secondSliceOf } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
-import type { ObjectWriter } from './object-writer.ts'
+import type { ObjectWriter, Outcome, RemovableAction } from './object-writer.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
-import { planSecondSlice, type SecondSliceAction, secondSliceName, secondSliceOf } from './second-slice-plan.ts'
 
 /** What is stored of `default/kubernetes`, as a write that follows was decided on. */
 export interface StoredEndpoints {
@@ -40,23 +39,17 @@ export class EndpointsAdapter {
 
   /** The live Endpoints; undefined when there are none. */
   getEndpoints(signal?: AbortSignal): Promise<Endpoints | undefined> {
-    return orUndefined(this.#api.get(endpointsResource, KUBERNETES_SERVICE, { signal }))
+    return ifFound(this.#api.get(endpointsResource, KUBERNETES_SERVICE, { signal }))
   }
 
   /** Everything as it is, the slices read before what they follow: what is then written to one is not older than it. */
   async read(signal?: AbortSignal): Promise<StoredEndpoints> {
-    const [slice, ...seconds] = await Promise.all([
-      this.getSlice(signal),
-      this.getSlice(signal, secondSliceName(4)),
-      this.getSlice(signal, secondSliceName(6)),
-    ])
+    const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
+    const [slice, ...seconds] = await Promise.all(
+      names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
+    )
     const secondSlices = seconds.filter((second) => second !== undefined)
     return { slice, secondSlices, endpoints: await this.getEndpoints(signal) }
-  }
-
-  /** The live slice; undefined when there is none. */
-  getSlice(signal?: AbortSignal, name: string = KUBERNETES_SERVICE.name): Promise<EndpointSlice | undefined> {
-    return orUndefined(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))
   }
 
   /**
@@ -67,16 +60,15 @@ export class EndpointsAdapter {
    */
   isSettled(action: EndpointsAction, observed: ObservedEndpoints, secondAddresses: readonly string[] = []): boolean {
     if (action.type === 'refuse') return false
-    const wanted = action.type === 'none' ? observed.endpoints : action.endpoints
-    if (action.type === 'none') {
-      if (action.forNow !== true) this.#writer.right(endpointsResource, observed.endpoints)
-    } else if (!this.#writer.isWaiting(endpointsResource, action.endpoints, observed.endpoints)) {
-      return false
-    }
+    if (!this.#writer.isSettled(endpointsResource, action, observed.endpoints)) return false
+    const wanted = action.type === 'none' ? observed.endpoints : action.object
     if (wanted === undefined) return true
-    const first = planEndpointSlice(wanted, observed.slice)
-    const second = planSecondSlice(secondSliceOf(wanted, secondAddresses), observed.secondSlice)
-    return this.#isSliceSettled(first, observed.slice) && this.#isSliceSettled(second, observed.secondSlice)
+    const { slice, secondSlice } = observed
+    const second = planSecondSlice(secondSliceOf(wanted, secondAddresses), secondSlice)
+    return (
+      this.#writer.isSettled(endpointSlices, planEndpointSlice(wanted, slice), slice) &&
+      this.#writer.isSettled(endpointSlices, second, secondSlice)
+    )
   }
 
   /**
@@ -92,48 +84,18 @@ export class EndpointsAdapter {
     signal?: AbortSignal,
     secondAddresses: readonly string[] = [],
   ): Promise<void> {
-    const { endpoints: current } = stored
-    const ensureSlices = (endpoints: Endpoints | undefined): Promise<void> =>
-      this.#ensureSlices(endpoints, stored, secondAddresses, signal)
     if (action.type === 'refuse') throw new NoLiveMasters()
-    if (action.type === 'none') {
-      if (action.forNow !== true) this.#writer.right(endpointsResource, current)
-      return ensureSlices(current)
-    }
-    if (this.#writer.mustWait(endpointsResource, action.endpoints, current)) return ensureSlices(action.endpoints)
-    let written: Endpoints
+    let outcome: Outcome<Endpoints>
     try {
-      written = await this.#writeEndpoints(action, signal)
+      outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
-      if (action.type === 'create' && isKubeError(error, 'AlreadyExists')) return
       // Most clients follow the slices: they must not lead to the dead because somebody may write no Endpoints.
-      if (error instanceof RemoteError && error.nature === 'lasting') await ensureSlices(action.endpoints)
+      if (action.type !== 'none' && error instanceof RemoteError && error.nature === 'lasting') {
+        await this.#ensureSlices(action.object, stored, secondAddresses, signal)
+      }
       throw error
     }
-    await ensureSlices(written)
-  }
-
-  #writeEndpoints(
-    { type, endpoints, reasons }: Exclude<EndpointsAction, { readonly type: 'none' | 'refuse' }>,
-    signal?: AbortSignal,
-  ): Promise<Endpoints> {
-    return type === 'create'
-      ? this.createEndpoints(endpoints, reasons, signal)
-      : this.updateEndpoints(endpoints, reasons, signal)
-  }
-
-  createEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
-    return this.#writer.create(endpointsResource, endpoints, reasons, signal)
-  }
-
-  updateEndpoints(endpoints: Endpoints, reasons: readonly string[], signal?: AbortSignal): Promise<Endpoints> {
-    return this.#writer.update(endpointsResource, endpoints, reasons, signal)
-  }
-
-  /** Makes the slice say what these Endpoints say. */
-  async ensureEndpointSlice(endpoints: Endpoints, signal?: AbortSignal): Promise<void> {
-    const current = await this.getSlice(signal)
-    await this.#executeSlice(planEndpointSlice(endpoints, current), current, signal)
+    if (outcome.type !== 'overtaken') await this.#ensureSlices(outcome.object, stored, secondAddresses, signal)
   }
 
   async #ensureSlices(
@@ -142,71 +104,19 @@ export class EndpointsAdapter {
     secondAddresses: readonly string[],
     signal?: AbortSignal,
   ): Promise<void> {
-    const first = endpoints && planEndpointSlice(endpoints, stored.slice)
     const wanted = secondSliceOf(endpoints, secondAddresses)
+    const execute = (action: RemovableAction<EndpointSlice>, current: EndpointSlice | undefined) =>
+      this.#writer.execute(endpointSlices, action, current, signal)
     // None waits for another: one that is refused must not keep an address in the others.
     await allEnded([
-      first && this.#executeSlice(first, stored.slice, signal),
+      endpoints && execute(planEndpointSlice(endpoints, stored.slice), stored.slice),
       // Both names: the fleet may have had its families in the other order before.
       ...([4, 6] as const).map((family) => {
         const name = secondSliceName(family)
         const current = stored.secondSlices.find((slice) => slice.metadata?.name === name)
-        const wantedHere = wanted?.metadata?.name === name ? wanted : undefined
-        return this.#executeSlice(planSecondSlice(wantedHere, current), current, signal)
+        return execute(planSecondSlice(wanted?.metadata?.name === name ? wanted : undefined, current), current)
       }),
     ])
-  }
-
-  #isSliceSettled(action: SecondSliceAction, current: EndpointSlice | undefined): boolean {
-    switch (action.type) {
-      case 'none':
-        this.#writer.right(endpointSlices, current)
-        return true
-      case 'remove':
-        return this.#writer.isWaiting(endpointSlices, undefined, current)
-      default:
-        return this.#writer.isWaiting(endpointSlices, action.slice, current)
-    }
-  }
-
-  async #executeSlice(
-    action: SecondSliceAction,
-    current: EndpointSlice | undefined,
-    signal?: AbortSignal,
-  ): Promise<void> {
-    if (action.type === 'none') {
-      this.#writer.right(endpointSlices, current)
-      return
-    }
-    const wanted = action.type === 'remove' ? undefined : action.slice
-    if (this.#writer.mustWait(endpointSlices, wanted, current)) return
-    switch (action.type) {
-      case 'create':
-        await this.#createSlice(action.slice, action.reasons, signal)
-        return
-      case 'update':
-        await this.#writer.update(endpointSlices, action.slice, action.reasons, signal)
-        return
-      case 'replace':
-        await this.#writer.delete(endpointSlices, action.current, action.reasons, signal)
-        await this.#createSlice(action.slice, action.reasons, signal)
-        return
-      case 'remove':
-        try {
-          await this.#writer.delete(endpointSlices, action.current, action.reasons, signal)
-        } catch (error) {
-          if (!isKubeError(error, 'NotFound')) throw error
-        }
-        return
-    }
-  }
-
-  async #createSlice(slice: EndpointSlice, reasons: readonly string[], signal?: AbortSignal): Promise<void> {
-    try {
-      await this.#writer.create(endpointSlices, slice, reasons, signal)
-    } catch (error) {
-      if (!isKubeError(error, 'AlreadyExists')) throw error
-    }
   }
 }
 
@@ -216,14 +126,5 @@ export class NoLiveMasters extends Error {
   readonly code = 'NoLiveMasters'
   constructor() {
     super('no API server addresses are in the lease store; refusing to erase all endpoints of the kubernetes service')
-  }
-}
-
-async function orUndefined<T>(answer: Promise<T>): Promise<T | undefined> {
-  try {
-    return await answer
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return undefined
-    throw error
   }
 }

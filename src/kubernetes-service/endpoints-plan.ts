@@ -1,12 +1,10 @@
 import type { Endpoints } from '../kube/resources.ts'
-import { type EndpointPort, type EndpointSubset, KUBERNETES_SERVICE, SKIP_MIRROR_LABEL } from './identity.ts'
+import { type EndpointPort, type EndpointSubset, KUBERNETES_SERVICE, SKIP_MIRROR_LABEL, samePorts } from './identity.ts'
+import type { ObjectAction } from './object-writer.ts'
 
-/** What must be done to Endpoints `default/kubernetes`. `reasons` name what was found wrong, in stable words. */
+/** What must be done to Endpoints `default/kubernetes`. */
 export type EndpointsAction =
-  /** `forNow`: they are not as they should be, but are left so for now. */
-  | { readonly type: 'none'; readonly forNow?: boolean | undefined }
-  | { readonly type: 'create'; readonly endpoints: Endpoints; readonly reasons: readonly string[] }
-  | { readonly type: 'update'; readonly endpoints: Endpoints; readonly reasons: readonly string[] }
+  | ObjectAction<Endpoints>
   /** Nobody lives, as far as the leases tell: that is more likely a fault of the store than the truth. */
   | { readonly type: 'refuse' }
 
@@ -34,7 +32,7 @@ export function planEndpoints(observed: EndpointsObservation): EndpointsAction {
   if (current === undefined) {
     if (stopping) return { type: 'none' }
     if (addresses.length === 0) return { type: 'refuse' }
-    return { type: 'create', endpoints: newEndpoints(addresses, ports), reasons: ['missing'] }
+    return { type: 'create', object: newEndpoints(addresses, ports), reasons: ['missing'] }
   }
   if (addresses.length === 0 && !stopping) return { type: 'refuse' }
 
@@ -47,7 +45,7 @@ export function planEndpoints(observed: EndpointsObservation): EndpointsAction {
     ...current.metadata,
     labels: { ...current.metadata?.labels, [SKIP_MIRROR_LABEL]: 'true' },
   }
-  return { type: 'update', endpoints: { ...current, metadata, subsets } as Endpoints, reasons }
+  return { type: 'update', object: { ...current, metadata, subsets } as Endpoints, reasons }
 }
 
 function planSubsets(
@@ -90,22 +88,6 @@ function sameAddresses(subset: EndpointSubset, addresses: readonly string[]): bo
     found.length === addresses.length &&
     new Set(found).size === found.length &&
     found.every((ip) => addresses.includes(ip))
-  )
-}
-
-/** Same ports in the same order, by everything that a port says. */
-export function samePorts(found: readonly EndpointPort[], wanted: readonly EndpointPort[]): boolean {
-  return (
-    found.length === wanted.length &&
-    found.every((port, index) => {
-      const want = wanted[index]
-      return (
-        port.port === want?.port &&
-        (port.name ?? '') === (want.name ?? '') &&
-        (port.protocol ?? 'TCP') === (want.protocol ?? 'TCP') &&
-        port.appProtocol === want.appProtocol
-      )
-    })
   )
 }
 

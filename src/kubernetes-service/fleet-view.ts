@@ -5,9 +5,17 @@ import { listedAddresses } from './members.ts'
 
 /**
  * Why an address is not to be listed. `evicted`: somebody else has removed its lease, such as `masters evict`, before it could have ended.
- * `no-lease`: nobody is known to have held one for it.
+ * `no-lease`: nobody is known to have held one for it. `surplus`: with the reconciler `master-count`.
  */
-export type Absence = 'lease-ended' | 'evicted' | 'leaving' | 'withdrawn' | 'unready' | typeof OWN_ETCD | 'no-lease'
+export type Absence =
+  | 'lease-ended'
+  | 'evicted'
+  | 'leaving'
+  | 'withdrawn'
+  | 'unready'
+  | typeof OWN_ETCD
+  | 'no-lease'
+  | 'surplus'
 
 /** Why an address was taken off the list. `detail`: what the master itself said of its server. */
 export interface Removal {

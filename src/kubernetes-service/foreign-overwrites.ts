@@ -1,9 +1,9 @@
-import { type EventSink, type ObjectReference, referenceTo } from '../kube/event-object.ts'
+import { type EventSink, type ObjectReference, referenceIn } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { writerBetween } from '../kube/managed-fields.ts'
 import { isNewer } from '../kube/resource-version.ts'
-import { apiVersionOf, type Resource } from '../kube/resources.ts'
+import type { EndpointSlice, Endpoints, Resource, Service } from '../kube/resources.ts'
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
@@ -17,10 +17,10 @@ import {
   nextContention,
   nextLookMs,
 } from './contention.ts'
-import { isReconciler, noOtherReconciler, overwrittenByReconciler } from './other-reconciler.ts'
+import { portTexts } from './identity.ts'
+import { isReconciler, OtherReconciler } from './other-reconciler.ts'
 import { OverwriteMetrics } from './overwrite-metrics.ts'
 import { otherReconcilerNote, overwriteNote } from './overwrite-notes.ts'
-import { wantedContent } from './wanted-content.ts'
 
 export interface ForeignOverwritesOptions {
   readonly clock: Clock
@@ -41,8 +41,8 @@ export interface Correction {
 
 /** One object that is kept. */
 interface Track {
-  readonly kind: string
-  readonly reference: Readonly<Record<'apiVersion' | 'kind' | 'namespace' | 'name', string>>
+  readonly resource: Resource<KubeObject>
+  readonly metadata: { readonly namespace: string; readonly name: string }
   contention: Contention
   /** The last state that was right, as it was written here or seen; undefined before there was one. */
   right: { readonly content: string; readonly object: KubeObject | undefined } | undefined
@@ -65,7 +65,7 @@ export class ForeignOverwrites {
   readonly #limits: ContentionLimits
   readonly #metrics: OverwriteMetrics
   readonly #tracks = new Map<string, Track>()
-  #other = noOtherReconciler
+  readonly #other = new OtherReconciler()
   #wake: (() => void) | undefined
   #cancel: Cancel = () => {}
 
@@ -86,7 +86,7 @@ export class ForeignOverwrites {
       this.#cancel()
       for (const track of this.#tracks.values()) {
         track.contention = calm
-        this.#metrics.backsOff(track.kind, this.#isAnyBackingOff(track.kind))
+        this.#metrics.backsOff(track.resource.kind, this.#isAnyBackingOff(track.resource.kind))
       }
     }
   }
@@ -103,7 +103,7 @@ export class ForeignOverwrites {
   }
 
   /** The object was to be deleted, and another was faster: that it is not there is right. */
-  gone(resource: Resource<KubeObject>, object: KubeObject): void {
+  gone(resource: Resource<KubeObject>, object: KubeObject | undefined): void {
     const track = this.#track(resource, object)
     track.right = { content: wantedContent(undefined), object: undefined }
     track.isCorrection = false
@@ -136,7 +136,7 @@ export class ForeignOverwrites {
   written(
     resource: Resource<KubeObject>,
     write: {
-      readonly object: KubeObject
+      readonly object: KubeObject | undefined
       /** Undefined for a deletion. */
       readonly wanted: KubeObject | undefined
       readonly stored: KubeObject | undefined
@@ -169,12 +169,10 @@ export class ForeignOverwrites {
 
   #count(track: Track, { writer }: Correction, reasons: readonly string[]): void {
     const { clock, logger, events } = this.#options
-    this.#metrics.overwritten(track.kind, writer)
-    if (track.kind !== 'Endpoints' || writer === undefined || !isReconciler(writer)) return
+    this.#metrics.overwritten(track.resource.kind, writer)
+    if (track.resource.kind !== 'Endpoints' || writer === undefined || !isReconciler(writer)) return
     if (!reasons.includes('addresses') && !reasons.includes('subsets')) return
-    const { told } = this.#other
-    this.#other = overwrittenByReconciler(this.#other, clock.monotonicMs())
-    if (told || !this.#other.told) return
+    if (!this.#other.overwrote(clock.monotonicMs())) return
     const note = otherReconcilerNote(writer)
     logger.warn({ writer }, note)
     events.record(eventOf('OtherReconcilerActive', { regarding: this.#regarding(track), note }))
@@ -186,8 +184,9 @@ export class ForeignOverwrites {
     const nowMs = clock.monotonicMs()
     track.contention = nextContention(before, input, nowMs, this.#limits)
     if (track.contention === before) return
-    const { kind, writer } = track
-    const object = `${track.reference.namespace}/${track.reference.name}`
+    const { writer } = track
+    const { kind } = track.resource
+    const object = `${track.metadata.namespace}/${track.metadata.name}`
     if (before.phase === 'calm' && track.contention.phase === 'backing-off') {
       const { corrections, sinceMs } = track.contention
       const withinMs = Math.round(nowMs - sinceMs)
@@ -226,13 +225,14 @@ export class ForeignOverwrites {
   }
 
   #isAnyBackingOff(kind: string): boolean {
-    return [...this.#tracks.values()].some((track) => track.kind === kind && track.contention.phase === 'backing-off')
+    return [...this.#tracks.values()].some(
+      (track) => track.resource.kind === kind && track.contention.phase === 'backing-off',
+    )
   }
 
   /** As it was last known: an event about an object is found by its uid. */
-  #regarding({ reference, right, found }: Track): ObjectReference {
-    const { apiVersion, kind } = reference
-    return { ...reference, ...referenceTo({ ...(found ?? right?.object), apiVersion, kind }) }
+  #regarding({ resource, metadata, right, found }: Track): ObjectReference {
+    return referenceIn(resource, found ?? right?.object ?? { metadata })
   }
 
   #track(resource: Resource<KubeObject>, object: KubeObject | undefined): Track {
@@ -241,8 +241,8 @@ export class ForeignOverwrites {
     const known = this.#tracks.get(key)
     if (known !== undefined) return known
     const track: Track = {
-      kind: resource.kind,
-      reference: { apiVersion: apiVersionOf(resource), kind: resource.kind, namespace, name },
+      resource,
+      metadata: { namespace, name },
       contention: calm,
       right: undefined,
       isCorrection: false,
@@ -260,4 +260,25 @@ function isRight(contention: Contention): boolean {
 
 function isCorrection({ right }: Track, wanted: KubeObject | undefined): boolean {
   return right?.content === wantedContent(wanted)
+}
+
+/**
+ * What a Service, Endpoints or an EndpointSlice says that is kept here, as text: equal for objects that say the same, whatever else
+ * differs. Undefined stands for an object that is not to be there. Pure.
+ */
+function wantedContent(object: KubeObject | undefined): string {
+  if (object === undefined) return 'absent'
+  const { subsets } = object as Endpoints
+  const { endpoints, addressType, ports } = object as EndpointSlice
+  const { spec } = object as Service
+  if (spec !== undefined) return JSON.stringify([spec.type, spec.ipFamilyPolicy, portTexts(spec.ports)])
+  if (addressType !== undefined) {
+    const addresses = (endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
+    return JSON.stringify([addressType, addresses.sort(), portTexts(ports)])
+  }
+  const listed = (subsets ?? []).map((subset) => [
+    (subset.addresses ?? []).map(({ ip }) => ip).sort(),
+    portTexts(subset.ports),
+  ])
+  return JSON.stringify(listed)
 }

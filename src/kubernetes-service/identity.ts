@@ -23,3 +23,27 @@ export function addressesIn(endpoints: Endpoints | undefined): readonly string[]
 export function endpointPorts(securePort: number): readonly EndpointPort[] {
   return [{ name: 'https', port: securePort, protocol: 'TCP' }]
 }
+
+/** What a port says, whether of Endpoints, of a slice or of the Service. */
+interface AnyPort {
+  readonly name?: string | undefined
+  readonly port?: number | undefined
+  readonly protocol?: string | undefined
+  readonly appProtocol?: string | undefined
+  readonly targetPort?: unknown
+  readonly nodePort?: number | undefined
+}
+
+/** What is kept here of ports, as texts: equal for those that mean the same, whatever is left to its default. */
+export function portTexts(ports: readonly AnyPort[] | undefined): readonly string[] {
+  return (ports ?? []).map(({ name, port, protocol, targetPort, nodePort }) =>
+    JSON.stringify([name ?? '', port, protocol ?? 'TCP', String(targetPort ?? port), nodePort ?? 0]),
+  )
+}
+
+/** Same ports in the same order, by everything that a port says. */
+export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
+  const said = (ports: readonly AnyPort[]) =>
+    JSON.stringify([portTexts(ports), ports.map(({ appProtocol }) => appProtocol)])
+  return said(found) === said(wanted)
+}

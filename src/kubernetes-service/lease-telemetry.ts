@@ -1,6 +1,6 @@
-import { type EventSink, referenceTo } from '../kube/event-object.ts'
+import { type EventSink, referenceIn } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
-import { apiVersionOf, endpoints } from '../kube/resources.ts'
+import { endpoints } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
@@ -65,14 +65,9 @@ export class LeaseTelemetry {
       const withinMs = Math.round(nowMs - sinceMs)
       this.#overwrites.backedOff('Lease')
       logger.warn({ address, corrections, withinMs }, "somebody keeps taking this master's lease away; backing off")
-      const regarding = referenceTo({
-        apiVersion: apiVersionOf(endpoints),
-        kind: endpoints.kind,
-        metadata: KUBERNETES_SERVICE,
-      })
-      events.record(
-        eventOf('LeaseContested', { regarding, note: leaseContestedNote({ address, corrections, withinMs }) }),
-      )
+      const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
+      const note = leaseContestedNote({ address, corrections, withinMs })
+      events.record(eventOf('LeaseContested', { regarding, note }))
     } else if (before.phase === 'backing-off') {
       const durationMs = Math.round(nowMs - before.sinceMs)
       logger.info(

@@ -1,7 +1,7 @@
 import type { Endpoints } from '../kube/resources.ts'
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
 import { addressesIn } from './identity.ts'
-import type { Holder, HolderPorts, MasterLease } from './leases/master-leases.ts'
+import { addressOf, type Holder, type HolderPorts, type MasterLease } from './leases/master-leases.ts'
 
 /** A lease whose master serves. One without a holder record is a kube-apiserver's: it does as long as it renews its lease. */
 export function isReady(lease: MasterLease): boolean {
@@ -70,12 +70,7 @@ function isIpv6(address: string): boolean {
   return address.includes(':')
 }
 
-/** Whether a master other than `self` serves, so that `self` may go. Another holder of the same address counts. */
-export function othersRemain(leases: readonly MasterLease[], self: Holder): boolean {
-  return othersReady(leases, self).length > 0
-}
-
-/** The other masters whose records say that they serve. One without a record is a kube-apiserver, which does while it renews. */
+/** The other masters that serve, by their records, so that `self` may go. Another holder of the same address counts. One without a record is a kube-apiserver, which does while it renews. */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
   return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
 }
@@ -90,7 +85,7 @@ export function isHeldBy(lease: MasterLease, self: Holder): boolean {
  * virtual address differ in their hosts, a reused address differs in its host.
  */
 export function masterKey(holder: Holder): string {
-  return `${holder.host} ${holder.addresses[0] ?? ''}`
+  return `${holder.host} ${addressOf(holder)}`
 }
 
 /**

@@ -2,15 +2,26 @@ import type { KubeApi } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
 import type { KubeObject } from '../kube/json.ts'
 import type { Resource } from '../kube/resources.ts'
-import { keyOfObject } from '../kube/store.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
+
+/** What must be done to one object. `reasons` name what was found wrong, in stable words. */
+export type ObjectAction<T> =
+  /** `forNow`: it is not as it should be, but is left so for now. */
+  | { readonly type: 'none'; readonly forNow?: boolean | undefined }
+  | { readonly type: 'create' | 'update'; readonly object: T; readonly reasons: readonly string[] }
+
+/** The same for an object that is wanted at times only, or has fields that cannot be changed: then it is deleted and made anew. */
+export type RemovableAction<T> =
+  | ObjectAction<T>
+  | { readonly type: 'replace'; readonly object: T; readonly reasons: readonly string[] }
+  | { readonly type: 'remove'; readonly reasons: readonly string[] }
 
 /** A write that was made. */
 export interface Written {
   readonly resource: Resource<KubeObject>
   readonly verb: 'create' | 'update' | 'delete'
-  /** What was there before, where it was looked at right before; undefined: nothing. */
+  /** What was there before; undefined: nothing. */
   readonly found: KubeObject | undefined
   /** What is there now; undefined: nothing. */
   readonly stored: KubeObject | undefined
@@ -20,12 +31,25 @@ export interface Written {
   readonly correction: Correction | undefined
 }
 
+/**
+ * What became of an action.
+ * - `right`: there was nothing to be done.
+ * - `waiting`: somebody else keeps undoing it; the controller looks again when it may be written.
+ * - `written`: it was written.
+ * - `overtaken`: somebody else has made it meanwhile; the next look sees that one.
+ */
+export interface Outcome<T> {
+  readonly type: 'right' | 'waiting' | 'written' | 'overtaken'
+  /** What is there now, or will be when the wait is over, as far as it is known here. */
+  readonly object: T | undefined
+}
+
 export interface ObjectWriterOptions {
   readonly api: KubeApi
   readonly metrics: Metrics
   /** Left out: nobody's writes are backed off from. */
   readonly overwrites?: ForeignOverwrites | undefined
-  /** Called after each write that {@link ObjectWriter.mustWait} was asked about. */
+  /** Called after each write; of a replacement, after the deletion only. */
   readonly onWritten?: ((written: Written) => void) | undefined
 }
 
@@ -33,8 +57,6 @@ export interface ObjectWriterOptions {
 export class ObjectWriter {
   readonly #options: ObjectWriterOptions
   readonly #writes: Counter<'kind' | 'verb' | 'reason'>
-  /** What was found before the write that is about to be made, by resource and name. */
-  readonly #found = new Map<string, { readonly found: KubeObject | undefined }>()
 
   constructor(options: ObjectWriterOptions) {
     this.#options = options
@@ -53,105 +75,90 @@ export class ObjectWriter {
     return this.#options.overwrites?.attach(look) ?? (() => {})
   }
 
-  /**
-   * Whether a write must wait, because somebody else keeps undoing it: asked right before each, with what was just read. The
-   * controller looks again when it may be made.
-   *
-   * @param wanted - what is about to be written; undefined: `found` is to be deleted.
-   */
-  mustWait<T extends KubeObject>(resource: Resource<T>, wanted: T | undefined, found: T | undefined): boolean {
-    this.#found.set(keyOf(resource, wanted ?? found), { found })
-    return this.#options.overwrites?.mustWait(resource, wanted, found) ?? false
-  }
-
-  /** The same, by what a cache shows: whether it is of no use to look at the live object now. */
-  isWaiting<T extends KubeObject>(resource: Resource<T>, wanted: T | undefined, found: T | undefined): boolean {
-    return this.#options.overwrites?.isWaiting(resource, wanted, found) ?? false
-  }
-
   /** Whether somebody keeps undoing what is written to an object: single writes are then not worth a line in the log. */
   isFight(resource: Resource<KubeObject>, object: KubeObject): boolean {
     return this.#options.overwrites?.isFight(resource, object) ?? false
   }
 
-  /** The object was found as it should be. */
-  right<T extends KubeObject>(resource: Resource<T>, object: T | undefined): void {
-    if (object !== undefined) this.#options.overwrites?.right(resource, object)
-  }
-
-  /** Makes an object. `reasons` name what was found wrong, in stable words. */
-  create<T extends KubeObject>(
-    resource: Resource<T>,
-    object: T,
-    reasons: readonly string[],
-    signal?: AbortSignal,
-  ): Promise<T> {
-    return this.#write('create', resource, object, reasons, signal)
-  }
-
-  /** Replaces an object as it was read: its resourceVersion guards the write. */
-  update<T extends KubeObject>(
-    resource: Resource<T>,
-    object: T,
-    reasons: readonly string[],
-    signal?: AbortSignal,
-  ): Promise<T> {
-    return this.#write('update', resource, object, reasons, signal)
+  /** Whether nothing is to be done now for an action that was decided on what a cache shows: all is right, or what is not must wait. */
+  isSettled<T extends KubeObject>(resource: Resource<T>, action: RemovableAction<T>, cached: T | undefined): boolean {
+    if (action.type !== 'none') {
+      return this.#options.overwrites?.isWaiting(resource, wantedBy(action), cached) ?? false
+    }
+    this.#noticeRight(resource, action, cached)
+    return true
   }
 
   /**
-   * Deletes an object as it was read: its uid and resourceVersion guard the delete. Rejects with `NotFound` when another was faster;
-   * that the object is gone is right all the same.
+   * Carries out an action that was decided on `found`, as it was just read: its uid and resourceVersion guard the write. That somebody
+   * else has made the same object, or has removed it, is no failure; everything else rejects.
    */
-  async delete<T extends KubeObject>(
+  async execute<T extends KubeObject>(
     resource: Resource<T>,
-    object: T,
-    reasons: readonly string[],
+    action: RemovableAction<T>,
+    found: T | undefined,
     signal?: AbortSignal,
-  ): Promise<void> {
-    const { namespace, name = '', uid, resourceVersion } = object.metadata ?? {}
-    try {
-      await this.#options.api.delete(resource, { namespace, name }, { uid, resourceVersion, signal })
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) {
-        this.#found.delete(keyOf(resource, object))
-        this.#options.overwrites?.gone(resource, object)
-      }
-      throw error
+  ): Promise<Outcome<T>> {
+    if (action.type === 'none') {
+      this.#noticeRight(resource, action, found)
+      return { type: 'right', object: found }
     }
-    this.#done(resource, 'delete', object, undefined, reasons)
+    const { api, overwrites, onWritten } = this.#options
+    const { type, reasons } = action
+    const wanted = wantedBy(action)
+    const object = wanted ?? found
+    if (overwrites?.mustWait(resource, wanted, found)) return { type: 'waiting', object: wanted }
+    const done = (verb: Written['verb'], stored: T | undefined): Outcome<T> => {
+      this.#count(resource, verb, reasons)
+      const correction = overwrites?.written(resource, { object, wanted: stored && wanted, stored, reasons })
+      onWritten?.({ resource, verb, found, stored, reasons, correction })
+      return { type: 'written', object: stored }
+    }
+    if (type === 'update') return done('update', await api.update(resource, action.object, { signal }))
+    if (type === 'create') {
+      const stored = await unlessThere(api.create(resource, action.object, { signal }))
+      return stored === undefined ? { type: 'overtaken', object: undefined } : done('create', stored)
+    }
+    const { namespace, name = '', uid, resourceVersion } = found?.metadata ?? {}
+    try {
+      await api.delete(resource, { namespace, name }, { uid, resourceVersion, signal })
+    } catch (error) {
+      if (!isKubeError(error, 'NotFound')) throw error
+      overwrites?.gone(resource, object)
+      if (type === 'replace') throw error
+      return { type: 'overtaken', object: undefined }
+    }
+    const removed = done('delete', undefined)
+    if (type === 'remove') return removed
+    const stored = await unlessThere(api.create(resource, action.object, { signal }))
+    if (stored !== undefined) this.#count(resource, 'create', reasons)
+    return { type: 'written', object: stored }
   }
 
-  async #write<T extends KubeObject>(
-    verb: 'create' | 'update',
-    resource: Resource<T>,
-    object: T,
-    reasons: readonly string[],
-    signal: AbortSignal | undefined,
-  ): Promise<T> {
-    const stored = await this.#options.api[verb](resource, object, { signal })
-    this.#done(resource, verb, object, stored, reasons)
-    return stored
-  }
-
-  #done(
+  #noticeRight(
     resource: Resource<KubeObject>,
-    verb: Written['verb'],
-    object: KubeObject,
-    stored: KubeObject | undefined,
-    reasons: readonly string[],
+    { forNow }: { readonly forNow?: boolean | undefined },
+    object: KubeObject | undefined,
   ): void {
-    for (const reason of reasons) this.#writes.add({ kind: resource.kind, verb, reason })
-    const key = keyOf(resource, object)
-    const expected = this.#found.get(key)
-    if (expected === undefined) return
-    this.#found.delete(key)
-    const wanted = verb === 'delete' ? undefined : object
-    const correction = this.#options.overwrites?.written(resource, { wanted, object, stored, reasons })
-    this.#options.onWritten?.({ resource, verb, found: expected.found, stored, reasons, correction })
+    if (object !== undefined && forNow !== true) this.#options.overwrites?.right(resource, object)
+  }
+
+  #count({ kind }: Resource<KubeObject>, verb: Written['verb'], reasons: readonly string[]): void {
+    for (const reason of reasons) this.#writes.add({ kind, verb, reason })
   }
 }
 
-function keyOf(resource: Resource<KubeObject>, object: KubeObject | undefined): string {
-  return `${resource.plural} ${object === undefined ? '' : keyOfObject(object)}`
+/** Undefined where the object is not to be there. */
+function wantedBy<T>(action: Exclude<RemovableAction<T>, { readonly type: 'none' }>): T | undefined {
+  return action.type === 'remove' ? undefined : action.object
+}
+
+/** What was made; undefined where somebody else has made it already. */
+async function unlessThere<T>(made: Promise<T>): Promise<T | undefined> {
+  try {
+    return await made
+  } catch (error) {
+    if (isKubeError(error, 'AlreadyExists')) return undefined
+    throw error
+  }
 }

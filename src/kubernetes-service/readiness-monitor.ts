@@ -1,6 +1,6 @@
 import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
-import { aborted } from '../runtime/signals.ts'
+import { abortable, aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { failsByEtcd, isServing, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
@@ -111,19 +111,10 @@ export class ReadinessMonitor {
 
   async #until(reached: () => boolean, signal: AbortSignal): Promise<void> {
     if (reached()) return
-    await new Promise<void>((resolve, reject) => {
-      const onAbort = (): void => {
-        unsubscribe()
-        reject(signal.reason)
-      }
-      const unsubscribe = this.subscribe(() => {
-        if (!reached()) return
-        unsubscribe()
-        signal.removeEventListener('abort', onAbort)
-        resolve()
-      })
-      signal.addEventListener('abort', onAbort, { once: true })
-      if (signal.aborted) onAbort()
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const unsubscribe = this.subscribe(() => {
+      if (reached()) resolve()
     })
+    await abortable(promise, signal).finally(unsubscribe)
   }
 }

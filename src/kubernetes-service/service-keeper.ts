@@ -1,12 +1,13 @@
 import type { KubeApi } from '../kube/api.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { ifFound, isKubeError } from '../kube/errors.ts'
 import { type Service, services } from '../kube/resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
-import type { ObjectWriter } from './object-writer.ts'
-import { SecondClusterIpDemand } from './second-cluster-ip.ts'
-import type { ServiceStack } from './service-families-plan.ts'
-import { planService, type ServiceAction, type ServiceSettings } from './service-plan.ts'
+import type { ObjectAction, ObjectWriter } from './object-writer.ts'
+import { planService, type SecondClusterIp, type ServiceSettings, type ServiceWishes } from './service-plan.ts'
+
+/** So many refusals in a row are more than the moment that the address of a deleted Service needs to be free. */
+const PATIENCE = 10
 
 export interface ServiceKeeperOptions {
   readonly api: KubeApi
@@ -28,12 +29,8 @@ export class ServiceKeeper {
   }
 
   /** Whether nothing is to be done now, as far as a cache can tell; what somebody else keeps undoing may have to wait. */
-  isSatisfied(cached: Service | undefined, settled: boolean, stack: ServiceStack = 'as-found'): boolean {
-    const { writer, settings } = this.#options
-    const action = planService(cached, settings, settled, stack, this.#second.present)
-    if (action.type !== 'none') return writer.isWaiting(services, action.service, cached)
-    writer.right(services, cached)
-    return true
+  isSatisfied(cached: Service | undefined, wishes: ServiceWishes): boolean {
+    return this.#options.writer.isSettled(services, this.#plan(cached, wishes), cached)
   }
 
   /** Asks again for a second address that was refused before, unless the Service has got one. */
@@ -57,16 +54,12 @@ export class ServiceKeeper {
    * server refuses a second one. A Service that somebody else made in the meantime is looked at next time; a conflict rejects.
    * A server that keeps refusing a second address is not asked for it until {@link renewDemand}.
    */
-  async reconcile(
-    cached: Service | undefined,
-    settled: boolean,
-    signal: AbortSignal,
-    stack: ServiceStack = 'as-found',
-  ): Promise<void> {
-    const current = cached === undefined ? undefined : await this.#read(signal)
+  async reconcile(cached: Service | undefined, wishes: ServiceWishes, signal: AbortSignal): Promise<void> {
+    const current =
+      cached === undefined ? undefined : await ifFound(this.#options.api.get(services, KUBERNETES_SERVICE, { signal }))
     if (current !== undefined) this.#noticeClusterIp(current)
     for (;;) {
-      const action = planService(current, this.#options.settings, settled, stack, this.#second.present)
+      const action = this.#plan(current, wishes)
       const second = asksForSecondAddress(action, current)
       try {
         const written = await this.#execute(action, current, signal)
@@ -79,40 +72,22 @@ export class ServiceKeeper {
     }
   }
 
-  /** Whether anything was written. */
-  async #execute(action: ServiceAction, current: Service | undefined, signal: AbortSignal): Promise<boolean> {
-    const { logger, writer } = this.#options
-    if (action.type === 'none') {
-      writer.right(services, current)
-      return false
-    }
-    if (writer.mustWait(services, action.service, current)) return false
-    switch (action.type) {
-      case 'create':
-        try {
-          await writer.create(services, action.service, action.reasons, signal)
-        } catch (error) {
-          if (isKubeError(error, 'AlreadyExists')) return false
-          throw error
-        }
-        logger.info({ clusterIP: action.service.spec?.clusterIP }, 'created the kubernetes service')
-        return true
-      case 'update': {
-        await writer.update(services, action.service, action.reasons, signal)
-        const level = writer.isFight(services, action.service) ? 'debug' : 'info'
-        logger[level]({ reasons: action.reasons }, 'resetting the kubernetes service')
-        return true
-      }
-    }
+  #plan(current: Service | undefined, { settled, stack }: ServiceWishes): ObjectAction<Service> {
+    return planService(current, this.#options.settings, settled, stack, this.#second.present)
   }
 
-  async #read(signal: AbortSignal): Promise<Service | undefined> {
-    try {
-      return await this.#options.api.get(services, KUBERNETES_SERVICE, { signal })
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
+  /** Whether anything was written. */
+  async #execute(action: ObjectAction<Service>, current: Service | undefined, signal: AbortSignal): Promise<boolean> {
+    const { logger, writer } = this.#options
+    const { type } = await writer.execute(services, action, current, signal)
+    if (action.type === 'none' || type !== 'written') return false
+    const { object, reasons } = action
+    if (action.type === 'create') {
+      logger.info({ clusterIP: object.spec?.clusterIP }, 'created the kubernetes service')
+    } else {
+      logger[writer.isFight(services, object) ? 'debug' : 'info']({ reasons }, 'resetting the kubernetes service')
     }
+    return true
   }
 
   #noticeGranted(): void {
@@ -138,9 +113,45 @@ export class ServiceKeeper {
   }
 }
 
+/**
+ * Remembers how much of a second address a server can be asked for: less after each refusal, until it takes the Service.
+ *
+ * An address may be refused because it belongs to somebody else, or to nobody any more: an API server that has one family itself does
+ * not give back those of the other. The family may be refused because the server has only one.
+ */
+class SecondClusterIpDemand {
+  #present: SecondClusterIp = 'configured'
+  #refusals = 0
+
+  get present(): SecondClusterIp {
+    return this.#present
+  }
+
+  /** To be called when a write that asked for a second address was refused. Whether less is asked for from now on. */
+  refused(): boolean {
+    this.#refusals += 1
+    if (this.#present === 'configured' && this.#refusals < PATIENCE) return false
+    if (this.#present === 'if-possible') return false
+    this.#present = this.#present === 'configured' ? 'any' : 'if-possible'
+    return true
+  }
+
+  /** Asks for everything, with all patience: the Service has got its second address, or the server may be another one now. */
+  reset(): void {
+    this.#present = 'configured'
+    this.#refusals = 0
+  }
+
+  /** Asks for everything once more: somebody may have given the address back. */
+  renew(): void {
+    if (this.#present !== 'configured') this.#refusals = PATIENCE - 1
+    this.#present = 'configured'
+  }
+}
+
 /** What a write asks for in addition to the address that the Service has: an address, or a family; undefined if nothing. */
-function asksForSecondAddress(action: ServiceAction, current: Service | undefined): string | undefined {
+function asksForSecondAddress(action: ObjectAction<Service>, current: Service | undefined): string | undefined {
   if (action.type === 'none' || current?.spec?.clusterIPs?.length === 2) return undefined
-  const { clusterIPs, ipFamilies } = action.service.spec ?? {}
+  const { clusterIPs, ipFamilies } = action.object.spec ?? {}
   return clusterIPs?.[1] ?? ipFamilies?.[1]
 }

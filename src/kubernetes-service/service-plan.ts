@@ -1,6 +1,6 @@
 import type { Service } from '../kube/resources.ts'
-import { KUBERNETES_SERVICE, type ServicePort } from './identity.ts'
-import { planFamilies, type SecondClusterIp, type ServiceStack } from './service-families-plan.ts'
+import { KUBERNETES_SERVICE, type ServicePort, samePorts } from './identity.ts'
+import type { ObjectAction } from './object-writer.ts'
 
 /** The port under which clients inside the cluster reach the API server. */
 export const SERVICE_PORT = 443
@@ -17,11 +17,23 @@ export interface ServiceSettings {
   readonly nodePort: number
 }
 
-/** What must be done to Service `default/kubernetes`. `reasons` name what was found wrong, in stable words. */
-export type ServiceAction =
-  | { readonly type: 'none' }
-  | { readonly type: 'create'; readonly service: Service; readonly reasons: readonly string[] }
-  | { readonly type: 'update'; readonly service: Service; readonly reasons: readonly string[] }
+/** How many families the Service should have. `as-found`: whoever decided that is not known here. */
+export type ServiceStack = 'single' | 'dual' | 'as-found'
+
+/** What the members mean for the Service. */
+export interface ServiceWishes {
+  /** False while live masters want other ports or types. */
+  readonly settled: boolean
+  readonly stack: ServiceStack
+}
+
+/**
+ * How a second address is asked for.
+ * - `configured`: the first usable one of the second Service range.
+ * - `any`: one of that family, whichever is free.
+ * - `if-possible`: one if the server has any; a server with one family has none, and says so by giving none.
+ */
+export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
 
 /**
  * Decides what must change so that Service `default/kubernetes` has its ports, type and families.
@@ -43,8 +55,8 @@ export function planService(
   settled: boolean,
   stack: ServiceStack = 'as-found',
   second: SecondClusterIp = 'configured',
-): ServiceAction {
-  if (current === undefined) return { type: 'create', service: newService(settings), reasons: ['missing'] }
+): ObjectAction<Service> {
+  if (current === undefined) return { type: 'create', object: newService(settings), reasons: ['missing'] }
   const { spec } = current
   const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'
   const ports = servicePorts(settings)
@@ -53,21 +65,68 @@ export function planService(
   if (settled && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
   // A selector hands the Endpoints to the endpoints controllers, which would empty them.
   if (spec?.selector !== undefined && Object.keys(spec.selector).length > 0) reasons.push('selector')
-  const clusterIps = [settings.clusterIp, settings.secondClusterIp] as const
-  const families = planFamilies(spec, { stack, second, clusterIps })
+  const families = planFamilies(spec, settings, stack, second)
   if (families !== undefined) reasons.push('families')
   if (reasons.length === 0) return { type: 'none' }
 
   const { selector: _selector, externalName: _externalName, ...kept } = spec ?? {}
-  const next: Record<string, unknown> = settled
-    ? { ...kept, ...families, type, ports }
-    : { ...kept, ...families, type: spec?.type, ports: spec?.ports }
+  const next: Record<string, unknown> = { ...kept, ...families, ...(settled && { type, ports }) }
   // An ExternalName Service has given its addresses back.
   if ((spec?.clusterIP ?? '') === '') {
     next.clusterIP = settings.clusterIp
     next.clusterIPs = [settings.clusterIp]
   }
-  return { type: 'update', service: { ...current, spec: next } as Service, reasons }
+  return { type: 'update', object: { ...current, spec: next } as Service, reasons }
+}
+
+/** The fields of a Service's spec that belong together: a server refuses those that contradict each other. */
+interface FamilyFields {
+  readonly ipFamilyPolicy: 'SingleStack' | 'PreferDualStack'
+  readonly ipFamilies: readonly ('IPv4' | 'IPv6')[]
+  readonly clusterIPs: readonly string[]
+}
+
+/**
+ * Decides which addresses and families a Service that has an address should have instead; undefined when it has them, has no
+ * address, or there is no second range.
+ *
+ * The first address of a Service never changes, and a second one that it has is kept too: each may have been given out. So the
+ * second family is the one that the first address is not of. A server releases a second address only when all three fields say so
+ * (pkg/registry/core/service/storage/alloc.go).
+ */
+function planFamilies(
+  spec: Service['spec'],
+  { clusterIp: primary, secondClusterIp: secondary }: ServiceSettings,
+  stack: ServiceStack,
+  second: SecondClusterIp,
+): FamilyFields | undefined {
+  const found = spec?.clusterIPs ?? (spec?.clusterIP === undefined ? [] : [spec.clusterIP])
+  const [first] = found
+  const policy = spec?.ipFamilyPolicy ?? 'SingleStack'
+  if (first === undefined || first === '' || first === 'None') return undefined
+  const family = familyOf(first)
+  switch (stack) {
+    case 'as-found':
+      return undefined
+    case 'single':
+      if (policy === 'SingleStack' && found.length === 1) return undefined
+      return { ipFamilyPolicy: 'SingleStack', ipFamilies: [family], clusterIPs: [first] }
+    case 'dual': {
+      if (secondary === undefined) return undefined
+      const other = familyOf(primary) === family ? secondary : primary
+      const complete = found.length === 2
+      if (policy === 'PreferDualStack' && (complete || second === 'if-possible')) return undefined
+      if (!complete && second === 'if-possible') {
+        return { ipFamilyPolicy: 'PreferDualStack', ipFamilies: [family], clusterIPs: [first] }
+      }
+      const clusterIPs = complete ? found : second === 'configured' ? [first, other] : [first]
+      return { ipFamilyPolicy: 'PreferDualStack', ipFamilies: [family, familyOf(other)], clusterIPs }
+    }
+  }
+}
+
+function familyOf(ip: string): 'IPv4' | 'IPv6' {
+  return ip.includes(':') ? 'IPv6' : 'IPv4'
 }
 
 function newService(settings: ServiceSettings): Service {
@@ -88,22 +147,4 @@ function newService(settings: ServiceSettings): Service {
 function servicePorts({ securePort, nodePort }: ServiceSettings): readonly ServicePort[] {
   const port = { name: 'https', port: SERVICE_PORT, protocol: 'TCP', targetPort: securePort }
   return [nodePort > 0 ? { ...port, nodePort } : port] as unknown as readonly ServicePort[]
-}
-
-function samePorts(found: readonly ServicePort[], wanted: readonly ServicePort[]): boolean {
-  return (
-    found.length === wanted.length &&
-    found.every((port, index) => {
-      const want = wanted[index]
-      return (
-        want !== undefined &&
-        port.port === want.port &&
-        port.name === want.name &&
-        (port.protocol ?? 'TCP') === want.protocol &&
-        String(port.targetPort ?? port.port) === String(want.targetPort) &&
-        (port.nodePort ?? 0) === (want.nodePort ?? 0) &&
-        port.appProtocol === want.appProtocol
-      )
-    })
-  )
 }

@@ -4,7 +4,7 @@ import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import { endpointPorts } from './identity.ts'
 import type { Holder, MasterLease, MasterLeases } from './leases/master-leases.ts'
-import { isHeldBy, listedAddresses, othersRemain, secondAddresses } from './members.ts'
+import { isHeldBy, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
  * What became of a request to withdraw: the address is out, or stays because it is the last, or there is no such master. `reason` is one line for a
@@ -51,7 +51,7 @@ export async function withdraw(
 
   if (own.state !== 'withdrawn') {
     await leases.mark({ ...own, state: 'leaving' }, signal)
-    if (!always && !othersRemain(await leases.list(signal), self)) {
+    if (!always && othersReady(await leases.list(signal), self).length === 0) {
       await leases.mark(own, signal)
       return {
         type: 'kept',

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { mastersJson } from '../../src/commands/masters-json.ts'
+import type { MasterRow } from '../../src/commands/masters-rows.ts'
 import { MastersScreen } from '../../src/commands/masters-screen.ts'
 import { changeKey, mastersTable } from '../../src/commands/masters-table.ts'
-import type { MasterRow } from '../../src/kubernetes-service/masters-rows.ts'
 
 const ready: MasterRow = {
   address: '192.0.2.1',

@@ -26,8 +26,8 @@ const dual: Families = ['PreferDualStack', ['IPv4', 'IPv6'], ['10.96.0.1', 'fd00
 function service([ipFamilyPolicy, ipFamilies, clusterIPs]: Families): Service {
   const made = planService(undefined, settings, true)
   if (made.type !== 'create') throw new Error('a missing Service must be made')
-  const spec = { ...made.service.spec, ipFamilyPolicy, ipFamilies, clusterIPs, clusterIP: clusterIPs[0] }
-  return { ...made.service, spec } as Service
+  const spec = { ...made.object.spec, ipFamilyPolicy, ipFamilies, clusterIPs, clusterIP: clusterIPs[0] }
+  return { ...made.object, spec } as Service
 }
 
 function familiesOf(object: Service | undefined): Families {
@@ -40,7 +40,7 @@ function planned(...args: Parameters<typeof planService>): Families | undefined 
   const action = planService(...args)
   if (action.type === 'none') return undefined
   if (action.type === 'update') assert.deepEqual(action.reasons, ['families'])
-  return familiesOf(action.service)
+  return familiesOf(action.object)
 }
 
 test('a dual-stack fleet has a Service with the first address of each range', () => {
@@ -53,7 +53,7 @@ test('a dual-stack fleet has a Service with the first address of each range', ()
 test('a Service without an address gets one, and its second when it has that', () => {
   const made = planService(undefined, settings, true, 'dual')
   assert.deepEqual(made, planService(undefined, settings, true, 'single'))
-  assert.equal(made.type === 'create' && made.service.spec?.ipFamilyPolicy, 'SingleStack')
+  assert.equal(made.type === 'create' && made.object.spec?.ipFamilyPolicy, 'SingleStack')
   const {
     clusterIP: _ip,
     clusterIPs: _ips,
@@ -63,7 +63,7 @@ test('a Service without an address gets one, and its second when it has that', (
   } = service(single).spec ?? {}
   const external = { ...service(single), spec: { ...spec, type: 'ExternalName', externalName: 'x.example' } } as Service
   const mended = planService(external, settings, true, 'dual')
-  assert.deepEqual(mended.type === 'update' && familiesOf(mended.service), ['', [], ['10.96.0.1']])
+  assert.deepEqual(mended.type === 'update' && familiesOf(mended.object), ['', [], ['10.96.0.1']])
 })
 
 test('any other fleet has a Service with the address that it had first', () => {
@@ -123,9 +123,9 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
   const untilRight = async (stack: 'single' | 'dual'): Promise<number> => {
     let refusals = 0
     for (let looks = 0; looks < 20; looks++) {
-      if (keeper.isSatisfied(await read(), true, stack)) return refusals
+      if (keeper.isSatisfied(await read(), { settled: true, stack })) return refusals
       try {
-        await keeper.reconcile(await read(), true, signal, stack)
+        await keeper.reconcile(await read(), { settled: true, stack }, signal)
       } catch (error) {
         if (!isKubeError(error, 'Invalid')) throw error
         refusals++
@@ -192,7 +192,7 @@ test('on a server with one family the Service prefers two, and gets the second w
   assert.equal(await untilRight('dual'), 0)
   assert.equal(warnings(), 1)
   await embedded.api.create(serviceCidrs, { metadata: { name: 'second' }, spec: { cidrs: ['fd00::/112'] } })
-  assert.equal(keeper.isSatisfied(await read(), true, 'dual'), true)
+  assert.equal(keeper.isSatisfied(await read(), { settled: true, stack: 'dual' }), true)
   keeper.renewDemand(await read())
   assert.equal(await untilRight('dual'), 0)
   assert.deepEqual(familiesOf(await read()), dual)

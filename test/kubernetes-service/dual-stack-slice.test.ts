@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
+import { planSecondSlice, secondSliceName, secondSliceOf } from '../../src/kubernetes-service/endpoint-slice-plan.ts'
 import { endpointPorts } from '../../src/kubernetes-service/identity.ts'
-import { planSecondSlice, secondSliceName, secondSliceOf } from '../../src/kubernetes-service/second-slice-plan.ts'
 
 const endpoints: Endpoints = {
   metadata: { name: 'kubernetes', namespace: 'default' },
@@ -64,9 +64,9 @@ test('each kind of damage to the second slice is named and mended, and what nobo
     assert.equal(action.type, 'update', reason)
     if (action.type !== 'update') continue
     assert.deepEqual(action.reasons, [reason])
-    assert.deepEqual({ ...action.slice, metadata: undefined }, { ...stored, unknown: 1, metadata: undefined })
-    assert.equal(action.slice.metadata?.resourceVersion, '7')
-    assert.deepEqual(action.slice.metadata?.labels, wanted.metadata?.labels)
+    assert.deepEqual({ ...action.object, metadata: undefined }, { ...stored, unknown: 1, metadata: undefined })
+    assert.equal(action.object.metadata?.resourceVersion, '7')
+    assert.deepEqual(action.object.metadata?.labels, wanted.metadata?.labels)
   }
   assert.equal(planSecondSlice(wanted, undefined).type, 'create')
   assert.equal(planSecondSlice(wanted, { ...stored, addressType: 'IPv4' }).type, 'replace')
@@ -76,7 +76,6 @@ test('each kind of damage to the second slice is named and mended, and what nobo
 test('a second slice that nobody wants is removed', () => {
   assert.deepEqual(planSecondSlice(undefined, stored), {
     type: 'remove',
-    current: stored,
     reasons: ['single-stack'],
   })
   assert.deepEqual(planSecondSlice(undefined, undefined), { type: 'none' })

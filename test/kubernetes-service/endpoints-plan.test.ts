@@ -45,10 +45,10 @@ test('each kind of damage is named and mended, and nothing else is touched', () 
     assert.equal(action.type, 'update', reason)
     if (action.type !== 'update') continue
     assert.deepEqual(action.reasons, [reason])
-    assert.deepEqual(action.endpoints.subsets, right.subsets)
-    assert.deepEqual(action.endpoints.metadata?.annotations, { kept: 'yes' })
-    assert.equal(action.endpoints.metadata?.resourceVersion, '7')
-    assert.equal((action.endpoints as { unknown?: number }).unknown, 1)
+    assert.deepEqual(action.object.subsets, right.subsets)
+    assert.deepEqual(action.object.metadata?.annotations, { kept: 'yes' })
+    assert.equal(action.object.metadata?.resourceVersion, '7')
+    assert.equal((action.object as { unknown?: number }).unknown, 1)
   }
 })
 
@@ -56,14 +56,14 @@ test('ports that other masters may want are kept while addresses are mended', ()
   const current = { ...right, subsets: [{ addresses: [{ ip: '192.0.2.9' }], ports: endpointPorts(9443) }] }
   const action = planEndpoints(observed({ current, reconcilePorts: false }))
   assert.equal(action.type, 'update')
-  assert.deepEqual(action.type === 'update' && action.endpoints.subsets?.[0]?.ports, endpointPorts(9443))
+  assert.deepEqual(action.type === 'update' && action.object.subsets?.[0]?.ports, endpointPorts(9443))
 })
 
 test('without live masters nothing is written, unless this one is stopping', () => {
   assert.deepEqual(planEndpoints(observed({ addresses: [] })), { type: 'refuse' })
   assert.deepEqual(planEndpoints(observed({ addresses: [], current: undefined })), { type: 'refuse' })
   const last = planEndpoints(observed({ addresses: [], stopping: true }))
-  assert.deepEqual(last.type === 'update' && last.endpoints.subsets, [])
+  assert.deepEqual(last.type === 'update' && last.object.subsets, [])
   assert.deepEqual(planEndpoints(observed({ addresses: [], current: undefined, stopping: true })), { type: 'none' })
 })
 
@@ -92,7 +92,7 @@ test('from any state one step leads to exactly the live addresses, and a second 
       const observation = observed({ addresses, current: missing ? undefined : start })
       const action = planEndpoints(observation)
       assert.notEqual(action.type, 'refuse')
-      const next = action.type === 'create' || action.type === 'update' ? action.endpoints : start
+      const next = action.type === 'create' || action.type === 'update' ? action.object : start
       const listed = (next.subsets ?? []).flatMap((one) => (one.addresses ?? []).map(({ ip }) => ip))
       assert.deepEqual(listed.toSorted(), addresses)
       assert.deepEqual(

@@ -7,9 +7,9 @@ const settings: ServiceSettings = { clusterIp: '10.96.0.1', securePort: 6443, no
 const made = planService(undefined, settings, true)
 if (made.type !== 'create') throw new Error('a missing Service must be made')
 const right: Service = {
-  ...made.service,
-  metadata: { ...made.service.metadata, resourceVersion: '5' },
-  spec: { ...made.service.spec, clusterIPs: ['10.96.0.1'] },
+  ...made.object,
+  metadata: { ...made.object.metadata, resourceVersion: '5' },
+  spec: { ...made.object.spec, clusterIPs: ['10.96.0.1'] },
 }
 const damaged = (spec: object): Service => ({ ...right, spec: { ...right.spec, ...spec } }) as Service
 
@@ -33,12 +33,12 @@ test('ports, type and a foreign selector are mended; the rest of the Service is 
     assert.equal(action.type, 'update')
     if (action.type !== 'update') continue
     assert.deepEqual(action.reasons, reasons)
-    const after = action.service.spec as unknown as Record<string, unknown>
+    const after = action.object.spec as unknown as Record<string, unknown>
     assert.deepEqual(after.ports, [https])
     assert.equal(after.type, 'ClusterIP')
     assert.equal(after.selector, undefined)
     assert.equal(after.unknown, 'kept')
-    assert.equal(action.service.metadata?.resourceVersion, '5')
+    assert.equal(action.object.metadata?.resourceVersion, '5')
   }
 })
 
@@ -49,8 +49,8 @@ test('a Service that became an ExternalName gets its address back', () => {
     settings,
     true,
   )
-  assert.equal(action.type === 'update' && action.service.spec?.clusterIP, '10.96.0.1')
-  assert.equal(action.type === 'update' && 'externalName' in (action.service.spec ?? {}), false)
+  assert.equal(action.type === 'update' && action.object.spec?.clusterIP, '10.96.0.1')
+  assert.equal(action.type === 'update' && 'externalName' in (action.object.spec ?? {}), false)
 })
 
 test('while the fleet wants different ports, ports and type are kept as they are found', () => {

@@ -3,9 +3,9 @@
 // only one. Each case runs on the plan alone and on a server, but for that one: no server stores a Service without ports.
 import { describe, test } from 'node:test'
 import { type Service, services } from '../../src/kube/resources.ts'
-import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
+import { type ObjectAction, ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
-import { planService, SERVICE_PORT, type ServiceAction } from '../../src/kubernetes-service/service-plan.ts'
+import { planService, SERVICE_PORT } from '../../src/kubernetes-service/service-plan.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'
@@ -41,15 +41,15 @@ for (const [table, cases] of Object.entries(kubernetesService.tables)) {
           writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
           settings,
         })
-        await keeper.reconcile(current, call.reconcile, signal)
+        await keeper.reconcile(current, { settled: call.reconcile, stack: 'as-found' }, signal)
         await world.assertResult(expect, [services], 'allow')
       })
     }
   })
 }
 
-function writesOf(action: ServiceAction): readonly object[] {
-  return action.type === 'none' ? [] : [{ verb: action.type, resource: 'services', object: action.service }]
+function writesOf(action: ObjectAction<Service>): readonly object[] {
+  return action.type === 'none' ? [] : [{ verb: action.type, resource: 'services', object: action.object }]
 }
 
 function withOurPort(original: KubernetesServiceCase): KubernetesServiceCase {

@@ -42,7 +42,7 @@ export class KubeApiserverObjects {
     await this.ensureServiceCidr()
     const clusterIp = serviceIpOf(SERVICE_RANGE).text
     const plan = planService(undefined, { clusterIp, securePort, nodePort: 0 }, true)
-    if (plan.type === 'create') await this.#made(this.#api.create(services, plan.service))
+    if (plan.type === 'create') await this.#made(this.#api.create(services, plan.object))
   }
 
   async #isMissing(read: Promise<unknown>): Promise<boolean> {

@@ -1,6 +1,6 @@
 import type { Logger } from '../../telemetry/logger.ts'
 import { masterKey } from '../members.ts'
-import type { Holder, MasterLease, MasterLeases } from './master-leases.ts'
+import { addressOf, type Holder, type MasterLease, type MasterLeases } from './master-leases.ts'
 
 /** Leases as they would be: those of the others, and this master's own, which is written nowhere. */
 export class DryRunLeases implements MasterLeases {
@@ -21,13 +21,13 @@ export class DryRunLeases implements MasterLeases {
   }
 
   async update(holder: Holder): Promise<void> {
-    this.#logger.info({ address: holder.addresses[0], host: holder.host }, 'dry run: would make and renew a lease')
-    this.#own.set(masterKey(holder), { address: holder.addresses[0] ?? '', holder })
+    this.#logger.info({ address: addressOf(holder), host: holder.host }, 'dry run: would make and renew a lease')
+    this.#own.set(masterKey(holder), { address: addressOf(holder), holder })
   }
 
   async mark(holder: Holder): Promise<void> {
-    if (this.#own.has(masterKey(holder)))
-      this.#own.set(masterKey(holder), { address: holder.addresses[0] ?? '', holder })
+    if (!this.#own.has(masterKey(holder))) return
+    this.#own.set(masterKey(holder), { address: addressOf(holder), holder })
   }
 
   async remove(holder: Holder): Promise<void> {

@@ -1,7 +1,5 @@
-import { tryParseAddress } from '../../net/address.ts'
-import { remembering } from '../../runtime/memo.ts'
-import { unlistableReason } from '../advertised-address.ts'
-import type { Holder } from './master-leases.ts'
+import { isListable } from '../advertised-address.ts'
+import { addressOf, type Holder } from './master-leases.ts'
 
 /**
  * Where the leases of a fleet are in etcd. The first prefix is kube-apiserver's own (`masterleases` in
@@ -29,7 +27,7 @@ export class EtcdLeaseKeys {
   }
 
   record(holder: Holder): string {
-    return `${this.recordsOf(holder.addresses[0] ?? '')}${encodeURIComponent(holder.host)}`
+    return `${this.recordsOf(addressOf(holder))}${encodeURIComponent(holder.host)}`
   }
 
   /** The address that a lease's key names; undefined when it is none that could be listed. */
@@ -47,9 +45,3 @@ export class EtcdLeaseKeys {
 function listable(text: string): string | undefined {
   return isListable(text) ? text : undefined
 }
-
-/** Each look reads the keys of all masters, and they are the same ones. */
-const isListable = remembering((text) => {
-  const address = tryParseAddress(text)
-  return address?.text === text && unlistableReason(address) === undefined
-}, 64)

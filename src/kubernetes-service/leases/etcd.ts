@@ -1,21 +1,20 @@
-import {
-  type EtcdKv,
-  isEtcdError,
-  type KeyChange,
-  type KeyValue,
-  type LeaseGrant,
-  type PrefixSnapshot,
-} from '../../etcd/kv.ts'
+import { GuardedKey } from '../../etcd/guarded-key.ts'
+import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type LeaseGrant } from '../../etcd/kv.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../protobuf/master-lease.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import { LeaseCompany } from './etcd-company.ts'
-import { GuardedKey } from './etcd-key.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeRecord, keepsLease, readSnapshot, type UnusableValue } from './etcd-snapshot.ts'
 import { encodeHolder } from './holder-record.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+import {
+  addressOf,
+  type Holder,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from './master-leases.ts'
 
 /** What a kube-apiserver gives its own lease; it is no flag. */
 const KUBE_APISERVER_TTL_MS = 15_000
@@ -26,6 +25,9 @@ const RECORD_OUTLASTS_S = 1
 /** Two times that were asked for together begin apart by no more than the answers took: as long as that is this, in milliseconds, the record outlasts its lease by half a second. */
 const GRANTS_APART_MS = 500
 
+/** So many renewals in a row must find the lease written by somebody else: one may be a write of ours whose answer was lost. */
+const RENEWALS = 2
+
 export interface EtcdLeasesOptions {
   readonly etcd: EtcdKv
   /** What the API servers' own keys begin with, without a slash at the end. */
@@ -35,12 +37,6 @@ export interface EtcdLeasesOptions {
   readonly availability: AvailabilityReporter
   /** Of this master's own lease; whole seconds, at least two, in milliseconds. */
   readonly ttlMs: number
-}
-
-/** The two keys of one master. */
-interface OwnKeys {
-  readonly lease: GuardedKey
-  readonly record: GuardedKey
 }
 
 /**
@@ -64,7 +60,8 @@ export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
   readonly #company: LeaseCompany
-  #own: OwnKeys | undefined
+  /** The two keys of this master. */
+  #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   /** This process has written its record before. */
   #hasSpoken = false
   /** The keys of records that this process has begun to remove. */
@@ -158,7 +155,7 @@ export class EtcdLeases implements MasterLeases {
     for (let tries = 1; ; tries++) {
       const leases = await etcd.list(this.#keys.leases, { signal })
       try {
-        const records: PrefixSnapshot = await etcd.list(this.#keys.records, { revision: leases.revision, signal })
+        const records = await etcd.list(this.#keys.records, { revision: leases.revision, signal })
         return { leases: leases.items, records: records.items }
       } catch (error) {
         if (!isEtcdError(error, 'Compacted') || tries === SNAPSHOT_TRIES) throw error
@@ -279,7 +276,7 @@ export class EtcdLeases implements MasterLeases {
     return !begun && yieldsTo(stored, holder)
   }
 
-  #ownKeys(holder: Holder): OwnKeys {
+  #ownKeys(holder: Holder): { readonly lease: GuardedKey; readonly record: GuardedKey } {
     const { etcd } = this.#options
     const key = this.#keys.record(holder)
     if (this.#own?.record.key !== key) {
@@ -300,6 +297,39 @@ export class EtcdLeases implements MasterLeases {
   }
 }
 
+/**
+ * Tells whether somebody without a holder record renews this master's own lease too, such as a kube-apiserver whose reconciler is on
+ * at the same address. Then the lease is not this master's alone, and taking it away would take a server away that serves.
+ * Pure but for its own memory.
+ */
+class LeaseCompany {
+  readonly #forgetMs: number
+  #overtaken = 0
+  #seenMs: number | undefined
+
+  /** `forgetMs`: who has not shown for this long has gone, in milliseconds. */
+  constructor(options: { readonly forgetMs: number }) {
+    this.#forgetMs = options.forgetMs
+  }
+
+  /**
+   * A renewal was made. Says whether somebody has turned up.
+   *
+   * @param overtaken - whether somebody without a record had written the lease since the renewal before.
+   */
+  renewed(overtaken: boolean, nowMs: number): boolean {
+    this.#overtaken = overtaken ? this.#overtaken + 1 : 0
+    if (this.#overtaken < RENEWALS) return false
+    const isNew = !this.isThere(nowMs)
+    this.#seenMs = nowMs
+    return isNew
+  }
+
+  isThere(nowMs: number): boolean {
+    return this.#seenMs !== undefined && nowMs - this.#seenMs < this.#forgetMs
+  }
+}
+
 /** What to store for a renewal; undefined for what must not be overwritten. */
 function leaseValue(address: string, before: KeyValue | undefined): Uint8Array | undefined {
   if (before === undefined) return encodeMasterLease(address)
@@ -316,8 +346,4 @@ function leaseValue(address: string, before: KeyValue | undefined): Uint8Array |
 
 function concernsMembership({ type, value, previousValue }: KeyChange): boolean {
   return type !== 'modified' || previousValue === undefined || Buffer.compare(previousValue, value) !== 0
-}
-
-function addressOf(holder: Holder): string {
-  return holder.addresses[0] ?? ''
 }

@@ -1,6 +1,5 @@
-import { tryParseAddress } from '../../net/address.ts'
 import { remembering } from '../../runtime/memo.ts'
-import { unlistableReason } from '../advertised-address.ts'
+import { isListable } from '../advertised-address.ts'
 import type { Holder, HolderState } from './master-leases.ts'
 
 /** Characters of a reason, which is for people. */
@@ -44,7 +43,12 @@ function holderIn(text: string): Holder | undefined {
   if (!isRecord(value) || !isRecord(value.ports)) return undefined
   const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [] } = value
   if (typeof instanceId !== 'string' || typeof host !== 'string' || typeof startedAt !== 'string') return undefined
-  if (!Array.isArray(addresses) || addresses.length === 0 || !addresses.every(isListable)) return undefined
+  if (
+    !Array.isArray(addresses) ||
+    addresses.length === 0 ||
+    !addresses.every((text) => typeof text === 'string' && isListable(text))
+  )
+    return undefined
   const { securePort, nodePort } = ports as Record<string, unknown>
   if (typeof securePort !== 'number' || typeof nodePort !== 'number') return undefined
   if (!isHolderState(state) || !isOptionalText(departure) || !isOptionalText(reason)) return undefined
@@ -60,12 +64,6 @@ function holderIn(text: string): Holder | undefined {
 
 function isOptionalText(value: unknown): value is string | undefined {
   return value === undefined || typeof value === 'string'
-}
-
-function isListable(text: unknown): text is string {
-  if (typeof text !== 'string') return false
-  const address = tryParseAddress(text)
-  return address !== undefined && address.text === text && unlistableReason(address) === undefined
 }
 
 const STATES: readonly unknown[] = ['ready', 'failing', 'unready', 'leaving', 'withdrawn'] satisfies HolderState[]

@@ -14,6 +14,12 @@ interface StoredRecord {
   readonly holder: Holder | undefined
 }
 
+/** What a sighting is made of: a lease with the records of its address, or a record without a lease. */
+interface Found extends Pick<LeaseSighting, 'address' | 'leased' | 'odd'> {
+  readonly main: KeyValue
+  readonly own: readonly StoredRecord[]
+}
+
 /**
  * Shows and removes the leases that kube-apiservers and masters of ours keep in etcd, each with the holder records of its address.
  *
@@ -35,23 +41,26 @@ export class EtcdLeaseInspector implements LeaseInspector {
     // Records are written before their leases and read after them: a master that is about to appear is not taken for one without.
     const leases = await this.#etcd.list(this.#keys.leases, { signal })
     const records = (await this.#etcd.list(this.#keys.records, { signal })).items.map((stored) => this.#record(stored))
-    const leased = leases.items.map((lease) => {
-      const address = textOf(lease.key.slice(this.#keys.leases.length))
+    const leased = leases.items.map((main): Found => {
+      const address = textOf(main.key.slice(this.#keys.leases.length))
       const own = records.filter((record) => address !== undefined && record.address === address)
-      return { lease, address, own }
+      return { main, address, leased: true, odd: [...oddLease(main, address), ...own.flatMap(oddRecord)], own }
     })
     const joined = new Set(leased.flatMap(({ own }) => own))
+    const alone = records
+      .filter((record) => !joined.has(record))
+      .map((record): Found => {
+        const { stored: main, address } = record
+        return {
+          main,
+          address,
+          leased: false,
+          odd: [...oddPlace(main.key, address), ...oddRecord(record)],
+          own: [record],
+        }
+      })
     const sightings: LeaseSighting[] = []
-    for (const { lease, address, own } of leased) {
-      const odd = [...oddLease(lease, address), ...own.flatMap(oddRecord)]
-      sightings.push(await this.#sighting(lease, { address, leased: true, odd, own }, signal))
-    }
-    for (const record of records) {
-      if (joined.has(record)) continue
-      const { stored, address } = record
-      const odd = [...oddPlace(stored.key, address), ...oddRecord(record)]
-      sightings.push(await this.#sighting(stored, { address, leased: false, odd, own: [record] }, signal))
-    }
+    for (const found of [...leased, ...alone]) sightings.push(await this.#sighting(found, signal))
     return sightings
   }
 
@@ -63,27 +72,15 @@ export class EtcdLeaseInspector implements LeaseInspector {
     return true
   }
 
-  async #sighting(
-    main: KeyValue,
-    found: {
-      readonly address: string | undefined
-      readonly leased: boolean
-      readonly odd: readonly OddValue[]
-      readonly own: readonly StoredRecord[]
-    },
-    signal: AbortSignal,
-  ): Promise<LeaseSighting> {
-    const { address, leased, odd, own } = found
+  async #sighting({ main, own, ...found }: Found, signal: AbortSignal): Promise<LeaseSighting> {
     const sighting: LeaseSighting = {
+      ...found,
       id: main.key,
       revision: String(main.modRevision),
-      address,
       holders: own.flatMap(({ holder }) => holder ?? []),
-      leased,
       life: await this.#life(main.lease, signal),
-      odd,
     }
-    this.#seen.set(sighting, leased ? [main, ...own.map(({ stored }) => stored)] : [main])
+    this.#seen.set(sighting, [...new Set([main, ...own.map(({ stored }) => stored)])])
     return sighting
   }
 

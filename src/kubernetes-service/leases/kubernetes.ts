@@ -1,20 +1,27 @@
 import type { KubeApi } from '../../kube/api.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { ifFound, isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
 import { limitedApi } from '../../kube/limited-api.ts'
 import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import type { Random } from '../../runtime/random.ts'
+import { hashText } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
-import { formatMicroTime } from '../../runtime/time-format.ts'
-import type { Logger } from '../../telemetry/logger.ts'
-import { EndedLeases } from './ended-leases.ts'
+import { formatMicroTime, tryParseTime } from '../../runtime/time-format.ts'
+import { masterKey } from '../members.ts'
+import { EndedLeases, type EndedLeasesOptions } from './ended-leases.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
-import { leaseName } from './lease-name.ts'
+import type { LeaseInspector, LeaseSighting } from './inspect.ts'
 import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+import {
+  addressOf,
+  type Holder,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from './master-leases.ts'
 
 export const NAMESPACE = 'kube-system'
 /** Never kube-apiserver's identity label: it collects leases that bear it. */
@@ -24,11 +31,10 @@ export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 /** What another's `leaseDurationSeconds` is believed within, in milliseconds: a lease of a day would list its dead for a day. */
 const TTL_MS = { least: 1_000, most: 300_000 }
 
-export interface KubernetesLeasesOptions {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+/** Of a Lease that does not say; masters always do. */
+const DEFAULT_TTL_MS = 15_000
+
+export interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
   /** Of this master's own lease; whole seconds, in milliseconds. Other masters' TTLs are read from their leases. */
   readonly ttlMs: number
@@ -64,10 +70,9 @@ export class KubernetesLeases implements MasterLeases {
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
     const { clock } = this.#options
-    const api = this.#api
     const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { told } = this.#observer
-    const list = await api.list(leases, query).catch((error: unknown) => {
+    const list = await this.#api.list(leases, query).catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
@@ -86,15 +91,15 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
-    const api = this.#api
     const name = leaseName(holder)
     for (;;) {
       const current = this.#own
       try {
-        this.#own =
-          current === undefined
-            ? await api.create(leases, this.#render(holder, undefined), { urgent: true, signal })
-            : await api.update(leases, this.#render(holder, current), { urgent: true, signal })
+        const rendered = this.#render(holder, current)
+        this.#own = await this.#api[current === undefined ? 'create' : 'update'](leases, rendered, {
+          urgent: true,
+          signal,
+        })
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound') && current !== undefined) {
@@ -113,17 +118,12 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    const api = this.#api
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
-      if (current === undefined) return
-      if (yieldsTo(holderOf(current), holder)) return
-      const { spec } = current
+      if (current === undefined || yieldsTo(holderOf(current), holder)) return
+      const marked = { ...this.#render(holder, current), spec: current.spec } as Lease
       try {
-        this.#own = await api.update(leases, { ...this.#render(holder, current), spec } as Lease, {
-          urgent: true,
-          signal,
-        })
+        this.#own = await this.#api.update(leases, marked, { urgent: true, signal })
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound')) return
@@ -133,7 +133,6 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const api = this.#api
     const name = leaseName(holder)
     for (;;) {
       const current = await this.#read(name, signal)
@@ -142,7 +141,7 @@ export class KubernetesLeases implements MasterLeases {
       if (stored !== undefined && stored.instanceId !== holder.instanceId) return
       const { uid, resourceVersion } = current.metadata ?? {}
       try {
-        await api.delete(leases, { namespace: NAMESPACE, name }, { uid, resourceVersion, urgent: true, signal })
+        await this.#api.delete(leases, { namespace: NAMESPACE, name }, { uid, resourceVersion, urgent: true, signal })
         this.#own = undefined
         return
       } catch (error) {
@@ -154,15 +153,8 @@ export class KubernetesLeases implements MasterLeases {
 
   async watch(look: () => void, signal: AbortSignal): Promise<void> {
     const { api, clock, random, logger, availability } = this.#options
-    const informer = new Informer<Lease>({
-      api,
-      resource: leases,
-      query: { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR },
-      clock,
-      random,
-      logger,
-      availability,
-    })
+    const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR }
+    const informer = new Informer({ api, clock, random, logger, availability, resource: leases, query })
     let cancel = () => {}
     this.#wakeAtNextRead = () => {
       cancel()
@@ -201,13 +193,8 @@ export class KubernetesLeases implements MasterLeases {
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
-  async #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
-    try {
-      return await this.#api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal })
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    }
+  #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
+    return ifFound(this.#api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal }))
   }
 
   #render(holder: Holder, current: Lease | undefined): Lease {
@@ -237,12 +224,68 @@ export class KubernetesLeases implements MasterLeases {
   }
 }
 
-function holderOf(lease: Lease | undefined): Holder | undefined {
-  return decodeHolder(lease?.metadata?.annotations?.[HOLDER_ANNOTATION])
+/** Shows and removes the coordination.k8s.io Leases of masters. Whether one is renewed is known only to who watches it. */
+export class KubernetesLeaseInspector implements LeaseInspector {
+  readonly #api: KubeApi
+  readonly #clock: Clock
+  readonly #seen = new WeakMap<LeaseSighting, Lease>()
+
+  constructor(options: { readonly api: KubeApi; readonly clock: Clock }) {
+    this.#api = options.api
+    this.#clock = options.clock
+  }
+
+  async inspect(signal: AbortSignal): Promise<readonly LeaseSighting[]> {
+    const { items } = await this.#api.list(leases, { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, signal })
+    return items.map((lease) => this.#sighting(lease))
+  }
+
+  async evict(sighting: LeaseSighting, signal: AbortSignal): Promise<boolean> {
+    const { name = '', uid, resourceVersion } = this.#seen.get(sighting)?.metadata ?? {}
+    try {
+      await this.#api.delete(leases, { namespace: NAMESPACE, name }, { uid, resourceVersion, signal })
+      return true
+    } catch (error) {
+      if (isKubeError(error, 'Conflict', 'NotFound')) return false
+      throw error
+    }
+  }
+
+  #sighting(lease: Lease): LeaseSighting {
+    const { metadata, spec } = lease
+    const holder = holderOf(lease)
+    const ttlMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
+    const renewedMs = tryParseTime(spec?.renewTime ?? '')
+    const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
+    const sighting: LeaseSighting = {
+      id: `Lease ${NAMESPACE}/${metadata?.name}`,
+      revision: metadata?.resourceVersion ?? '',
+      address: holder?.addresses[0],
+      holders: holder === undefined ? [] : [holder],
+      life: { type: 'renewed', ttlMs, leftMs },
+      leased: true,
+      odd: holder === undefined ? [{ type: 'unreadable', reason: `Lease ${metadata?.name} names no holder` }] : [],
+    }
+    this.#seen.set(sighting, lease)
+    return sighting
+  }
 }
 
-function addressOf(holder: Holder): string {
-  return holder.addresses[0] ?? ''
+function holderOf(lease: Lease | undefined): Holder | undefined {
+  return decodeHolder(recordOf(lease))
+}
+
+function recordOf(lease: Lease | undefined): string | undefined {
+  return lease?.metadata?.annotations?.[HOLDER_ANNOTATION]
+}
+
+/**
+ * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see {@link masterKey}).
+ * `apiserver-bootstrap-192-0-2-1-5b1cd2f0`.
+ */
+function leaseName(holder: Holder): string {
+  const address = addressOf(holder).replace(/[.:]+/g, '-').replace(/^-|-$/g, '')
+  return `apiserver-bootstrap-${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
 }
 
 function nameOf(lease: Lease): string {
@@ -251,8 +294,5 @@ function nameOf(lease: Lease): string {
 
 /** A renewal changes nothing that anybody must act on. */
 function changesMembership(change: Change<Lease>): boolean {
-  if (change.type !== 'updated') return true
-  return (
-    change.old.metadata?.annotations?.[HOLDER_ANNOTATION] !== change.object.metadata?.annotations?.[HOLDER_ANNOTATION]
-  )
+  return change.type !== 'updated' || recordOf(change.old) !== recordOf(change.object)
 }

@@ -33,6 +33,11 @@ export interface Holder {
   readonly confirms?: readonly string[] | undefined
 }
 
+/** The address of a master that Endpoints list. */
+export function addressOf(holder: Holder): string {
+  return holder.addresses[0] ?? ''
+}
+
 /** The ports that a master wants in `default/kubernetes`; while live masters differ, ports are kept as they are found. */
 export interface HolderPorts {
   /** Where the API server listens. */
@@ -121,6 +126,6 @@ export class LeaseWithdrawn extends Error {
 export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
   if (stored === undefined) return false
   if (stored.instanceId !== holder.instanceId) return stored.startedAt > holder.startedAt
-  if (stored.state === 'withdrawn' && holder.state !== 'withdrawn') throw new LeaseWithdrawn(holder.addresses[0] ?? '')
+  if (stored.state === 'withdrawn' && holder.state !== 'withdrawn') throw new LeaseWithdrawn(addressOf(holder))
   return false
 }

@@ -2,7 +2,14 @@ import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { aborted, throwIfAborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
 import { encodeHolder } from './holder-record.ts'
-import { type Holder, LeaseNotFound, type MasterLease, type MasterLeases, yieldsTo } from './master-leases.ts'
+import {
+  addressOf,
+  type Holder,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from './master-leases.ts'
 
 interface Entry {
   readonly lease: MasterLease
@@ -99,15 +106,11 @@ export class MemoryLeases implements MasterLeases {
   }
 
   async update(holder: Holder, signal?: AbortSignal): Promise<void> {
-    this.#begin(signal)
-    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
-    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, this.#ttlMs)
+    this.#write(holder, this.#ttlMs, signal)
   }
 
   async mark(holder: Holder, signal?: AbortSignal): Promise<void> {
-    this.#begin(signal)
-    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
-    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, undefined)
+    this.#write(holder, undefined, signal)
   }
 
   async remove(holder: Holder, signal?: AbortSignal): Promise<void> {
@@ -123,6 +126,12 @@ export class MemoryLeases implements MasterLeases {
     unsubscribe()
   }
 
+  #write(holder: Holder, ttlMs: number | undefined, signal: AbortSignal | undefined): void {
+    this.#begin(signal)
+    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
+    this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, ttlMs)
+  }
+
   #begin(signal: AbortSignal | undefined): void {
     throwIfAborted(signal)
     this.#registry.expire()
@@ -132,8 +141,4 @@ export class MemoryLeases implements MasterLeases {
 /** What a lease says: a renewal leaves it as it is. */
 function textOf({ holder }: MasterLease): string {
   return holder === undefined ? '' : encodeHolder(holder)
-}
-
-function addressOf(holder: Holder): string {
-  return holder.addresses[0] ?? ''
 }

@@ -46,7 +46,7 @@ export function reliableLeases(
       return await options.limit.run(signal, work)
     } catch (error) {
       signal.throwIfAborted()
-      throw isOfTheContract(error) ? error : new LeaseStoreError(what, error)
+      throw asPromised(what, error)
     }
   }
   return {
@@ -59,13 +59,16 @@ export function reliableLeases(
       const backoff = exponentialBackoff(pauses, random)
       while (!signal.aborted) {
         const startedMs = clock.monotonicMs()
-        const ended = await watched(store, look, signal).then(
-          () => new LeaseStoreError('watch', new Error('it ended')),
-          (error: unknown) => error,
-        )
+        let error: unknown = new Error('it ended')
+        try {
+          // A store that does not heed the signal is left alone with its watch.
+          await abortable(store.watch(look, signal), signal)
+        } catch (failure) {
+          error = failure
+        }
         if (signal.aborted) return
         if (clock.monotonicMs() - startedMs > pauses.maxMs) backoff.reset()
-        logger.debug({ error: ended }, 'the watch of the leases has ended and is begun again')
+        logger.debug({ error: asPromised('watch', error) }, 'the watch of the leases has ended and is begun again')
         await sleep(clock, backoff.next(), signal).catch(() => {})
         if (!signal.aborted) look()
       }
@@ -73,15 +76,9 @@ export function reliableLeases(
   }
 }
 
-/** A store that does not heed the signal is left alone with its watch. */
-async function watched(store: MasterLeases, look: () => void, signal: AbortSignal): Promise<void> {
-  try {
-    await abortable(store.watch(look, signal), signal)
-  } catch (error) {
-    throw isOfTheContract(error) ? error : new LeaseStoreError('watch', error)
-  }
-}
-
-function isOfTheContract(error: unknown): boolean {
-  return error instanceof RemoteError || error instanceof LeaseNotFound || error instanceof LeaseWithdrawn
+/** What the contract allows a call to reject with. */
+function asPromised(what: string, error: unknown): unknown {
+  const isOfTheContract =
+    error instanceof RemoteError || error instanceof LeaseNotFound || error instanceof LeaseWithdrawn
+  return isOfTheContract ? error : new LeaseStoreError(what, error)
 }

@@ -76,3 +76,12 @@ export interface EndpointReconciler {
    */
   isDualStack?(): boolean | undefined
 }
+
+/** Leaves the Endpoints of `default/kubernetes` to somebody else. Upstream: pkg/controlplane/reconcilers/none.go. */
+export const noneReconciler: EndpointReconciler = {
+  async reconcileEndpoints() {},
+  async removeEndpoints() {},
+  stopReconciling() {},
+  async destroy() {},
+  isSatisfied: () => true,
+}

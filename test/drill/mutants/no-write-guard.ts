@@ -3,7 +3,9 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Updates objects without the resourceVersion that they were read at.',
   file: 'kubernetes-service/object-writer.ts',
-  text: '    const stored = await this.#options.api[verb](resource, object, { signal })',
-  instead: `    const { resourceVersion: _, ...metadata } = object.metadata ?? {}
-    const stored = await this.#options.api[verb](resource, { ...object, metadata } as T, { signal })`,
+  text: "return done('update', await api.update(resource, action.object, { signal }))",
+  instead: `{
+      const { resourceVersion: _, ...metadata } = action.object.metadata ?? {}
+      return done('update', await api.update(resource, { ...action.object, metadata } as T, { signal }))
+    }`,
 }

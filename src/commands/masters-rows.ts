@@ -1,8 +1,8 @@
+import { keepsLease } from '../kubernetes-service/leases/etcd-snapshot.ts'
+import type { LeaseLife, LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
+import type { Verdict } from '../kubernetes-service/leases/lease-watch.ts'
+import type { Holder } from '../kubernetes-service/leases/master-leases.ts'
 import { tryParseTime } from '../runtime/time-format.ts'
-import { keepsLease } from './leases/etcd-snapshot.ts'
-import type { LeaseLife, LeaseSighting } from './leases/inspect.ts'
-import type { Verdict } from './leases/lease-watch.ts'
-import type { Holder } from './leases/master-leases.ts'
 
 /** Something that is not as it should be, or that an operator should know. The codes are stable. */
 export interface MasterConflict {
@@ -76,19 +76,18 @@ function rowsOf(sighting: LeaseSighting, observed: MastersObservation): readonly
   const hosts = hostsOf(address, observed.sightings)
   return holders.map((holder) => {
     const startedMs = tryParseTime(holder?.startedAt ?? '')
-    const missing =
-      listed === false && leased && verdict === 'live' && (holder === undefined || holder.state === 'ready')
-    const conflicts = [
-      ...(hosts.length > 1 && holder !== undefined
-        ? [conflict('shared-address', `shared by ${hosts.join(', ')}`)]
-        : []),
-      ...(holder === undefined ? [conflict('no-holder', 'no holder record')] : []),
-      ...(!leased && holder !== undefined && keepsLease(holder.state) ? [conflict('no-lease', 'no lease')] : []),
-      ...(life.type === 'never' ? [conflict('never-ends', 'nothing ends this lease')] : []),
-      ...(life.type === 'renewed' && verdict === 'stale' ? [conflict('not-renewed', 'nobody renews it')] : []),
-      ...sighting.odd.map(({ type, reason }) => conflict(`${type}-value`, reason)),
-      ...(missing ? [conflict('not-listed', 'live and ready, but not listed')] : []),
-    ]
+    const conflicts: MasterConflict[] = []
+    const noteIf = (isSo: boolean, code: MasterConflict['code'], message: string): void => {
+      if (isSo) conflicts.push({ code, message })
+    }
+    noteIf(hosts.length > 1 && holder !== undefined, 'shared-address', `shared by ${hosts.join(', ')}`)
+    noteIf(holder === undefined, 'no-holder', 'no holder record')
+    noteIf(!leased && holder !== undefined && keepsLease(holder.state), 'no-lease', 'no lease')
+    noteIf(life.type === 'never', 'never-ends', 'nothing ends this lease')
+    noteIf(life.type === 'renewed' && verdict === 'stale', 'not-renewed', 'nobody renews it')
+    for (const { type, reason } of sighting.odd) conflicts.push({ code: `${type}-value`, message: reason })
+    const isMissing = listed === false && leased && verdict === 'live' && (holder?.state ?? 'ready') === 'ready'
+    noteIf(isMissing, 'not-listed', 'live and ready, but not listed')
     return {
       address,
       holder,
@@ -115,7 +114,7 @@ function strayRow(address: string): MasterRow {
     id: undefined,
     revision: undefined,
     leased: false,
-    conflicts: [conflict('listed-without-lease', 'listed, but nobody holds it')],
+    conflicts: [{ code: 'listed-without-lease', message: 'listed, but nobody holds it' }],
   }
 }
 
@@ -123,10 +122,6 @@ function hostsOf(address: string | undefined, sightings: readonly LeaseSighting[
   if (address === undefined) return []
   const holders = sightings.filter((sighting) => sighting.address === address).flatMap(({ holders: all }) => all)
   return [...new Set(holders.map(({ host }) => host))].sort()
-}
-
-function conflict(code: MasterConflict['code'], message: string): MasterConflict {
-  return { code, message }
 }
 
 function byAddressAndHost(a: MasterRow, b: MasterRow): number {

@@ -1,24 +1,17 @@
-import type { KubeApi, ObjectRef } from '../kube/api.ts'
-import type { AvailabilityReporter } from '../kube/availability.ts'
-import { isKubeError } from '../kube/errors.ts'
-import { Informer } from '../kube/informer.ts'
-import type { KubeObject } from '../kube/json.ts'
-import { isNewer } from '../kube/resource-version.ts'
-import type { Resource } from '../kube/resources.ts'
-import type { Clock } from '../runtime/clock.ts'
-import type { Random } from '../runtime/random.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
-import type { Logger } from '../telemetry/logger.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import type { ObjectRef } from './api.ts'
+import type { AvailabilityReporter } from './availability.ts'
+import { ifFound } from './errors.ts'
+import { Informer, type InformerContext } from './informer.ts'
+import type { KubeObject } from './json.ts'
+import { isNewer } from './resource-version.ts'
+import type { Resource } from './resources.ts'
 
 /** Watch events are late by less than this, in milliseconds. One that is later was lost. */
 const LATE_MS = 2_000
 
-export interface FollowedObjectOptions<T extends KubeObject> {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+export interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
   readonly metrics: Metrics
   readonly availability: AvailabilityReporter
   readonly resource: Resource<T>
@@ -72,12 +65,12 @@ export class FollowedObject<T extends KubeObject> {
 
   /** Reads the object live. Where the server cannot be asked, {@link current} stays what the watch told. */
   async readLive(signal: AbortSignal): Promise<void> {
-    const { availability, resource, onChange, clock } = this.#options
+    const { api, availability, resource, ref, onChange, clock } = this.#options
     const source = `live ${resource.plural}`
     const cached = this.#cached
     let live: T | undefined
     try {
-      live = await this.#get(signal)
+      live = await ifFound(api.get(resource, ref, { signal }))
     } catch (error) {
       if (!(error instanceof RemoteError)) throw error
       // Whoever loses the server says so by the watch, and hears sooner that it is back.
@@ -110,16 +103,6 @@ export class FollowedObject<T extends KubeObject> {
 
   get #cached(): T | undefined {
     return this.#informer.store.get(this.#options.ref)
-  }
-
-  async #get(signal: AbortSignal): Promise<T | undefined> {
-    const { api, resource, ref } = this.#options
-    try {
-      return await api.get(resource, ref, { signal })
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    }
   }
 }
 

@@ -1,4 +1,4 @@
-import type { EtcdKv, KeyValue } from '../../etcd/kv.ts'
+import type { EtcdKv, KeyValue } from './kv.ts'
 
 /** A key that this process writes by compare-and-put. It remembers how it left it, so that a steady write needs no read. */
 export class GuardedKey {
@@ -35,7 +35,11 @@ export class GuardedKey {
 
   /** Writes it where it still is as in `before`, or not there. Whether it was. */
   async put(value: Uint8Array, lease: bigint, before: KeyValue | undefined, signal: AbortSignal): Promise<boolean> {
-    const modRevision = await this.#send(value, lease, before, signal).catch((error: unknown) => {
+    const sent =
+      before === undefined
+        ? this.#etcd.create(this.key, value, { lease, signal })
+        : this.#etcd.update(this.key, value, before.modRevision, { lease, signal })
+    const modRevision = await sent.catch((error: unknown) => {
       this.#unanswered = [...this.#unanswered, { value, lease }]
       throw error
     })
@@ -50,16 +54,5 @@ export class GuardedKey {
   async delete(before: KeyValue, signal: AbortSignal): Promise<boolean> {
     this.#last = undefined
     return this.#etcd.delete(this.key, before.modRevision, signal)
-  }
-
-  #send(
-    value: Uint8Array,
-    lease: bigint,
-    before: KeyValue | undefined,
-    signal: AbortSignal,
-  ): Promise<bigint | undefined> {
-    return before === undefined
-      ? this.#etcd.create(this.key, value, { lease, signal })
-      : this.#etcd.update(this.key, value, before.modRevision, { lease, signal })
   }
 }

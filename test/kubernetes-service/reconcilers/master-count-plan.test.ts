@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { Endpoints } from '../../src/kube/resources.ts'
-import { endpointPorts, SKIP_MIRROR_LABEL } from '../../src/kubernetes-service/identity.ts'
+import type { Endpoints } from '../../../src/kube/resources.ts'
+import { endpointPorts, SKIP_MIRROR_LABEL } from '../../../src/kubernetes-service/identity.ts'
 import {
   isDisplaced,
   type MasterCountObservation,
   planMasterCount,
   planRemoval,
-} from '../../src/kubernetes-service/master-count-plan.ts'
+} from '../../../src/kubernetes-service/reconcilers/master-count.ts'
 
 const ports = endpointPorts(6443)
 
@@ -31,7 +31,7 @@ function listedBy(more: Partial<MasterCountObservation>): readonly string[] | 'a
   })
   if (action.type === 'none') return 'as found'
   assert.ok(action.type === 'create' || action.type === 'update')
-  return (action.endpoints.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
+  return (action.object.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
 }
 
 test('a place that others have taken is taken back only when told to', () => {
@@ -69,26 +69,26 @@ test('whatever it may do about members, a master puts itself into an empty list 
     ports,
     reconcilePorts: true,
   })
-  assert.deepEqual(action.type === 'update' && action.endpoints.subsets, [full])
+  assert.deepEqual(action.type === 'update' && action.object.subsets, [full])
 })
 
 test('a master that goes is taken out wherever it is named, and the last one only while stopping', () => {
   const own = '192.0.2.2'
   const plan = (current: Endpoints | undefined, stopping: boolean) => planRemoval({ current, own, ports, stopping })
   const rest = plan(listing('192.0.2.3', own, '192.0.2.1'), false)
-  assert.deepEqual(rest.type === 'update' && rest.endpoints.subsets, listing('192.0.2.1', '192.0.2.3').subsets)
+  assert.deepEqual(rest.type === 'update' && rest.object.subsets, listing('192.0.2.1', '192.0.2.3').subsets)
   assert.deepEqual(plan(listing('192.0.2.1'), false), { type: 'none' })
   assert.deepEqual(plan(undefined, true), { type: 'none' })
   assert.deepEqual(plan(listing(own), false), { type: 'refuse' })
   const last = plan(listing(own), true)
-  assert.deepEqual(last.type === 'update' && last.endpoints.subsets, [])
+  assert.deepEqual(last.type === 'update' && last.object.subsets, [])
 
   const twice = {
     ...listing(),
     subsets: [...(listing('192.0.2.1').subsets ?? []), ...(listing(own, '192.0.2.4').subsets ?? [])],
   }
   const merged = plan(twice, false)
-  assert.deepEqual(merged.type === 'update' && merged.endpoints.subsets, listing('192.0.2.1', '192.0.2.4').subsets)
+  assert.deepEqual(merged.type === 'update' && merged.object.subsets, listing('192.0.2.1', '192.0.2.4').subsets)
 })
 
 test("at an interval the result is upstream's: itself added, then the next ones after it dropped in a ring", () => {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { mastersRows } from '../../src/commands/masters-rows.ts'
 import type { LeaseLife, LeaseSighting } from '../../src/kubernetes-service/leases/inspect.ts'
 import type { Verdict } from '../../src/kubernetes-service/leases/lease-watch.ts'
 import type { Holder, HolderState } from '../../src/kubernetes-service/leases/master-leases.ts'
-import { mastersRows } from '../../src/kubernetes-service/masters-rows.ts'
 
 const nowMs = Date.UTC(2026, 0, 1, 0, 1)
 const ends: LeaseLife = { type: 'ends', leftMs: 9_000 }

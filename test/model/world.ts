@@ -1,10 +1,11 @@
 import type { Endpoints } from '../../src/kube/resources.ts'
+import { keepsLease } from '../../src/kubernetes-service/leases/etcd-snapshot.ts'
 import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { listedAddresses, othersReady } from '../../src/kubernetes-service/members.ts'
 import { leasesForList } from '../../src/kubernetes-service/membership/fleet.ts'
 import type { Membership } from '../../src/kubernetes-service/membership/state.ts'
 import { addressText, LIVES, type Machine, modelTimings } from './machine.ts'
-import type { ListJob, Process } from './process.ts'
+import { type ListJob, type Process, SHOWN } from './process.ts'
 import { DEAD, FAILING, HUNG, OK, Processes, SERVERS, type Server } from './processes.ts'
 import { Stores } from './stores.ts'
 
@@ -44,6 +45,14 @@ export interface WorldOptions {
   /** All masters are behind one address. */
   readonly shared: boolean
   readonly faults: readonly Fault[]
+  /**
+   * `etcd` ends leases by its own clock. With `kubernetes` each sidecar judges by its own, and deletes what it finds over; all requests go
+   * through the master's own API server.
+   * @default etcd
+   */
+  readonly store?: 'etcd' | 'kubernetes' | undefined
+  /** Reads tell renewals apart. @default false */
+  readonly renewals?: boolean | undefined
 }
 
 /** Numbers that a state of the world consists of: shared ones, and those of each master. */
@@ -134,8 +143,12 @@ export type Emit = (move: Move, world: World, faults: number) => void
  * - What others cannot notice is done at once: probes, timers, renewals that change no record, reads that lead to nothing.
  * - The list and the leases are read at one moment. Whoever writes the list between makes the later write fail anyway.
  * - Until the first fault all masters are alike: it hits the first one.
- * - The store ends leases by its own clock. Stores whose leases are judged by each observer are not modelled.
- * - A master that has never seen a lease cannot know that it ended in an outage: what it does to that address is not judged.
+ * - The list is compared with the leases each interval, when the lease is renewed; an API server that does not answer fails both.
+ * - Where sidecars judge leases: whoever lists them deletes at the same moment those that are over. A write between the two makes the
+ *   deletion fail, as if it had come before both. A slow list is slow before it is carried out, one of a sidecar that freezes is lost, and
+ *   nothing in it is older than what the watch has told: stale lists are explored with etcd.
+ * - Who has begun since a lease was last renewed, or has not read it since it was made, cannot know that it ended in an outage: what it
+ *   does to that address is not judged.
  * - After a fault that hit a master itself, or an order to go always, it is protected again once it has renewed as ready.
  */
 export class WorldModel {
@@ -147,6 +160,9 @@ export class WorldModel {
   trying: Move = 0
   readonly #masters: readonly number[]
   readonly #faults: ReadonlySet<Fault>
+  readonly #observes: boolean
+  /** What a sidecar knows changes with each renewal of another's lease. */
+  readonly #tracksRenewals: boolean
   /** So many masters may be hit by the next fault: all are alike until the first one. */
   #victims = 0
   readonly #ghosts: Ghost[] = [undefined as unknown as Ghost]
@@ -154,8 +170,20 @@ export class WorldModel {
 
   constructor(options: WorldOptions) {
     this.options = options
-    this.processes = new Processes(options.machine, modelTimings)
-    this.stores = new Stores(modelTimings.ttlMs, (view, leases) => this.processes.view(view, leases))
+    const { machine, store = 'etcd', renewals = false } = options
+    this.#observes = store === 'kubernetes'
+    this.#tracksRenewals = renewals || this.#observes
+    this.processes = new Processes({
+      machine,
+      timings: modelTimings,
+      observes: this.#observes,
+      knowsRenewals: renewals,
+    })
+    this.stores = new Stores({
+      ttlMs: this.#observes ? Number.POSITIVE_INFINITY : modelTimings.ttlMs,
+      renewalOf: (state) => (renewals && (this.#observes || keepsLease(state)) ? SHOWN : undefined),
+      viewOf: (leases) => this.processes.view(leases),
+    })
     this.#masters = Array.from({ length: options.masters }, (_, index) => index)
     this.#faults = new Set(options.faults)
     this.width = SHARED + options.masters * EACH
@@ -305,16 +333,28 @@ export class WorldModel {
    * left, or a read of what this master knows already while nobody is about to write.
    */
   #isInvisible(world: World, one: Pending, pending: readonly Pending[]): boolean {
-    if (world[ENV] === 1 && one.kind !== 'list') return true
+    if (one.kind === 'list' ? this.#listFails(world, one.master) : this.#isAway(world, one.master)) return true
     const process = this.processes.of(one.id)
     const { request } = process.state.lease
     if (one.kind === 'lease') {
       if (request === undefined) return true
-      const { store } = this.stores.write(world[STORE] as number, one.master, request.type, request.holder)
-      return this.#viewOf(store) === this.#viewOf(world[STORE] as number)
+      const { store, isRenewed } = this.stores.write(world[STORE] as number, one.master, request.type, request.holder)
+      if (this.#viewOf(store) !== this.#viewOf(world[STORE] as number)) return false
+      return isRenewed !== true || this.#isRenewalUnnoticed(world, one)
     }
     if (pending.some((other) => this.#writes(world, other))) return false
     return one.kind === 'read' || process.list?.stage === 'look' ? this.#doneQuietly(world, one) : false
+  }
+
+  #isRenewalUnnoticed(world: World, one: Pending): boolean {
+    if (!this.#tracksRenewals) return true
+    return this.#masters.every((master) =>
+      [CUR, OLD].every((slot) => {
+        const id = this.#process(world, master, slot)
+        if (id === 0 || (master === one.master && slot === one.slot)) return true
+        return this.processes.isBlindTo(id, one.master) && (!this.#observes || this.#hears(world, master, slot))
+      }),
+    )
   }
 
   /** Whether a request that is under way may change what others read. */
@@ -329,8 +369,9 @@ export class WorldModel {
 
   /** Whether this read leads to nothing: no request follows from it. */
   #doneQuietly(world: World, one: Pending): boolean {
-    const after = this.#process(this.#done(world, one), one.master, one.slot)
-    if (after === 0) return false
+    const done = this.#done(world, one)
+    const after = this.#process(done, one.master, one.slot)
+    if (after === 0 || done[STORE] !== world[STORE]) return false
     const { lease, list } = this.processes.of(after)
     return lease === 'none' && list?.stage !== 'commit'
   }
@@ -350,7 +391,7 @@ export class WorldModel {
     const server = this.#server(world, master)
     switch (kind) {
       case 'lease': {
-        if (world[ENV] === 1) return
+        if (this.#isAway(world, master)) return
         if (allows('refused')) emit(move('refused'), with_(this.processes.leaseEnded(id, server, 'unknown')), 1)
         if (allows('lost')) emit(move('lost'), with_(this.processes.withLease(id, 'lost')), 1)
         if (allows('slow')) emit(move('slow'), with_(this.processes.withLease(id, 'delayed')), 1)
@@ -364,10 +405,15 @@ export class WorldModel {
         return
       }
       case 'read':
-        if (world[ENV] === 1) return
+        if (this.#isAway(world, master)) return
         if (allows('lost')) emit(move('lost'), with_(this.processes.withRead(id, 'lost', undefined)), 1)
+        if (this.#observes && allows('refused')) {
+          // The list is answered, and what it shows as over cannot be deleted.
+          const read = this.#read(world, one, this.#viewOf(world[STORE] as number), true)
+          if (this.#over(world, read) !== 0) emit(move('refused'), with_(read), 1)
+        }
         if (allows('slow')) {
-          const view = this.#viewOf(world[STORE] as number)
+          const view = this.#observes ? undefined : this.#viewOf(world[STORE] as number)
           emit(move('slow'), with_(this.processes.withRead(id, 'delayed', view)), 1)
         }
         return
@@ -387,9 +433,11 @@ export class WorldModel {
         return this.#leaseDone(world, one, true)
       case 'read': {
         const { master, slot, id } = one
-        if (world[ENV] === 1) return this.#with(world, master, slot, this.processes.withRead(id, 'lost', undefined))
+        if (this.#isAway(world, master)) {
+          return this.#with(world, master, slot, this.processes.withRead(id, 'lost', undefined))
+        }
         const view = this.#viewOf(world[STORE] as number)
-        return this.#with(world, master, slot, this.#read(world, one, view, true))
+        return this.#collected(world, master, slot, this.#read(world, one, view, true))
       }
       case 'list':
         return this.#listDone(world, one)
@@ -398,18 +446,35 @@ export class WorldModel {
 
   #read(world: World, { master, id, isFrozen }: Pending, view: number, asked: boolean): number {
     // What a frozen sidecar was sent waits until it goes on.
-    if (isFrozen) return this.processes.withRead(id, 'delayed', view)
+    if (isFrozen) {
+      return this.#observes
+        ? this.processes.withRead(id, 'lost', undefined)
+        : this.processes.withRead(id, 'delayed', view)
+    }
     return this.processes.leasesRead(id, this.#server(world, master), view, asked)
+  }
+
+  /** Leases that are in the store, and over for whoever has just listed them. */
+  #over(world: World, id: number): number {
+    return this.processes.overFor(id) & this.stores.facts(world[STORE] as number).present
+  }
+
+  /** Who has listed the leases deletes those that are over. */
+  #collected(world: World, master: number, slot: number, id: number): World {
+    const after = world.slice()
+    this.#setProcess(after, master, slot, id)
+    if (this.#observes) after[STORE] = this.stores.without(after[STORE] as number, this.#over(world, id))
+    return this.#settled(this.#noticed(world, after))
   }
 
   #leaseDone(world: World, one: Pending, answered: boolean): World {
     const { master, slot, id } = one
-    if (world[ENV] === 1) return this.#with(world, master, slot, this.processes.withLease(id, 'lost'))
+    if (this.#isAway(world, master)) return this.#with(world, master, slot, this.processes.withLease(id, 'lost'))
     const server = this.#server(world, master)
     const { type, holder } = this.processes.of(id).state.lease.request as NonNullable<
       Process['state']['lease']['request']
     >
-    const { store, outcome } = this.#written(world, master, type, holder)
+    const { store, outcome, isRenewed } = this.#written(world, master, type, holder)
     const process =
       answered && !one.isFrozen ? this.processes.leaseEnded(id, server, outcome) : this.processes.withLease(id, 'lost')
     const after = world.slice()
@@ -418,6 +483,7 @@ export class WorldModel {
     const isWell = server === OK && slot === CUR && holder.state === 'ready'
     if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done')
       this.#set(after, master, 'hit', 0)
+    if (isRenewed) this.#renewed(world, after, master)
     return this.#settled(this.#noticed(world, after))
   }
 
@@ -432,17 +498,52 @@ export class WorldModel {
     return written
   }
 
+  /** Whether no request for the leases is carried out for this master. */
+  #isAway(world: World, master: number): boolean {
+    return world[ENV] === 1 || (this.#observes && !this.#answers(world, master))
+  }
+
+  /** Whether no list can be read or written by way of this master's API server. */
+  #listFails(world: World, master: number): boolean {
+    return world[ENV] === 1 || !this.#answers(world, master)
+  }
+
+  #answers(world: World, master: number): boolean {
+    const server = this.#server(world, master)
+    return server === OK || server === FAILING
+  }
+
+  /** Whether the watch of the leases tells this sidecar what happens. */
+  #hears(world: World, master: number, slot: number): boolean {
+    if (this.#status(world, master, slot) !== RUNNING) return false
+    if (slot === CUR && this.#get(world, master, 'deaf') === 1) return false
+    return !this.#observes || this.#answers(world, master)
+  }
+
+  #tell(world: World, master: number, slot: number): void {
+    if (!this.#hears(world, master, slot)) return
+    const id = this.#process(world, master, slot)
+    const { present } = this.stores.facts(world[STORE] as number)
+    this.#setProcess(world, master, slot, this.processes.changed(id, this.#server(world, master), present))
+  }
+
+  /** The lease of this master was renewed. */
+  #renewed(before: World, world: World, renewed: number): void {
+    const isNew = this.stores.record(before[STORE] as number, renewed) === undefined
+    for (const master of this.#masters) {
+      for (const slot of [CUR, OLD]) {
+        const id = this.#process(world, master, slot)
+        if (id === 0) continue
+        const isTold = this.#hears(world, master, slot)
+        this.#setProcess(world, master, slot, this.processes.renewed(id, renewed, isTold, isNew))
+      }
+    }
+  }
+
   /** Tells the watches of a change of the store. */
   #noticed(before: World, world: World): World {
     if (this.#viewOf(before[STORE] as number) === this.#viewOf(world[STORE] as number)) return world
-    for (const master of this.#masters) {
-      for (const slot of [CUR, OLD]) {
-        if (this.#status(world, master, slot) !== RUNNING) continue
-        if (slot === CUR && this.#get(world, master, 'deaf') === 1) continue
-        const id = this.#process(world, master, slot)
-        this.#setProcess(world, master, slot, this.processes.changed(id, this.#server(world, master)))
-      }
-    }
+    for (const master of this.#masters) for (const slot of [CUR, OLD]) this.#tell(world, master, slot)
     return world
   }
 
@@ -450,8 +551,8 @@ export class WorldModel {
     const { master, slot, id } = one
     const server = this.#server(world, master)
     const job = this.processes.of(id).list as ListJob
-    const fails = server === DEAD || server === HUNG || world[ENV] === 1
-    if (fails) return this.#with(world, master, slot, this.processes.withList(id, { status: 'failing' }))
+    if (this.#listFails(world, master))
+      return this.#with(world, master, slot, this.processes.withList(id, { status: 'failing' }))
     if (job.stage === 'commit') return this.#committed(world, one, true)
     // The list is read first, then the leases: here at once, because whoever writes in between makes the commit fail.
     const known = this.processes.leasesRead(id, server, this.#viewOf(world[STORE] as number), false)
@@ -459,7 +560,7 @@ export class WorldModel {
     const { leases } = state.fleet
     const base = world[LIST] as number
     const ended = (outcome: 'written' | 'refused'): World =>
-      this.#with(world, master, slot, this.processes.listEnded(known, server, outcome))
+      this.#collected(world, master, slot, this.processes.listEnded(known, server, outcome))
     if (job.kind === 'reconcile' && state.phase.type !== 'listed') return ended('written')
     if (job.needsOthers && othersReady(leases, state.self).length === 0) return ended('refused')
     let plan = this.#planned(state, base)
@@ -470,12 +571,8 @@ export class WorldModel {
     const { met } = this.processes.of(known)
     this.#judgePlan(world, one, base, plan, met)
     if (plan === base) return ended('written')
-    return this.#with(
-      world,
-      master,
-      slot,
-      this.processes.withList(known, { stage: 'commit', base, plan, met: met & this.#awake(world) }),
-    )
+    const commit = { stage: 'commit' as const, base, plan, met: met & this.#awake(world) }
+    return this.#collected(world, master, slot, this.processes.withList(known, commit))
   }
 
   /** Bits of the masters who could have kept their addresses: those that run, and have renewed since their last fault or are failing. */
@@ -530,7 +627,7 @@ export class WorldModel {
       if ((base & ~plan & bit) === 0) continue
       if (!this.#isMember(world, master, [CUR]) || this.#get(world, master, 'hit') === 1) continue
       if (this.stores.record(world[STORE] as number, master)?.state === 'withdrawn') continue
-      // Whoever has been started since a lease ended in an outage cannot know of it.
+      // It cannot know that the lease ended in an outage.
       if ((met & (1 << master)) === 0) continue
       throw new Violation(
         'healthy-stays',
@@ -547,7 +644,8 @@ export class WorldModel {
       if ((met & (1 << master)) === 0 || (removed & this.#addressBit(master)) === 0) return false
       if (this.#get(after, master, 'cur') !== RUNNING) return false
       const server = this.#server(after, master)
-      return server === FAILING || (server === OK && this.#get(after, master, 'hit') === 0)
+      if (server === FAILING) return !this.#hasLetItsLeaseEnd(after, master)
+      return server === OK && this.#get(after, master, 'hit') === 0
     })
     if (gone === undefined || listed === 0) return
     const serves = this.#masters.some((master) => {
@@ -558,6 +656,13 @@ export class WorldModel {
       return speaker !== undefined && speaker !== `${nameOf(master)}${this.#get(after, master, 'life')}`
     })
     if (!serves) throw new Violation('serving', `${nameOf(gone)} goes, and nobody who is left serves`)
+  }
+
+  /** It does not leave, and makes no new lease before its server serves: the others keep its place for the recovery time only. */
+  #hasLetItsLeaseEnd(world: World, master: number): boolean {
+    const id = this.#process(world, master, CUR)
+    const hasRecord = this.stores.record(world[STORE] as number, master) !== undefined
+    return !hasRecord && id !== 0 && this.processes.of(id).state.phase.type === 'listed'
   }
 
   // ---- time
@@ -633,7 +738,9 @@ export class WorldModel {
     const { master, type, holder } = this.#ghosts[world[GHOST] as number] as Ghost
     const after = world.slice()
     after[GHOST] = 0
-    after[STORE] = this.#written(world, master, type, holder).store
+    const { store, isRenewed } = this.#written(world, master, type, holder)
+    after[STORE] = store
+    if (isRenewed) this.#renewed(world, after, master)
     return this.#settled(this.#noticed(world, after))
   }
 
@@ -755,6 +862,7 @@ export class WorldModel {
     this.#set(world, master, 'deaf', 0)
     const id = this.processes.started(master, life, this.#addressOf(master))
     this.#setProcess(world, master, CUR, this.processes.begun(id, this.#server(world, master)))
+    if (this.#observes) this.#tell(world, master, CUR)
   }
 
   #thaw(world: World, master: number, slot: number, isLate: boolean): World {
@@ -763,30 +871,22 @@ export class WorldModel {
     const server = this.#server(after, master)
     if (isLate && this.processes.of(id).lease === 'pending') id = this.processes.withLease(id, 'lost')
     this.#setStatus(after, master, slot, RUNNING)
-    this.#setProcess(after, master, slot, this.processes.changed(this.processes.thawed(id, server), server))
+    this.#setProcess(after, master, slot, this.processes.thawed(id, server))
+    this.#tell(after, master, slot)
     return this.#settled(after)
   }
 
   #hear(world: World, master: number): World {
     const after = world.slice()
     this.#set(after, master, 'deaf', 0)
-    if (this.#get(after, master, 'cur') === RUNNING) {
-      const id = this.#process(after, master, CUR)
-      this.#setProcess(after, master, CUR, this.processes.changed(id, this.#server(after, master)))
-    }
+    this.#tell(after, master, CUR)
     return this.#settled(after)
   }
 
   #storeBack(world: World): World {
     const after = world.slice()
     after[ENV] = 0
-    for (const master of this.#masters) {
-      for (const slot of [CUR, OLD]) {
-        if (this.#status(after, master, slot) !== RUNNING) continue
-        const id = this.#process(after, master, slot)
-        this.#setProcess(after, master, slot, this.processes.changed(id, this.#server(after, master)))
-      }
-    }
+    for (const master of this.#masters) for (const slot of [CUR, OLD]) this.#tell(after, master, slot)
     return this.#settled(after)
   }
 
@@ -816,7 +916,8 @@ export class WorldModel {
         const after = world.slice()
         this.#set(after, master, 'server', OK)
         this.#set(after, master, 'down', 0)
-        emit(moveOf('heal', master), after, 0)
+        if (this.#observes) for (const slot of [CUR, OLD]) this.#tell(after, master, slot)
+        emit(moveOf('heal', master), this.#settled(after), 0)
       }
       if (cur === ABSENT || (cur === CRASHED && this.#get(world, master, 'life') < LIVES - 1)) {
         const after = world.slice()
@@ -856,7 +957,7 @@ export class WorldModel {
   text(world: World): string {
     const { records } = this.stores.facts(world[STORE] as number)
     const stored = records
-      .flatMap((one) => (one === undefined ? [] : [`${recordText(one.holder)} for ${one.leftMs / 1000}`]))
+      .flatMap((one) => (one === undefined ? [] : [`${recordText(one.holder)}${leftText(one.leftMs)}`]))
       .join(', ')
     const each = this.#masters.map((master) => {
       const server = SERVERS[this.#server(world, master)]
@@ -909,6 +1010,10 @@ function endpointsOf(bits: number): Endpoints {
 
 function nameOf(master: number): string {
   return 'abc'[master] as string
+}
+
+function leftText(leftMs: number): string {
+  return Number.isFinite(leftMs) ? ` for ${leftMs / 1000}` : ''
 }
 
 function recordText(holder: Holder | undefined): string {

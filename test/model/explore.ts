@@ -142,7 +142,7 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
               layers[faults + cost]?.push(at + 1, after, index, made)
             }
           }
-          model.successors(world, emit, faults === 0)
+          model.successors(world, emit, faults === 0, options.faults - faults)
           isFair = true
           if (index % options.fairEvery === 0) fair.check(world)
         } catch (error) {
@@ -199,6 +199,7 @@ function transcriptOf(
           if (candidate === move) next ??= after
         },
         false,
+        2,
       )
     } catch {
       // The last one throws; its cause is said below.
@@ -213,7 +214,7 @@ function transcriptOf(
     lines.push(...fair.explain(world, ticks))
   } else {
     try {
-      model.successors(world, () => {}, false)
+      model.successors(world, () => {}, false, 2)
     } catch {
       lines.push(`${model.lineHead(ticks)}${model.describe(model.trying, world)}`)
     }

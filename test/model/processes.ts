@@ -3,6 +3,7 @@ import type { MasterLease } from '../../src/kubernetes-service/leases/master-lea
 import type { LifeSpan } from '../../src/kubernetes-service/members.ts'
 import type { MembershipEffect, MembershipInput, OnShutdown } from '../../src/kubernetes-service/membership/state.ts'
 import type { MembershipTimings } from '../../src/kubernetes-service/membership/timings.ts'
+import { countedAnew, livesIn, withLives } from './lives.ts'
 import { holderOf, LIVES, type Machine, TICK_MS } from './machine.ts'
 import * as observers from './observer.ts'
 import { aged, BEFORE, canonical, type ListJob, LONG_BEFORE, nowOf, type Process, SHOWN } from './process.ts'
@@ -33,6 +34,8 @@ export class ProcessMistake extends Error {}
 /** What the world must know of a process without looking into it. */
 export interface ProcessFacts {
   readonly process: Process
+  /** Bits of the lives that it speaks of, itself included. */
+  readonly lives: number
   /** Bits of lives whose departures it knows or speaks of. */
   readonly mentions: number
   readonly isOut: boolean
@@ -96,6 +99,7 @@ export class Processes {
     const isOut = phase.type === 'out'
     this.#facts.push({
       process: lean,
+      lives: livesIn(lean.state) | (lean.found === undefined ? 0 : livesIn(this.#views[lean.found])),
       mentions: mentionsOf(key),
       isOut,
       hasExited: isOut && phase.why !== 'withdrawn',
@@ -223,6 +227,20 @@ export class Processes {
     return this.#memo(id, OK, 19, (process) => this.#settledList({ ...process, again: true }))
   }
 
+  /** The lives of a master are counted anew; see {@link countedAnew}. */
+  recounted(id: number, master: number, lives: number): number {
+    return this.#memo(id, OK, 48 + master * 16 + lives, (process) => {
+      const host = 'abc'[master] as string
+      const counted = countedAnew(lives) as readonly number[]
+      const { found } = process
+      return {
+        ...withLives(process, host, counted),
+        life: process.master === master ? (counted[process.life] as number) : process.life,
+        found: found && this.view(withLives(this.#views[found] as readonly MasterLease[], host, counted)),
+      }
+    })
+  }
+
   /** It may number its departures from the beginning. */
   renumbered(id: number): number {
     return this.#memo(id, OK, 16, (process) => ({ ...process, state: { ...process.state, departures: 0 } }))
@@ -242,7 +260,7 @@ export class Processes {
 
   /** A read of the leases has ended that was sent as `asked` says: for a `read` effect, or right now for the list. */
   leasesRead(id: number, server: Server, view: number, asked: boolean): number {
-    return this.#memo(id, server, 64 + view * 2 + (asked ? 1 : 0), (process) => {
+    return this.#memo(id, server, 96 + view * 2 + (asked ? 1 : 0), (process) => {
       const sentAtMs = asked ? (process.state.fleet.reading?.sentAtMs as number) : nowOf(process)
       const shown = this.#views[view] as readonly MasterLease[]
       const observer =

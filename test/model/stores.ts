@@ -6,6 +6,7 @@ import {
   type MasterLease,
   yieldsTo,
 } from '../../src/kubernetes-service/leases/master-leases.ts'
+import { countedAnew, livesIn, withLives } from './lives.ts'
 import { TICK_MS } from './machine.ts'
 import { bare } from './process.ts'
 import { mentionsOf } from './processes.ts'
@@ -23,6 +24,8 @@ export interface StoreFacts {
   readonly view: number
   /** Bits of the masters that have one. */
   readonly present: number
+  /** Bits of the lives that are spoken of. */
+  readonly lives: number
   readonly mentions: number
 }
 
@@ -69,7 +72,7 @@ export class Stores {
     })
     const present = records.reduce((bits, record, master) => (record === undefined ? bits : bits | (1 << master)), 0)
     const id = this.#facts.length
-    this.#facts.push({ records, view: viewOf(leases), present, mentions: mentionsOf(key) })
+    this.#facts.push({ records, view: viewOf(leases), present, lives: livesIn(records), mentions: mentionsOf(key) })
     this.#ids.set(key, id)
     return id
   }
@@ -122,6 +125,11 @@ export class Stores {
       outcome: 'done',
       isRenewed: isBack,
     }
+  }
+
+  /** The lives of a master are counted anew; see {@link countedAnew}. */
+  recounted(id: number, master: number, lives: number): number {
+    return this.intern(withLives(this.facts(id).records, 'abc'[master] as string, countedAnew(lives) as readonly number[]))
   }
 
   /** Somebody deletes the leases of these masters. */

@@ -4,6 +4,7 @@ import type { Holder } from '../../src/kubernetes-service/leases/master-leases.t
 import { listedAddresses, othersReady } from '../../src/kubernetes-service/members.ts'
 import { leasesForList } from '../../src/kubernetes-service/membership/fleet.ts'
 import type { Membership } from '../../src/kubernetes-service/membership/state.ts'
+import { countedAnew } from './lives.ts'
 import { addressText, LIVES, type Machine, modelTimings } from './machine.ts'
 import { type ListJob, type Process, SHOWN } from './process.ts'
 import { DEAD, FAILING, HUNG, OK, Processes, SERVERS, type Server } from './processes.ts'
@@ -67,20 +68,21 @@ const BITS = 2
 const EACH = 3
 
 /** What has become of a sidecar. */
-const [ABSENT, RUNNING, FROZEN, CRASHED, GONE] = [0, 1, 2, 3, 4] as const
+/** `FREEZING`: frozen in this tick, so that what it has sent may still be carried out. */
+const [ABSENT, RUNNING, FREEZING, FROZEN, CRASHED, GONE] = [0, 1, 2, 3, 4, 5] as const
 
 /** Fields of a master's bits: where they begin and how wide they are. */
 const fields = {
   server: [0, 3],
   cur: [2, 7],
-  old: [5, 3],
+  old: [5, 7],
   /** Its server or sidecar had a fault, and it has not renewed since. */
-  hit: [7, 1],
+  hit: [8, 1],
   /** The watch of the sidecar is broken. */
-  deaf: [8, 1],
-  life: [9, 3],
+  deaf: [9, 1],
+  life: [10, 3],
   /** Whether the server was not well at the beginning of this tick. */
-  down: [11, 1],
+  down: [12, 1],
 } as const
 type Field = keyof typeof fields
 
@@ -196,9 +198,9 @@ export class WorldModel {
     return world
   }
 
-  /** All that can happen next. Throws {@link Violation} for what must not. */
-  successors(world: World, emit: Emit, isFirstFault: boolean): void {
-    this.#victims = isFirstFault ? 1 : this.#masters.length
+  /** All that can happen next; `affordable`: with so many faults at most. Throws {@link Violation} for what must not. */
+  successors(world: World, emit: Emit, isFirstFault: boolean, affordable: number): void {
+    this.#victims = affordable === 0 ? 0 : isFirstFault ? 1 : this.#masters.length
     const pending = this.#pending(world)
     const blocking = pending.filter(({ isFrozen }) => !isFrozen)
     const invisible = blocking.find((one) => this.#isInvisible(world, one, pending))
@@ -207,7 +209,7 @@ export class WorldModel {
       return
     }
     for (const one of pending) this.#requestMoves(world, one, emit)
-    this.#environmentMoves(world, emit)
+    this.#environmentMoves(world, emit, affordable)
     if (blocking.length === 0) {
       this.#healMoves(world, emit)
       emit(moveOf('tick'), this.#tick(world), 0)
@@ -220,8 +222,9 @@ export class WorldModel {
     if (after[GHOST] !== 0) after = this.#ghostDone(after)
     for (const master of this.#masters) {
       if (this.#get(after, master, 'deaf') === 1) after = this.#hear(after, master)
-      if (this.#get(after, master, 'cur') === FROZEN) after = this.#thaw(after, master, CUR, false)
-      if (this.#get(after, master, 'old') === FROZEN) after = this.#thaw(after, master, OLD, false)
+      for (const slot of [CUR, OLD]) {
+        if (isFrozen(this.#status(after, master, slot))) after = this.#thaw(after, master, slot, false)
+      }
     }
     return this.#settled(after)
   }
@@ -316,10 +319,10 @@ export class WorldModel {
     for (const master of this.#masters) {
       for (const slot of [CUR, OLD]) {
         const status = this.#status(world, master, slot)
-        if (status !== RUNNING && status !== FROZEN) continue
+        if (status !== RUNNING && status !== FREEZING) continue
         const id = this.#process(world, master, slot)
         const { lease, read, list } = this.processes.of(id)
-        const isFrozen = status === FROZEN
+        const isFrozen = status === FREEZING
         if (lease === 'pending') found.push({ master, slot, id, kind: 'lease', isFrozen })
         else if (read === 'pending') found.push({ master, slot, id, kind: 'read', isFrozen })
         else if (list?.status === 'pending') found.push({ master, slot, id, kind: 'list', isFrozen })
@@ -679,9 +682,10 @@ export class WorldModel {
       if (server !== OK) this.#set(after, master, 'down', 1)
       for (const slot of [CUR, OLD]) {
         const status = this.#status(after, master, slot)
-        if (status !== RUNNING && status !== FROZEN) continue
+        if (status !== RUNNING && !isFrozen(status)) continue
+        if (status === FREEZING) this.#setStatus(after, master, slot, FROZEN)
         const id = this.#process(after, master, slot)
-        this.#setProcess(after, master, slot, this.processes.ticked(id, server, status === FROZEN))
+        this.#setProcess(after, master, slot, this.processes.ticked(id, server, status !== RUNNING))
       }
     }
     return this.#settled(this.#noticed(world, after))
@@ -714,6 +718,37 @@ export class WorldModel {
         }
       }
     }
+    return this.#recounted(world)
+  }
+
+  /** Counts the lives of each master from the first that anybody speaks of. */
+  #recounted(world: World): World {
+    // A write that comes late speaks of them as well.
+    if (world[GHOST] !== 0 || this.#masters.every((master) => this.#get(world, master, 'life') === 0)) return world
+    let all = this.stores.facts(world[STORE] as number).lives
+    for (const master of this.#masters) {
+      for (const slot of [CUR, OLD]) {
+        const id = this.#process(world, master, slot)
+        if (id !== 0) all |= this.processes.facts(id).lives
+      }
+    }
+    for (const master of this.#masters) {
+      const lives = (all >> (master * LIVES)) & (2 ** LIVES - 1)
+      const counted = countedAnew(lives)
+      if (counted !== undefined) {
+        world[STORE] = this.stores.recounted(world[STORE] as number, master, lives)
+        for (const other of this.#masters) {
+          for (const slot of [CUR, OLD]) {
+            const id = this.#process(world, other, slot)
+            if (id !== 0) this.#setProcess(world, other, slot, this.processes.recounted(id, master, lives))
+          }
+        }
+      }
+      // Of a life that nobody speaks of, only that it was there.
+      const life = this.#process(world, master, CUR) === 0 ? 0 : this.processes.of(this.#process(world, master, CUR)).life
+      const latest = lives === 0 ? 0 : 31 - Math.clz32(lives)
+      this.#set(world, master, 'life', this.#process(world, master, CUR) === 0 ? (counted?.[latest] ?? latest) : life)
+    }
     return world
   }
 
@@ -744,19 +779,21 @@ export class WorldModel {
     return this.#settled(this.#noticed(world, after))
   }
 
-  #environmentMoves(world: World, emit: Emit): void {
+  #environmentMoves(world: World, emit: Emit, affordable: number): void {
     if (world[GHOST] !== 0 && world[ENV] === 0) emit(moveOf('ghost'), this.#ghostDone(world), 0)
+    if (affordable === 0) return
     const allows = (fault: Fault): boolean => this.#faults.has(fault)
     const change = (fault: Fault, master: number, slot: number, edit: (after: World) => void): void => {
-      if (!allows(fault) || master >= this.#victims) return
+      const cost = hitsAll.has(fault) ? 2 : 1
+      if (!allows(fault) || master >= this.#victims || cost > affordable) return
       const after = world.slice()
       edit(after)
-      emit(moveOf(fault, master, slot), this.#settled(after), hitsAll.has(fault) ? 2 : 1)
+      emit(moveOf(fault, master, slot), this.#settled(after), cost)
     }
     for (const master of this.#masters) {
       const cur = this.#get(world, master, 'cur')
       const server = this.#server(world, master)
-      if (cur === RUNNING || cur === FROZEN) {
+      if (cur === RUNNING || isFrozen(cur)) {
         change('crash', master, CUR, (after) => this.#crash(after, master))
         change('host', master, CUR, (after) => {
           this.#crash(after, master)
@@ -767,7 +804,7 @@ export class WorldModel {
       }
       if (cur === RUNNING) {
         change('freeze', master, CUR, (after) => {
-          this.#set(after, master, 'cur', FROZEN)
+          this.#set(after, master, 'cur', FREEZING)
           this.#set(after, master, 'hit', 1)
         })
         if (this.#get(world, master, 'deaf') === 0) {
@@ -803,7 +840,7 @@ export class WorldModel {
           })
         }
         if (slot === OLD && cur === RUNNING) {
-          change('freeze', master, OLD, (after) => this.#set(after, master, 'old', FROZEN))
+          change('freeze', master, OLD, (after) => this.#set(after, master, 'old', FREEZING))
         }
       }
       if (server === OK) {
@@ -897,7 +934,7 @@ export class WorldModel {
     for (const master of this.#masters) {
       const cur = this.#get(world, master, 'cur')
       for (const slot of [CUR, OLD]) {
-        if (this.#status(world, master, slot) !== FROZEN) continue
+        if (!isFrozen(this.#status(world, master, slot))) continue
         emit(moveOf('thaw', master, slot), this.#thaw(world, master, slot, false), 0)
         if (this.processes.of(this.#process(world, master, slot)).lease === 'pending') {
           emit(moveOf('thaw-late', master, slot), this.#thaw(world, master, slot, true), 0)
@@ -966,11 +1003,11 @@ export class WorldModel {
         if (id === 0) return []
         const { phase, lease } = this.processes.of(id).state
         const step = phase.type === 'leaving' ? ` ${phase.step.type}` : ''
-        const frozen = this.#status(world, master, slot) === FROZEN ? ' frozen' : ''
+        const frozen = isFrozen(this.#status(world, master, slot)) ? ' frozen' : ''
         const trust = lease.trust.type === 'steady' ? '' : ` ${lease.trust.type}`
         return [`${phase.type}${step}${trust}${frozen}`]
       })
-      const status = ['not started', '', '', 'crashed', 'ended'][this.#get(world, master, 'cur')]
+      const status = ['not started', '', '', '', 'crashed', 'ended'][this.#get(world, master, 'cur')]
       return `${nameOf(master)} ${slots.join(' / ') || status}, server ${server}`
     })
     return `list [${this.#listText(world[LIST] as number)}]; store [${stored}]; ${each.join('; ')}`
@@ -1006,6 +1043,10 @@ function endpointsOf(bits: number): Endpoints {
     endpointsByBits[bits] = found
   }
   return found
+}
+
+function isFrozen(status: number): boolean {
+  return status === FREEZING || status === FROZEN
 }
 
 function nameOf(master: number): string {

@@ -1,7 +1,10 @@
 import { FairRuns } from './fair-runs.ts'
+import type { World } from './fields.ts'
+import { Violation } from './judge.ts'
+import type { Emit, Move } from './moves.ts'
 import { ProcessMistake } from './processes.ts'
 import { StateSet } from './state-set.ts'
-import { type Emit, type Move, Violation, type World, type WorldModel } from './world.ts'
+import type { WorldModel } from './world.ts'
 
 export interface ExploreOptions {
   /** Faults that may happen in one history. */
@@ -205,9 +208,9 @@ function transcriptOf(
       // The last one throws; its cause is said below.
     }
     if (next === undefined) break
-    const said = model.describe(move, world)
+    const said = model.words.describe(move, world)
     if (said === 'tick') ticks++
-    lines.push(`${model.lineHead(ticks)}${said.padEnd(48)} ${model.text(next)}`)
+    lines.push(`${model.words.lineHead(ticks)}${said.padEnd(48)} ${model.words.text(next)}`)
     world = next
   }
   if (fair !== undefined) {
@@ -216,7 +219,7 @@ function transcriptOf(
     try {
       model.successors(world, () => {}, false, 2)
     } catch {
-      lines.push(`${model.lineHead(ticks)}${model.describe(model.trying, world)}`)
+      lines.push(`${model.words.lineHead(ticks)}${model.words.describe(model.trying, world)}`)
     }
   }
   lines.push(`VIOLATION ${error.message}`)

@@ -2,9 +2,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Exploration, explore, figuresText } from './explore.ts'
 import { shipped } from './machine.ts'
+import { FAULTS, type Fault } from './moves.ts'
 import { mutantMachine } from './mutant-machine.ts'
 import { mutants } from './mutants.ts'
-import { FAULTS, type Fault, WorldModel } from './world.ts'
+import { WorldModel } from './world.ts'
 
 const stores = ['etcd', 'kubernetes'] as const
 

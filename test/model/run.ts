@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util'
 import { explore } from './explore.ts'
 import { shipped } from './machine.ts'
-import { FAULTS, type Fault, WorldModel } from './world.ts'
+import { FAULTS, type Fault } from './moves.ts'
+import { WorldModel } from './world.ts'
 
 // usage: node test/model/run.ts [--masters 2] [--faults 2] [--states N] [--minutes N] [--only a,b] [--except a,b]
 //   [--shared] [--store kubernetes] [--renewals]

@@ -129,7 +129,9 @@ export class Stores {
 
   /** The lives of a master are counted anew; see {@link countedAnew}. */
   recounted(id: number, master: number, lives: number): number {
-    return this.intern(withLives(this.facts(id).records, 'abc'[master] as string, countedAnew(lives) as readonly number[]))
+    return this.intern(
+      withLives(this.facts(id).records, 'abc'[master] as string, countedAnew(lives) as readonly number[]),
+    )
   }
 
   /** Somebody deletes the leases of these masters. */

@@ -1,10 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { WorldOptions } from '../model/cluster.ts'
 import { type Exploration, type ExploreOptions, explore, figuresText } from '../model/explore.ts'
 import { shipped } from '../model/machine.ts'
+import { FAULTS } from '../model/moves.ts'
 import { mutantMachine } from '../model/mutant-machine.ts'
 import { mutants } from '../model/mutants.ts'
-import { FAULTS, WorldModel, type WorldOptions } from '../model/world.ts'
+import { WorldModel } from '../model/world.ts'
 
 /** How long three masters are explored, and two behind one address. */
 const minutes = Number(process.env.MODEL_MINUTES ?? 50)

@@ -1,7 +1,10 @@
 import { FairRuns } from './fair-runs.ts'
+import type { World } from './fields.ts'
+import { Violation } from './judge.ts'
+import type { Emit, Move } from './moves.ts'
 import { ProcessMistake } from './processes.ts'
 import { StateSet } from './state-set.ts'
-import { type Emit, type Move, Violation, type World, type WorldModel } from './world.ts'
+import type { WorldModel } from './world.ts'
 
 export interface ExploreOptions {
   /** Faults that may happen in one history. */
@@ -142,7 +145,7 @@ export function explore(model: WorldModel, options: ExploreOptions): Exploration
               layers[faults + cost]?.push(at + 1, after, index, made)
             }
           }
-          model.successors(world, emit, faults === 0)
+          model.successors(world, emit, faults === 0, options.faults - faults)
           isFair = true
           if (index % options.fairEvery === 0) fair.check(world)
         } catch (error) {
@@ -199,23 +202,24 @@ function transcriptOf(
           if (candidate === move) next ??= after
         },
         false,
+        2,
       )
     } catch {
       // The last one throws; its cause is said below.
     }
     if (next === undefined) break
-    const said = model.describe(move, world)
+    const said = model.words.describe(move, world)
     if (said === 'tick') ticks++
-    lines.push(`${model.lineHead(ticks)}${said.padEnd(48)} ${model.text(next)}`)
+    lines.push(`${model.words.lineHead(ticks)}${said.padEnd(48)} ${model.words.text(next)}`)
     world = next
   }
   if (fair !== undefined) {
     lines.push(...fair.explain(world, ticks))
   } else {
     try {
-      model.successors(world, () => {}, false)
+      model.successors(world, () => {}, false, 2)
     } catch {
-      lines.push(`${model.lineHead(ticks)}${model.describe(model.trying, world)}`)
+      lines.push(`${model.words.lineHead(ticks)}${model.words.describe(model.trying, world)}`)
     }
   }
   lines.push(`VIOLATION ${error.message}`)

@@ -1,4 +1,6 @@
-import { Violation, type World, type WorldModel } from './world.ts'
+import type { World } from './fields.ts'
+import { Violation } from './judge.ts'
+import type { WorldModel } from './world.ts'
 
 /** So many ticks after the last fault all is right: a lease, a recovery, and the steps that follow. */
 const BOUND_TICKS = 24
@@ -50,7 +52,7 @@ export class FairRuns {
   explain(from: World, ticks: number): readonly string[] {
     const model = this.#model
     let world = model.healed(from)
-    const lines = [`${model.lineHead(ticks)}${'faults end'.padEnd(48)} ${model.text(world)}`]
+    const lines = [`${model.words.lineHead(ticks)}${'faults end'.padEnd(48)} ${model.words.text(world)}`]
     const seen = new Set<string>()
     for (let now = ticks; now - ticks <= BOUND_TICKS && !seen.has(world.join()); ) {
       seen.add(world.join())
@@ -58,11 +60,11 @@ export class FairRuns {
       try {
         next = model.fairMove(world)
       } catch {
-        return [...lines, `${model.lineHead(now)}${model.describe(model.trying, world)}`]
+        return [...lines, `${model.words.lineHead(now)}${model.words.describe(model.trying, world)}`]
       }
-      const said = model.describe(model.trying, world)
+      const said = model.words.describe(model.trying, world)
       if (said === 'tick') now++
-      lines.push(`${model.lineHead(now)}${said.padEnd(48)} ${model.text(next)}`)
+      lines.push(`${model.words.lineHead(now)}${said.padEnd(48)} ${model.words.text(next)}`)
       world = next
     }
     return lines

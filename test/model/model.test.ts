@@ -2,25 +2,35 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Exploration, explore, figuresText } from './explore.ts'
 import { shipped } from './machine.ts'
+import { FAULTS, type Fault } from './moves.ts'
 import { mutantMachine } from './mutant-machine.ts'
 import { mutants } from './mutants.ts'
-import { FAULTS, type Fault, WorldModel } from './world.ts'
+import { WorldModel } from './world.ts'
 
-function exploreShipped(faults: readonly Fault[], budget: number, fairEvery: number): Exploration {
-  const model = new WorldModel({ machine: shipped, masters: 2, shared: false, faults })
+const stores = ['etcd', 'kubernetes'] as const
+
+function exploreShipped(
+  store: (typeof stores)[number],
+  faults: readonly Fault[],
+  budget: number,
+  fairEvery: number,
+): Exploration {
+  const model = new WorldModel({ machine: shipped, masters: 2, shared: false, store, renewals: true, faults })
   return explore(model, { faults: budget, maxStates: 2_000_000, fairEvery })
 }
 
-test('in every state of two masters with any one fault all that must hold holds, and once it ends all becomes right', (t) => {
-  const found = exploreShipped(FAULTS, 1, 4)
-  assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
-  t.diagnostic(figuresText(found, 1))
-  assert.ok(found.isFrontierEmpty)
-  assert.ok(found.states > 40_000)
-})
+for (const store of stores) {
+  test(`in every state of two masters on ${store} with any one fault all that must hold holds, and once it ends all becomes right`, (t) => {
+    const found = exploreShipped(store, FAULTS, 1, 4)
+    assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
+    t.diagnostic(figuresText(found, 1))
+    assert.ok(found.isFrontierEmpty)
+    assert.ok(found.states > 60_000)
+  })
+}
 
 test('the same with any two masters that stop, turn unready or both', (t) => {
-  const found = exploreShipped(['withdraw', 'failing'], 2, 20)
+  const found = exploreShipped('etcd', ['withdraw', 'failing'], 2, 20)
   assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
   t.diagnostic(figuresText(found, 2))
   assert.ok(found.isFrontierEmpty)

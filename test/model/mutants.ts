@@ -1,4 +1,4 @@
-import type { Fault } from './world.ts'
+import type { Fault } from './moves.ts'
 
 /** One deliberate mistake in the membership, and the faults that show it. */
 export interface ModelMutant {

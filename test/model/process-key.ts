@@ -1,6 +1,7 @@
 import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import type { ReadinessState } from '../../src/kubernetes-service/membership/readiness.ts'
 import type { Phase } from '../../src/kubernetes-service/membership/state.ts'
+import { observerKey } from './observer.ts'
 import type { Process } from './process.ts'
 
 /** The same text for equal processes, and another one for any other. Short: it is made millions of times. */
@@ -8,7 +9,8 @@ export function processKey(process: Process): string {
   const { state, list } = process
   const { server, lease, fleet } = state
   const { request, trust, contention } = lease
-  let key = `${process.master}${process.life}${process.lease}${process.read}${process.found},${process.again ? 1 : 0},${process.probingMs},${process.met}`
+  let key = `${process.master}${process.life}${process.lease}${process.read}${process.found},${process.again ? 1 : 0},${process.probingMs},${process.renewing},${process.met}`
+  if (process.observer !== undefined) key += `W${observerKey(process.observer)}`
   if (list !== undefined) {
     key += `L${list.kind}${list.stage}${list.status}${list.mayEmpty ? 1 : 0}${list.needsOthers ? 1 : 0}${list.base},${list.plan},${list.met}${list.stale ? 's' : ''}`
   }
@@ -22,6 +24,7 @@ export function processKey(process: Process): string {
   for (const one of fleet.leases) key += leaseKey(one)
   key += 'E'
   for (const one of fleet.ended) key += `${leaseKey(one.lease)}${one.sinceAtMs},${one.provedAtMs}`
+  if (fleet.renewed.length > 0) key += `W${fleet.renewed.join()}`
   key += 'D'
   for (const one of fleet.departures) key += `"${one.id}"${one.isStop ? 1 : 0}${one.seenAtMs}`
   return `${key}N${state.departures}`
@@ -60,6 +63,6 @@ function holderKey({ instanceId, startedAt, addresses, state, departure, confirm
   return `${instanceId}${startedAt.slice(17)}${addresses[0]}${state}"${departure}"${asked};`
 }
 
-function leaseKey({ holder, address, doubtful }: MasterLease): string {
-  return `${doubtful === true ? '?' : '!'}${holder === undefined ? address : holderKey(holder)}`
+function leaseKey({ holder, address, doubtful, renewal = '' }: MasterLease): string {
+  return `${doubtful === true ? '?' : '!'}${renewal}${holder === undefined ? address : holderKey(holder)}`
 }

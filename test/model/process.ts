@@ -1,8 +1,9 @@
 import type { Contention } from '../../src/kubernetes-service/contention.ts'
-import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
+import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import type { ReadinessState } from '../../src/kubernetes-service/membership/readiness.ts'
 import type { LeavingStep, Membership, Phase } from '../../src/kubernetes-service/membership/state.ts'
-import { TICK_MS } from './machine.ts'
+import { modelTimings, TICK_MS } from './machine.ts'
+import { type Observer, older } from './observer.ts'
 
 /** What has become of a request that is under way. `lost`: no answer will come, and its time limit ends it at the next tick. */
 export type Underway = 'none' | 'pending' | 'delayed' | 'lost'
@@ -37,8 +38,14 @@ export interface Process {
   readonly again: boolean
   /** Since when a probe of the period has had no answer. */
   readonly probingMs: number | undefined
-  /** Bits of the masters whose leases it has ever seen. */
+  /** Bits of the masters that have renewed their leases since it runs. */
+  readonly renewing: number
+  /** Bits of those among them whose leases it has read after that, and after they were made. */
   readonly met: number
+  /** Where the store ends no leases: how old they are for this sidecar. */
+  readonly observer: Observer | undefined
+  /** The store tells renewals apart. */
+  readonly knowsRenewals: boolean
 }
 
 /** Answers within one tick are told apart by their order only. Those of the present tick begin here. */
@@ -70,7 +77,8 @@ export function nowOf(process: Process): number {
 /** The same process one tick later. */
 export function aged(process: Process): Process {
   const earlier = (atMs: number): number => (Number.isFinite(atMs) ? atMs - TICK_MS : atMs)
-  return mapTimes(process, { past: earlier, whole: earlier })
+  const { observer } = process
+  return mapTimes({ ...process, observer: observer && older(observer) }, { past: earlier, whole: earlier })
 }
 
 /**
@@ -80,8 +88,9 @@ export function aged(process: Process): Process {
  */
 export function canonical(process: Process): Process {
   const lean = withoutDeadTimes(process)
+  const keepsBegan = comparesRenewals(lean) && !forgetsReadTime(lean)
   const stamps = new Map<number, number[]>()
-  mapTimes(lean, {
+  const times: Times = {
     past: (atMs) => {
       if (atMs >= LONG_AGO_MS && Number.isFinite(atMs)) {
         const tick = Math.floor(atMs / TICK_MS)
@@ -92,9 +101,10 @@ export function canonical(process: Process): Process {
       return atMs
     },
     whole: (atMs) => atMs,
-  })
+  }
+  mapTimes(lean, times, keepsBegan)
   for (const of of stamps.values()) of.sort((a, b) => a - b)
-  return mapTimes(lean, {
+  const put: Times = {
     past: (atMs) => {
       if (!Number.isFinite(atMs)) return atMs
       if (atMs < LONG_AGO_MS) return LONG_AGO_MS
@@ -102,7 +112,18 @@ export function canonical(process: Process): Process {
       return tick * TICK_MS + (tick === 0 ? PRESENT_MS : 0) + (stamps.get(tick)?.indexOf(atMs) ?? 0)
     },
     whole: (atMs) => (Number.isFinite(atMs) ? Math.max(Math.floor(atMs / TICK_MS) * TICK_MS, LONG_AGO_MS) : atMs),
-  })
+  }
+  return mapTimes(lean, put, keepsBegan)
+}
+
+/** Whether the leases tell of renewals, and it matters when this sidecar began to recover. */
+function comparesRenewals({ knowsRenewals, state }: Process): boolean {
+  return knowsRenewals && state.lease.trust.type === 'recovering'
+}
+
+/** A master that is listed and does not read compares the time of its last read with nothing. */
+function forgetsReadTime({ read, state }: Process): boolean {
+  return read === 'none' && state.phase.type === 'listed'
 }
 
 /** Times that nothing will be compared with. */
@@ -110,8 +131,11 @@ function withoutDeadTimes(process: Process): Process {
   const { state } = process
   const { phase, lease, fleet, server } = state
   const isReading = process.read !== 'none'
-  const isListed = phase.type === 'listed'
   const now = nowOf(process)
+  const { trust } = lease
+  const beganMs = trust.type === 'recovering' ? trust.untilAtMs - modelTimings.recoveryMs : Number.POSITIVE_INFINITY
+  const { readAtMs } = fleet
+  const readSince = readAtMs !== undefined && readAtMs >= beganMs
   return {
     ...process,
     state: {
@@ -127,15 +151,40 @@ function withoutDeadTimes(process: Process): Process {
       },
       fleet: {
         ...fleet,
-        ended: fleet.ended.map((one) => (one.provedAtMs === undefined ? one : { ...one, sinceAtMs: LONG_AGO_MS })),
+        leases: process.knowsRenewals ? fleet.leases.map((one) => comparable(one, process, readSince)) : fleet.leases,
+        ended: fleet.ended.map(({ lease, sinceAtMs, provedAtMs }) => ({
+          lease: process.knowsRenewals ? { ...lease, renewal: BEFORE } : lease,
+          sinceAtMs: provedAtMs === undefined ? sinceAtMs : LONG_AGO_MS,
+          provedAtMs,
+        })),
+        renewed:
+          trust.type === 'recovering' ? fleet.renewed.filter((name) => !name.endsWith(state.self.host)).sort() : [],
         departures: fleet.departures.map((one) =>
           one.seenAtMs <= server.probedAtMs ? { ...one, seenAtMs: LONG_AGO_MS } : one,
         ),
-        readAtMs: fleet.readAtMs === undefined ? undefined : isListed && !isReading ? LONG_AGO_MS : fleet.readAtMs,
+        readAtMs: readAtMs === undefined || !forgetsReadTime(process) ? readAtMs : forgotten(readSince, beganMs),
         retryAtMs: fleet.retryAtMs <= now ? LONG_AGO_MS : Math.max(fleet.retryAtMs, TICK_MS),
       },
     },
   }
+}
+
+/** The renewal that a read shows. {@link BEFORE}: any earlier one. {@link LONG_BEFORE}: one before the earlier one that a slow read has found. */
+export const [SHOWN, BEFORE, LONG_BEFORE] = ['1', '0', '-'] as const
+
+/**
+ * A lease with its renewal, as far as a later read is compared with it: the own one never is, and none that was read before this sidecar
+ * began to recover. The next renewal of a lease that has gone is another one in any case.
+ */
+function comparable(lease: MasterLease, { state }: Process, readSince: boolean): MasterLease {
+  const { renewal, ...rest } = lease
+  if (!readSince || renewal === undefined || lease.holder?.host === state.self.host) return rest
+  return lease.doubtful === true ? { ...rest, renewal: BEFORE } : lease
+}
+
+/** Of the time of the last read nothing counts but whether it was sent since this sidecar recovers. */
+function forgotten(readSince: boolean, beganMs: number): number {
+  return readSince ? Math.floor(beganMs / TICK_MS) * TICK_MS : LONG_AGO_MS
 }
 
 /** A holder record without what says nothing. */
@@ -147,7 +196,7 @@ export function bare({ departure, confirms, reason: _, ...holder }: Holder): Hol
   }
 }
 
-function mapTimes(process: Process, { past, whole }: Times): Process {
+function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false): Process {
   const { state } = process
   const { server, lease, fleet } = state
   const ifAny = (atMs: number | undefined): number | undefined => (atMs === undefined ? undefined : past(atMs))
@@ -177,7 +226,15 @@ function mapTimes(process: Process, { past, whole }: Times): Process {
             : { type: request.type, holder: bare(request.holder), sentAtMs: past(request.sentAtMs) },
         failures: lease.failures,
         retryAtMs: whole(lease.retryAtMs),
-        trust: trust.type === 'recovering' ? { ...trust, untilAtMs: whole(trust.untilAtMs) } : trust,
+        trust:
+          trust.type !== 'recovering'
+            ? trust
+            : {
+                ...trust,
+                untilAtMs: keepsBegan
+                  ? past(trust.untilAtMs - modelTimings.recoveryMs) + modelTimings.recoveryMs
+                  : whole(trust.untilAtMs),
+              },
         contention: contentionTimes(lease.contention, whole),
       },
       fleet: {

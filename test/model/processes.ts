@@ -3,8 +3,10 @@ import type { MasterLease } from '../../src/kubernetes-service/leases/master-lea
 import type { LifeSpan } from '../../src/kubernetes-service/members.ts'
 import type { MembershipEffect, MembershipInput, OnShutdown } from '../../src/kubernetes-service/membership/state.ts'
 import type { MembershipTimings } from '../../src/kubernetes-service/membership/timings.ts'
+import { countedAnew, livesIn, withLives } from './lives.ts'
 import { holderOf, LIVES, type Machine, TICK_MS } from './machine.ts'
-import { aged, canonical, type ListJob, nowOf, type Process } from './process.ts'
+import * as observers from './observer.ts'
+import { aged, BEFORE, canonical, type ListJob, LONG_BEFORE, nowOf, type Process, SHOWN } from './process.ts'
 import { processKey } from './process-key.ts'
 
 /**
@@ -32,10 +34,21 @@ export class ProcessMistake extends Error {}
 /** What the world must know of a process without looking into it. */
 export interface ProcessFacts {
   readonly process: Process
+  /** Bits of the lives that it speaks of, itself included. */
+  readonly lives: number
   /** Bits of lives whose departures it knows or speaks of. */
   readonly mentions: number
   readonly isOut: boolean
   readonly hasExited: boolean
+}
+
+export interface ProcessOptions {
+  readonly machine: Machine
+  readonly timings: MembershipTimings
+  /** Each sidecar judges for itself which leases have ended. */
+  readonly observes: boolean
+  /** A read tells whether a lease has been renewed since the one before. */
+  readonly knowsRenewals: boolean
 }
 
 /** All processes that were ever met, each once, and what each does with each input. */
@@ -49,10 +62,13 @@ export class Processes {
   /** Inputs that one event has led to. */
   #inputs = 0
   readonly #views: (readonly MasterLease[])[] = []
+  readonly #viewIds = new Map<string, number>()
+  readonly #options: ProcessOptions
 
-  constructor(machine: Machine, timings: MembershipTimings) {
-    this.machine = machine
-    this.timings = timings
+  constructor(options: ProcessOptions) {
+    this.#options = options
+    this.machine = options.machine
+    this.timings = options.timings
     // No process has the number 0.
     this.#facts.push(undefined as unknown as ProcessFacts)
   }
@@ -83,6 +99,7 @@ export class Processes {
     const isOut = phase.type === 'out'
     this.#facts.push({
       process: lean,
+      lives: livesIn(lean.state) | (lean.found === undefined ? 0 : livesIn(this.#views[lean.found])),
       mentions: mentionsOf(key),
       isOut,
       hasExited: isOut && phase.why !== 'withdrawn',
@@ -103,12 +120,60 @@ export class Processes {
       list: undefined,
       again: false,
       probingMs: undefined,
+      renewing: 0,
       met: 0,
+      observer: this.#options.observes ? observers.unknownLeases : undefined,
+      knowsRenewals: this.#options.knowsRenewals,
     })
   }
 
-  changed(id: number, server: Server): number {
-    return this.#memo(id, server, 0, (process) => this.#take(process, { type: 'changed' }, server))
+  /** The watch tells that leases have changed. `present`: bits of the masters that have one now. */
+  changed(id: number, server: Server, present: number): number {
+    return this.#memo(id, server, 32 + present, (process) => {
+      const { observer } = process
+      const watched = observer && observers.watched(observer, mastersOf(present))
+      return this.#take({ ...process, observer: watched }, { type: 'changed' }, server)
+    })
+  }
+
+  /** A lease was renewed while this sidecar ran or was frozen, or made. `isTold`: its watch tells of it. */
+  renewed(id: number, master: number, isTold: boolean, isNew: boolean): number {
+    const code = 20 + master * 4 + (isTold ? 2 : 0) + (isNew ? 1 : 0)
+    return this.#memo(id, OK, code, (process) => {
+      const { state, observer, found } = process
+      const { fleet } = state
+      const isOf = ({ holder }: MasterLease): boolean => holder?.host === 'abc'[master]
+      const view = found === undefined ? undefined : (this.#views[found] as readonly MasterLease[])
+      const hasFound = view?.some((lease) => isOf(lease) && lease.renewal === SHOWN) === true
+      const earlier = (lease: MasterLease): MasterLease => {
+        if (!isOf(lease) || lease.renewal === undefined) return lease
+        return { ...lease, renewal: lease.renewal === SHOWN || !hasFound ? BEFORE : LONG_BEFORE }
+      }
+      return {
+        ...process,
+        renewing: process.renewing | (1 << master),
+        met: isNew ? process.met & ~(1 << master) : process.met,
+        observer: observer && observers.renewed(observer, master, isTold),
+        found: view && this.view(view.map((lease) => (isOf(lease) ? { ...lease, renewal: BEFORE } : lease))),
+        state: { ...state, fleet: { ...fleet, leases: fleet.leases.map(earlier) } },
+      }
+    })
+  }
+
+  /** Whether it makes no difference to this sidecar when in this tick a lease is renewed of which its watch tells. */
+  isBlindTo(id: number, master: number): boolean {
+    const { observer, state } = this.of(id)
+    if (state.fleet.leases.some(({ holder, renewal }) => renewal !== undefined && holder?.host === 'abc'[master])) {
+      return false
+    }
+    return observer === undefined || observers.isFarFromEnd(observer, master)
+  }
+
+  /** Bits of the masters whose leases this sidecar has found over. */
+  overFor(id: number): number {
+    const { observer } = this.of(id)
+    if (observer === undefined) return 0
+    return [0, 1, 2].reduce((bits, master) => (observers.isOver(observer, master) ? bits | (1 << master) : bits), 0)
   }
 
   stopped(id: number, server: Server, mode: OnShutdown): number {
@@ -122,12 +187,6 @@ export class Processes {
     const code = outcome === 'done' ? 4 : outcome === 'unknown' ? 5 : outcome === 'withdrawn' ? 6 : 7
     const input: MembershipInput = outcome === 'done' ? { type: 'done' } : { type: 'failed', failure: outcome }
     return this.#memo(id, server, code, (process) => this.#take({ ...process, lease: 'none' }, input, server))
-  }
-
-  readFailed(id: number, server: Server): number {
-    return this.#memo(id, server, 8, (process) =>
-      this.#take({ ...process, read: 'none', found: undefined }, { type: 'read-failed' }, server),
-    )
   }
 
   listEnded(id: number, server: Server, outcome: 'written' | 'conflict' | 'failed' | 'refused'): number {
@@ -168,22 +227,55 @@ export class Processes {
     return this.#memo(id, OK, 19, (process) => this.#settledList({ ...process, again: true }))
   }
 
+  /** The lives of a master are counted anew; see {@link countedAnew}. */
+  recounted(id: number, master: number, lives: number): number {
+    return this.#memo(id, OK, 48 + master * 16 + lives, (process) => {
+      const host = 'abc'[master] as string
+      const counted = countedAnew(lives) as readonly number[]
+      const { found } = process
+      return {
+        ...withLives(process, host, counted),
+        life: process.master === master ? (counted[process.life] as number) : process.life,
+        found: found && this.view(withLives(this.#views[found] as readonly MasterLease[], host, counted)),
+      }
+    })
+  }
+
   /** It may number its departures from the beginning. */
   renumbered(id: number): number {
     return this.#memo(id, OK, 16, (process) => ({ ...process, state: { ...process.state, departures: 0 } }))
   }
 
-  view(index: number, leases: readonly MasterLease[]): void {
-    this.#views[index] = leases
+  /** Numbers what a read of the leases shows. */
+  view(leases: readonly MasterLease[]): number {
+    const key = JSON.stringify(leases)
+    let index = this.#viewIds.get(key)
+    if (index === undefined) {
+      index = this.#views.length
+      this.#views.push(leases)
+      this.#viewIds.set(key, index)
+    }
+    return index
   }
 
   /** A read of the leases has ended that was sent as `asked` says: for a `read` effect, or right now for the list. */
   leasesRead(id: number, server: Server, view: number, asked: boolean): number {
-    return this.#memo(id, server, 32 + view * 2 + (asked ? 1 : 0), (process) => {
+    return this.#memo(id, server, 96 + view * 2 + (asked ? 1 : 0), (process) => {
       const sentAtMs = asked ? (process.state.fleet.reading?.sentAtMs as number) : nowOf(process)
-      const leases = this.#views[view] as readonly MasterLease[]
+      const shown = this.#views[view] as readonly MasterLease[]
+      const observer =
+        process.observer &&
+        observers.listed(
+          process.observer,
+          [...'abc'].map((host) => shown.some(({ holder }) => holder?.host === host)),
+        )
+      const leases =
+        observer === undefined
+          ? shown
+          : shown.filter(({ holder }) => !observers.isOver(observer, 'abc'.indexOf(holder?.host ?? '')))
       const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), asked }
-      return this.#take(asked ? { ...process, read: 'none', found: undefined } : process, input, server)
+      const read = asked ? { read: 'none' as const, found: undefined } : {}
+      return this.#take({ ...process, ...read, observer }, input, server)
     })
   }
 
@@ -205,30 +297,36 @@ export class Processes {
     const isDue = wakeMs !== undefined && wakeMs < TICK_MS + 50
     this.#inputs = 0
     const later = canonical(aged(process))
-    const after = this.intern(isFrozen ? later : this.#tick(later, server, isDue))
+    const { observer } = process
+    const isListDue = observer !== undefined && observers.isListDue(observer, later.observer ?? observer)
+    const after = this.intern(isFrozen ? later : this.#tick(later, server, isDue, isListDue))
     this.#ticks.set(key, after)
     return after
   }
 
   /** It goes on after it was frozen: all that was due comes at once. */
   thawed(id: number, server: Server): number {
-    return this.#memo(id, server, 18, (process) => this.#tick(process, server, true))
+    return this.#memo(id, server, 18, (process) => this.#tick(process, server, true, false))
   }
 
-  #tick(before: Process, server: Server, isDue: boolean): Process {
+  #tick(before: Process, server: Server, isDue: boolean, isListDue: boolean): Process {
     const { attemptMs, probeTimeoutMs } = this.timings
     let process = before
     const { lease, read, list } = process
     if (lease === 'lost') {
       process = this.#take({ ...process, lease: 'none' }, { type: 'failed', failure: 'unknown' }, server)
     } else if (lease === 'delayed') process = { ...process, lease: 'pending' }
-    if (read === 'lost') process = this.#take({ ...process, read: 'none' }, { type: 'read-failed' }, server)
+    if (read === 'lost') {
+      const observer = process.observer && observers.interrupted(process.observer)
+      process = this.#take({ ...process, read: 'none', observer }, { type: 'read-failed' }, server)
+    } else if (read === 'delayed' && process.found === undefined) process = { ...process, read: 'pending' }
     else if (read === 'delayed') {
       const sentAtMs = process.state.fleet.reading?.sentAtMs as number
       const leases = this.#views[process.found as number] as readonly MasterLease[]
       const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), asked: true }
       process = this.#take({ ...process, read: 'none', found: undefined }, input, server)
     }
+    if (isListDue) process = this.#take(process, { type: 'changed' }, server)
     if (list?.status === 'delayed') process = { ...process, list: { ...list, status: 'pending' } }
     if (list?.status === 'failing' && process.list !== undefined) {
       process = { ...process, list: undefined }
@@ -291,7 +389,7 @@ export class Processes {
   #take(process: Process, input: MembershipInput, server: Server): Process {
     if (++this.#inputs > MAX_INPUTS) throw new ProcessMistake('it goes on asking its server without a pause')
     const { state, effects } = this.machine.step(process.state, input, nowOf(process), this.timings)
-    let after: Process = { ...process, state, met: process.met | metBy(input) }
+    let after: Process = { ...process, state, met: process.met | (metBy(input) & process.renewing) }
     for (const effect of effects) after = carriedOut(after, effect)
     // Later inputs are told from this one by their times.
     return this.#settled(canonical(after), server)
@@ -321,16 +419,25 @@ function carriedOut(process: Process, effect: MembershipEffect): Process {
     case 'mark':
     case 'remove':
       if (process.lease !== 'none') throw new ProcessMistake('a second request for the lease while one is under way')
-      return { ...process, lease: 'pending' }
+      // The list is compared each interval. It is so long as the renewals', and taken to begin with theirs.
+      return { ...process, lease: 'pending', again: process.again || (effect.type === 'renew' && isListed(process)) }
     case 'write-list':
       if (process.list !== undefined) throw new ProcessMistake('a second write of the list while one is under way')
       return { ...process, list: lookFor('leave', effect.mayEmpty, effect.needsOthers) }
     case 'reconcile':
-      return { ...process, again: process.state.phase.type === 'listed' }
+      return { ...process, again: isListed(process) }
     case 'probe':
     case 'tell':
       return process
   }
+}
+
+function isListed({ state }: Process): boolean {
+  return state.phase.type === 'listed'
+}
+
+function mastersOf(bits: number): readonly boolean[] {
+  return [0, 1, 2].map((master) => (bits & (1 << master)) !== 0)
 }
 
 function lookFor(kind: ListJob['kind'], mayEmpty: boolean, needsOthers: boolean): ListJob {

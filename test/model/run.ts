@@ -1,9 +1,11 @@
 import { parseArgs } from 'node:util'
 import { explore } from './explore.ts'
 import { shipped } from './machine.ts'
-import { FAULTS, type Fault, WorldModel } from './world.ts'
+import { FAULTS, type Fault } from './moves.ts'
+import { WorldModel } from './world.ts'
 
-// usage: node test/model/run.ts [--masters 2] [--faults 2] [--states N] [--minutes N] [--only a,b] [--shared]
+// usage: node test/model/run.ts [--masters 2] [--faults 2] [--states N] [--minutes N] [--only a,b] [--except a,b]
+//   [--shared] [--store kubernetes] [--renewals]
 const { values } = parseArgs({
   options: {
     masters: { type: 'string', default: '2' },
@@ -14,6 +16,8 @@ const { values } = parseArgs({
     except: { type: 'string', default: '' },
     fair: { type: 'string', default: '1' },
     shared: { type: 'boolean', default: false },
+    store: { type: 'string', default: 'etcd' },
+    renewals: { type: 'boolean', default: false },
     quiet: { type: 'boolean', default: false },
   },
 })
@@ -22,6 +26,8 @@ const model = new WorldModel({
   machine: shipped,
   masters: Number(values.masters) as 2 | 3,
   shared: values.shared,
+  store: values.store as 'etcd' | 'kubernetes',
+  renewals: values.renewals,
   faults: ((values.only?.split(',') ?? FAULTS) as Fault[]).filter((fault) => !except.includes(fault)),
 })
 const { counterexample, ...figures } = explore(model, {

@@ -1,10 +1,12 @@
 import { keepsLease } from '../../src/kubernetes-service/leases/etcd-snapshot.ts'
 import {
   type Holder,
+  type HolderState,
   LeaseWithdrawn,
   type MasterLease,
   yieldsTo,
 } from '../../src/kubernetes-service/leases/master-leases.ts'
+import { countedAnew, livesIn, withLives } from './lives.ts'
 import { TICK_MS } from './machine.ts'
 import { bare } from './process.ts'
 import { mentionsOf } from './processes.ts'
@@ -20,23 +22,33 @@ export interface StoreFacts {
   readonly records: readonly (StoredRecord | undefined)[]
   /** Equal for stores that a read does not tell apart. */
   readonly view: number
+  /** Bits of the masters that have one. */
+  readonly present: number
+  /** Bits of the lives that are spoken of. */
+  readonly lives: number
   readonly mentions: number
+}
+
+export interface StoreOptions {
+  /** Infinite: the store ends no leases. */
+  readonly ttlMs: number
+  /** What a read shows of the renewal of a lease in this state, if anything. */
+  readonly renewalOf: (state: HolderState) => string | undefined
+  /** Numbers what a read shows. */
+  readonly viewOf: (leases: readonly MasterLease[]) => number
 }
 
 export type LeaseOutcome = 'done' | 'withdrawn' | 'not-found'
 
 /** What the store of the leases holds. It ends leases by its own clock, as etcd does. */
 export class Stores {
-  readonly #ttlMs: number
+  readonly #options: StoreOptions
   readonly #ids = new Map<string, number>()
   readonly #facts: StoreFacts[] = []
-  readonly #views = new Map<string, number>()
   readonly #ages: number[] = []
-  readonly #onView: (view: number, leases: readonly MasterLease[]) => void
 
-  constructor(ttlMs: number, onView: (view: number, leases: readonly MasterLease[]) => void) {
-    this.#ttlMs = ttlMs
-    this.#onView = onView
+  constructor(options: StoreOptions) {
+    this.#options = options
   }
 
   facts(id: number): StoreFacts {
@@ -51,18 +63,16 @@ export class Stores {
     const key = JSON.stringify(records)
     const known = this.#ids.get(key)
     if (known !== undefined) return known
-    const leases = records.flatMap((record): MasterLease[] =>
-      record === undefined ? [] : [{ address: record.holder.addresses[0] as string, holder: record.holder }],
-    )
-    const viewKey = JSON.stringify(leases)
-    let view = this.#views.get(viewKey)
-    if (view === undefined) {
-      view = this.#views.size
-      this.#views.set(viewKey, view)
-      this.#onView(view, leases)
-    }
+    const { renewalOf, viewOf } = this.#options
+    const leases = records.flatMap((record): MasterLease[] => {
+      if (record === undefined) return []
+      const { holder } = record
+      const renewal = renewalOf(holder.state)
+      return [{ address: holder.addresses[0] as string, holder, ...(renewal !== undefined && { renewal }) }]
+    })
+    const present = records.reduce((bits, record, master) => (record === undefined ? bits : bits | (1 << master)), 0)
     const id = this.#facts.length
-    this.#facts.push({ records, view, mentions: mentionsOf(key) })
+    this.#facts.push({ records, view: viewOf(leases), present, lives: livesIn(records), mentions: mentionsOf(key) })
     this.#ids.set(key, id)
     return id
   }
@@ -87,7 +97,7 @@ export class Stores {
     master: number,
     type: 'renew' | 'mark' | 'remove',
     holder: Holder,
-  ): { readonly store: number; readonly outcome: LeaseOutcome } {
+  ): { readonly store: number; readonly outcome: LeaseOutcome; readonly isRenewed?: boolean } {
     const { records } = this.facts(id)
     const stored = bare(holder)
     const before = records[master]
@@ -104,11 +114,29 @@ export class Stores {
       if (error instanceof LeaseWithdrawn) return { store: id, outcome: 'withdrawn' }
       throw error
     }
-    if (type === 'renew') return { store: withRecord({ holder: stored, leftMs: this.#ttlMs }), outcome: 'done' }
+    const { ttlMs } = this.#options
+    if (type === 'renew')
+      return { store: withRecord({ holder: stored, leftMs: ttlMs }), outcome: 'done', isRenewed: true }
     if (before === undefined) return { store: id, outcome: 'done' }
     // In etcd an unready master has no lease: it makes one anew.
     const isBack = !keepsLease(before.holder.state) && (holder.state === 'ready' || holder.state === 'failing')
-    return { store: withRecord({ holder: stored, leftMs: isBack ? this.#ttlMs : before.leftMs }), outcome: 'done' }
+    return {
+      store: withRecord({ holder: stored, leftMs: isBack ? ttlMs : before.leftMs }),
+      outcome: 'done',
+      isRenewed: isBack,
+    }
+  }
+
+  /** The lives of a master are counted anew; see {@link countedAnew}. */
+  recounted(id: number, master: number, lives: number): number {
+    return this.intern(
+      withLives(this.facts(id).records, 'abc'[master] as string, countedAnew(lives) as readonly number[]),
+    )
+  }
+
+  /** Somebody deletes the leases of these masters. */
+  without(id: number, masters: number): number {
+    return this.intern(this.facts(id).records.map((one, master) => (masters & (1 << master) ? undefined : one)))
   }
 
   /** Somebody outside marks the record as withdrawn. */

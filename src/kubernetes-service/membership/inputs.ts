@@ -117,8 +117,7 @@ function done(state: Membership, turn: Turn): Membership {
   const after = { ...state, self: request.holder }
   switch (request.type) {
     case 'renew': {
-      // Whoever was frozen through an outage has seen no request fail.
-      const isLate = lease.renewedAtMs !== undefined && request.sentAtMs - lease.renewedAtMs >= timings.ttlMs
+      const isLate = isLateRenewal(state, request.sentAtMs, timings)
       const isBack = isLate || lease.trust.type === 'lost'
       const isNew = state.phase.type === 'joining'
       const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
@@ -138,6 +137,16 @@ function done(state: Membership, turn: Turn): Membership {
     case 'remove':
       return { ...after, lease: { ...written, renewedAtMs: undefined } }
   }
+}
+
+/**
+ * Whether this master was frozen before it sent this renewal, perhaps through an outage in which no request of it could fail: it is late
+ * after the last one, or after what a joiner has read so long that a lease may have ended since.
+ */
+function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
+  const { ttlMs, intervalMs, attemptMs } = timings
+  if (lease.renewedAtMs !== undefined) return sentAtMs - lease.renewedAtMs >= intervalMs + attemptMs
+  return fleet.readAtMs !== undefined && sentAtMs - fleet.readAtMs >= ttlMs - intervalMs
 }
 
 function failed(

@@ -235,6 +235,35 @@ test('whose own renewals failed removes nobody until the others have had the tim
   assert.ok(played.nowMs <= backMs + played.timings.recoveryMs + 1_000)
 })
 
+test('who was frozen when its renewal was due may have missed an outage, and removes nobody before the recovery time', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(11_000)
+  // Renewed after 10.05 s.
+  played.nowMs = 21_600
+  played.others = []
+  played.changed()
+  played.advance(100)
+  const backMs = played.times('renew ready').at(-1) ?? 0
+  assert.equal(backMs, 21_600)
+  while (played.listed.length > 1) played.advance(50)
+  assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
+})
+
+test('who was frozen between the read and the renewal by which it joins may have missed an outage as well', () => {
+  const trustAfter = (frozenMs: number): string => {
+    const timings = membershipTimings(defaults)
+    const readiness = { phase: 'ready', failures: 0, failingSinceMs: undefined } as const
+    const probed = { type: 'probed', answered: true, serving: true, readiness, asked: false } as const
+    let { state } = step(startMembership(holder(1)), { ...probed, sentAtMs: 0 }, 0, timings)
+    state = step(state, { ...probed, sentAtMs: frozenMs }, frozenMs, timings).state
+    const leases = [leaseOf(holder(2))]
+    state = step(state, { type: 'leases', sentAtMs: 0, leases, span, asked: true }, frozenMs, timings).state
+    return step(state, { type: 'done' }, frozenMs, timings).state.lease.trust.type
+  }
+  assert.equal(trustAfter(4_900), 'steady')
+  assert.equal(trustAfter(5_000), 'recovering')
+})
+
 test('whose own renewals failed removes the dead in time that have renewed since then, and no others', () => {
   const played = listedMaster({}, [holder(2), holder(3), holder(4)])
   played.renewals = { 'host-2': 'a', 'host-3': 'a', 'host-4': 'a' }

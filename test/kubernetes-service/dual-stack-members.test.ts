@@ -63,8 +63,8 @@ test('a lease that ended in an outage still says which families the fleet has', 
 
 test('the second addresses are of exactly the masters that are listed, sorted, each once', () => {
   const leases = [dual(3), dual(2, 'unready'), dual(1, 'failing'), dual(4, 'leaving'), dual(5, 'withdrawn')]
-  assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.3'])
-  assert.deepEqual(secondAddresses(leases), ['2001:db8::1', '2001:db8::3'])
+  assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.3', '192.0.2.4'])
+  assert.deepEqual(secondAddresses(leases), ['2001:db8::1', '2001:db8::3', '2001:db8::4'])
   assert.deepEqual(secondAddresses([dual(2, 'unready'), dual(1, 'leaving')]), ['2001:db8::1', '2001:db8::2'])
   assert.deepEqual(secondAddresses([dual(1), single(2)]), [])
   assert.deepEqual(secondAddresses([]), [])

@@ -25,7 +25,7 @@ for (const store of stores) {
     assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
     t.diagnostic(figuresText(found, 1))
     assert.ok(found.isFrontierEmpty)
-    assert.ok(found.states > 60_000)
+    assert.ok(found.states > 40_000)
   })
 }
 

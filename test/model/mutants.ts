@@ -141,8 +141,8 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'ask-without-a-pause': {
     broken: 'a master that joins asks a server that refuses connections again and again',
-    text: "const silent = asked && !answered && (state.phase.type === 'listed' || state.phase.type === 'joining')",
-    instead: "const silent = asked && !answered && state.phase.type === 'listed'",
+    text: "const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')",
+    instead: "const silent = isSilent && state.phase.type === 'listed'",
     faults: ['dead', 'store'],
     budget: 2,
   },

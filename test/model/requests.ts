@@ -1,4 +1,5 @@
 import type { Endpoints } from '../../src/kube/resources.ts'
+import { addressesIn } from '../../src/kubernetes-service/identity.ts'
 import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { listedAddresses, othersReady } from '../../src/kubernetes-service/members.ts'
 import { leasesForList } from '../../src/kubernetes-service/membership/fleet.ts'
@@ -278,7 +279,9 @@ export class Requests {
 
   #planned(state: Membership, base: number): number {
     let bits = 0
-    for (const address of listedAddresses(leasesForList(state, endpointsOf(base)))) {
+    const current = endpointsOf(base)
+    // Nobody adds strangers here.
+    for (const address of listedAddresses(leasesForList(state, current, addressesIn(current)))) {
       for (const master of this.#cluster.masters) {
         if (address === addressText(this.#cluster.addressOf(master))) bits |= this.#cluster.addressBit(master)
       }

@@ -58,16 +58,17 @@ export function fleetAfterRead(
  * The leases to make the list from, given what is listed. Pure.
  *
  * Who has joined after an outage may have found no lease although their masters live. It keeps whom it finds listed until they have had
- * the time to renew.
+ * the time to renew. `before`: who was listed when it joined; what has come since then is nobody's who could not renew.
  */
 export function leasesForList(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
   current: Endpoints | undefined,
+  before: readonly string[],
 ): readonly MasterLease[] {
   const placed = keepingPlaces(fleet.leases, current)
   if (trust.type !== 'recovering' || !trust.isNew) return placed
   const known = new Set(fleet.leases.map(({ address }) => address))
-  const strangers = addressesIn(current).filter((address) => !known.has(address))
+  const strangers = addressesIn(current).filter((address) => before.includes(address) && !known.has(address))
   return [...placed, ...strangers.map((address) => ({ address, doubtful: true }))]
 }
 

@@ -1,5 +1,6 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
+import type { Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/remote-error.ts'
@@ -13,7 +14,13 @@ import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { LeaseTelemetry } from '../lease-telemetry.ts'
-import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
+import {
+  type Holder,
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+} from '../leases/master-leases.ts'
 import {
   isDualStack,
   isHeldBy,
@@ -67,6 +74,8 @@ export class MembershipRunner implements EndpointReconciler {
   #signal: AbortSignal | undefined
   #cancelWake: Cancel = () => {}
   #isAnnounced = false
+  /** Who was listed when this master first looked. */
+  #listedBefore: readonly string[] | undefined
 
   constructor(options: MembershipRunnerOptions) {
     this.#options = options
@@ -127,7 +136,7 @@ export class MembershipRunner implements EndpointReconciler {
     const stored = await adapter.read(signal)
     await this.readMembers(signal)
     const { leases } = this.#state.fleet
-    const placed = leasesForList(this.#state, stored.endpoints)
+    const placed = this.#leasesForList(stored.endpoints)
     const plan = planEndpoints({
       addresses: listedAddresses(placed),
       current: stored.endpoints,
@@ -143,7 +152,7 @@ export class MembershipRunner implements EndpointReconciler {
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     const { phase, fleet } = this.#state
     if (phase.type !== 'listed') return phase.type === 'leaving' || phase.type === 'out'
-    const placed = leasesForList(this.#state, observed.endpoints)
+    const placed = this.#leasesForList(observed.endpoints)
     const addresses = listedAddresses(placed)
     const plan = planEndpoints({ addresses, current: observed.endpoints, ports, reconcilePorts, stopping: false })
     return this.#options.adapter.isSettled(plan, observed, secondAddresses(placed, fleet.leases))
@@ -173,6 +182,11 @@ export class MembershipRunner implements EndpointReconciler {
   }
 
   async destroy(): Promise<void> {}
+
+  #leasesForList(current: Endpoints | undefined): readonly MasterLease[] {
+    this.#listedBefore ??= addressesIn(current)
+    return leasesForList(this.#state, current, this.#listedBefore)
+  }
 
   #take(input: MembershipInput): void {
     if (this.#signal?.aborted !== false) return
@@ -297,7 +311,7 @@ export class MembershipRunner implements EndpointReconciler {
       const { leases } = this.#state.fleet
       if (needsOthers && othersReady(leases, holder).length === 0)
         return this.#take({ type: 'list', outcome: 'refused' })
-      const placed = leasesForList(this.#state, stored.endpoints)
+      const placed = this.#leasesForList(stored.endpoints)
       const listed = listedAddresses(placed)
       // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
       const addresses =

@@ -5,8 +5,8 @@ export const mutant: Mutant = {
   file: 'kubernetes-service/membership/listed.ts',
   text: `  if (!server.serving && (renewing || isAskedAbout)) return failing
   if (self.state === 'failing' && !isWell) return failing
-  return { ...self, state: 'ready', departure: undefined, confirms: server.serving ? confirms : [] }`,
+  return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }`,
   instead: `  if (!server.serving && renewing && !isAskedAbout) return failing
   if (self.state === 'failing' && !isWell && !isAskedAbout) return failing
-  return { ...self, state: 'ready', departure: undefined, confirms: asked.map(({ id }) => id) }`,
+  return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms: asked.map(({ id }) => id) }`,
 }

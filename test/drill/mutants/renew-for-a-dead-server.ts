@@ -3,6 +3,6 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Renews the lease whether or not its API server answers.',
   file: 'kubernetes-service/membership/requests.ts',
-  text: 'return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < answerFreshMs',
+  text: 'return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs',
   instead: 'return true',
 }

@@ -44,6 +44,14 @@ export class Judge {
       .reduce((bits, master) => bits | (1 << master), 0)
   }
 
+  /** Who is told that it was withdrawn stays out. */
+  withdrawn(id: number): void {
+    const { master, state } = this.#cluster.processes.of(id)
+    const { type } = state.phase
+    if (type === 'out' || type === 'leaving') return
+    throw new Violation('withdrawn', `${nameOf(master)} goes on though it was told that it was withdrawn`)
+  }
+
   /** Whoever lives, serves and renews stays listed. */
   plan(world: World, by: number, base: number, plan: number, met: number): void {
     for (const master of this.#cluster.masters) {

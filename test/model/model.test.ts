@@ -38,7 +38,13 @@ test('the same with any two masters that stop, turn unready or both', (t) => {
 })
 
 // Those that few states show; test/long/model.test.ts has all of them.
-for (const name of ['drop-trust', 'never-prove', 'forget-a-time-out', 'say-nothing-when-asked', 'turn-unready-alone']) {
+for (const name of [
+  'believe-while-recovering',
+  'never-prove',
+  'forget-a-time-out',
+  'say-nothing-when-asked',
+  'turn-unready-alone',
+]) {
   test(`the mutant ${name} is caught`, async (t) => {
     const mutant = mutants[name]
     assert.ok(mutant !== undefined)
@@ -46,6 +52,7 @@ for (const name of ['drop-trust', 'never-prove', 'forget-a-time-out', 'say-nothi
       machine: await mutantMachine(mutant),
       masters: 2,
       shared: false,
+      renewals: true,
       faults: mutant.faults,
     })
     const { counterexample } = explore(model, { faults: mutant.budget, maxStates: 100_000, fairEvery: 1 })
@@ -59,6 +66,7 @@ test('a counterexample is the shortest history of the fewest faults, as a transc
     machine: await mutantMachine(mutants['never-ready-again'] as never),
     masters: 2,
     shared: false,
+    renewals: true,
     faults: ['failing'],
   })
   const { counterexample } = explore(model, { faults: 1, maxStates: 100_000, fairEvery: 1 })

@@ -229,10 +229,13 @@ export class Requests {
       answered && !one.isFrozen
         ? this.#cluster.processes.leaseEnded(id, server, outcome)
         : this.#cluster.processes.withLease(id, 'lost')
+    if (answered && !one.isFrozen && outcome === 'withdrawn') this.#judge.withdrawn(process)
     const after = world.slice()
     after[STORE] = store
     setProcess(after, master, slot, process)
-    const isWell = server === OK && slot === CUR && holder.state === 'ready'
+    // What it sent before it was told to stop protects nobody.
+    const isLeaving = this.#cluster.processes.of(process).state.phase.type === 'leaving'
+    const isWell = server === OK && slot === CUR && holder.state === 'ready' && !isLeaving
     if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done') set(after, master, 'hit', 0)
     if (isRenewed) this.#cluster.renewed(world, after, master)
     return this.#cluster.settled(this.#cluster.noticed(world, after))

@@ -27,9 +27,7 @@ export function listedAddresses(leases: readonly MasterLease[]): readonly string
 }
 
 function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
-  return leases.some(isReady)
-    ? leases.filter(({ holder }) => holder?.state !== 'unready' && holder?.state !== 'withdrawn')
-    : leases.filter(isNotWithdrawn)
+  return leases.some(isReady) ? leases.filter(isListedBesideReady) : leases.filter(isNotWithdrawn)
 }
 
 /**
@@ -60,6 +58,11 @@ export function secondAddresses(
 ): readonly string[] {
   if (isDualStack(all) !== true) return []
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
+}
+
+/** What a doubtful lease said last may be older than the outage in which it ended. */
+function isListedBesideReady({ holder, doubtful }: MasterLease): boolean {
+  return doubtful === true || (holder?.state !== 'unready' && holder?.state !== 'withdrawn')
 }
 
 function isNotWithdrawn(lease: MasterLease): boolean {

@@ -49,10 +49,11 @@ export class RequestLimit {
 
   async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const factor = Math.min(2 ** Math.max(0, this.#givenUp - PATIENT_REQUESTS + 1), MOST)
+    const sentMs = this.#clock.monotonicMs()
     try {
       const answer = await within(this.#clock, this.#limitMs * factor, signal, call)
       // Once it was slow it may be slow again: what helped is kept until the limit itself is enough.
-      this.#givenUp = Math.max(0, this.#givenUp - 1)
+      if (this.#clock.monotonicMs() - sentMs <= this.#limitMs) this.#givenUp = Math.max(0, this.#givenUp - 1)
       return answer
     } catch (error) {
       if (error instanceof RequestTimeout) this.#givenUp += 1

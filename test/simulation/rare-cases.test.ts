@@ -148,3 +148,103 @@ for (const [store, etcd] of Object.entries(stores)) {
     }
   })
 }
+
+for (const etcd of ['etcd', 'kine'] as const) {
+  for (const servers of ['that serve', 'whose etcd fails too'] as const) {
+    test(`leases in ${etcd}: cut off from it for longer than they last, with servers ${servers}, and one sidecar restarted: the list stays whole`, async () => {
+      const fleet = await startedFleet({ masters: 3, etcd })
+      const lostMs = fleet.time.nowMs
+      for (const { server, etcd: route } of fleet.masters) {
+        server.etcdCheck = servers === 'that serve'
+        if (route !== undefined) route.cut = true
+      }
+      await fleet.advance(10_000)
+      at(fleet, 1).kill()
+      at(fleet, 1).start()
+      await fleet.advance(10_000)
+      for (const { etcd: route } of fleet.masters) route?.heal()
+      for (const index of [1, 0, 2]) {
+        await fleet.advance(2_000)
+        at(fleet, index).server.etcdCheck = true
+      }
+      await fleet.advance(40_000)
+      assert.deepEqual(since(fleet, lostMs), [])
+      fleet.abandon()
+    })
+  }
+}
+
+for (const [store, etcd] of Object.entries({ kubernetes: undefined, etcd: 'etcd' } as const)) {
+  const outage = async (fleet: Fleet): Promise<void> => {
+    for (const isAway of [true, false]) {
+      for (const { server, etcd: route } of fleet.masters) {
+        if (route === undefined) server.storeless = isAway
+        else route.refused = isAway
+      }
+      await fleet.advance(isAway ? 20_000 : 40_000)
+    }
+  }
+
+  test(`leases in ${store}: nobody is ready, the store is away and comes back, and one dies: it leaves`, async () => {
+    const fleet = await startedFleet({ masters: 3, etcd })
+    for (const { server } of fleet.masters) server.ready = false
+    await fleet.advance(10_000)
+    await outage(fleet)
+    assert.deepEqual(fleet.listed('slice'), all)
+    at(fleet, 1).kill()
+    at(fleet, 1).server.kill()
+    await fleet.advance(40_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.1', '192.0.2.3'])
+    fleet.abandon()
+  })
+
+  test(`leases in ${store}: one of two is unready, the store is away and comes back, and the ready one dies: the other takes over`, async () => {
+    const fleet = await startedFleet({ masters: 2, etcd })
+    at(fleet, 1).server.ready = false
+    await fleet.advance(10_000)
+    await outage(fleet)
+    at(fleet, 0).kill()
+    at(fleet, 0).server.kill()
+    await fleet.advance(40_000)
+    assert.deepEqual(fleet.listed('slice'), ['192.0.2.2'])
+    fleet.abandon()
+  })
+}
+
+test('all servers freeze for longer than leases last, one sidecar is restarted, and they go on one after the other: the list stays whole', async () => {
+  for (const etcd of ['etcd', 'kine'] as const) {
+    const fleet = await startedFleet({ masters: 3, etcd })
+    const frozenMs = fleet.time.nowMs
+    for (const { server } of fleet.masters) server.silent = true
+    await fleet.advance(16_000)
+    at(fleet, 1).kill()
+    at(fleet, 1).start()
+    await fleet.advance(4_000)
+    for (const index of [1, 0, 2]) {
+      at(fleet, index).server.silent = false
+      await fleet.advance(2_000)
+    }
+    await fleet.advance(40_000)
+    assert.deepEqual(since(fleet, frozenMs), [], etcd)
+    fleet.abandon()
+  }
+})
+
+test('addresses that a master found when it joined after a failure, and that nobody has, go when the recovery time is over', async () => {
+  const master = { leaseTtlMs: 60_000, reconcileIntervalMs: 40_000 }
+  const fleet = await startedFleet({ masters: 3, etcd: 'etcd', master })
+  for (const one of fleet.masters) {
+    one.kill()
+    one.server.kill()
+  }
+  await fleet.advance(65_000)
+  assert.ok(fleet.etcd)
+  fleet.etcd.full = true
+  at(fleet, 1).server.start()
+  at(fleet, 1).start()
+  await fleet.advance(5_000)
+  fleet.etcd.full = false
+  await fleet.advance(62_000)
+  assert.deepEqual(fleet.listed('slice'), ['192.0.2.2'])
+  fleet.abandon()
+})

@@ -2,7 +2,7 @@ import type { Endpoints } from '../../kube/resources.ts'
 import { addressesIn } from '../identity.ts'
 import type { Holder, MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, keepingPlaces, othersReady } from '../members.ts'
-import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership } from './state.ts'
+import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
 /** Before anything was read. */
@@ -66,10 +66,15 @@ export function leasesForList(
   before: readonly string[],
 ): readonly MasterLease[] {
   const placed = keepingPlaces(fleet.leases, current)
-  if (trust.type !== 'recovering' || !trust.isNew) return placed
+  if (!isNewcomer(trust)) return placed
   const known = new Set(fleet.leases.map(({ address }) => address))
   const strangers = addressesIn(current).filter((address) => before.includes(address) && !known.has(address))
   return [...placed, ...strangers.map((address) => ({ address, doubtful: true }))]
+}
+
+/** Whether it has joined after a failure, and cannot know yet who was there before. Pure. */
+export function isNewcomer(trust: Trust): boolean {
+  return trust.type !== 'steady' && trust.isNew
 }
 
 /** The ended leases, after a renewal of this master's own lease that was sent at `sentAtMs` and succeeded. Pure. */

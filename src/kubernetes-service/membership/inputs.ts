@@ -1,6 +1,6 @@
 import type { MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, startedAfter } from '../members.ts'
-import { fleetAfterRead, provedBy } from './fleet.ts'
+import { fleetAfterRead, isNewcomer, provedBy } from './fleet.ts'
 import { contended, departureId, end, type Turn } from './requests.ts'
 import type { Membership, MembershipInput, OnShutdown, OwnLease, Trust } from './state.ts'
 import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
@@ -30,9 +30,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
       // A renewal has waited for it, and is tried again after a pause; unless another probe was answered since it was sent.
       const isSilent = asked && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
-      return silent
-        ? { ...state, server: after, lease: unanswered(state, nowMs, timings) }
-        : { ...state, server: after }
+      if (silent) return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
+      // It may be one of several that fail together, whose leases end meanwhile.
+      const isWaiting = !serving && (state.phase.type === 'starting' || state.phase.type === 'clearing')
+      return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
     }
     case 'leases': {
       const fleet = input.asked ? { ...state.fleet, reading: undefined } : state.fleet
@@ -41,7 +42,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
     }
     case 'read-failed':
       return {
-        ...state,
+        ...(state.phase.type === 'joining' ? newcomer(state) : state),
         fleet: { ...state.fleet, reading: undefined, isReadDue: true, retryAtMs: nowMs + timings.retryMs },
       }
     case 'changed':
@@ -119,7 +120,7 @@ function done(state: Membership, turn: Turn): Membership {
     case 'renew': {
       const isLate = isLateRenewal(state, request.sentAtMs, timings)
       const isBack = isLate || lease.trust.type === 'lost'
-      const isNew = state.phase.type === 'joining'
+      const isNew = state.phase.type === 'joining' || isNewcomer(lease.trust)
       const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
       const renewed = {
         ...written,
@@ -178,11 +179,22 @@ function unanswered(
   { retryMs, slowRetryMs }: MembershipTimings,
 ): OwnLease {
   const failures = lease.failures + 1
+  const { trust } = lease
   // At the start what a lease needs, such as its namespace, is often there a moment later.
   const isStarting = phase.type === 'joining'
   const quickMs = isStarting ? Math.min(2 ** failures, slowRetryMs) : retryMs
   const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs
-  return { ...lease, failures, retryAtMs: nowMs + pauseMs, trust: { type: 'lost' } }
+  return {
+    ...lease,
+    failures,
+    retryAtMs: nowMs + pauseMs,
+    trust: { type: 'lost', isNew: isStarting || isNewcomer(trust) },
+  }
+}
+
+/** Something failed before it could see who is there. */
+function newcomer(state: Membership): Membership {
+  return { ...state, lease: { ...state.lease, trust: { type: 'lost', isNew: true } } }
 }
 
 function listEnded(

@@ -1,5 +1,6 @@
 import { correctionDueMs, nextLookMs } from '../contention.ts'
 import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
+import { othersReady } from '../members.ts'
 import { isConfirmed, isJudged, isProved } from './fleet.ts'
 import { isFailing } from './readiness.ts'
 import { contended, departureId, isAlive, limitsOf, type Now, probe, read, request, type Turn } from './requests.ts'
@@ -21,9 +22,8 @@ export function nextListed(before: Membership, turn: Turn): Membership {
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
-  // A lease that has ended is made anew only for a server that serves: it would come on the list by it. If all leases ended in an
-  // outage, the others keep this one's place for the recovery time.
-  if (isOver(state, turn) && !server.serving) return state
+  // A lease that has ended is made anew only for a server that serves, or where none does: it would come on the list by it.
+  if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
   const wanted = wantedRecord(state, renewing, turn)
   if (renewing) {
     if (isAlive(state, turn)) return request(state, 'renew', wanted, turn)

@@ -85,7 +85,7 @@ export interface LeaseRequest {
  */
 export type Trust =
   | { readonly type: 'steady' }
-  | { readonly type: 'lost' }
+  | { readonly type: 'lost'; readonly isNew: boolean }
   | { readonly type: 'recovering'; readonly untilAtMs: number; readonly isNew: boolean }
 
 /** This master's own lease. */

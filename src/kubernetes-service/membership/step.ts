@@ -46,7 +46,7 @@ export function startMembership(self: Holder): Membership {
 export function step(before: Membership, input: MembershipInput, nowMs: number, timings: MembershipTimings): Step {
   const effects: MembershipEffect[] = []
   const turn: Turn = { nowMs, timings, effects }
-  let state = trusting(take(before, input, turn), nowMs)
+  let state = trusting(take(before, input, turn), turn)
   if (state.fleet.isReadDue && state.phase.type !== 'starting' && state.phase.type !== 'out') {
     state = read(state, turn)
   }
@@ -87,9 +87,11 @@ export function isHeldBack({ lease }: Membership): boolean {
   return lease.missing && lease.contention.phase === 'backing-off'
 }
 
-function trusting(state: Membership, nowMs: number): Membership {
+function trusting(state: Membership, { nowMs, effects }: Turn): Membership {
   const { trust } = state.lease
   if (trust.type !== 'recovering' || nowMs < trust.untilAtMs) return state
+  // Those that nobody has renewed go.
+  if (trust.isNew) effects.push({ type: 'reconcile' })
   return { ...state, lease: { ...state.lease, trust: { type: 'steady' } } }
 }
 

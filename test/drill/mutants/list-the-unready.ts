@@ -3,6 +3,6 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Lists masters that are not ready while others are.',
   file: 'kubernetes-service/members.ts',
-  text: "? leases.filter(({ holder }) => holder === undefined || holder.state === 'ready' || holder.state === 'failing')",
+  text: '? leases.filter(isListedBesideReady)',
   instead: '? leases.filter(isNotWithdrawn)',
 }

@@ -8,11 +8,11 @@ export function isReady(lease: MasterLease): boolean {
   return lease.doubtful !== true && (lease.holder === undefined || lease.holder.state === 'ready')
 }
 
-/** The leases to make the list from, given what is listed: a doubtful one keeps its place and gets none. */
+/** The leases to make the list from, given what is listed: a doubtful one keeps its place and gets none, as does one that this reader found. */
 export function keepingPlaces(leases: readonly MasterLease[], current: Endpoints | undefined): readonly MasterLease[] {
   if (current === undefined) return leases
   const listed = addressesIn(current)
-  return leases.filter((lease) => lease.doubtful !== true || listed.includes(lease.address))
+  return leases.filter(({ doubtful, found, address }) => !(doubtful || found) || listed.includes(address))
 }
 
 /**

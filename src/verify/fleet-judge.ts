@@ -59,6 +59,8 @@ export class FleetJudge {
   #objects: ObservedObjects | undefined
   #missing: Moment['missing'] = { namespaces: [], sinceMs: 0 }
   #differSinceMs: number | undefined
+  /** Endpoints as somebody spoiled them last, until what came by it is gone. */
+  #spoiled: Listing | undefined
   #damagedAtMs = 0
   #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
   #leasesSinceMs = 0
@@ -181,17 +183,21 @@ export class FleetJudge {
   #succeed(listing: Listing): Successor {
     const { object, addresses = [], atMs, byDamage } = listing
     const before = this.#undamaged[object]
+    const spoiled = this.#spoiled
     const since = this.#since[object]
     this.#latest[object] = listing
     if (byDamage) this.#damagedAtMs = atMs
-    else {
+    if (byDamage && object === 'endpoints') this.#spoiled = listing
+    else if (object === 'endpoints' && !addresses.some((address) => this.#spoiled?.addresses?.includes(address))) {
+      this.#spoiled = undefined
+    } else {
       this.#undamaged[object] = listing
       this.#since[object] = new Map(addresses.map((address) => [address, since.get(address) ?? atMs]))
     }
     const { endpoints, slice } = this.#latest
     const differ = `${endpoints?.addresses ?? []}` !== `${slice?.addresses ?? []}`
     this.#differSinceMs = differ ? (this.#differSinceMs ?? atMs) : undefined
-    return { listing, before, since }
+    return { listing, before, spoiled, since }
   }
 
   #find(found: ObservedObjects): Moment['objects'][number] {

@@ -38,6 +38,8 @@ export interface Moment {
 export interface Successor {
   readonly listing: Listing
   readonly before: Listing | undefined
+  /** What somebody spoiled since then. */
+  readonly spoiled: Listing | undefined
   /** Since when each address that was listed before has been listed without a break. */
   readonly since: ReadonlyMap<string, number>
 }

@@ -87,7 +87,12 @@ export class KubernetesLeases implements MasterLeases {
     const written = await this.#ended.collect(over, signal)
     return all
       .filter((held) => !over.includes(held) || written.has(held))
-      .map(({ lease, holder }) => ({ address: addressOf(holder), holder, renewal: this.#observed(lease).renewal }))
+      .map(({ lease, holder }) => ({
+        address: addressOf(holder),
+        holder,
+        renewal: this.#observed(lease).renewal,
+        ...(this.#observer.isFound(nameOf(lease)) && { found: true }),
+      }))
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {

@@ -25,6 +25,8 @@ interface Sighting {
   readonly stage: Stage
   /** How much a watch had told in all when it told of this; 0 for what a list showed. */
   readonly told: number
+  /** It was there when this observer first looked, and has not been renewed since. */
+  readonly isFound: boolean
 }
 
 /** The grace, in milliseconds: whoever cannot renew tries again each second. */
@@ -45,6 +47,7 @@ export class LeaseObserver {
   #sightings = new Map<string, Sighting>()
   #lastListMs = Number.NEGATIVE_INFINITY
   #told = 0
+  #hasListed = false
 
   /** `maxGapMs`: how long may pass between two lists, in milliseconds, before the time between them stops counting. */
   constructor(options: { readonly maxGapMs: number }) {
@@ -64,10 +67,12 @@ export class LeaseObserver {
     const hadGap = nowMs - this.#lastListMs > this.#maxGapMs
     this.#lastListMs = nowMs
     const before = this.#sightings
+    const isFirst = !this.#hasListed
+    this.#hasListed = true
     this.#sightings = new Map([...before].filter(([, sighting]) => sighting.told > told))
     for (const lease of leases) {
       const newer = this.#sightings.get(lease.key)
-      const sighting = newer ?? sight(before.get(lease.key), lease, nowMs, 0)
+      const sighting = newer ?? sight(before.get(lease.key), lease, nowMs, 0, isFirst)
       this.#sightings.set(lease.key, judge(hadGap ? anew(sighting, nowMs) : sighting, nowMs))
     }
   }
@@ -75,7 +80,7 @@ export class LeaseObserver {
   /** Takes in one lease that a watch told of. */
   readOne(lease: ObservedLease, nowMs: number): void {
     this.#told++
-    this.#sightings.set(lease.key, sight(this.#sightings.get(lease.key), lease, nowMs, this.#told))
+    this.#sightings.set(lease.key, sight(this.#sightings.get(lease.key), lease, nowMs, this.#told, !this.#hasListed))
   }
 
   /** Takes in that a watch reported a lease to be gone. */
@@ -94,6 +99,11 @@ export class LeaseObserver {
     return this.#sightings.get(key)?.stage.type === 'over'
   }
 
+  /** Whether it may have ended long ago: it was there at the first list, and nobody has renewed it since. */
+  isFound(key: string): boolean {
+    return this.#sightings.get(key)?.isFound === true
+  }
+
   /**
    * When to list next, so that leases are found over in time: a little before the next end of one that is not over, and at it, if
    * nothing is renewed. Undefined without such leases.
@@ -104,10 +114,16 @@ export class LeaseObserver {
   }
 }
 
-function sight(before: Sighting | undefined, lease: ObservedLease, nowMs: number, told: number): Sighting {
+function sight(
+  before: Sighting | undefined,
+  lease: ObservedLease,
+  nowMs: number,
+  told: number,
+  isFound: boolean,
+): Sighting {
   const { renewal, ttlMs } = lease
   if (before?.renewal === renewal) return { ...before, ttlMs, told }
-  return { renewal, ttlMs, sinceMs: nowMs, stage: { type: 'renewed' }, told }
+  return { renewal, ttlMs, sinceMs: nowMs, stage: { type: 'renewed' }, told, isFound }
 }
 
 /** The time until now has not counted. */

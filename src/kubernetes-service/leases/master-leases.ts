@@ -57,6 +57,11 @@ export interface MasterLease {
    */
   readonly renewal?: string | undefined
   /**
+   * True of a lease that may have ended before this reader came, in a store that ends none itself. Its address keeps its place in the
+   * list and gets none until it is renewed; somebody who has watched for longer may have taken it out.
+   */
+  readonly found?: boolean | undefined
+  /**
    * True of a lease that has ended, perhaps only because nobody could renew. Set by the reader, never by a store: see
    * `fleetAfterRead`. Its address keeps its place in the list and gets none, and nobody leaves on its account.
    */

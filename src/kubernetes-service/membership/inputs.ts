@@ -22,7 +22,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         readySinceAtMs: !isNewest
           ? server.readySinceAtMs
           : serving && !refused
-            ? (server.readySinceAtMs ?? sentAtMs)
+            ? (server.readySinceAtMs ?? nowMs)
             : undefined,
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         askedAtMs: asked ? undefined : server.askedAtMs,

@@ -115,7 +115,7 @@ export interface ServerFacts {
   readonly probedAtMs: number
   /** Whether that one found it serving. */
   readonly serving: boolean
-  /** When the first probe was sent that it answered as ready, without one since that it did not. */
+  /** When it first answered that it is ready, without another answer since: a probe may have hung through an outage before. */
   readonly readySinceAtMs: number | undefined
   /** Whether that one found nothing failing but its etcd. */
   readonly failsByEtcd: boolean

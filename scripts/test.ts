@@ -29,8 +29,8 @@ const inProcess = {
   tierTimeoutMs: 10 * minute,
   needsPeers: false,
 }
-// Two files at a time: most of it is waiting for leases to end. Nothing is measured here.
-const withPeers = { concurrency: 2, testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
+// Three files at a time: most of it is waiting for leases to end. Nothing is measured here.
+const withPeers = { concurrency: 3, testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
 
 const tiers: Readonly<Record<string, Tier>> = {
   unit: { files: ['test/**/*.test.ts'], except: ['test/{real,long,bench,floor}/**'], ...inProcess },
@@ -45,7 +45,7 @@ const tiers: Readonly<Record<string, Tier>> = {
     except: [],
     ...withPeers,
     concurrency: 1,
-    testTimeoutMs: 60 * minute,
+    testTimeoutMs: 75 * minute,
     tierTimeoutMs: 180 * minute,
   },
 }

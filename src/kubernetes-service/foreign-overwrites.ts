@@ -217,7 +217,8 @@ export class ForeignOverwrites {
     const nextMs = Math.min(...looks.filter((atMs) => atMs !== undefined))
     const wake = this.#wake
     if (wake === undefined || !Number.isFinite(nextMs)) return
-    this.#cancel = clock.schedule(nextMs - clock.monotonicMs(), () => {
+    // Sums of milliseconds are rounded: what is not quite due yet must not be looked at again in the same instant.
+    this.#cancel = clock.schedule(Math.max(nextMs - clock.monotonicMs(), 1), () => {
       // What has been right for long enough is, whether or not anybody looks at it now.
       for (const track of this.#tracks.values()) if (isRight(track.contention)) this.#next(track, 'right')
       wake()

@@ -12,7 +12,11 @@ export function isReady(lease: MasterLease): boolean {
 export function keepingPlaces(leases: readonly MasterLease[], current: Endpoints | undefined): readonly MasterLease[] {
   if (current === undefined) return leases
   const listed = addressesIn(current)
-  return leases.filter(({ doubtful, found, address }) => !(doubtful || found) || listed.includes(address))
+  // Whoever finds a list that somebody has spoiled puts back all whom it finds.
+  const isSpoiled = !leases.some(({ address }) => listed.includes(address))
+  return leases.filter(
+    ({ doubtful, found, address }) => listed.includes(address) || !(doubtful || (found && !isSpoiled)),
+  )
 }
 
 /**

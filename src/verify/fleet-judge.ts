@@ -59,8 +59,8 @@ export class FleetJudge {
   #objects: ObservedObjects | undefined
   #missing: Moment['missing'] = { namespaces: [], sinceMs: 0 }
   #differSinceMs: number | undefined
-  /** Endpoints as somebody spoiled them last, until what came by it is gone. */
-  #spoiled: Listing | undefined
+  /** What somebody has put into Endpoints, until it is gone. */
+  #strangers: readonly string[] = []
   #damagedAtMs = 0
   #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
   #leasesSinceMs = 0
@@ -183,21 +183,23 @@ export class FleetJudge {
   #succeed(listing: Listing): Successor {
     const { object, addresses = [], atMs, byDamage } = listing
     const before = this.#undamaged[object]
-    const spoiled = this.#spoiled
+    const strangers = this.#strangers
     const since = this.#since[object]
     this.#latest[object] = listing
+    if (object === 'endpoints') {
+      this.#strangers = byDamage
+        ? addresses.filter((address) => !before?.addresses?.includes(address))
+        : strangers.filter((address) => addresses.includes(address))
+    }
     if (byDamage) this.#damagedAtMs = atMs
-    if (byDamage && object === 'endpoints') this.#spoiled = listing
-    else if (object === 'endpoints' && !addresses.some((address) => this.#spoiled?.addresses?.includes(address))) {
-      this.#spoiled = undefined
-    } else {
+    else {
       this.#undamaged[object] = listing
       this.#since[object] = new Map(addresses.map((address) => [address, since.get(address) ?? atMs]))
     }
     const { endpoints, slice } = this.#latest
     const differ = `${endpoints?.addresses ?? []}` !== `${slice?.addresses ?? []}`
     this.#differSinceMs = differ ? (this.#differSinceMs ?? atMs) : undefined
-    return { listing, before, spoiled, since }
+    return { listing, before, strangers, since }
   }
 
   #find(found: ObservedObjects): Moment['objects'][number] {

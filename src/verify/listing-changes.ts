@@ -91,7 +91,7 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
     return (
       comeTo(successor)
         // Who joins after an outage cannot know whose the addresses are that it finds, and keeps them for a while.
-        .filter((address) => !successor.spoiled?.addresses?.includes(address))
+        .filter((address) => !successor.strangers.includes(address))
         .filter((address) => {
           const own = histories.filter((history) => history.address === address)
           return !own.some((history) => history.mayCome(atMs) || isDoubted(history, moment, atMs))

@@ -210,10 +210,7 @@ export class MemberHistory {
       this.#state = snapshotOf(this.#member)
       this.#changedAtMs = nowMs
       // What a stopped server was sent before is done when it goes on: a renewal, too, so it is gone from then only.
-      if (isStopped(before) && goesOn(this.#state)) {
-        this.#goneSinceMs = undefined
-        this.#deadSinceMs = undefined
-      }
+      if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = this.#deadSinceMs = undefined
     }
     this.#noteState(nowMs, standsStill)
     if (this.causeToGo(nowMs) !== undefined) this.#causeAtMs = nowMs
@@ -286,8 +283,8 @@ export class MemberHistory {
     if (!standsStill && !state.well && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#noteOutage(nowMs, standsStill)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
-    const mayRenew = state.renewing || (state.running && state.impaired === 'lease')
-    this.#deadSinceMs = mayRenew ? undefined : (this.#deadSinceMs ?? nowMs)
+    const isDead = !state.renewing && !(state.running && state.impaired === 'lease')
+    this.#deadSinceMs = isDead ? (this.#deadSinceMs ?? nowMs) : undefined
     this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
     // Whoever is impaired, and no more than that, renews its lease as ever.

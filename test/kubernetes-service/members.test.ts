@@ -4,6 +4,7 @@ import type { Holder, HolderState, MasterLease } from '../../src/kubernetes-serv
 import {
   isHeldBy,
   isOfLaterLife,
+  keepingPlaces,
   listedAddresses,
   masterKey,
   othersReady,
@@ -49,6 +50,24 @@ test('a failing master is listed until it has looked whether another one serves'
   const noneReady = [lease('192.0.2.1', 'failing'), lease('192.0.2.2', 'unready')]
   assert.deepEqual(listedAddresses(noneReady), ['192.0.2.1', '192.0.2.2'])
   assert.equal(othersReady([lease('192.0.2.2', 'failing')], holder('192.0.2.1')).length > 0, false)
+})
+
+test('who is told to stop stays listed until it may go', () => {
+  assert.deepEqual(listedAddresses([lease('192.0.2.1', 'leaving'), lease('192.0.2.2')]), ['192.0.2.1', '192.0.2.2'])
+})
+
+test('a lease that has ended, or was only found, keeps the place of its address and gets it none', () => {
+  const current = { metadata: { name: 'kubernetes' }, subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] }
+  for (const [state, mark] of [
+    ['ready', { doubtful: true }],
+    // It may have become ready since it was last read.
+    ['unready', { doubtful: true }],
+    ['ready', { found: true }],
+  ] as const) {
+    const leases = ['192.0.2.1', '192.0.2.2'].map((address) => ({ ...lease(address, state), ...mark }))
+    const placed = keepingPlaces([...leases, lease('192.0.2.3')], current)
+    assert.deepEqual(listedAddresses(placed), ['192.0.2.1', '192.0.2.3'])
+  }
 })
 
 test('a lease without a holder record counts as ready', () => {

@@ -25,7 +25,7 @@ const withinMs = 30_000
 const leastMs = 10_000
 const mostMs = 90_000
 const workers = 8
-const leastInterleavings = 200
+const leastInterleavings = 100
 // Wide: a port whose bit is taken away here is free for a moment, and is seldom given to the next Service then.
 const nodePorts = '10000-65535'
 /** By chance it is one port in ten runs. */

@@ -316,6 +316,24 @@ const stories: Stories = {
   'somebody puts an address there': [
     () => storyOfThree().list(['a', 'b', 'c', 'foreign'], { byDamage: true }).list(['a', 'b', 'c']),
   ],
+  'who writes next keeps what somebody put there, for a while': [
+    () =>
+      storyOfThree()
+        .list(['a', 'b', 'c', 'foreign'], { byDamage: true })
+        .list(['a', 'c', 'foreign'])
+        .list(['a', 'b', 'c']),
+    'listed-master-stays',
+    'no-address-goes-without-cause',
+  ],
+  'what somebody put there has gone, and comes back': [
+    () =>
+      storyOfThree()
+        .list(['a', 'b', 'c', 'foreign'], { byDamage: true })
+        .list(['a', 'b', 'c'])
+        .list(['a', 'b', 'c', 'foreign'])
+        .list(['a', 'b', 'c']),
+    'no-address-comes-without-cause',
+  ],
   'a dead master comes back to the list': [
     () =>
       storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c']),

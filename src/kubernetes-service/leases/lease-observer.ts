@@ -25,7 +25,7 @@ interface Sighting {
   readonly stage: Stage
   /** How much a watch had told in all when it told of this; 0 for what a list showed. */
   readonly told: number
-  /** It was there when this observer first looked, and has not been renewed since. */
+  /** It was there when this observer began to look, or went on after a gap, and has not been renewed since. */
   readonly isFound: boolean
 }
 
@@ -99,7 +99,7 @@ export class LeaseObserver {
     return this.#sightings.get(key)?.stage.type === 'over'
   }
 
-  /** Whether it may have ended long ago: it was there at the first list, and nobody has renewed it since. */
+  /** Whether it may have ended long ago: it was there at the first list, or at the first one after a gap, and nobody has renewed it since. */
   isFound(key: string): boolean {
     return this.#sightings.get(key)?.isFound === true
   }
@@ -128,7 +128,8 @@ function sight(
 
 /** The time until now has not counted. */
 function anew(sighting: Sighting, nowMs: number): Sighting {
-  return sighting.stage.type === 'over' ? sighting : { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' } }
+  if (sighting.stage.type === 'over') return sighting
+  return { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' }, isFound: true }
 }
 
 function judge(sighting: Sighting, nowMs: number): Sighting {

@@ -58,7 +58,7 @@ export interface MasterLease {
   readonly renewal?: string | undefined
   /**
    * True of a lease that may have ended before this reader came, in a store that ends none itself. Its address keeps its place in the
-   * list and gets none until it is renewed; somebody who has watched for longer may have taken it out.
+   * list and gets none until it is renewed, unless the list has nobody else; somebody who has watched for longer may have taken it out.
    */
   readonly found?: boolean | undefined
   /**

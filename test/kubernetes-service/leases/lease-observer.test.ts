@@ -113,3 +113,13 @@ test('a lease that a list no longer shows is forgotten', () => {
   observer.forget('b')
   assert.equal(observer.nextReadMs(1_000), undefined)
 })
+
+test('who was there at the first list, or was told of before it, is found, and is known once it is renewed', () => {
+  const observer = new LeaseObserver({ maxGapMs: 15_000 })
+  observer.readOne(a('1'), 0)
+  observer.readAll([a('1'), b('1')], 100)
+  assert.deepEqual([observer.isFound('a'), observer.isFound('b')], [true, true])
+  observer.readOne(a('2'), 1_000)
+  observer.readAll([a('2'), b('1'), { key: 'c', renewal: '1', ttlMs: 15_000 }], 2_000)
+  assert.deepEqual([observer.isFound('a'), observer.isFound('b'), observer.isFound('c')], [false, true, false])
+})

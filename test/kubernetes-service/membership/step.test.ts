@@ -307,6 +307,52 @@ test('a renewal that was seen before the own ones failed again says nothing', ()
   assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
 })
 
+test('a probe that was never answered says nothing once a later one was', () => {
+  const played = listedMaster()
+  const sentAtMs = played.nowMs + 100
+  played.advance(3_000)
+  const { readiness } = played.state.server
+  played.input({ type: 'probed', sentAtMs, answered: false, serving: false, readiness, asked: true })
+  assert.equal(played.state.lease.trust.type, 'steady')
+  const silentMs = played.nowMs + 50
+  played.server = 'silent'
+  played.advance(50)
+  played.input({ type: 'probed', sentAtMs: silentMs, answered: false, serving: false, readiness, asked: true })
+  assert.equal(played.state.lease.trust.type, 'lost')
+})
+
+test('a renewal that has failed is made as soon as the store answers, not an interval later', () => {
+  const played = listedMaster()
+  played.advance(3_000)
+  const { readiness } = played.state.server
+  played.input({ type: 'probed', sentAtMs: played.nowMs + 1, answered: false, serving: true, readiness, asked: true })
+  const before = played.times('renew ready').length
+  played.advance(2_000)
+  assert.equal(played.times('renew ready').length, before + 1)
+  assert.equal(played.state.lease.trust.type, 'recovering')
+})
+
+test('a server that lives and refuses to say whether it is ready confirms no departure', () => {
+  const played = listedMaster()
+  played.advance(9_000)
+  played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
+  const confirms = () => played.own?.confirms ?? []
+  const { readiness } = played.state.server
+  const probe = { type: 'probed', answered: true, serving: true, readiness, asked: false } as const
+  played.input({ ...probe, sentAtMs: played.nowMs, refused: true })
+  played.input({
+    type: 'leases',
+    sentAtMs: played.nowMs,
+    leases: [...played.others, ...(played.own ? [played.own] : [])].map(leaseOf),
+    span,
+    asked: false,
+  })
+  played.input({ ...probe, sentAtMs: played.nowMs + 1, refused: true })
+  assert.deepEqual(confirms(), [])
+  played.advance(9_000)
+  assert.deepEqual(confirms(), ['life-2/1'])
+})
+
 test('a master leaves for unreadiness only once another has confirmed this departure', () => {
   const played = listedMaster({}, [holder(2), holder(3, 'ready', { confirms: ['life-1/0'] })])
   played.advance(3_000)

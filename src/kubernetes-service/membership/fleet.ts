@@ -61,13 +61,14 @@ export function fleetAfterRead(
  * the time to renew. `before`: who was listed when it joined; what has come since then is nobody's who could not renew.
  */
 export function leasesForList(
-  { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
+  { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   current: Endpoints | undefined,
   before: readonly string[],
 ): readonly MasterLease[] {
   const placed = keepingPlaces(fleet.leases, current)
   if (!isNewcomer(trust)) return placed
-  const known = new Set(fleet.leases.map(({ address }) => address))
+  // Its own lease it knows: where that is gone, it was this master that took it away.
+  const known = new Set([...fleet.leases.map(({ address }) => address), ...self.addresses])
   const strangers = addressesIn(current).filter((address) => before.includes(address) && !known.has(address))
   return [...placed, ...strangers.map((address) => ({ address, doubtful: true }))]
 }

@@ -248,19 +248,3 @@ test('addresses that a master found when it joined after a failure, and that nob
   assert.deepEqual(fleet.listed('slice'), ['192.0.2.2'])
   fleet.abandon()
 })
-
-test('a master that joined after a failure and is told to stop at once takes its own address with it', async () => {
-  const fleet = await startedFleet({ masters: 3, etcd: 'etcd' })
-  const restarted = at(fleet, 2)
-  restarted.kill()
-  if (restarted.etcd !== undefined) restarted.etcd.refused = true
-  restarted.start()
-  await fleet.advance(2_000)
-  restarted.etcd?.heal()
-  await fleet.advance(3_000)
-  assert.deepEqual(fleet.listed('slice'), all)
-  restarted.terminate()
-  await fleet.advance(2_000)
-  assert.deepEqual(fleet.listed('slice'), ['192.0.2.1', '192.0.2.2'])
-  fleet.abandon()
-})

@@ -32,13 +32,13 @@ interface CellResult {
 
 /** What is promised for after the fault; and how long this machine may take to see it. */
 const rightAfterMs = 2_000
-const slackMs = 500
+const slackMs = 1_000
 /** A master that left has to be seen ready for a while, and to join. */
 const backWithinMs = 8_000
 /** After a kill, until the address is gone: promised, and what this machine may add. */
 const goneWithinMs = ttlMs + 1_000 + slackMs
 /** How late this machine may be before a cell that fails says nothing. */
-const tooLateMs = 250
+const tooLateMs = 200
 
 /** Kube-apiservers, each for a fleet of its own, on one etcd. */
 export async function startFaultSites(owner: Owner, count: number): Promise<readonly FaultSite[]> {

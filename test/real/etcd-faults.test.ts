@@ -181,9 +181,10 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     await refusedWith('NoSpace', fill(), /database space exceeded/)
     await refusedWith('NoSpace', etcd.grantLease(15, patient), /database space exceeded/)
     const { items } = await etcd.list('/fill/', options)
-    assert.equal(items.length, filled)
+    // The write that meets the quota first is sometimes done, and refused all the same.
+    assert.ok(items.length === filled || items.length === filled + 1, `${items.length} of ${filled}`)
     for (const { key, modRevision } of items) assert.equal(await etcd.delete(key, modRevision, patient), true)
-    await watch.next(`deleted ${filled - 1}`)
+    await watch.next(`deleted ${items.length - 1}`)
 
     await server.compact((await etcd.list('/fill/', options)).revision)
     await server.call('/v3/maintenance/defragment')

@@ -2,7 +2,7 @@ import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { abortable, aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { failsByEtcd, isServing, nextReadiness, type ReadinessState } from './membership/readiness.ts'
+import { failsByEtcd, isServing, neverReady, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
 /** How often a server that has not been ready yet is asked; upstream's period. */
 const STARTING_PERIOD_MS = 100
@@ -20,7 +20,7 @@ export interface ReadinessMonitorOptions {
 /** Asks this master's own API server for its health, for everybody in the process who wants to know. */
 export class ReadinessMonitor {
   readonly #options: ReadinessMonitorOptions
-  #state: ReadinessState = { phase: 'starting' }
+  #state: ReadinessState = neverReady
   #lastAnswerMs: number | undefined
   #serves = false
   #refuses = false

@@ -59,8 +59,6 @@ export class FleetJudge {
   #objects: ObservedObjects | undefined
   #missing: Moment['missing'] = { namespaces: [], sinceMs: 0 }
   #differSinceMs: number | undefined
-  /** What somebody has put into Endpoints, until it is gone. */
-  #strangers: readonly string[] = []
   #damagedAtMs = 0
   #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
   #leasesSinceMs = 0
@@ -183,14 +181,8 @@ export class FleetJudge {
   #succeed(listing: Listing): Successor {
     const { object, addresses = [], atMs, byDamage } = listing
     const before = this.#undamaged[object]
-    const strangers = this.#strangers
     const since = this.#since[object]
     this.#latest[object] = listing
-    if (object === 'endpoints') {
-      this.#strangers = byDamage
-        ? addresses.filter((address) => !before?.addresses?.includes(address))
-        : strangers.filter((address) => addresses.includes(address))
-    }
     if (byDamage) this.#damagedAtMs = atMs
     else {
       this.#undamaged[object] = listing
@@ -199,7 +191,7 @@ export class FleetJudge {
     const { endpoints, slice } = this.#latest
     const differ = `${endpoints?.addresses ?? []}` !== `${slice?.addresses ?? []}`
     this.#differSinceMs = differ ? (this.#differSinceMs ?? atMs) : undefined
-    return { listing, before, strangers, since }
+    return { listing, before, since }
   }
 
   #find(found: ObservedObjects): Moment['objects'][number] {

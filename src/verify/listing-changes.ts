@@ -88,20 +88,16 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
     const { atMs, object } = successor.listing
     // A kube-apiserver guards its write to a slice by nothing.
     if (object === 'slice' && upstream) return []
-    return (
-      comeTo(successor)
-        // Who joins after an outage cannot know whose the addresses are that it finds, and keeps them for a while.
-        .filter((address) => !successor.strangers.includes(address))
-        .filter((address) => {
-          const own = histories.filter((history) => history.address === address)
-          return !own.some((history) => history.mayCome(atMs) || isDoubted(history, moment, atMs))
-        })
-        .map((address) => {
-          const own = histories.filter((history) => history.address === address)
-          const whose = own.length === 0 ? 'which is nobody’s' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
-          return { of: `${address} ${object}`, detail: `${address}, ${whose}, comes to ${object}` }
-        })
-    )
+    return comeTo(successor)
+      .filter((address) => {
+        const own = histories.filter((history) => history.address === address)
+        return !own.some((history) => history.mayCome(atMs) || isDoubted(history, moment, atMs))
+      })
+      .map((address) => {
+        const own = histories.filter((history) => history.address === address)
+        const whose = own.length === 0 ? 'which is nobody’s' : `of ${own.map(({ name }) => name).join(' and ')}, dead`
+        return { of: `${address} ${object}`, detail: `${address}, ${whose}, comes to ${object}` }
+      })
   })
 }
 

@@ -38,8 +38,6 @@ export interface Moment {
 export interface Successor {
   readonly listing: Listing
   readonly before: Listing | undefined
-  /** What somebody has put into Endpoints, and was still there before. */
-  readonly strangers: readonly string[]
   /** Since when each address that was listed before has been listed without a break. */
   readonly since: ReadonlyMap<string, number>
 }

@@ -88,7 +88,7 @@ export class ReadinessHistory {
   }
 
   #noteFailing(nowMs: number, state: MemberState, { isPlaced, startedUnready }: Circumstances): void {
-    const { answering, connected, running, ready, leavesWhenUnready, etcdFails, renewing } = state
+    const { answering, connected, running, ready, leavesWhenUnready, etcdFails, renewing, impaired } = state
     if (this.#unserving?.untilMs !== Number.POSITIVE_INFINITY) {
       this.#unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
       this.#wasPlaced = running && isPlaced
@@ -98,7 +98,8 @@ export class ReadinessHistory {
     if (!answering) this.#unready.silent = true
     // Who keeps its lease elsewhere can say that its server's own etcd is dead.
     const keepsLease = running && (connected || (etcdFails && renewing)) && !startedUnready
-    const clean = answering && (!ready || etcdFails) && keepsLease && leavesWhenUnready
+    // Whose requests fail may not hear that its server is not ready.
+    const clean = answering && (!ready || etcdFails) && impaired === 'no' && keepsLease && leavesWhenUnready
     if (!clean) this.#cleanSinceMs = undefined
     else if (isPlaced) this.#cleanSinceMs ??= nowMs
   }

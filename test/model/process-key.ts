@@ -34,8 +34,6 @@ function phaseKey(phase: Phase): string {
   switch (phase.type) {
     case 'starting':
       return 's'
-    case 'clearing':
-      return `c"${phase.departure}"`
     case 'joining':
       return `j${phase.sinceAtMs}`
     case 'listed':
@@ -50,11 +48,11 @@ function phaseKey(phase: Phase): string {
 function readinessKey(state: ReadinessState): string {
   switch (state.phase) {
     case 'starting':
-      return 's'
+      return `s${state.failures},${state.failingSinceMs}`
     case 'ready':
       return `r${state.failures},${state.failingSinceMs}`
     case 'unready':
-      return `u${state.failingSinceMs},${state.silent ? 1 : 0},${state.recoveringSinceMs}`
+      return `u${state.failures},${state.failingSinceMs},${state.silent ? 1 : 0},${state.recoveringSinceMs}`
   }
 }
 

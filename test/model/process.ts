@@ -285,12 +285,12 @@ function readinessTimes(state: ReadinessState, whole: Map1): ReadinessState {
   const ifAny = (atMs: number | undefined): number | undefined => (atMs === undefined ? undefined : whole(atMs))
   switch (state.phase) {
     case 'starting':
-      return state
     case 'ready':
       return { ...state, failures: Math.min(state.failures, 3), failingSinceMs: ifAny(state.failingSinceMs) }
     case 'unready':
       return {
         ...state,
+        failures: Math.min(state.failures, 3),
         reason: '',
         failingSinceMs: ifAny(state.failingSinceMs),
         recoveringSinceMs: ifAny(state.recoveringSinceMs),

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { damages } from '../../src/drill/damage.ts'
 import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
 import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
 
@@ -248,3 +249,44 @@ test('addresses that a master found when it joined after a failure, and that nob
   assert.deepEqual(fleet.listed('slice'), ['192.0.2.2'])
   fleet.abandon()
 })
+
+for (const [store, etcd] of Object.entries(stores)) {
+  test(`leases in ${store}: a sidecar is restarted while all servers say that they are not ready: the list stays whole`, async () => {
+    for (const fails of ['readyz', 'etcd check'] as const) {
+      const fleet = await startedFleet({ masters: 3, etcd })
+      await fleet.advance(15_000)
+      const failsMs = fleet.time.nowMs
+      for (const { server } of fleet.masters) {
+        if (fails === 'readyz') server.ready = false
+        else server.etcdCheck = false
+      }
+      await fleet.advance(5_000)
+      at(fleet, 1).kill()
+      at(fleet, 1).start()
+      await fleet.advance(30_000)
+      for (const { server } of fleet.masters) server.ready = server.etcdCheck = true
+      await fleet.advance(30_000)
+      assert.deepEqual(since(fleet, failsMs), [], fails)
+      fleet.abandon()
+    }
+  })
+
+  test(`leases in ${store}: somebody spoils the Endpoints in an outage, and one joins after it: only masters are listed`, async () => {
+    const fleet = await startedFleet({ masters: 3, etcd })
+    await fleet.advance(15_000)
+    for (const { server } of fleet.masters) server.cut = true
+    await damages['endpoints-with-a-foreign-address'](fleet.api)
+    const spoiltMs = fleet.time.nowMs
+    at(fleet, 1).kill()
+    at(fleet, 1).start()
+    await fleet.advance(30_000)
+    for (const index of [1, 0, 2]) {
+      at(fleet, index).server.cut = false
+      await fleet.advance(2_000)
+    }
+    await fleet.advance(30_000)
+    assert.deepEqual(fleet.listed('slice'), all)
+    assert.ok(since(fleet, spoiltMs).every((addresses) => !addresses?.includes('203.0.113.7')))
+    fleet.abandon()
+  })
+}

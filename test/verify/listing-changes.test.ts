@@ -320,16 +320,6 @@ const stories: Stories = {
     () =>
       storyOfThree()
         .list(['a', 'b', 'c', 'foreign'], { byDamage: true })
-        .list(['a', 'c', 'foreign'])
-        .list(['a', 'b', 'c']),
-    'listed-master-stays',
-    'no-address-goes-without-cause',
-  ],
-  'what somebody put there has gone, and comes back': [
-    () =>
-      storyOfThree()
-        .list(['a', 'b', 'c', 'foreign'], { byDamage: true })
-        .list(['a', 'b', 'c'])
         .list(['a', 'b', 'c', 'foreign'])
         .list(['a', 'b', 'c']),
     'no-address-comes-without-cause',

@@ -13,7 +13,6 @@ export function membershipFault(
 ): string | undefined {
   switch (phase.type) {
     case 'starting':
-    case 'clearing':
     case 'joining':
     case 'leaving':
       return undefined

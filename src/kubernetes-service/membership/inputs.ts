@@ -32,7 +32,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       if (silent) return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
       // It may be one of several that fail together, whose leases end meanwhile.
-      const isWaiting = !serving && (state.phase.type === 'starting' || state.phase.type === 'clearing')
+      const isWaiting = !serving && state.phase.type === 'starting'
       return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
     }
     case 'leases': {
@@ -73,7 +73,6 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   const own = input.leases.find((one) => isHeldBy(one, state.self))
   switch (phase.type) {
     case 'starting':
-    case 'clearing':
     case 'joining':
       return { ...after, self: startedAfter(input.leases, state.self, input.span) }
     case 'listed': {
@@ -234,7 +233,6 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
   const { phase, self, fleet } = state
   switch (phase.type) {
     case 'starting':
-    case 'clearing':
     case 'joining': {
       if (mode === 'keep') return end(state, 'kept', turn)
       const hasLease = state.lease.request !== undefined || fleet.leases.some((lease) => isHeldBy(lease, self))

@@ -62,7 +62,9 @@ function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
 function departing(state: Membership, nowMs: number): Membership {
   const { phase, server, departures } = state
   if (phase.type !== 'listed') return state
-  const wants = isFailing(server.readiness, nowMs)
+  // A server that has not been ready yet has not failed for a moment only. One whose etcd alone fails shares that with others most of the time.
+  const isStarting = server.readiness.phase === 'starting' && !server.serving && !server.failsByEtcd
+  const wants = isStarting || isFailing(server.readiness, nowMs)
   if (wants === (phase.departure !== undefined)) return state
   if (!wants) return { ...state, phase: { ...phase, departure: undefined } }
   return { ...state, departures: departures + 1, phase: { ...phase, departure: departureId(state) } }

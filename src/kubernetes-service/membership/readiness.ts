@@ -8,17 +8,21 @@ const RECOVERING_MS = 2_000
 
 /** What a master thinks of its own API server. Times are on its monotonic clock, in milliseconds. */
 export type ReadinessState =
-  /** Never ready so far. */
-  | { readonly phase: 'starting' }
+  /** Never ready so far. `failingSinceMs`: since when it answers that it is not. */
+  | { readonly phase: 'starting'; readonly failures: number; readonly failingSinceMs: number | undefined }
   | { readonly phase: 'ready'; readonly failures: number; readonly failingSinceMs: number | undefined }
   | {
       readonly phase: 'unready'
+      readonly failures: number
       /** Since when it has been failing in one way, silent or answering; undefined while it recovers. */
       readonly failingSinceMs: number | undefined
       readonly silent: boolean
       readonly recoveringSinceMs: number | undefined
       readonly reason: string
     }
+
+/** What is known before the first answer. */
+export const neverReady: ReadinessState = { phase: 'starting', failures: 0, failingSinceMs: undefined }
 
 /**
  * Takes in one answer. Pure.
@@ -31,21 +35,24 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
   const serving = isServing(answer)
   switch (state.phase) {
     case 'starting':
-      return answer.answered && answer.ready ? { phase: 'ready', failures: 0, failingSinceMs: undefined } : state
+      if (answer.answered && answer.ready) return { phase: 'ready', failures: 0, failingSinceMs: undefined }
+      if (serving || !answer.answered) return neverReady
+      return { phase: 'starting', failures: state.failures + 1, failingSinceMs: state.failingSinceMs ?? nowMs }
     case 'ready': {
       if (serving) return state.failures === 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }
       const failures = state.failures + 1
       const failingSinceMs = state.failingSinceMs ?? nowMs
       return failures >= FAILURES && nowMs - failingSinceMs >= FAILING_MS
-        ? { phase: 'unready', ...failingIn(answer, failingSinceMs) }
+        ? { phase: 'unready', ...failingIn(answer, failures, failingSinceMs) }
         : { phase: 'ready', failures, failingSinceMs }
     }
     case 'unready': {
       // Alive, but whether it is ready again nobody can tell.
       if (answer.answered && answer.refused !== undefined) return state
       if (!serving) {
-        const asBefore = state.silent === !answer.answered ? state.failingSinceMs : undefined
-        return { phase: 'unready', ...failingIn(answer, asBefore ?? nowMs) }
+        const sinceMs = state.silent === !answer.answered ? state.failingSinceMs : undefined
+        const failures = sinceMs === undefined ? 1 : state.failures + 1
+        return { phase: 'unready', ...failingIn(answer, failures, sinceMs ?? nowMs) }
       }
       const recoveringSinceMs = state.recoveringSinceMs ?? nowMs
       return nowMs - recoveringSinceMs >= RECOVERING_MS
@@ -56,15 +63,22 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
 }
 
 /**
- * Whether to leave the list for it: failing in one way for as long as it takes to count as unready. A server that was silent and
- * now answers is most likely starting, and gets its time anew. Pure.
+ * Whether to leave the list for it: failing in one way for as often and as long as it takes to count as unready. A server that was
+ * silent and now answers is most likely starting, and gets its time anew. Pure.
  */
 export function isFailing(state: ReadinessState, nowMs: number): boolean {
-  return state.phase === 'unready' && state.failingSinceMs !== undefined && nowMs - state.failingSinceMs >= FAILING_MS
+  if (state.phase === 'ready' || state.failingSinceMs === undefined) return false
+  return state.failures >= FAILURES && nowMs - state.failingSinceMs >= FAILING_MS
 }
 
-function failingIn(answer: ReadinessAnswer, failingSinceMs: number) {
-  return { failingSinceMs, silent: !answer.answered, recoveringSinceMs: undefined, reason: unreadyReason(answer) }
+function failingIn(answer: ReadinessAnswer, failures: number, failingSinceMs: number) {
+  return {
+    failures,
+    failingSinceMs,
+    silent: !answer.answered,
+    recoveringSinceMs: undefined,
+    reason: unreadyReason(answer),
+  }
 }
 
 /** Whether the server is ready by its last answer, or lives and does not tell. */

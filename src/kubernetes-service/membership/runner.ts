@@ -1,6 +1,6 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
-import type { Endpoints } from '../../kube/resources.ts'
+import type { EndpointSlice } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/remote-error.ts'
@@ -136,7 +136,7 @@ export class MembershipRunner implements EndpointReconciler {
     const stored = await adapter.read(signal)
     await this.readMembers(signal)
     const { leases } = this.#state.fleet
-    const placed = this.#leasesForList(stored.endpoints)
+    const placed = this.#leasesForList(stored)
     const plan = planEndpoints({
       addresses: listedAddresses(placed),
       current: stored.endpoints,
@@ -152,7 +152,7 @@ export class MembershipRunner implements EndpointReconciler {
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     const { phase, fleet } = this.#state
     if (phase.type !== 'listed') return phase.type === 'leaving' || phase.type === 'out'
-    const placed = this.#leasesForList(observed.endpoints)
+    const placed = this.#leasesForList(observed)
     const addresses = listedAddresses(placed)
     const plan = planEndpoints({ addresses, current: observed.endpoints, ports, reconcilePorts, stopping: false })
     return this.#options.adapter.isSettled(plan, observed, secondAddresses(placed, fleet.leases))
@@ -183,9 +183,10 @@ export class MembershipRunner implements EndpointReconciler {
 
   async destroy(): Promise<void> {}
 
-  #leasesForList(current: Endpoints | undefined): readonly MasterLease[] {
-    this.#listedBefore ??= addressesIn(current)
-    return leasesForList(this.#state, current, this.#listedBefore)
+  #leasesForList({ endpoints, slice }: ObservedEndpoints): readonly MasterLease[] {
+    // What stands in one of them only was not put there by a master.
+    this.#listedBefore ??= addressesIn(endpoints).filter((address) => slice === undefined || lists(slice, address))
+    return leasesForList(this.#state, endpoints, this.#listedBefore)
   }
 
   #take(input: MembershipInput): void {
@@ -311,7 +312,7 @@ export class MembershipRunner implements EndpointReconciler {
       const { leases } = this.#state.fleet
       if (needsOthers && othersReady(leases, holder).length === 0)
         return this.#take({ type: 'list', outcome: 'refused' })
-      const placed = this.#leasesForList(stored.endpoints)
+      const placed = this.#leasesForList(stored)
       const listed = listedAddresses(placed)
       // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
       const addresses =
@@ -387,6 +388,10 @@ export class MembershipRunner implements EndpointReconciler {
   get #nowMs(): number {
     return this.#options.clock.monotonicMs()
   }
+}
+
+function lists({ endpoints }: EndpointSlice, address: string): boolean {
+  return (endpoints ?? []).some(({ addresses }) => addresses.includes(address))
 }
 
 const outMessages: Readonly<Record<OutReason, string>> = {

@@ -25,15 +25,13 @@ export type OutReason =
  * Where a master is between its start and its end. Every field that ends in `AtMs` is a time on its monotonic clock.
  *
  * - `starting`: its API server has not been ready yet.
- * - `clearing`: the same, and the record of an earlier life of this master is in the store. `departure`: see {@link Holder}.
- * - `joining`: the server is ready and the lease is being made.
+ * - `joining`: the server is ready and the lease is being made; or an earlier life of this master has one, which it goes on with.
  * - `listed`: it keeps its lease. Whether it says `ready`, `failing` or `unready` is in its record.
  * - `leaving`: it was told to stop. `before` is what its record said.
  * - `out`: it makes no more requests.
  */
 export type Phase =
   | { readonly type: 'starting' }
-  | { readonly type: 'clearing'; readonly departure: string }
   | { readonly type: 'joining'; readonly sinceAtMs: number }
   | { readonly type: 'listed'; readonly departure: string | undefined }
   | {

@@ -1,11 +1,12 @@
 import { calm } from '../contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import { isHeldBy } from '../members.ts'
-import { isConfirmed, unknownFleet } from './fleet.ts'
+import { unknownFleet } from './fleet.ts'
 import { take } from './inputs.ts'
 import { leavingWakesAtMs, nextLeaving } from './leaving.ts'
 import { listedWakesAtMs, nextListed } from './listed.ts'
-import { departureId, isAlive, probe, read, request, type Turn } from './requests.ts'
+import { neverReady } from './readiness.ts'
+import { isAlive, probe, read, request, type Turn } from './requests.ts'
 import type { Membership, MembershipEffect, MembershipInput, Phase, Step } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -15,7 +16,7 @@ export function startMembership(self: Holder): Membership {
     phase: { type: 'starting' },
     self,
     server: {
-      readiness: { phase: 'starting' },
+      readiness: neverReady,
       answeredAtMs: Number.NEGATIVE_INFINITY,
       probedAtMs: Number.NEGATIVE_INFINITY,
       serving: false,
@@ -66,7 +67,6 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
     case 'starting':
     case 'out':
       break
-    case 'clearing':
     case 'joining':
       times.push(lease.retryAtMs)
       break
@@ -99,8 +99,6 @@ function next(state: Membership, turn: Turn): Membership {
   switch (state.phase.type) {
     case 'starting':
       return nextStarting(state, turn)
-    case 'clearing':
-      return nextClearing(state, state.phase.departure, turn)
     case 'joining':
       return nextJoining(state, state.phase.sinceAtMs, turn)
     case 'listed':
@@ -113,55 +111,49 @@ function next(state: Membership, turn: Turn): Membership {
 }
 
 function nextStarting(state: Membership, turn: Turn): Membership {
-  const { nowMs } = turn
-  const { server, fleet, departures } = state
-  if (server.readiness.phase !== 'starting') return { ...state, phase: { type: 'joining', sinceAtMs: nowMs } }
-  // A server that has never answered may be about to: its earlier life's lease is left to its end.
-  // One whose etcd alone fails may have served until now, and shares that etcd with others most of the time.
-  if (!Number.isFinite(server.answeredAtMs) || server.serving || server.failsByEtcd) return state
-  if (fleet.readAtMs === undefined) return read(state, turn)
-  if (!hasEarlierLife(state)) return state
-  return { ...state, departures: departures + 1, phase: { type: 'clearing', departure: departureId(state) } }
-}
-
-/** A record of an earlier life of this master, and of none that began later, which says that its server may serve. */
-function hasEarlierLife({ fleet, self }: Membership): boolean {
-  const own = fleet.leases.filter((lease) => isHeldBy(lease, self) && lease.doubtful !== true)
-  return (
-    own.some(({ holder }) => holder?.state !== 'unready' && holder?.state !== 'withdrawn') &&
-    !own.some(({ holder }) => holder !== undefined && holder.startedAt > self.startedAt)
-  )
+  const joining: Membership = { ...state, phase: { type: 'joining', sinceAtMs: turn.nowMs } }
+  if (state.server.readiness.phase !== 'starting') return joining
+  // A server that does not answer may be about to: its earlier life's lease is left to its end.
+  if (!answers(state)) return state
+  if (state.fleet.readAtMs === undefined) return read(state, turn)
+  return earlierLife(state) === undefined ? state : joining
 }
 
 /**
- * The address that an earlier life left sends clients to a server that does not serve yet. It is taken off the list as one that
- * turns unready is: in two steps, and not when nobody else serves.
+ * Makes the lease of a server that is ready, or goes on with that of an earlier life: a restart of the sidecar alone costs no address,
+ * whatever its server says of itself. From then on it fares as any listed one, so it leaves in two steps, and not when nobody else serves.
  */
-function nextClearing(state: Membership, departure: string, turn: Turn): Membership {
-  const { nowMs } = turn
-  const { server, lease, self } = state
-  if (lease.request !== undefined) return state
-  if (server.readiness.phase !== 'starting') return { ...state, phase: { type: 'joining', sinceAtMs: nowMs } }
-  if (nowMs < lease.retryAtMs || self.state === 'unready') return state
-  const failing: Holder = { ...self, state: 'failing', departure, confirms: [] }
-  const isSaid = self.state === 'failing' && self.departure === departure
-  if (!isSaid) return request(state, 'mark', failing, turn)
-  if (!isConfirmed(state, departure)) return state
-  return request(state, 'mark', { ...failing, state: 'unready', departure: undefined }, turn)
-}
-
 function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
-  const { fleet, lease } = state
+  const { fleet, lease, server } = state
   if (lease.renewedAtMs !== undefined) {
     effects.push({ type: 'tell', event: { type: 'joined' } }, { type: 'reconcile' })
     return { ...state, phase: { type: 'listed', departure: undefined } }
   }
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
+  const isStarting = server.readiness.phase === 'starting'
+  if (isStarting && !answers(state)) return { ...state, phase: { type: 'starting' } }
   // Who is there already decides how this life is told from an earlier one.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, turn)
+  const earlier = isStarting ? earlierLife(state) : undefined
+  if (isStarting && earlier === undefined) return { ...state, phase: { type: 'starting' } }
   if (!isAlive(state, turn)) return probe(state, timings.attemptMs, turn)
   // It was ready once. Whoever could not join at once may have to wait until it is again.
-  if (!state.server.serving) return state
-  return request(state, 'renew', { ...state.self, state: 'ready', departure: undefined, confirms: [] }, turn)
+  if (!server.serving && earlier === undefined) return state
+  const says = earlier?.state === 'unready' ? 'unready' : server.serving ? 'ready' : 'failing'
+  return request(state, 'renew', { ...state.self, state: says, departure: undefined, confirms: [] }, turn)
+}
+
+/** Whether the last probe was answered. */
+function answers({ server: { answeredAtMs, probedAtMs } }: Membership): boolean {
+  return Number.isFinite(answeredAtMs) && answeredAtMs >= probedAtMs
+}
+
+/** The record of an earlier life of this master whose lease lives, unless one has begun later. */
+function earlierLife({ fleet, self }: Membership): Holder | undefined {
+  const own = fleet.leases.flatMap((lease) =>
+    isHeldBy(lease, self) && lease.doubtful !== true ? (lease.holder ?? []) : [],
+  )
+  if (own.some(({ startedAt }) => startedAt > self.startedAt)) return undefined
+  return own.find((holder) => holder.state !== 'withdrawn')
 }

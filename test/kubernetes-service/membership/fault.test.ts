@@ -55,7 +55,6 @@ const table: readonly [says: string, phase: Phase, given: Given, fault: string |
   ['that has left as it was told', out('left'), { lease: { renewedAtMs: undefined } }, undefined],
   ['that leaves', leaving, { lease: { renewedAtMs: undefined }, nowMs: 60_000 }, undefined],
   ['that was never listed', { type: 'joining', sinceAtMs: 0 }, { lease: { renewedAtMs: undefined } }, undefined],
-  ['whose server starts', { type: 'clearing', departure: 'life-1/1' }, { state: 'unready' }, undefined],
 ]
 
 for (const [says, phase, given, fault] of table) {

@@ -18,9 +18,10 @@ const timings = membershipTimings({
 const nowMs = 100_000
 const span = { began: '2026-01-01T00:00:00.000000Z', now: '2026-01-01T00:00:00.000000Z' }
 const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: undefined }
-const starting: ReadinessState = { phase: 'starting' }
+const starting: ReadinessState = { phase: 'starting', failures: 1, failingSinceMs: nowMs - 500 }
 const unready: ReadinessState = {
   phase: 'unready',
+  failures: 4,
   failingSinceMs: nowMs - 4_000,
   silent: false,
   recoveringSinceMs: undefined,
@@ -75,7 +76,6 @@ const none = { renewedAtMs: undefined }
 /** One state of each phase, with a request under way where the phase waits for one. */
 const rows: Readonly<Record<string, Membership>> = {
   starting: state({ type: 'starting' }, {}, starting, none),
-  clearing: state({ type: 'clearing', departure }, asked, starting, none),
   joining: state({ type: 'joining', sinceAtMs: nowMs - 200 }, {}, ready, {
     ...none,
     ...requested('renew', {}),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ReadinessAnswer } from '../../../src/kube/readiness.ts'
-import { nextReadiness, type ReadinessState } from '../../../src/kubernetes-service/membership/readiness.ts'
+import { isFailing, neverReady, nextReadiness } from '../../../src/kubernetes-service/membership/readiness.ts'
 
 const ok: ReadinessAnswer = { answered: true, ready: true, checks: [] }
 const silent: ReadinessAnswer = { answered: false, reason: 'connection refused' }
@@ -14,7 +14,7 @@ const failing = (...names: string[]): ReadinessAnswer => ({
 const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 401' }
 
 function phases(answers: readonly (readonly [atMs: number, answer: ReadinessAnswer])[]): string[] {
-  let state: ReadinessState = { phase: 'starting' }
+  let state = neverReady
   return answers.map(([atMs, answer]) => {
     state = nextReadiness(state, answer, atMs)
     return state.phase
@@ -79,6 +79,17 @@ test('it is ready again after two seconds of success without a break', () => {
   assert.equal(phases([...down, [5_000, ok], [6_000, ok]]).at(-1), 'unready')
   assert.equal(phases([...down, [5_000, ok], [6_000, ok], [7_000, ok]]).at(-1), 'ready')
   assert.equal(phases([...down, [5_000, ok], [6_000, silent], [7_000, ok]]).at(-1), 'unready')
+})
+
+test('two probes that hang while it recovers are not yet a failure to leave for', () => {
+  let state = neverReady
+  const after = (...answers: readonly (readonly [atMs: number, answer: ReadinessAnswer])[]): boolean => {
+    for (const [atMs, answer] of answers) state = nextReadiness(state, answer, atMs)
+    return isFailing(state, answers.at(-1)?.[0] ?? 0)
+  }
+  assert.equal(after([0, ok], [1_000, silent], [2_000, silent], [4_000, silent]), true)
+  assert.equal(after([5_000, ok], [9_000, silent], [13_000, silent]), false)
+  assert.equal(after([16_000, silent]), true)
 })
 
 test('a failing etcd check alone makes it unready as any other does: who fails together stays listed by its record', () => {

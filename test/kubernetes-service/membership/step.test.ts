@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { ReadinessAnswer } from '../../../src/kube/readiness.ts'
 import type { Holder, HolderState, MasterLease } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { listedAddresses } from '../../../src/kubernetes-service/members.ts'
-import { nextReadiness } from '../../../src/kubernetes-service/membership/readiness.ts'
+import { failsByEtcd, isServing, nextReadiness } from '../../../src/kubernetes-service/membership/readiness.ts'
 import type { MembershipEffect, MembershipInput, OnShutdown } from '../../../src/kubernetes-service/membership/state.ts'
 import { startMembership, step, wakeAtMs } from '../../../src/kubernetes-service/membership/step.ts'
 import { membershipTimings, type TimingSettings } from '../../../src/kubernetes-service/membership/timings.ts'
@@ -26,6 +27,15 @@ function leaseOf(one: Holder): MasterLease {
   return { address: one.addresses[0] ?? '', holder: one }
 }
 
+/** What a server says when it is asked for its health. */
+const answers = {
+  ready: { answered: true, ready: true, checks: [] },
+  failing: { answered: true, ready: false, checks: [] },
+  'etcd-fails': { answered: true, ready: false, checks: [{ name: 'etcd', ok: false }] },
+  refuses: { answered: true, ready: false, checks: [], refused: 'HTTP status 401' },
+  silent: { answered: false, reason: 'no answer' },
+} as const satisfies Readonly<Record<string, ReadinessAnswer>>
+
 /** One master, number 1, whose surroundings the test plays. Requests are answered at once unless the test holds them back. */
 class Played {
   readonly timings
@@ -40,7 +50,7 @@ class Played {
   own: Holder | undefined
   /** What the store shows of the last renewals, by host. */
   renewals: Readonly<Record<string, string>> = {}
-  server: 'ready' | 'failing' | 'silent' = 'ready'
+  server: keyof typeof answers = 'ready'
   store: 'answers' | 'refuses' | 'hangs' = 'answers'
   #probedAtMs = -1_000
   #limits: { readonly atMs: number; readonly input: MembershipInput }[] = []
@@ -85,13 +95,12 @@ class Played {
 
   #probe(asked: boolean): void {
     this.#probedAtMs = this.nowMs
-    const answer =
-      this.server === 'silent'
-        ? ({ answered: false, reason: 'no answer' } as const)
-        : ({ answered: true, ready: this.server === 'ready', checks: [] } as const)
+    const answer = answers[this.server]
     const readiness = nextReadiness(this.state.server.readiness, answer, this.nowMs)
     const { answered } = answer
-    this.input({ type: 'probed', sentAtMs: this.nowMs, answered, serving: this.server === 'ready', readiness, asked })
+    const [serving, byEtcd] = [isServing(answer), failsByEtcd(answer)]
+    const sentAtMs = this.nowMs
+    this.input({ type: 'probed', sentAtMs, answered, serving, failsByEtcd: byEtcd, readiness, asked })
   }
 
   #answer(effect: MembershipEffect): void {
@@ -440,19 +449,65 @@ test('a master that was withdrawn renews nothing any more', () => {
   assert.deepEqual(played.times('renew ready'), [50])
 })
 
-test('the entry of an earlier life is taken off the list while the server is not ready, once another confirms', () => {
+/** A sidecar that is restarted while its earlier life's lease lives. */
+function restarted(server: Played['server'], says: Holder['state'] = 'ready'): Played {
   const played = new Played()
-  played.server = 'failing'
-  played.own = holder(1, 'ready', { instanceId: 'earlier' })
+  played.server = server
+  played.own = holder(1, says, { instanceId: 'earlier' })
   played.others = [holder(2)]
+  return played
+}
+
+test('a sidecar that is restarted goes on with its lease, whatever its server answers', () => {
+  for (const [server, says, expected] of [
+    ['failing', 'ready', 'failing'],
+    ['etcd-fails', 'ready', 'failing'],
+    ['refuses', 'ready', 'ready'],
+    ['failing', 'unready', 'unready'],
+    ['refuses', 'unready', 'unready'],
+    ['failing', 'leaving', 'failing'],
+  ] as const) {
+    const played = restarted(server, says)
+    played.advance(25_000)
+    assert.equal(played.own?.instanceId, holder(1).instanceId, server)
+    assert.equal(played.own?.state, expected, `${server}, ${says}`)
+    assert.equal(played.times(`renew ${expected}`).length, 3, `${server}, ${says}`)
+  }
+})
+
+test('it leaves a lease alone beside a server that does not answer, that was withdrawn, or that has ended', () => {
+  for (const [server, says] of [
+    ['silent', 'ready'],
+    ['failing', 'withdrawn'],
+  ] as const) {
+    const played = restarted(server, says)
+    played.advance(25_000)
+    assert.deepEqual([played.own?.instanceId, played.own?.state], ['earlier', says])
+  }
+  const played = restarted('failing')
+  played.own = undefined
+  played.advance(25_000)
+  assert.equal(played.own, undefined)
+})
+
+test('one whose etcd alone has failed since before its start leaves after three seconds, as any other', () => {
+  const played = restarted('etcd-fails')
+  played.advance(2_500)
+  assert.equal(played.own?.departure, undefined)
   played.advance(2_000)
-  assert.equal(played.own.state, 'failing')
-  played.others = [holder(2, 'ready', { confirms: [played.own.departure ?? ''] })]
+  assert.notEqual(played.own?.departure, undefined)
+})
+
+test('the entry of an earlier life is taken off the list while the server is not ready, once another confirms', () => {
+  const played = restarted('failing')
+  played.advance(2_000)
+  assert.equal(played.own?.state, 'failing')
+  played.others = [holder(2, 'ready', { confirms: [played.own?.departure ?? ''] })]
   played.changed()
-  assert.equal(played.own.state, 'unready')
+  assert.equal(played.own?.state, 'unready')
   played.server = 'ready'
   played.advance(2_000)
-  assert.equal(played.own.state, 'ready')
+  assert.equal(played.own?.state, 'ready')
 })
 
 test('a lease that is taken away again and again is made ten times at once, then at growing distances', () => {

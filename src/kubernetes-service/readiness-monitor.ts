@@ -73,10 +73,10 @@ export class ReadinessMonitor {
     const nowMs = clock.monotonicMs()
     if (answer.answered) this.#lastAnswerMs = nowMs
     const before = this.#state
+    const after = nextReadiness(before, answer, nowMs)
     // With the startup gate a server that was ready once counts as ready; if it dies, its lease is not renewed.
-    if (before.phase === 'starting' || this.#options.gate === 'continuous') {
-      this.#state = nextReadiness(before, answer, nowMs)
-    }
+    const counts = this.#options.gate === 'continuous' || (before.phase === 'starting' && after.phase === 'ready')
+    if (counts) this.#state = after
     const wasReady = this.#options.gate === 'startup' && this.#state.phase !== 'starting'
     this.#failsByEtcd = failsByEtcd(answer)
     this.#refuses = answer.answered && answer.refused !== undefined

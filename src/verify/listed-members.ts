@@ -74,9 +74,10 @@ export function stoppedAndListed(moment: Moment): readonly Breach[] {
 /** Masters that are not ready and are listed longer than it takes to leave, while others serve. */
 export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
-  // A master whose server has just come back confirms nobody's departure.
+  // A master whose server has just come back confirms nobody's departure, nor does one that has just been started.
   const confirmers = moment.histories.filter(
-    ({ wellSinceMs }) => wellSinceMs !== undefined && moment.nowMs - wellSinceMs >= SERVERS_APART_MS + withinMs,
+    ({ wellSinceMs, startedAtMs }) =>
+      wellSinceMs !== undefined && moment.nowMs - Math.max(wellSinceMs, startedAtMs) >= SERVERS_APART_MS + withinMs,
   )
   return confirmers.length === 0
     ? []

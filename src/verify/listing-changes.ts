@@ -151,10 +151,11 @@ function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
  * than the first of them.
  */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
-  // A kube-apiserver's lease always says that it serves, so does who asks its server at its start only, and whoever is slow knows late of
-  // the others.
-  if (histories.some(({ kind, lagMs, state }) => kind === 'kube-apiserver' || lagMs > 0 || !state.leavesWhenUnready))
-    return []
+  // A kube-apiserver's lease always says that it serves, so does who asks its server at its start only. Whoever is slow knows late of the
+  // others, and a server whose answers are late may serve.
+  const blurs = ({ kind, lagMs, state }: MemberHistory): boolean =>
+    kind === 'kube-apiserver' || lagMs > 0 || state.impaired !== 'no' || !state.leavesWhenUnready
+  if (histories.some(blurs)) return []
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     return histories

@@ -25,8 +25,11 @@ interface Sighting {
   readonly stage: Stage
   /** How much a watch had told in all when it told of this; 0 for what a list showed. */
   readonly told: number
-  /** It was there when this observer began to look, or went on after a gap, and has not been renewed since. */
-  readonly isFound: boolean
+  /**
+   * The renewal that was there when this observer began to look, or went on after a gap, and since when. A watch that catches up tells of
+   * earlier ones once more, and ends with this.
+   */
+  readonly found: { readonly renewal: string; readonly sinceMs: number } | undefined
 }
 
 /** The grace, in milliseconds: whoever cannot renew tries again each second. */
@@ -101,7 +104,8 @@ export class LeaseObserver {
 
   /** Whether it may have ended long ago: it was there at the first list, or at the first one after a gap, and nobody has renewed it since. */
   isFound(key: string): boolean {
-    return this.#sightings.get(key)?.isFound === true
+    const sighting = this.#sightings.get(key)
+    return sighting !== undefined && sighting.found?.renewal === sighting.renewal
   }
 
   /**
@@ -123,13 +127,16 @@ function sight(
 ): Sighting {
   const { renewal, ttlMs } = lease
   if (before?.renewal === renewal) return { ...before, ttlMs, told }
-  return { renewal, ttlMs, sinceMs: nowMs, stage: { type: 'renewed' }, told, isFound }
+  const found = isFound ? { renewal, sinceMs: nowMs } : before?.found
+  const sinceMs = found?.renewal === renewal ? found.sinceMs : nowMs
+  return { renewal, ttlMs, sinceMs, stage: { type: 'renewed' }, told, found }
 }
 
 /** The time until now has not counted. */
 function anew(sighting: Sighting, nowMs: number): Sighting {
   if (sighting.stage.type === 'over') return sighting
-  return { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' }, isFound: true }
+  const found = { renewal: sighting.renewal, sinceMs: nowMs }
+  return { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' }, found }
 }
 
 function judge(sighting: Sighting, nowMs: number): Sighting {

@@ -123,3 +123,16 @@ test('who was there at the first list, or was told of before it, is found, and i
   observer.readAll([a('2'), b('1'), { key: 'c', renewal: '1', ttlMs: 15_000 }], 2_000)
   assert.deepEqual([observer.isFound('a'), observer.isFound('b'), observer.isFound('c')], [false, true, false])
 })
+
+test('a watch that catches up after a gap tells of renewals that were before the list: what that found stays found', () => {
+  const observer = new LeaseObserver({ maxGapMs: 15_000 })
+  observer.readAll([a('1')], 0)
+  observer.interrupted()
+  observer.readAll([a('3')], 30_000)
+  observer.readOne(a('2'), 30_100)
+  observer.readOne(a('3'), 30_100)
+  assert.equal(observer.isFound('a'), true)
+  assert.deepEqual(judged(observer, [a('3')], [43_000, 45_000]), [false, true], 'its time counts from the list')
+  observer.readOne(a('4'), 45_100)
+  assert.equal(observer.isFound('a'), false)
+})

@@ -51,6 +51,8 @@ export class MemberHistory {
   #impairedAtMs = Number.NEGATIVE_INFINITY
   /** It held its lease when nobody's could end, and has done nothing else since: until when that was so. */
   #throughOutage: Period | undefined
+  /** Since when nobody's lease can end; undefined while they can. */
+  #stillSinceMs: number | undefined
   /** Since it was last settled. */
   #toldToStop = false
   #startedUnready = false
@@ -321,10 +323,15 @@ export class MemberHistory {
 
   /** A lease that lived when the outage began lasts for its whole time when it is over, whenever its server is back. */
   #noteOutage(nowMs: number, standsStill: boolean): void {
-    const { running, lifeCount } = this.#state
+    const { running, lifeCount, reconcileIntervalMs } = this.#state
     const outage = this.#throughOutage
-    if (standsStill && (this.#isPlaced(nowMs) || outage !== undefined))
-      this.#throughOutage = { sinceMs: outage?.sinceMs ?? nowMs, untilMs: nowMs }
+    this.#stillSinceMs = standsStill ? (this.#stillSinceMs ?? nowMs) : undefined
+    const sinceMs = this.#stillSinceMs
+    if (sinceMs !== undefined) {
+      // A shorter one after it is noticed by nobody.
+      const counts = outage === undefined ? this.#isPlaced(nowMs) : nowMs - sinceMs >= reconcileIntervalMs
+      if (counts || outage?.sinceMs === sinceMs) this.#throughOutage = { sinceMs, untilMs: nowMs }
+    }
     if (!running || lifeCount !== this.#lives) this.#throughOutage = undefined
   }
 

@@ -67,7 +67,8 @@ export class LiveTarget implements DrillTarget {
     // The etcd goes on, but its leases are kept from ending.
     return (
       this.#datastore.state === 'away' ||
-      (this.#scenario.fleet.leaseStore === 'kubernetes' && this.#members.every(({ connected }) => !connected))
+      (this.#scenario.fleet.leaseStore === 'kubernetes' &&
+        this.#members.every(({ connected, renewing }) => !connected && !renewing))
     )
   }
 

@@ -57,7 +57,9 @@ export class SimulatedTarget implements DrillTarget {
   get leasesStandStill(): boolean {
     const { etcd, surroundings } = this.#fleet
     if (etcd !== undefined) return etcd.down
-    return surroundings.leases === undefined && this.#members.every(({ connected }) => !connected)
+    return (
+      surroundings.leases === undefined && this.#members.every(({ connected, renewing }) => !connected && !renewing)
+    )
   }
 
   /** How many events of the simulator have happened: what the run has cost, whatever the machine. */

@@ -3,13 +3,11 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Takes its own address out at each start, as upstream does.',
   file: 'kubernetes-service/membership/step.ts',
-  text: `  const { server, fleet, departures } = state
-  if (server.readiness.phase !== 'starting')`,
-  instead: `  const { server, fleet, departures, self, lease } = state
-  if (fleet.readAtMs === undefined) return read(state, nowMs, timings, effects)
-  if (hasEarlierLife(state) && self.state !== 'unready') {
-    if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
-    return request(state, 'mark', { ...self, state: 'unready' }, nowMs, timings, effects)
+  text: `  if (state.server.readiness.phase !== 'starting') return joining`,
+  instead: `  if (state.fleet.readAtMs === undefined) return read(state, turn)
+  if (earlierLife(state) !== undefined && state.self.state !== 'unready') {
+    if (state.lease.request !== undefined || turn.nowMs < state.lease.retryAtMs) return state
+    return request(state, 'mark', { ...state.self, state: 'unready' }, turn)
   }
-  if (server.readiness.phase !== 'starting')`,
+  if (state.server.readiness.phase !== 'starting') return joining`,
 }

@@ -38,17 +38,28 @@ export async function mutated({ file, text, instead }: Mutant): Promise<string> 
   return parts.join(instead)
 }
 
-/** Runs random schedules on a copy of the sources that has the mistake, from seed 1, until the first one that does not hold. */
+/** What makes no difference to a mistake, but would to the compiler. */
+const mayLeaveUnused = ['--noUnusedLocals', 'false', '--noUnusedParameters', 'false', '--allowUnreachableCode', 'true']
+
+/**
+ * Runs random schedules on a copy of the sources that has the mistake, from seed 1, until the first one that does not hold. Throws when the
+ * copy does not compile: what fails for that is no mistake that a schedule has noticed.
+ */
 export async function findMutant(mutant: Mutant, limit: number): Promise<FirstViolation> {
   const copy = await mkdtemp(join(tmpdir(), 'mutant-'))
   try {
     await cp(join(root, 'src'), join(copy, 'src'), { recursive: true })
     await writeFile(join(copy, 'src', mutant.file), await mutated(mutant))
-    await cp(join(root, 'package.json'), join(copy, 'package.json'))
+    for (const name of ['package.json', 'tsconfig.json', 'tsconfig.build.json'])
+      await cp(join(root, name), join(copy, name))
     await symlink(join(root, 'node_modules'), join(copy, 'node_modules'))
     await mkdir(join(copy, 'test/drill'), { recursive: true })
     await cp(join(root, 'test/drill/first-violation.ts'), join(copy, 'test/drill/first-violation.ts'))
     const run = promisify(execFile)
+    const compiler = join(root, 'node_modules/.bin/tsc')
+    await run(compiler, ['--noEmit', '-p', 'tsconfig.build.json', ...mayLeaveUnused], { cwd: copy }).catch((error) => {
+      throw new Error(`the mutant does not compile:\n${error.stdout}`)
+    })
     const { stdout } = await run(process.execPath, ['test/drill/first-violation.ts', `${limit}`], { cwd: copy })
     return JSON.parse(stdout)
   } finally {

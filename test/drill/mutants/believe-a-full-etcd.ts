@@ -4,5 +4,5 @@ export const mutant: Mutant = {
   broken: 'Believes that masters have died whose leases ended while its own could not be renewed.',
   file: 'kubernetes-service/membership/fleet.ts',
   text: '    if (!isCertain) ended.push',
-  instead: `    if (!isCertain && trust.type === 'steady') ended.push`,
+  instead: `    if (!isCertain && lease.trust.type === 'steady') ended.push`,
 }

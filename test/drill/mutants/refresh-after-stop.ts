@@ -7,7 +7,7 @@ export const mutant: Mutant = {
 `,
   instead: `      const isLeaving = step.type === 'writing'
       if (isLeaving && lease.renewedAtMs === undefined) {
-        return isBusy ? state : request(state, 'renew', asBefore(self, phase), nowMs, timings, effects)
+        return isBusy ? state : request(state, 'renew', asBefore(self, phase), turn)
       }
 `,
 }

@@ -5,5 +5,5 @@ export const mutant: Mutant = {
   file: 'kubernetes-service/endpoints-adapter.ts',
   text: '      endpoints && execute(planEndpointSlice(endpoints, stored.slice), stored.slice),',
   instead:
-    '      endpoints && stored.slice === undefined && execute(planEndpointSlice(endpoints, undefined), undefined),',
+    '      endpoints && (stored.slice === undefined ? execute(planEndpointSlice(endpoints, undefined), undefined) : undefined),',
 }

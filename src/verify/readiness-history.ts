@@ -68,15 +68,16 @@ export class ReadinessHistory {
   /** Takes in how it fares from now on. */
   note(nowMs: number, state: MemberState, around: Circumstances): void {
     if (!state.running || around.isAnother) this.#wasPlaced = false
-    if (state.serves) this.#noteServing(nowMs, around.lagMs)
+    if (state.serves) this.#noteServing(nowMs, state, around.lagMs)
     else this.#noteFailing(nowMs, state, around)
   }
 
-  #noteServing(nowMs: number, lagMs: number): void {
+  #noteServing(nowMs: number, { impaired }: MemberState, lagMs: number): void {
     const period = this.#unserving
     if (period?.untilMs === Number.POSITIVE_INFINITY) this.#unserving = { ...period, untilMs: nowMs }
     const unready = this.#unready
-    if (unready !== undefined) {
+    // Whose probes fail may not hear that its server is ready again.
+    if (unready !== undefined && impaired === 'no') {
       unready.servesSinceMs ??= nowMs
       const said = unready.servesSinceMs - unready.sinceMs >= LEAVES_MS
       const noticedMs = NOTICED_MS[unready.silent ? 'silent' : said ? 'said' : 'answered']

@@ -1,5 +1,6 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
+import type { ReadinessAnswer } from '../../kube/readiness.ts'
 import type { EndpointSlice } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
@@ -9,18 +10,12 @@ import { abortable, aborted } from '../../runtime/signals.ts'
 import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements } from '../announcements.ts'
-import { type EndpointsAdapter, NoLiveMasters } from '../endpoints-adapter.ts'
+import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { LeaseTelemetry } from '../lease-telemetry.ts'
-import {
-  type Holder,
-  LeaseNotFound,
-  LeaseWithdrawn,
-  type MasterLease,
-  type MasterLeases,
-} from '../leases/master-leases.ts'
+import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import {
   isDualStack,
   isHeldBy,
@@ -34,6 +29,7 @@ import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { membershipFault } from './fault.ts'
 import { leasesForList } from './fleet.ts'
+import { failsByEtcd } from './readiness.ts'
 import type { Membership, MembershipEffect, MembershipEvent, MembershipInput, OnShutdown, OutReason } from './state.ts'
 import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -102,7 +98,7 @@ export class MembershipRunner implements EndpointReconciler {
   async run(signal: AbortSignal): Promise<void> {
     const { monitor, leases, fleet } = this.#options
     this.#signal = signal
-    const unsubscribe = monitor.subscribe((_answer, sentAtMs) => this.#probed(sentAtMs, undefined))
+    const unsubscribe = monitor.subscribe((answer, sentAtMs) => this.#probed(sentAtMs, answer, false))
     const changed = (): void => {
       fleet.noticed()
       this.#take({ type: 'changed' })
@@ -131,31 +127,18 @@ export class MembershipRunner implements EndpointReconciler {
   ): Promise<void> {
     await abortable(this.#listed.promise, signal)
     if (this.#state.phase.type !== 'listed') return
-    const { adapter } = this.#options
-    // In this order: a write that rests on older leases than somebody else's then finds that the objects have changed.
-    const stored = await adapter.read(signal)
-    await this.readMembers(signal)
-    const { leases } = this.#state.fleet
-    const placed = this.#leasesForList(stored)
-    const plan = planEndpoints({
-      addresses: listedAddresses(placed),
-      current: stored.endpoints,
-      ports,
-      reconcilePorts: reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts,
-      stopping: false,
-    })
-    // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
-    if (plan.type === 'refuse' && isHeldBack(this.#state)) return
-    await adapter.execute(plan, stored, signal, secondAddresses(placed, leases))
+    await this.#options.adapter.reconcile(async (stored) => {
+      await this.readMembers(signal)
+      const plan = this.#plan(stored, ports, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
+      // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
+      return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
+    }, signal)
   }
 
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
-    const { phase, fleet } = this.#state
+    const { phase } = this.#state
     if (phase.type !== 'listed') return phase.type === 'leaving' || phase.type === 'out'
-    const placed = this.#leasesForList(observed)
-    const addresses = listedAddresses(placed)
-    const plan = planEndpoints({ addresses, current: observed.endpoints, ports, reconcilePorts, stopping: false })
-    return this.#options.adapter.isSettled(plan, observed, secondAddresses(placed, fleet.leases))
+    return this.#options.adapter.isSettled(this.#plan(observed, ports, reconcilePorts), observed)
   }
 
   async readMembers(signal: AbortSignal): Promise<void> {
@@ -183,10 +166,26 @@ export class MembershipRunner implements EndpointReconciler {
 
   async destroy(): Promise<void> {}
 
-  #leasesForList({ endpoints, slice }: ObservedEndpoints): readonly MasterLease[] {
+  /** What the leases that were read last want of the list. `stopping`: for a master that leaves and may leave it empty. */
+  #plan(
+    { endpoints: current, slice }: ObservedEndpoints,
+    ports: readonly EndpointPort[],
+    reconcilePorts: boolean,
+    stopping = false,
+  ): ListPlan {
     // What stands in one of them only was not put there by a master.
-    this.#listedBefore ??= addressesIn(endpoints).filter((address) => slice === undefined || lists(slice, address))
-    return leasesForList(this.#state, endpoints, this.#listedBefore)
+    this.#listedBefore ??= addressesIn(current).filter((address) => slice === undefined || lists(slice, address))
+    const placed = leasesForList(this.#state, current, this.#listedBefore)
+    const listed = listedAddresses(placed)
+    // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
+    const addresses =
+      stopping && listed.length === 0
+        ? addressesIn(current).filter((address) => !this.#options.holder.addresses.includes(address))
+        : listed
+    return {
+      endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, stopping }),
+      secondAddresses: secondAddresses(placed, this.#state.fleet.leases),
+    }
   }
 
   #take(input: MembershipInput): void {
@@ -278,28 +277,22 @@ export class MembershipRunner implements EndpointReconciler {
   async #probe(limitMs: number): Promise<void> {
     const sentAtMs = this.#nowMs
     const answer = await this.#within(limitMs, (signal) => this.#options.monitor.probe(signal)).catch(() => undefined)
-    this.#probed(sentAtMs, answer?.answered ?? false)
+    this.#probed(sentAtMs, answer, true)
   }
 
-  /** `asked`: whether a probe that was asked for here was answered; undefined: it was another one. */
-  #probed(sentAtMs: number, asked: boolean | undefined): void {
-    const {
-      state: readiness,
-      lastAnswerMs = Number.NEGATIVE_INFINITY,
-      serves,
-      refuses,
-      failsByEtcd,
-    } = this.#options.monitor
-    const answered = asked ?? lastAnswerMs >= sentAtMs
+  /** `asked`: for a `probe` effect, whose probe counts alone. Of others one that was answered meanwhile tells as much. */
+  #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, asked: boolean): void {
+    const { state: readiness, lastAnswerMs = Number.NEGATIVE_INFINITY, serves } = this.#options.monitor
+    const answered = asked ? answer?.answered === true : lastAnswerMs >= sentAtMs
     this.#take({
       type: 'probed',
       sentAtMs,
       answered,
       serving: answered && serves,
-      refused: answered && refuses,
-      failsByEtcd: answered && failsByEtcd,
+      refused: answer?.answered === true && answer.refused !== undefined,
+      failsByEtcd: answer !== undefined && failsByEtcd(answer),
       readiness,
-      asked: asked !== undefined,
+      asked,
     })
   }
 
@@ -307,28 +300,13 @@ export class MembershipRunner implements EndpointReconciler {
     const { adapter, ports, holder } = this.#options
     const signal = this.#signal as AbortSignal
     try {
-      const stored = await adapter.read(signal)
-      await this.readMembers(signal)
-      const { leases } = this.#state.fleet
-      if (needsOthers && othersReady(leases, holder).length === 0)
-        return this.#take({ type: 'list', outcome: 'refused' })
-      const placed = this.#leasesForList(stored)
-      const listed = listedAddresses(placed)
-      // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
-      const addresses =
-        mayEmpty && listed.length === 0
-          ? addressesIn(stored.endpoints).filter((address) => !holder.addresses.includes(address))
-          : listed
-      // Those who stay decide about their ports.
-      const plan = planEndpoints({
-        addresses,
-        current: stored.endpoints,
-        ports,
-        reconcilePorts: false,
-        stopping: mayEmpty,
-      })
-      await adapter.execute(plan, stored, signal, secondAddresses(placed, leases))
-      this.#take({ type: 'list', outcome: 'written' })
+      const isWritten = await adapter.reconcile(async (stored) => {
+        await this.readMembers(signal)
+        if (needsOthers && othersReady(this.#state.fleet.leases, holder).length === 0) return undefined
+        // Those who stay decide about their ports.
+        return this.#plan(stored, ports, false, mayEmpty)
+      }, signal)
+      this.#take({ type: 'list', outcome: isWritten ? 'written' : 'refused' })
     } catch (error) {
       this.#take({ type: 'list', outcome: this.#listOutcome(error) })
     }

@@ -87,7 +87,7 @@ export class ApiClient {
    * `signal` is aborted; the promise rejects when the stream ends before that.
    */
   async watch<T>(path: string, onEvent: (event: SeenEvent<T>) => void, signal: AbortSignal): Promise<void> {
-    const watchPath = `${path}${path.includes('?') ? '&' : '?'}watch=true&timeoutSeconds=3600`
+    const watchPath = `${path}${path.includes('?') ? '&' : '?'}watch=true&timeoutSeconds=86400`
     try {
       const { statusCode, body } = await this.#request('GET', watchPath, {}, signal)
       if (statusCode !== 200) throw new ApiFailure(statusCode, `watch ${path}: ${await body.text()}`)

@@ -74,7 +74,7 @@ export function secondSliceName(family: 4 | 6): string {
  */
 export function secondSliceOf(
   endpoints: Endpoints | undefined,
-  addresses: readonly string[],
+  addresses: readonly string[] = [],
 ): EndpointSlice | undefined {
   const [first] = addresses
   if (first === undefined || endpoints?.subsets?.[0] === undefined) return undefined

@@ -22,6 +22,13 @@ export interface StoredEndpoints {
   readonly secondSlices: readonly EndpointSlice[]
 }
 
+/** What is to be done about the list of masters. */
+export interface ListPlan {
+  readonly endpoints: EndpointsAction
+  /** What the slice of the second family lists; without any there is no such slice. @default none */
+  readonly secondAddresses?: readonly string[] | undefined
+}
+
 /**
  * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
  *
@@ -55,10 +62,8 @@ export class EndpointsAdapter {
   /**
    * Whether there is nothing to be done for a plan now, as far as the watches show: all is right, or what is not must wait because
    * somebody else keeps undoing it.
-   *
-   * @param secondAddresses - as in {@link execute}.
    */
-  isSettled(action: EndpointsAction, observed: ObservedEndpoints, secondAddresses: readonly string[] = []): boolean {
+  isSettled({ endpoints: action, secondAddresses }: ListPlan, observed: ObservedEndpoints): boolean {
     if (action.type === 'refuse') return false
     if (!this.#writer.isSettled(endpointsResource, action, observed.endpoints)) return false
     const wanted = action.type === 'none' ? observed.endpoints : action.object
@@ -72,17 +77,28 @@ export class EndpointsAdapter {
   }
 
   /**
+   * Makes the list what `plan` wants it to be, given what is stored; whether it wanted anything. It reads the leases last: a write that rests
+   * on older ones than somebody else's then finds that the objects have changed.
+   */
+  async reconcile(
+    plan: (current: Endpoints | undefined) => Promise<ListPlan | undefined>,
+    signal: AbortSignal,
+  ): Promise<boolean> {
+    const stored = await this.read(signal)
+    const wanted = await plan(stored.endpoints)
+    if (wanted !== undefined) await this.execute(wanted, stored, signal)
+    return wanted !== undefined
+  }
+
+  /**
    * Carries out a plan for the Endpoints, then makes the slices follow what is stored. Of what somebody else keeps undoing, each waits
    * for itself: slices follow the plan also while the Endpoints must wait, or are refused for good.
    * Endpoints that somebody else made in the meantime are not an error: the next look sees them.
-   *
-   * @param secondAddresses - what the slice of the second family lists; without any there is no such slice.
    */
   async execute(
-    action: EndpointsAction,
+    { endpoints: action, secondAddresses }: ListPlan,
     stored: StoredEndpoints,
     signal?: AbortSignal,
-    secondAddresses: readonly string[] = [],
   ): Promise<void> {
     if (action.type === 'refuse') throw new NoLiveMasters()
     let outcome: Outcome<Endpoints>
@@ -101,7 +117,7 @@ export class EndpointsAdapter {
   async #ensureSlices(
     endpoints: Endpoints | undefined,
     stored: StoredEndpoints,
-    secondAddresses: readonly string[],
+    secondAddresses: ListPlan['secondAddresses'],
     signal?: AbortSignal,
   ): Promise<void> {
     const wanted = secondSliceOf(endpoints, secondAddresses)

@@ -62,14 +62,16 @@ export async function withdraw(
   }
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
-    // The leases last, as a master does.
-    const stored = await adapter.read(signal)
-    const live = await leases.list(signal)
-    onRead?.(live)
-    const addresses = listedAddresses(live)
-    const plan = planEndpoints({ addresses, current: stored.endpoints, ports, reconcilePorts: false, stopping: always })
     try {
-      await adapter.execute(plan, stored, signal, secondAddresses(live))
+      await adapter.reconcile(async (current) => {
+        const live = await leases.list(signal)
+        onRead?.(live)
+        const addresses = listedAddresses(live)
+        return {
+          endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
+          secondAddresses: secondAddresses(live),
+        }
+      }, signal)
       return { type: 'withdrawn', reason: `${address.text} is out` }
     } catch (error) {
       // The masters that run do the same at this moment; whoever is second looks again.

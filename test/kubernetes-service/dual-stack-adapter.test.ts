@@ -32,10 +32,15 @@ function passedOn(api: KubeApi): KubeApi {
 
 async function started() {
   const embedded = await Embedded.started()
-  const list = async (adapter: EndpointsAdapter, second: readonly string[]): Promise<void> => {
-    const stored = await adapter.read()
-    const observed = { current: stored.endpoints, ports: endpointPorts(6443), reconcilePorts: true, stopping: false }
-    await adapter.execute(planEndpoints({ ...observed, addresses: ['192.0.2.1'] }), stored, signal, second)
+  const list = async (adapter: EndpointsAdapter, secondAddresses: readonly string[]): Promise<void> => {
+    const observed = { ports: endpointPorts(6443), reconcilePorts: true, stopping: false }
+    await adapter.reconcile(
+      async (current) => ({
+        endpoints: planEndpoints({ ...observed, current, addresses: ['192.0.2.1'] }),
+        secondAddresses,
+      }),
+      signal,
+    )
   }
   const names = async (): Promise<readonly (string | undefined)[]> =>
     (await embedded.api.list(endpointSlices)).items.map(({ metadata }) => metadata?.name)
@@ -81,7 +86,7 @@ test('whoever goes as the last takes the second slice away also when somebody ha
   const adapter = openAdapter(embedded.api)
   await list(adapter, ['2001:db8::1'])
   await embedded.api.delete(endpoints, KUBERNETES_SERVICE)
-  const observed = { addresses: [], current: undefined, ports: endpointPorts(6443), reconcilePorts: false }
-  await adapter.execute(planEndpoints({ ...observed, stopping: true }), await adapter.read(), signal)
+  const observed = { addresses: [], ports: endpointPorts(6443), reconcilePorts: false, stopping: true }
+  await adapter.reconcile(async (current) => ({ endpoints: planEndpoints({ ...observed, current }) }), signal)
   assert.deepEqual(await names(), ['kubernetes'])
 })

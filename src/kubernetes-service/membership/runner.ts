@@ -9,18 +9,12 @@ import { abortable, aborted } from '../../runtime/signals.ts'
 import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements } from '../announcements.ts'
-import { type EndpointsAdapter, NoLiveMasters } from '../endpoints-adapter.ts'
+import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { LeaseTelemetry } from '../lease-telemetry.ts'
-import {
-  type Holder,
-  LeaseNotFound,
-  LeaseWithdrawn,
-  type MasterLease,
-  type MasterLeases,
-} from '../leases/master-leases.ts'
+import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import {
   isDualStack,
   isHeldBy,
@@ -131,31 +125,18 @@ export class MembershipRunner implements EndpointReconciler {
   ): Promise<void> {
     await abortable(this.#listed.promise, signal)
     if (this.#state.phase.type !== 'listed') return
-    const { adapter } = this.#options
-    // In this order: a write that rests on older leases than somebody else's then finds that the objects have changed.
-    const stored = await adapter.read(signal)
-    await this.readMembers(signal)
-    const { leases } = this.#state.fleet
-    const placed = this.#leasesForList(stored.endpoints)
-    const plan = planEndpoints({
-      addresses: listedAddresses(placed),
-      current: stored.endpoints,
-      ports,
-      reconcilePorts: reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts,
-      stopping: false,
-    })
-    // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
-    if (plan.type === 'refuse' && isHeldBack(this.#state)) return
-    await adapter.execute(plan, stored, signal, secondAddresses(placed, leases))
+    await this.#options.adapter.reconcile(async (current) => {
+      await this.readMembers(signal)
+      const plan = this.#plan(current, ports, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
+      // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
+      return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
+    }, signal)
   }
 
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
-    const { phase, fleet } = this.#state
+    const { phase } = this.#state
     if (phase.type !== 'listed') return phase.type === 'leaving' || phase.type === 'out'
-    const placed = this.#leasesForList(observed.endpoints)
-    const addresses = listedAddresses(placed)
-    const plan = planEndpoints({ addresses, current: observed.endpoints, ports, reconcilePorts, stopping: false })
-    return this.#options.adapter.isSettled(plan, observed, secondAddresses(placed, fleet.leases))
+    return this.#options.adapter.isSettled(this.#plan(observed.endpoints, ports, reconcilePorts), observed)
   }
 
   async readMembers(signal: AbortSignal): Promise<void> {
@@ -183,9 +164,25 @@ export class MembershipRunner implements EndpointReconciler {
 
   async destroy(): Promise<void> {}
 
-  #leasesForList(current: Endpoints | undefined): readonly MasterLease[] {
+  /** What the leases that were read last want of the list. `stopping`: for a master that leaves and may leave it empty. */
+  #plan(
+    current: Endpoints | undefined,
+    ports: readonly EndpointPort[],
+    reconcilePorts: boolean,
+    stopping = false,
+  ): ListPlan {
     this.#listedBefore ??= addressesIn(current)
-    return leasesForList(this.#state, current, this.#listedBefore)
+    const placed = leasesForList(this.#state, current, this.#listedBefore)
+    const listed = listedAddresses(placed)
+    // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
+    const addresses =
+      stopping && listed.length === 0
+        ? addressesIn(current).filter((address) => !this.#options.holder.addresses.includes(address))
+        : listed
+    return {
+      endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, stopping }),
+      secondAddresses: secondAddresses(placed, this.#state.fleet.leases),
+    }
   }
 
   #take(input: MembershipInput): void {
@@ -306,28 +303,13 @@ export class MembershipRunner implements EndpointReconciler {
     const { adapter, ports, holder } = this.#options
     const signal = this.#signal as AbortSignal
     try {
-      const stored = await adapter.read(signal)
-      await this.readMembers(signal)
-      const { leases } = this.#state.fleet
-      if (needsOthers && othersReady(leases, holder).length === 0)
-        return this.#take({ type: 'list', outcome: 'refused' })
-      const placed = this.#leasesForList(stored.endpoints)
-      const listed = listedAddresses(placed)
-      // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
-      const addresses =
-        mayEmpty && listed.length === 0
-          ? addressesIn(stored.endpoints).filter((address) => !holder.addresses.includes(address))
-          : listed
-      // Those who stay decide about their ports.
-      const plan = planEndpoints({
-        addresses,
-        current: stored.endpoints,
-        ports,
-        reconcilePorts: false,
-        stopping: mayEmpty,
-      })
-      await adapter.execute(plan, stored, signal, secondAddresses(placed, leases))
-      this.#take({ type: 'list', outcome: 'written' })
+      const isWritten = await adapter.reconcile(async (current) => {
+        await this.readMembers(signal)
+        if (needsOthers && othersReady(this.#state.fleet.leases, holder).length === 0) return undefined
+        // Those who stay decide about their ports.
+        return this.#plan(current, ports, false, mayEmpty)
+      }, signal)
+      this.#take({ type: 'list', outcome: isWritten ? 'written' : 'refused' })
     } catch (error) {
       this.#take({ type: 'list', outcome: this.#listOutcome(error) })
     }

@@ -211,7 +211,6 @@ export type MembershipInput =
 /** What must be said to people. */
 export type MembershipEvent =
   | { readonly type: 'joined' }
-  | { readonly type: 'withdrawn' }
   | { readonly type: 'unready' }
   | { readonly type: 'doubtful'; readonly addresses: readonly string[] }
   | { readonly type: 'contention'; readonly before: Contention; readonly now: Contention; readonly corrected: boolean }

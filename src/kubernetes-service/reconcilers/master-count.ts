@@ -53,7 +53,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     const stored = await this.#read(signal)
     const mend = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
     const plan = this.#plan(ip, stored.endpoints, ports, mend)
-    await this.#options.adapter.execute(plan, stored, signal)
+    await this.#options.adapter.execute({ endpoints: plan }, stored, signal)
     if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#mendsLeft -= 1
     this.#displaced = false
   }
@@ -89,7 +89,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     if (this.#stopped) return true
     const { adapter, address } = this.#options
-    return adapter.isSettled(this.#plan(address, observed.endpoints, ports, reconcilePorts), observed)
+    return adapter.isSettled({ endpoints: this.#plan(address, observed.endpoints, ports, reconcilePorts) }, observed)
   }
 
   /** Begins a new interval: what others did to the list may be answered now. */
@@ -144,7 +144,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     const plan = planRemoval({ current: stored.endpoints, own: ip.text, ports, stopping })
     if (plan.type === 'none' && !this.#removing) return
     this.#removing = true
-    await this.#options.adapter.execute(plan, stored, signal)
+    await this.#options.adapter.execute({ endpoints: plan }, stored, signal)
     this.#removing = false
   }
 

@@ -1,15 +1,14 @@
 import { type EventSink, referenceIn } from '../kube/event-object.ts'
 import { type EventReason, eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
-import { type EndpointSlice, type Endpoints, endpoints, type Resource } from '../kube/resources.ts'
+import { type EndpointSlice, type Endpoints, endpoints, type Resource, type Service } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
 import type { Written } from './object-writer.ts'
-import { OtherReconciler } from './other-reconciler.ts'
-import { OWN_MANAGER, otherLeaseStoreNote } from './overwrite-notes.ts'
+import { isReconciler, OtherReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
 
 export interface AnnouncementsOptions {
   readonly clock: Clock
@@ -46,11 +45,13 @@ const REASON_WORDS: Readonly<Record<Absence, string>> = {
 }
 
 /**
- * Tells in the log and by events what was done to the Endpoints and slices of `default/kubernetes`, and by events what was done to the Service. What
- * a write changed is told by whoever made it, so that each change is told once, however many masters there are.
+ * Tells in the log and by events what was done to `default/kubernetes`. What a write changed is told by whoever made it, so that each change is
+ * told once, however many masters there are.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions
+  /** A kube-apiserver's own reconciler. */
+  readonly #otherReconciler = new OtherReconciler()
   /** Another apiserver-bootstrap, with another lease store. */
   readonly #otherStore = new OtherReconciler()
 
@@ -64,7 +65,7 @@ export class Announcements {
     const isList = resource.plural === endpoints.plural
     const change = isList ? this.#changeOf(found as Endpoints | undefined, stored as Endpoints | undefined) : undefined
     this.#log(write, change)
-    if (isList && correction?.writer === OWN_MANAGER) this.#noticeOtherStore(found as Endpoints | undefined)
+    if (isList) this.#noticeOthers(write)
     if (correction?.isFight === true) return
     if (change !== undefined && correction === undefined) this.#tellOfMasters(change, stored ?? found)
     const wrong = isList && correction === undefined ? reasons.filter((reason) => reason !== 'addresses') : reasons
@@ -98,37 +99,46 @@ export class Announcements {
 
   /** A change of the list is one line: a slice that follows it is none of its own. */
   #log({ resource, verb, found, stored, reasons, correction }: Written, change: ListChange | undefined): void {
+    const { logger } = this.#options
     const { kind } = resource
-    if (kind === 'Service') return
+    const object = stored ?? found
     const follows =
       kind === 'EndpointSlice' && correction === undefined && reasons.every((reason) => reason === 'endpoints')
     const level = follows || correction?.isFight === true ? 'debug' : 'info'
-    const object = stored ?? found
+    if (kind === 'Service') {
+      const { clusterIP } = (object as Service).spec ?? {}
+      if (verb === 'create') logger.info({ clusterIP }, 'created the kubernetes service')
+      else logger[level]({ reasons }, 'resetting the kubernetes service')
+      return
+    }
     const addresses =
       kind === 'EndpointSlice'
         ? ((object as EndpointSlice | undefined)?.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
         : addressesIn(object as Endpoints | undefined)
-    const fields = {
-      kind,
-      name: object?.metadata?.name,
-      verb,
-      reasons,
-      addresses,
-      ...change,
-      writer: correction?.writer,
-    }
-    this.#options.logger[level](fields, 'resetting endpoints of the kubernetes service')
+    const { name } = object?.metadata ?? {}
+    const fields = { kind, name, verb, reasons, addresses, ...change, writer: correction?.writer }
+    logger[level](fields, 'resetting endpoints of the kubernetes service')
   }
 
-  /** Who lists masters that have no lease here, and not this one, goes by other leases. */
-  #noticeOtherStore(found: Endpoints | undefined): void {
+  /** Who overwrites the addresses goes by other leases: a kube-apiserver, or who lists masters that have no lease here, and not this one. */
+  #noticeOthers({ found, stored, reasons, correction }: Written): void {
     const { fleet, address, clock, logger } = this.#options
-    if (fleet === undefined || address === undefined) return
-    const listed = addressesIn(found)
+    const writer = correction?.writer
+    const nowMs = clock.monotonicMs()
+    if (writer !== undefined && isReconciler(writer)) {
+      if (!reasons.includes('addresses') && !reasons.includes('subsets')) return
+      if (!this.#otherReconciler.overwrote(nowMs)) return
+      const note = `${writer} overwrites the addresses of Endpoints default/kubernetes by its own endpoint reconciler: ${TURN_OFF}`
+      logger.warn({ writer }, note)
+      this.#record('OtherReconcilerActive', endpoints, stored ?? found, note)
+    }
+    if (writer !== OWN_MANAGER || fleet === undefined || address === undefined) return
+    const listed = addressesIn(found as Endpoints | undefined)
     const others = listed.filter((each) => !fleet.isLive(each))
-    if (others.length === 0 || listed.includes(address)) return
-    if (!this.#otherStore.overwrote(clock.monotonicMs())) return
-    const note = otherLeaseStoreNote(others)
+    if (others.length === 0 || listed.includes(address) || !this.#otherStore.overwrote(nowMs)) return
+    const note =
+      `another apiserver-bootstrap lists ${others.join(', ')}, which no lease in this master's store stands for, and takes this master off: it has ` +
+      'another lease store. Give all masters the same --lease-store, --etcd-servers and --etcd-prefix; docs/lease-stores.md says how to change them without a gap'
     logger.warn({ others }, note)
     this.#record('OtherLeaseStore', endpoints, found, note)
   }

@@ -1,12 +1,11 @@
-import { type EventSink, type ObjectReference, referenceIn } from '../kube/event-object.ts'
+import { formatDuration } from '../documents/duration.ts'
+import { referenceIn } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { writerBetween } from '../kube/managed-fields.ts'
 import { isNewer } from '../kube/resource-version.ts'
 import type { EndpointSlice, Endpoints, Resource, Service } from '../kube/resources.ts'
 import type { Cancel, Clock } from '../runtime/clock.ts'
-import type { Logger } from '../telemetry/logger.ts'
-import type { Metrics } from '../telemetry/metrics.ts'
 import {
   type Contention,
   type ContentionInput,
@@ -17,16 +16,12 @@ import {
   nextContention,
   nextLookMs,
 } from './contention.ts'
+import { ContentionReports, type ContentionReportsOptions, type Contested } from './contention-reports.ts'
 import { portTexts } from './identity.ts'
-import { isReconciler, OtherReconciler } from './other-reconciler.ts'
-import { OverwriteMetrics } from './overwrite-metrics.ts'
-import { otherReconcilerNote, overwriteNote } from './overwrite-notes.ts'
+import { isReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
 
-export interface ForeignOverwritesOptions {
+export interface ForeignOverwritesOptions extends ContentionReportsOptions {
   readonly clock: Clock
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly events: EventSink
   /** The longest wait between two corrections, in milliseconds: never slower than upstream, which looks once an interval. */
   readonly intervalMs: number
 }
@@ -63,16 +58,15 @@ interface Track {
 export class ForeignOverwrites {
   readonly #options: ForeignOverwritesOptions
   readonly #limits: ContentionLimits
-  readonly #metrics: OverwriteMetrics
+  readonly #reports: ContentionReports
   readonly #tracks = new Map<string, Track>()
-  readonly #other = new OtherReconciler()
   #wake: (() => void) | undefined
   #cancel: Cancel = () => {}
 
   constructor(options: ForeignOverwritesOptions) {
     this.#options = options
     this.#limits = contentionLimits(options.intervalMs)
-    this.#metrics = new OverwriteMetrics(options.metrics)
+    this.#reports = new ContentionReports(options)
   }
 
   /**
@@ -85,8 +79,8 @@ export class ForeignOverwrites {
       this.#wake = undefined
       this.#cancel()
       for (const track of this.#tracks.values()) {
+        if (track.contention.phase === 'backing-off') this.#reports.ended(track.resource.kind)
         track.contention = calm
-        this.#metrics.backsOff(track.resource.kind, this.#isAnyBackingOff(track.resource.kind))
       }
     }
   }
@@ -117,11 +111,6 @@ export class ForeignOverwrites {
     return this.#mustWait(track)
   }
 
-  /** Whether it is put right at growing intervals only. */
-  isFight(resource: Resource<KubeObject>, object: KubeObject): boolean {
-    return this.#track(resource, object).contention.phase === 'backing-off'
-  }
-
   /** Asked right before a write, with what was just read. */
   mustWait(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
     const track = this.#track(resource, wanted ?? found)
@@ -132,25 +121,25 @@ export class ForeignOverwrites {
     return this.#mustWait(track)
   }
 
-  /** The write that {@link mustWait} was asked about was made. Says whether it was a correction. */
+  /**
+   * The write that {@link mustWait} was asked about was made. Says whether it was a correction.
+   *
+   * @param object - as it was wanted, or as it was before it was deleted.
+   * @param stored - undefined for a deletion.
+   */
   written(
     resource: Resource<KubeObject>,
-    write: {
-      readonly object: KubeObject | undefined
-      /** Undefined for a deletion. */
-      readonly wanted: KubeObject | undefined
-      readonly stored: KubeObject | undefined
-      readonly reasons: readonly string[]
-    },
+    object: KubeObject | undefined,
+    stored: KubeObject | undefined,
   ): Correction | undefined {
-    const track = this.#track(resource, write.object)
+    const track = this.#track(resource, object)
     const isFight = track.contention.phase === 'backing-off'
     const correction = track.isCorrection ? { writer: this.#writerOf(track), isFight } : undefined
-    track.right = { content: wantedContent(write.wanted), object: write.stored }
+    track.right = { content: wantedContent(stored && object), object: stored }
     track.isCorrection = false
     track.found = undefined
     this.#next(track, correction === undefined ? 'written' : 'corrected')
-    if (correction !== undefined) this.#count(track, correction, write.reasons)
+    if (correction !== undefined) this.#reports.corrected(resource.kind, correction.writer)
     return correction
   }
 
@@ -167,46 +156,13 @@ export class ForeignOverwrites {
     return writerBetween(isSame ? before : undefined, found)?.manager
   }
 
-  #count(track: Track, { writer }: Correction, reasons: readonly string[]): void {
-    const { clock, logger, events } = this.#options
-    this.#metrics.overwritten(track.resource.kind, writer)
-    if (track.resource.kind !== 'Endpoints' || writer === undefined || !isReconciler(writer)) return
-    if (!reasons.includes('addresses') && !reasons.includes('subsets')) return
-    if (!this.#other.overwrote(clock.monotonicMs())) return
-    const note = otherReconcilerNote(writer)
-    logger.warn({ writer }, note)
-    events.record(eventOf('OtherReconcilerActive', { regarding: this.#regarding(track), note }))
-  }
-
   #next(track: Track, input: ContentionInput): void {
-    const { clock, logger, events } = this.#options
     const before = track.contention
-    const nowMs = clock.monotonicMs()
+    const nowMs = this.#options.clock.monotonicMs()
     track.contention = nextContention(before, input, nowMs, this.#limits)
     if (track.contention === before) return
-    const { writer } = track
-    const { kind } = track.resource
-    const object = `${track.metadata.namespace}/${track.metadata.name}`
-    if (before.phase === 'calm' && track.contention.phase === 'backing-off') {
-      const { corrections, sinceMs } = track.contention
-      const withinMs = Math.round(nowMs - sinceMs)
-      this.#metrics.backedOff(kind)
-      logger.warn(
-        { kind, object, writer, corrections, withinMs },
-        'somebody else keeps undoing what is written; backing off',
-      )
-      const note = overwriteNote({ kind, object, writer, corrections, withinMs })
-      events.record(eventOf('ForeignOverwrite', { regarding: this.#regarding(track), note }))
-    }
-    if (before.phase === 'backing-off' && track.contention.phase === 'calm') {
-      const durationMs = Math.round(nowMs - before.sinceMs)
-      logger.info(
-        { kind, object, writer, corrections: before.corrections, durationMs },
-        'nobody undoes what is written any more; it is put right at once again',
-      )
-      track.writer = undefined
-    }
-    if (before.phase !== track.contention.phase) this.#metrics.backsOff(kind, this.#isAnyBackingOff(kind))
+    this.#reports.changed(contestedIn(track), before, track.contention, nowMs)
+    if (track.contention.phase === 'calm') track.writer = undefined
     this.#schedule()
   }
 
@@ -223,17 +179,6 @@ export class ForeignOverwrites {
       for (const track of this.#tracks.values()) if (isRight(track.contention)) this.#next(track, 'right')
       wake()
     })
-  }
-
-  #isAnyBackingOff(kind: string): boolean {
-    return [...this.#tracks.values()].some(
-      (track) => track.resource.kind === kind && track.contention.phase === 'backing-off',
-    )
-  }
-
-  /** As it was last known: an event about an object is found by its uid. */
-  #regarding({ resource, metadata, right, found }: Track): ObjectReference {
-    return referenceIn(resource, found ?? right?.object ?? { metadata })
   }
 
   #track(resource: Resource<KubeObject>, object: KubeObject | undefined): Track {
@@ -253,6 +198,38 @@ export class ForeignOverwrites {
     this.#tracks.set(key, track)
     return track
   }
+}
+
+/** An event about an object is found by its uid: so it is told of as it was last known. */
+function contestedIn({ resource, metadata, right, found, writer }: Track): Contested {
+  const { kind } = resource
+  const object = `${metadata.namespace}/${metadata.name}`
+  const regarding = referenceIn(resource, found ?? right?.object ?? { metadata })
+  return {
+    kind,
+    fields: { kind, object, writer },
+    backingOff: 'somebody else keeps undoing what is written; backing off',
+    calmAgain: 'nobody undoes what is written any more; it is put right at once again',
+    event({ corrections, withinMs }) {
+      const what = `${kind} ${object} was put right ${corrections} times in ${formatDuration(withinMs)}`
+      const then = 'from now on it is put right at growing intervals'
+      const note = `${what} and undone each time by ${describeWriter(writer)}; ${then}. ${remedyFor(kind, writer)}.`
+      return eventOf('ForeignOverwrite', { regarding, note })
+    },
+  }
+}
+
+function describeWriter(writer: string | undefined): string {
+  if (writer === undefined) return 'somebody who leaves no trace in managedFields'
+  return writer === OWN_MANAGER ? 'another apiserver-bootstrap' : `field manager ${writer}`
+}
+
+function remedyFor(kind: string, writer: string | undefined): string {
+  if (writer === undefined) return "The API server's audit log tells who it is"
+  if (writer === OWN_MANAGER) return 'Give all masters of the cluster the same options and the same lease store'
+  if (isReconciler(writer) && kind !== 'Service')
+    return `It is an API server whose own endpoint reconciler is on: ${TURN_OFF}`
+  return 'Stop it, or leave kubernetes-service out of --controllers here'
 }
 
 function isRight(contention: Contention): boolean {

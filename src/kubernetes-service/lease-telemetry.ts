@@ -1,20 +1,16 @@
-import { type EventSink, referenceIn } from '../kube/event-object.ts'
+import { formatDuration } from '../documents/duration.ts'
+import { referenceIn } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
 import { endpoints } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
-import type { Logger } from '../telemetry/logger.ts'
-import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import type { Counter } from '../telemetry/metrics.ts'
 import type { Contention, ContentionInput } from './contention.ts'
+import { ContentionReports, type ContentionReportsOptions, type Contested } from './contention-reports.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
 import { LeaseWithdrawn } from './leases/master-leases.ts'
-import { OverwriteMetrics } from './overwrite-metrics.ts'
-import { leaseContestedNote } from './overwrite-notes.ts'
 
-export interface LeaseTelemetryOptions {
+export interface LeaseTelemetryOptions extends ContentionReportsOptions {
   readonly clock: Clock
-  readonly logger: Logger
-  readonly metrics: Metrics
-  readonly events: EventSink
   /** Of this master. */
   readonly address: string
   /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
@@ -25,7 +21,8 @@ export interface LeaseTelemetryOptions {
 export class LeaseTelemetry {
   readonly #options: LeaseTelemetryOptions
   readonly #renewals: Counter<'result'>
-  readonly #overwrites: OverwriteMetrics
+  readonly #reports: ContentionReports
+  readonly #contested: Contested
 
   constructor(options: LeaseTelemetryOptions) {
     this.#options = options
@@ -44,7 +41,8 @@ export class LeaseTelemetry {
       if (sinceMs === undefined) age.remove({})
       else age.set({}, (clock.monotonicMs() - sinceMs) / 1000)
     })
-    this.#overwrites = new OverwriteMetrics(metrics)
+    this.#reports = new ContentionReports(options)
+    this.#contested = contestedLease(options.address)
   }
 
   /** An attempt to renew came to its end. */
@@ -55,25 +53,24 @@ export class LeaseTelemetry {
 
   /** Somebody took the lease away, it was made again, or nobody does any more. */
   contended(input: ContentionInput, before: Contention, now: Contention): void {
-    const { clock, logger, events, address } = this.#options
-    if (input === 'corrected') this.#overwrites.overwritten('Lease', undefined)
-    if (before.phase === now.phase) return
-    this.#overwrites.backsOff('Lease', now.phase === 'backing-off')
-    const nowMs = clock.monotonicMs()
-    if (now.phase === 'backing-off') {
-      const { corrections, sinceMs } = now
-      const withinMs = Math.round(nowMs - sinceMs)
-      this.#overwrites.backedOff('Lease')
-      logger.warn({ address, corrections, withinMs }, "somebody keeps taking this master's lease away; backing off")
+    if (input === 'corrected') this.#reports.corrected('Lease', undefined)
+    this.#reports.changed(this.#contested, before, now, this.#options.clock.monotonicMs())
+  }
+}
+
+function contestedLease(address: string): Contested {
+  return {
+    kind: 'Lease',
+    fields: { address },
+    backingOff: "somebody keeps taking this master's lease away; backing off",
+    calmAgain: "nobody takes this master's lease away any more; it is made again at once if it goes",
+    event({ corrections, withinMs }) {
       const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
-      const note = leaseContestedNote({ address, corrections, withinMs })
-      events.record(eventOf('LeaseContested', { regarding, note }))
-    } else if (before.phase === 'backing-off') {
-      const durationMs = Math.round(nowMs - before.sinceMs)
-      logger.info(
-        { address, corrections: before.corrections, durationMs },
-        "nobody takes this master's lease away any more; it is made again at once if it goes",
-      )
-    }
+      const note =
+        `The lease of ${address} was taken away and made again ${corrections} times in ${formatDuration(withinMs)}; from now on it is ` +
+        'made again at growing intervals, and the master is listed in between only. Find out who deletes it: the audit log of the ' +
+        'API server or of etcd tells.'
+      return eventOf('LeaseContested', { regarding, note })
+    },
   }
 }

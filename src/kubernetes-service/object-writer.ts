@@ -75,11 +75,6 @@ export class ObjectWriter {
     return this.#options.overwrites?.attach(look) ?? (() => {})
   }
 
-  /** Whether somebody keeps undoing what is written to an object: single writes are then not worth a line in the log. */
-  isFight(resource: Resource<KubeObject>, object: KubeObject): boolean {
-    return this.#options.overwrites?.isFight(resource, object) ?? false
-  }
-
   /** Whether nothing is to be done now for an action that was decided on what a cache shows: all is right, or what is not must wait. */
   isSettled<T extends KubeObject>(resource: Resource<T>, action: RemovableAction<T>, cached: T | undefined): boolean {
     if (action.type !== 'none') {
@@ -110,7 +105,7 @@ export class ObjectWriter {
     if (overwrites?.mustWait(resource, wanted, found)) return { type: 'waiting', object: wanted }
     const done = (verb: Written['verb'], stored: T | undefined): Outcome<T> => {
       this.#count(resource, verb, reasons)
-      const correction = overwrites?.written(resource, { object, wanted: stored && wanted, stored, reasons })
+      const correction = overwrites?.written(resource, object, stored)
       onWritten?.({ resource, verb, found, stored, reasons, correction })
       return { type: 'written', object: stored }
     }

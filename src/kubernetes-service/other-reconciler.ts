@@ -1,3 +1,9 @@
+/** The field manager of this program's own writes, and of those of the other masters. */
+export const OWN_MANAGER = 'apiserver-bootstrap'
+/** How to end what a kube-apiserver's own reconciler does. */
+export const TURN_OFF =
+  'start it with --endpoint-reconciler-type=none, or give this program --etcd-servers so that both use one lease store'
+
 /** Field managers under which a kube-apiserver's own reconciler writes: its program's name, and where others contain it, theirs. */
 const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 

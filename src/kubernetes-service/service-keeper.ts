@@ -62,8 +62,8 @@ export class ServiceKeeper {
       const action = this.#plan(current, wishes)
       const second = asksForSecondAddress(action, current)
       try {
-        const written = await this.#execute(action, current, signal)
-        if (written && second !== undefined) this.#noticeGranted()
+        const { type } = await this.#options.writer.execute(services, action, current, signal)
+        if (type === 'written' && second !== undefined) this.#noticeGranted()
         return
       } catch (error) {
         if (second === undefined || !isKubeError(error, 'Invalid') || !this.#second.refused()) throw error
@@ -74,20 +74,6 @@ export class ServiceKeeper {
 
   #plan(current: Service | undefined, { settled, stack }: ServiceWishes): ObjectAction<Service> {
     return planService(current, this.#options.settings, settled, stack, this.#second.present)
-  }
-
-  /** Whether anything was written. */
-  async #execute(action: ObjectAction<Service>, current: Service | undefined, signal: AbortSignal): Promise<boolean> {
-    const { logger, writer } = this.#options
-    const { type } = await writer.execute(services, action, current, signal)
-    if (action.type === 'none' || type !== 'written') return false
-    const { object, reasons } = action
-    if (action.type === 'create') {
-      logger.info({ clusterIP: object.spec?.clusterIP }, 'created the kubernetes service')
-    } else {
-      logger[writer.isFight(services, object) ? 'debug' : 'info']({ reasons }, 'resetting the kubernetes service')
-    }
-    return true
   }
 
   #noticeGranted(): void {

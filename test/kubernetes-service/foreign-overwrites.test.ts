@@ -36,7 +36,7 @@ function setUp() {
     if (overwrites.mustWait(endpoints, wanted(), found)) return false
     version += 1
     const object = wanted()
-    overwrites.written(endpoints, { object, wanted: object, stored: object, reasons: ['addresses'] })
+    overwrites.written(endpoints, object, object)
     return true
   }
   overwrites.right(endpoints, wanted())
@@ -72,7 +72,7 @@ test('a list that differs because of other leases is written at once, and is not
   for (let round = 2; round < 100; round++) {
     const object = list(round, 'own', `192.0.2.${round}`)
     assert.equal(overwrites.mustWait(endpoints, object, list(round - 1, 'own', `192.0.2.${round - 1}`)), false)
-    overwrites.written(endpoints, { object, wanted: object, stored: object, reasons: ['addresses'] })
+    overwrites.written(endpoints, object, object)
   }
   assert.deepEqual(events, [])
   assert.equal(await counted('own'), 0)
@@ -83,11 +83,11 @@ test('a cache that is behind does not tell who wrote, or what was right', async 
   overwrites.attach(() => {})
   const object = list(10, 'own', '192.0.2.1', '192.0.2.2')
   overwrites.mustWait(endpoints, object, undefined)
-  overwrites.written(endpoints, { object, wanted: object, stored: object, reasons: ['addresses'] })
+  overwrites.written(endpoints, object, object)
   overwrites.right(endpoints, list(9, 'own', '192.0.2.1'))
   const wanted = list(11, 'own', '192.0.2.1', '192.0.2.2')
   overwrites.mustWait(endpoints, wanted, list(11, 'x', '198.51.100.1'))
-  overwrites.written(endpoints, { object: wanted, wanted, stored: list(12, 'own'), reasons: ['addresses'] })
+  overwrites.written(endpoints, wanted, list(12, 'own'))
   assert.equal(await counted('x'), 1)
 })
 
@@ -97,7 +97,7 @@ test('an object that somebody makes again and again is removed at growing interv
   const remove = (): boolean => {
     const object = list(2, 'x', '198.51.100.1')
     if (overwrites.mustWait(endpoints, undefined, object)) return false
-    overwrites.written(endpoints, { object, wanted: undefined, stored: undefined, reasons: ['single-stack'] })
+    overwrites.written(endpoints, object, undefined)
     return true
   }
   assert.ok(remove(), 'the first time it is news')
@@ -124,7 +124,7 @@ test('an object that another master was faster to delete was undone by nobody wh
   const remade = list(9, 'own', '192.0.2.1')
   const makeAgain = () => {
     overwrites.mustWait(endpoints, remade, undefined)
-    return overwrites.written(endpoints, { object: remade, wanted: remade, stored: remade, reasons: ['missing'] })
+    return overwrites.written(endpoints, remade, remade)
   }
   assert.ok(makeAgain(), 'somebody deleted it')
   overwrites.mustWait(endpoints, undefined, remade)

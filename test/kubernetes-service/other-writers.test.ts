@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { MasterSettings } from '../../src/config/define-master.ts'
+import { EtcdError } from '../../src/etcd/kv.ts'
+import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import {
   type EndpointSlice,
@@ -12,7 +14,9 @@ import {
   services,
 } from '../../src/kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
+import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import { OtherWritersWorld } from './other-writers-world.ts'
 
 const everyMs = 50
@@ -273,6 +277,31 @@ const leaseStores = {
     },
   },
 }
+
+test('a lease that ended while it could not be renewed was overwritten by nobody, one that was live by somebody', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  let away = false
+  const kv = faultyEtcd(world.etcd.client(), {
+    clock: time.view(),
+    before: ({ method }) =>
+      away && method !== 'watch' ? Promise.reject(new EtcdError('Unreachable', 'etcd is away')) : undefined,
+  })
+  const master = world.start(1, inEtcd, { etcd: { kv, Leases: EtcdLeases, Ranges: EtcdRangeRegistry } })
+  const overwrites = () => master.sample('apiserver_bootstrap_foreign_overwrites_total{kind="Lease",writer="unknown"}')
+  await time.advance(3_000)
+  away = true
+  await time.advance(20_000)
+  const { signal } = new AbortController()
+  assert.deepEqual((await world.etcd.client().list('/registry/masterleases/', { signal })).items, [], 'it has ended')
+  away = false
+  await time.advance(5_000)
+  assert.deepEqual(await world.listed(), ['192.0.2.1'])
+  assert.equal(await overwrites(), Number.NaN)
+  assert.ok(await leaseStores.etcd.takeAway(world))
+  await time.advance(1_000)
+  assert.equal(await overwrites(), 1)
+})
 
 for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
   test(`a lease in ${store} that is taken away every 50 ms is made again ten times at once, then now and then, and at once after that`, async (t) => {

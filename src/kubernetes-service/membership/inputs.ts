@@ -1,7 +1,7 @@
 import type { MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, startedAfter } from '../members.ts'
 import { fleetAfterRead, isNewcomer, provedBy } from './fleet.ts'
-import { contended, departureId, end, type Turn } from './requests.ts'
+import { contended, departureId, end, type Turn, wouldLast } from './requests.ts'
 import type { Membership, MembershipInput, OnShutdown, OwnLease, Trust } from './state.ts'
 import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
 
@@ -84,7 +84,10 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       if (missing === lease.missing) return after
       // The store answers: after an outage nobody must find this lease gone for longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
-      return contended({ ...after, lease: { ...lease, missing, retryAtMs } }, missing ? 'undone' : 'right', turn)
+      const found = { ...after, lease: { ...lease, missing, retryAtMs } }
+      // One that was not renewed in time has ended, and nobody has taken it away.
+      if (missing && !wouldLast(lease, nowMs, timings)) return found
+      return contended(found, missing ? 'undone' : 'right', turn)
     }
     case 'leaving':
     case 'out':
@@ -130,7 +133,8 @@ function done(state: Membership, turn: Turn): Membership {
       }
       const ended = provedBy({ fleet, lease: { ...lease, trust } }, request.sentAtMs, nowMs)
       const kept = { ...after, lease: renewed, fleet: { ...fleet, ended, renewed: isBack ? [] : fleet.renewed } }
-      return lease.missing ? contended(kept, 'corrected', turn) : kept
+      if (!lease.missing) return kept
+      return contended(kept, wouldLast(lease, request.sentAtMs, timings) ? 'corrected' : 'written', turn)
     }
     case 'mark':
       if (request.holder.state === 'unready') effects.push({ type: 'tell', event: { type: 'unready' } })

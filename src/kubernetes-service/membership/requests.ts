@@ -1,6 +1,6 @@
 import { type ContentionInput, contentionLimits, nextContention } from '../contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
-import type { LeaseRequest, Membership, MembershipEffect, OutReason } from './state.ts'
+import type { LeaseRequest, Membership, MembershipEffect, OutReason, OwnLease } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
 /** The moment of a step. */
@@ -50,6 +50,11 @@ export function contended(state: Membership, input: ContentionInput, { nowMs, ti
   if (now === before) return state
   effects.push({ type: 'tell', event: { type: 'contention', before, now, corrected: input === 'corrected' } })
   return { ...state, lease: { ...state.lease, contention: now } }
+}
+
+/** Whether the own lease lasts at `atMs` by this master's own clock, unless somebody has taken it away. */
+export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: MembershipTimings): boolean {
+  return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
 }
 
 /** When a fight for the lease begins, and how patient one is then. */

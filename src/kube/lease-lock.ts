@@ -74,17 +74,7 @@ export class LeaseLock {
 
   async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<void> {
     const { clock, identity, leaseDurationMs } = this.#options
-    const now = formatMicroTime(clock.wallMs())
-    const transitions = lease?.spec?.leaseTransitions ?? 0
-    const renewed = lease?.spec?.holderIdentity === identity
-    const spec = {
-      holderIdentity: identity,
-      leaseDurationSeconds: leaseDurationMs / 1000,
-      acquireTime: (renewed ? lease.spec?.acquireTime : undefined) ?? now,
-      renewTime: now,
-      leaseTransitions: renewed || lease === undefined ? transitions : transitions + 1,
-    }
-    await this.#put(lease, spec, signal)
+    await this.#put(lease, claimedSpec(lease, identity, leaseDurationMs / 1000, clock), signal)
   }
 
   async #put(lease: Lease | undefined, spec: NonNullable<Lease['spec']>, signal: AbortSignal): Promise<void> {
@@ -100,6 +90,20 @@ export class LeaseLock {
   #observe(lease: Lease): void {
     if (claimOf(lease) !== claimOf(this.#lease)) this.#observedMs = this.#options.clock.monotonicMs()
     this.#lease = lease
+  }
+}
+
+/** What a holder writes into a Lease to make it its own, or to renew it. `lease`: as it is there; undefined where there is none. */
+export function claimedSpec(lease: Lease | undefined, identity: string, durationSeconds: number, clock: Clock) {
+  const now = formatMicroTime(clock.wallMs())
+  const { acquireTime, leaseTransitions = 0 } = lease?.spec ?? {}
+  const renewed = lease?.spec?.holderIdentity === identity
+  return {
+    holderIdentity: identity,
+    leaseDurationSeconds: durationSeconds,
+    acquireTime: (renewed ? acquireTime : undefined) ?? now,
+    renewTime: now,
+    leaseTransitions: renewed || lease === undefined ? leaseTransitions : leaseTransitions + 1,
   }
 }
 

@@ -1,10 +1,10 @@
 import type { KubeApi } from '../../kube/api.ts'
-import { isKubeError, KubeError } from '../../kube/errors.ts'
+import { isKubeError } from '../../kube/errors.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
 import { type Backoff, exponentialBackoff } from '../../runtime/backoff.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
-import { linkedController } from '../../runtime/signals.ts'
+import { within } from '../../runtime/request-limit.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Holder } from './master-leases.ts'
 
@@ -74,26 +74,27 @@ export class EndedLeases {
   }
 
   /** What it failed with; undefined when it was done. */
-  async #delete(lease: Lease, signal: AbortSignal): Promise<unknown> {
+  #delete(lease: Lease, signal: AbortSignal): Promise<unknown> {
     const { api, clock } = this.#options
-    const { namespace, uid, resourceVersion } = lease.metadata ?? {}
-    const { controller, unlink } = linkedController(signal)
-    const cancel = clock.schedule(DELETE_LIMIT_MS, () =>
-      controller.abort(new KubeError('Timeout', `no answer within ${DELETE_LIMIT_MS} ms`)),
+    return within(clock, DELETE_LIMIT_MS, signal, (limited) =>
+      deleteAsRead(api, lease, { urgent: true, signal: limited }),
+    ).then(
+      () => undefined,
+      (error: unknown) => error,
     )
-    try {
-      const ref = { namespace, name: nameOf(lease) }
-      await api.delete(leases, ref, { uid, resourceVersion, urgent: true, signal: controller.signal })
-      return undefined
-    } catch (error) {
-      return error
-    } finally {
-      cancel()
-      unlink()
-    }
   }
 }
 
-function nameOf(lease: Lease): string {
+/** Deletes a Lease unless somebody has written it since it was read: then it rejects with a Conflict. */
+export async function deleteAsRead(
+  api: KubeApi,
+  lease: Lease,
+  options: { readonly urgent?: true; readonly signal: AbortSignal },
+): Promise<void> {
+  const { namespace, uid, resourceVersion } = lease.metadata ?? {}
+  await api.delete(leases, { namespace, name: nameOf(lease) }, { uid, resourceVersion, ...options })
+}
+
+export function nameOf(lease: Lease): string {
   return lease.metadata?.name ?? ''
 }

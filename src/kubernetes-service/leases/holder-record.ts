@@ -1,6 +1,7 @@
+import * as z from 'zod/mini'
 import { remembering } from '../../runtime/memo.ts'
 import { isListable } from '../advertised-address.ts'
-import type { Holder, HolderState } from './master-leases.ts'
+import type { Holder } from './master-leases.ts'
 
 /** Characters of a reason, which is for people. */
 const MAX_REASON = 200
@@ -33,45 +34,27 @@ export function decodeHolder(text: string | undefined): Holder | undefined {
 /** Each look reads the records of all masters, and a renewal changes none of them. */
 const decode = remembering((text) => ({ holder: holderIn(text) }), 64)
 
+const schema = z.object({
+  instanceId: z.string(),
+  host: z.string(),
+  startedAt: z.string(),
+  addresses: z.array(z.string().check(z.refine(isListable))).check(z.minLength(1)),
+  ports: z.object({ securePort: z.number(), nodePort: z.number() }),
+  state: z.enum(['ready', 'failing', 'unready', 'leaving', 'withdrawn']),
+  departure: z.optional(z.string()),
+  reason: z.optional(
+    z.pipe(
+      z.string(),
+      z.transform((text) => text.slice(0, MAX_REASON)),
+    ),
+  ),
+  confirms: z.optional(z.array(z.string())),
+}) satisfies z.ZodMiniType<Holder>
+
 function holderIn(text: string): Holder | undefined {
-  let value: unknown
   try {
-    value = JSON.parse(text)
+    return schema.safeParse(JSON.parse(text)).data
   } catch {
     return undefined
   }
-  if (!isRecord(value) || !isRecord(value.ports)) return undefined
-  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [] } = value
-  if (typeof instanceId !== 'string' || typeof host !== 'string' || typeof startedAt !== 'string') return undefined
-  if (
-    !Array.isArray(addresses) ||
-    addresses.length === 0 ||
-    !addresses.every((text) => typeof text === 'string' && isListable(text))
-  )
-    return undefined
-  const { securePort, nodePort } = ports as Record<string, unknown>
-  if (typeof securePort !== 'number' || typeof nodePort !== 'number') return undefined
-  if (!isHolderState(state) || !isOptionalText(departure) || !isOptionalText(reason)) return undefined
-  if (!Array.isArray(confirms) || !confirms.every((id) => typeof id === 'string')) return undefined
-  const holder = { instanceId, host, startedAt, addresses, ports: { securePort, nodePort }, state }
-  return {
-    ...holder,
-    ...(departure === undefined ? {} : { departure }),
-    ...(reason === undefined ? {} : { reason: reason.slice(0, MAX_REASON) }),
-    ...(confirms.length === 0 ? {} : { confirms }),
-  }
-}
-
-function isOptionalText(value: unknown): value is string | undefined {
-  return value === undefined || typeof value === 'string'
-}
-
-const STATES: readonly unknown[] = ['ready', 'failing', 'unready', 'leaving', 'withdrawn'] satisfies HolderState[]
-
-function isHolderState(value: unknown): value is HolderState {
-  return STATES.includes(value)
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -2,15 +2,16 @@ import type { KubeApi } from '../../kube/api.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { ifFound, isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
+import { claimedSpec } from '../../kube/lease-lock.ts'
 import { limitedApi } from '../../kube/limited-api.ts'
 import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { hashText } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
-import { formatMicroTime, tryParseTime } from '../../runtime/time-format.ts'
+import { tryParseTime } from '../../runtime/time-format.ts'
 import { masterKey } from '../members.ts'
-import { EndedLeases, type EndedLeasesOptions } from './ended-leases.ts'
+import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf } from './ended-leases.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
 import type { LeaseInspector, LeaseSighting } from './inspect.ts'
 import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
@@ -123,37 +124,20 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    for (;;) {
-      const current = await this.#read(leaseName(holder), signal)
-      if (current === undefined || yieldsTo(holderOf(current), holder)) return
+    await this.#change(holder, signal, async (current) => {
+      if (yieldsTo(holderOf(current), holder)) return
       const marked = { ...this.#render(holder, current), spec: current.spec } as Lease
-      try {
-        this.#own = await this.#api.update(leases, marked, { urgent: true, signal })
-        return
-      } catch (error) {
-        if (isKubeError(error, 'NotFound')) return
-        if (!isKubeError(error, 'Conflict')) throw error
-      }
-    }
+      this.#own = await this.#api.update(leases, marked, { urgent: true, signal })
+    })
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const name = leaseName(holder)
-    for (;;) {
-      const current = await this.#read(name, signal)
-      if (current === undefined) throw new LeaseNotFound(addressOf(holder))
-      const stored = holderOf(current)
-      if (stored !== undefined && stored.instanceId !== holder.instanceId) return
-      const { uid, resourceVersion } = current.metadata ?? {}
-      try {
-        await this.#api.delete(leases, { namespace: NAMESPACE, name }, { uid, resourceVersion, urgent: true, signal })
-        this.#own = undefined
-        return
-      } catch (error) {
-        if (isKubeError(error, 'NotFound')) throw new LeaseNotFound(addressOf(holder))
-        if (!isKubeError(error, 'Conflict')) throw error
-      }
-    }
+    const isThere = await this.#change(holder, signal, async (current) => {
+      if ((holderOf(current) ?? holder).instanceId !== holder.instanceId) return
+      await deleteAsRead(this.#api, current, { urgent: true, signal })
+      this.#own = undefined
+    })
+    if (!isThere) throw new LeaseNotFound(addressOf(holder))
   }
 
   async watch(look: () => void, signal: AbortSignal): Promise<void> {
@@ -198,14 +182,28 @@ export class KubernetesLeases implements MasterLeases {
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
+  /** Changes this master's Lease, again until nobody has written it between the read and the write. Whether there was one. */
+  async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<boolean> {
+    for (;;) {
+      const current = await this.#read(leaseName(holder), signal)
+      if (current === undefined) return false
+      try {
+        await change(current)
+        return true
+      } catch (error) {
+        if (isKubeError(error, 'NotFound')) return false
+        if (!isKubeError(error, 'Conflict')) throw error
+      }
+    }
+  }
+
   #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
     return ifFound(this.#api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal }))
   }
 
   #render(holder: Holder, current: Lease | undefined): Lease {
-    const now = formatMicroTime(this.#options.clock.wallMs())
+    const { clock, ttlMs } = this.#options
     const identity = `${holder.host}_${holder.instanceId}`
-    const taken = current !== undefined && current.spec?.holderIdentity !== identity
     return {
       ...current,
       apiVersion: 'coordination.k8s.io/v1',
@@ -217,14 +215,7 @@ export class KubernetesLeases implements MasterLeases {
         labels: { ...current?.metadata?.labels, [LEASE_LABEL]: 'master' },
         annotations: { ...current?.metadata?.annotations, [HOLDER_ANNOTATION]: encodeHolder(holder) },
       },
-      spec: {
-        ...current?.spec,
-        holderIdentity: identity,
-        leaseDurationSeconds: Math.round(this.#options.ttlMs / 1000),
-        acquireTime: taken ? now : (current?.spec?.acquireTime ?? now),
-        renewTime: now,
-        leaseTransitions: (current?.spec?.leaseTransitions ?? 0) + (taken ? 1 : 0),
-      },
+      spec: { ...current?.spec, ...claimedSpec(current, identity, Math.round(ttlMs / 1000), clock) },
     } as Lease
   }
 }
@@ -246,9 +237,10 @@ export class KubernetesLeaseInspector implements LeaseInspector {
   }
 
   async evict(sighting: LeaseSighting, signal: AbortSignal): Promise<boolean> {
-    const { name = '', uid, resourceVersion } = this.#seen.get(sighting)?.metadata ?? {}
+    const lease = this.#seen.get(sighting)
+    if (lease === undefined) return false
     try {
-      await this.#api.delete(leases, { namespace: NAMESPACE, name }, { uid, resourceVersion, signal })
+      await deleteAsRead(this.#api, lease, { signal })
       return true
     } catch (error) {
       if (isKubeError(error, 'Conflict', 'NotFound')) return false
@@ -291,10 +283,6 @@ function recordOf(lease: Lease | undefined): string | undefined {
 function leaseName(holder: Holder): string {
   const address = addressOf(holder).replace(/[.:]+/g, '-').replace(/^-|-$/g, '')
   return `apiserver-bootstrap-${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
-}
-
-function nameOf(lease: Lease): string {
-  return lease.metadata?.name ?? ''
 }
 
 /** A renewal changes nothing that anybody must act on. */

@@ -2,7 +2,7 @@ import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { abortable, aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { failsByEtcd, isServing, nextReadiness, type ReadinessState } from './membership/readiness.ts'
+import { isServing, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
 /** How often a server that has not been ready yet is asked; upstream's period. */
 const STARTING_PERIOD_MS = 100
@@ -23,8 +23,6 @@ export class ReadinessMonitor {
   #state: ReadinessState = { phase: 'starting' }
   #lastAnswerMs: number | undefined
   #serves = false
-  #refuses = false
-  #failsByEtcd = false
   readonly #handlers = new Set<(answer: ReadinessAnswer, sentAtMs: number) => void>()
 
   constructor(options: ReadinessMonitorOptions) {
@@ -42,16 +40,6 @@ export class ReadinessMonitor {
   /** Whether the server serves, by its last answer. With the gate `startup` any answer counts, once it was ready. */
   get serves(): boolean {
     return this.#serves
-  }
-
-  /** Whether its last answer did not say whether it is ready. */
-  get refuses(): boolean {
-    return this.#refuses
-  }
-
-  /** Whether nothing but its etcd fails, by its last answer. */
-  get failsByEtcd(): boolean {
-    return this.#failsByEtcd
   }
 
   /** When the server last answered, whatever it said, on the monotonic clock; undefined if it never did. */
@@ -78,8 +66,6 @@ export class ReadinessMonitor {
       this.#state = nextReadiness(before, answer, nowMs)
     }
     const wasReady = this.#options.gate === 'startup' && this.#state.phase !== 'starting'
-    this.#failsByEtcd = failsByEtcd(answer)
-    this.#refuses = answer.answered && answer.refused !== undefined
     this.#serves = wasReady ? answer.answered : isServing(answer)
     if (this.#state.phase !== before.phase) {
       if (this.#state.phase === 'unready') logger.warn({ reason: this.#state.reason }, 'own API server is not ready')

@@ -1,5 +1,6 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
+import type { ReadinessAnswer } from '../../kube/readiness.ts'
 import type { Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
@@ -28,6 +29,7 @@ import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { membershipFault } from './fault.ts'
 import { leasesForList } from './fleet.ts'
+import { failsByEtcd } from './readiness.ts'
 import type { Membership, MembershipEffect, MembershipEvent, MembershipInput, OnShutdown, OutReason } from './state.ts'
 import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -96,7 +98,7 @@ export class MembershipRunner implements EndpointReconciler {
   async run(signal: AbortSignal): Promise<void> {
     const { monitor, leases, fleet } = this.#options
     this.#signal = signal
-    const unsubscribe = monitor.subscribe((_answer, sentAtMs) => this.#probed(sentAtMs, undefined))
+    const unsubscribe = monitor.subscribe((answer, sentAtMs) => this.#probed(sentAtMs, answer, false))
     const changed = (): void => {
       fleet.noticed()
       this.#take({ type: 'changed' })
@@ -274,28 +276,22 @@ export class MembershipRunner implements EndpointReconciler {
   async #probe(limitMs: number): Promise<void> {
     const sentAtMs = this.#nowMs
     const answer = await this.#within(limitMs, (signal) => this.#options.monitor.probe(signal)).catch(() => undefined)
-    this.#probed(sentAtMs, answer?.answered ?? false)
+    this.#probed(sentAtMs, answer, true)
   }
 
-  /** `asked`: whether a probe that was asked for here was answered; undefined: it was another one. */
-  #probed(sentAtMs: number, asked: boolean | undefined): void {
-    const {
-      state: readiness,
-      lastAnswerMs = Number.NEGATIVE_INFINITY,
-      serves,
-      refuses,
-      failsByEtcd,
-    } = this.#options.monitor
-    const answered = asked ?? lastAnswerMs >= sentAtMs
+  /** `asked`: for a `probe` effect, whose probe counts alone. Of others one that was answered meanwhile tells as much. */
+  #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, asked: boolean): void {
+    const { state: readiness, lastAnswerMs = Number.NEGATIVE_INFINITY, serves } = this.#options.monitor
+    const answered = asked ? answer?.answered === true : lastAnswerMs >= sentAtMs
     this.#take({
       type: 'probed',
       sentAtMs,
       answered,
       serving: answered && serves,
-      refused: answered && refuses,
-      failsByEtcd: answered && failsByEtcd,
+      refused: answer?.answered === true && answer.refused !== undefined,
+      failsByEtcd: answer !== undefined && failsByEtcd(answer),
       readiness,
-      asked: asked !== undefined,
+      asked,
     })
   }
 

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { EndpointSlice, Endpoints } from '../kube/resources.ts'
 import { type EndpointAddress, KUBERNETES_SERVICE, SERVICE_NAME_LABEL, type SliceEndpoint } from './identity.ts'
 import type { RemovableAction } from './object-writer.ts'
@@ -124,15 +125,8 @@ function familyOf(ip: string): 4 | 6 {
   return ip.includes(':') ? 6 : 4
 }
 
-/** Mostly even their fields are in the same order. */
+/** Equal as JSON, in whatever order a server stores fields; mostly even that is the same. */
 function sameValue(found: unknown, wanted: unknown): boolean {
-  return JSON.stringify(found) === JSON.stringify(wanted) || canonical(found) === canonical(wanted)
-}
-
-/** JSON with sorted keys: equal texts mean equal values, whatever order a server stores fields in. */
-function canonical(value: unknown): string {
-  return JSON.stringify(value, (_key, inner: unknown) => {
-    if (typeof inner !== 'object' || inner === null || Array.isArray(inner)) return inner
-    return Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-  })
+  const text = JSON.stringify(wanted)
+  return JSON.stringify(found) === text || isDeepStrictEqual(found, JSON.parse(text))
 }

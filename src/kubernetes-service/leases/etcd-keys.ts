@@ -32,16 +32,7 @@ export class EtcdLeaseKeys {
 
   /** The address that a lease's key names; undefined when it is none that could be listed. */
   addressOfLease(key: string): string | undefined {
-    return listable(key.slice(this.leases.length))
+    const text = key.slice(this.leases.length)
+    return isListable(text) ? text : undefined
   }
-
-  /** The address that a holder record's key names; undefined when it is none that could be listed. */
-  addressOfRecord(key: string): string | undefined {
-    const rest = key.slice(this.records.length)
-    return listable(rest.slice(0, rest.indexOf('/')))
-  }
-}
-
-function listable(text: string): string | undefined {
-  return isListable(text) ? text : undefined
 }

@@ -2,7 +2,7 @@ import type { KeyValue } from '../../etcd/kv.ts'
 import { decodeMasterLease } from '../../protobuf/master-lease.ts'
 import type { EtcdLeaseKeys } from './etcd-keys.ts'
 import { decodeHolder } from './holder-record.ts'
-import type { Holder, HolderState, MasterLease } from './master-leases.ts'
+import { addressOf, type Holder, type HolderState, type MasterLease } from './master-leases.ts'
 
 /** A value that could not be used, or for its key alone, and what is wrong with it: the reason ends a sentence that begins with the key. */
 export interface UnusableValue {
@@ -23,6 +23,12 @@ export function decodeRecord(value: Uint8Array): Holder | undefined {
   return decodeHolder(Buffer.from(value).toString())
 }
 
+/** Who a stored holder record is of; undefined where it holds none of the master that its key names. */
+export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder | undefined {
+  const holder = decodeRecord(value)
+  return holder !== undefined && keys.record(holder) === key ? holder : undefined
+}
+
 /**
  * The live leases that one snapshot of the store shows, sorted by address and host. Pure.
  *
@@ -36,12 +42,12 @@ export function readSnapshot(
 ): { readonly live: readonly MasterLease[]; readonly unusable: readonly UnusableValue[] } {
   const unusable: UnusableValue[] = []
   const holders = new Map<string, Holder[]>()
-  for (const { key, value } of stored.records) {
-    const address = keys.addressOfRecord(key)
-    const holder = decodeRecord(value)
-    if (address === undefined || holder === undefined || keys.record(holder) !== key) {
-      unusable.push({ key, reason: 'holds no record of a master at that address' })
+  for (const record of stored.records) {
+    const holder = holderAt(keys, record)
+    if (holder === undefined) {
+      unusable.push({ key: record.key, reason: 'holds no record of a master at that address' })
     } else {
+      const address = addressOf(holder)
       holders.set(address, [...(holders.get(address) ?? []), holder])
     }
   }

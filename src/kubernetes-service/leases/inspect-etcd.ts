@@ -3,7 +3,7 @@ import { tryParseAddress } from '../../net/address.ts'
 import { decodeMasterLease } from '../../protobuf/master-lease.ts'
 import { unlistableReason } from '../advertised-address.ts'
 import { EtcdLeaseKeys } from './etcd-keys.ts'
-import { decodeRecord } from './etcd-snapshot.ts'
+import { holderAt } from './etcd-snapshot.ts'
 import type { LeaseInspector, LeaseLife, LeaseSighting, OddValue } from './inspect.ts'
 import type { Holder } from './master-leases.ts'
 
@@ -97,9 +97,7 @@ export class EtcdLeaseInspector implements LeaseInspector {
 
   #record(stored: KeyValue): StoredRecord {
     const rest = stored.key.slice(this.#keys.records.length)
-    const holder = decodeRecord(stored.value)
-    const fits = holder !== undefined && this.#keys.record(holder) === stored.key
-    return { stored, address: textOf(rest.slice(0, rest.indexOf('/'))), holder: fits ? holder : undefined }
+    return { stored, address: textOf(rest.slice(0, rest.indexOf('/'))), holder: holderAt(this.#keys, stored) }
   }
 }
 

@@ -162,7 +162,7 @@ export class ForeignOverwrites {
     track.contention = nextContention(before, input, nowMs, this.#limits)
     if (track.contention === before) return
     this.#reports.changed(contestedIn(track), before, track.contention, nowMs)
-    if (track.contention.phase === 'calm') track.writer = undefined
+    if (before.phase === 'backing-off' && track.contention.phase === 'calm') track.writer = undefined
     this.#schedule()
   }
 

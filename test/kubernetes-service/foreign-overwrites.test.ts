@@ -119,6 +119,14 @@ test('many writers are not told apart without end', async () => {
   assert.equal(await counted('other'), 5)
 })
 
+test('a fight names who undid it last of those that left a trace', async () => {
+  const { overwrites, logger, undoAndMend } = setUp()
+  overwrites.attach(() => {})
+  for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
+  assert.ok(overwrites.mustWait(endpoints, list(99, 'own', '192.0.2.1'), undefined), 'deleted, without a trace')
+  assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
+})
+
 test('an object that another master was faster to delete was undone by nobody when it is made again', () => {
   const { overwrites } = setUp()
   const remade = list(9, 'own', '192.0.2.1')

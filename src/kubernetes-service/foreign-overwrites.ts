@@ -15,7 +15,7 @@ import {
   correctionDueMs,
   nextContention,
   nextLookMs,
-} from './contention.ts'
+} from '../runtime/contention.ts'
 import { ContentionReports, type ContentionReportsOptions, type Contested } from './contention-reports.ts'
 import { portTexts } from './identity.ts'
 import { isReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'

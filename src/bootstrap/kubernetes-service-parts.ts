@@ -1,12 +1,14 @@
 import { limitedEtcd } from '../etcd/limited-etcd.ts'
 import type { EventSink } from '../kube/event-object.ts'
+import { ForeignOverwrites } from '../kube/foreign-overwrites.ts'
+import { ObjectWriter } from '../kube/object-writer.ts'
 import { Announcements } from '../kubernetes-service/announcements.ts'
 import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
 import { KubernetesServiceDuty } from '../kubernetes-service/duty.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
 import { FleetView } from '../kubernetes-service/fleet-view.ts'
-import { ForeignOverwrites } from '../kubernetes-service/foreign-overwrites.ts'
 import { endpointPorts } from '../kubernetes-service/identity.ts'
+import { describeWriter, keptContent } from '../kubernetes-service/kept-objects.ts'
 import { LeaseTelemetry } from '../kubernetes-service/lease-telemetry.ts'
 import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
@@ -15,7 +17,6 @@ import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/
 import { reliableLeases } from '../kubernetes-service/leases/reliable-leases.ts'
 import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
-import { ObjectWriter } from '../kubernetes-service/object-writer.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type EndpointReconciler, noneReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { MasterCountEndpointReconciler } from '../kubernetes-service/reconcilers/master-count.ts'
@@ -59,7 +60,9 @@ export function composeKubernetesService(
     fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
   })
   // A dry run changes nothing, so that everything looks undone to it.
-  const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
+  const overwrites = options.dryRun
+    ? undefined
+    : new ForeignOverwrites({ ...ports, intervalMs, contentOf: keptContent, describeWriter })
   const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
   const { reconciler, membership } = chooseReconciler(options, ports, {

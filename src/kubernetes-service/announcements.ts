@@ -1,13 +1,13 @@
 import { type EventSink, referenceIn } from '../kube/event-object.ts'
 import { type EventReason, eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
+import type { Written } from '../kube/object-writer.ts'
 import { type EndpointSlice, type Endpoints, endpoints, type Resource, type Service } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
-import type { Written } from './object-writer.ts'
 import { isReconciler, OtherReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
 
 export interface AnnouncementsOptions {

@@ -3,6 +3,7 @@ import { FollowedObject } from '../kube/followed-object.ts'
 import type { InformerContext } from '../kube/informer.ts'
 import type { KubeObject } from '../kube/json.ts'
 import { LookLoop, type LookReason } from '../kube/look-loop.ts'
+import type { ObjectWriter } from '../kube/object-writer.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -19,7 +20,6 @@ import { allEnded, together } from '../runtime/together.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { secondSliceName } from './endpoint-slice-plan.ts'
 import { addressesIn, type EndpointPort, endpointPorts, KUBERNETES_SERVICE, samePorts } from './identity.ts'
-import type { ObjectWriter } from './object-writer.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import { ServiceKeeper } from './service-keeper.ts'
 import type { ServiceSettings, ServiceWishes } from './service-plan.ts'

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
+import type { RemovableAction } from '../kube/object-writer.ts'
 import type { EndpointSlice, Endpoints } from '../kube/resources.ts'
 import { type EndpointAddress, KUBERNETES_SERVICE, SERVICE_NAME_LABEL, type SliceEndpoint } from './identity.ts'
-import type { RemovableAction } from './object-writer.ts'
 
 const LABELS = { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name }
 

@@ -1,5 +1,6 @@
 import type { KubeApi } from '../kube/api.ts'
 import { ifFound } from '../kube/errors.ts'
+import type { ObjectWriter, Outcome, RemovableAction } from '../kube/object-writer.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -11,7 +12,6 @@ import { allEnded } from '../runtime/together.ts'
 import { planEndpointSlice, planSecondSlice, secondSliceName, secondSliceOf } from './endpoint-slice-plan.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
-import type { ObjectWriter, Outcome, RemovableAction } from './object-writer.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
 /** What is stored of `default/kubernetes`, as a write that follows was decided on. */

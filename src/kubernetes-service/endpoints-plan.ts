@@ -1,6 +1,6 @@
+import type { ObjectAction } from '../kube/object-writer.ts'
 import type { Endpoints } from '../kube/resources.ts'
 import { type EndpointPort, type EndpointSubset, KUBERNETES_SERVICE, SKIP_MIRROR_LABEL, samePorts } from './identity.ts'
-import type { ObjectAction } from './object-writer.ts'
 
 /** What must be done to Endpoints `default/kubernetes`. */
 export type EndpointsAction =

@@ -1,11 +1,11 @@
 import { formatDuration } from '../documents/duration.ts'
+import { ContentionReports, type ContentionReportsOptions, type Contested } from '../kube/contention-reports.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { eventOf } from '../kube/event-reasons.ts'
 import { endpoints } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
+import type { Contention, ContentionInput } from '../runtime/contention.ts'
 import type { Counter } from '../telemetry/metrics.ts'
-import type { Contention, ContentionInput } from './contention.ts'
-import { ContentionReports, type ContentionReportsOptions, type Contested } from './contention-reports.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
 import { LeaseWithdrawn } from './leases/master-leases.ts'
 

@@ -1,9 +1,9 @@
 import type { KubeApi } from '../kube/api.ts'
 import { ifFound, isKubeError } from '../kube/errors.ts'
+import type { ObjectAction, ObjectWriter } from '../kube/object-writer.ts'
 import { type Service, services } from '../kube/resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
-import type { ObjectAction, ObjectWriter } from './object-writer.ts'
 import { planService, type SecondClusterIp, type ServiceSettings, type ServiceWishes } from './service-plan.ts'
 
 /** So many refusals in a row are more than the moment that the address of a deleted Service needs to be free. */

@@ -1,6 +1,6 @@
+import type { ObjectAction } from '../kube/object-writer.ts'
 import type { Service } from '../kube/resources.ts'
 import { KUBERNETES_SERVICE, type ServicePort, samePorts } from './identity.ts'
-import type { ObjectAction } from './object-writer.ts'
 
 /** The port under which clients inside the cluster reach the API server. */
 export const SERVICE_PORT = 443

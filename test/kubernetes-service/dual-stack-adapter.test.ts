@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KubeApi } from '../../src/kube/api.ts'
+import { ObjectWriter } from '../../src/kube/object-writer.ts'
 import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
 import { planEndpoints } from '../../src/kubernetes-service/endpoints-plan.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
-import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LeaseObserver } from '../../src/kubernetes-service/leases/lease-observer.ts'
+import { LeaseObserver } from '../../src/kube/lease-observer.ts'
 import * as observers from './observer.ts'
 
 /** A lease of six ticks; a sixth of it is the shortest grace. */

@@ -1,5 +1,5 @@
 /**
- * What one sidecar knows of the leases of a store that ends none: src/kubernetes-service/leases/lease-observer.ts in whole ticks, as plain
+ * What one sidecar knows of the leases of a store that ends none: src/kube/lease-observer.ts in whole ticks, as plain
  * data. The real one keeps its memory to itself, so that no state can be made from it; a test compares the two.
  */
 export interface Observer {

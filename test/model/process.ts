@@ -1,7 +1,7 @@
-import type { Contention } from '../../src/kubernetes-service/contention.ts'
 import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import type { ReadinessState } from '../../src/kubernetes-service/membership/readiness.ts'
 import type { LeavingStep, Membership, Phase } from '../../src/kubernetes-service/membership/state.ts'
+import type { Contention } from '../../src/runtime/contention.ts'
 import { modelTimings, TICK_MS } from './machine.ts'
 import { type Observer, older } from './observer.ts'
 

@@ -4,10 +4,10 @@
 // always do, because a PUT without it makes Endpoints that are gone.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
+import { ObjectWriter } from '../../src/kube/object-writer.ts'
 import { type Endpoints, endpointSlices, endpoints as endpointsResource } from '../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
-import { ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { tryParseAddress } from '../../src/net/address.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'

@@ -2,8 +2,8 @@
 // place, and its wanted port takes that port's. Where a case wants two ports the first is left out, so that the Service lacks its
 // only one. Each case runs on the plan alone and on a server, but for that one: no server stores a Service without ports.
 import { describe, test } from 'node:test'
+import { type ObjectAction, ObjectWriter } from '../../src/kube/object-writer.ts'
 import { type Service, services } from '../../src/kube/resources.ts'
-import { type ObjectAction, ObjectWriter } from '../../src/kubernetes-service/object-writer.ts'
 import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
 import { planService, SERVICE_PORT } from '../../src/kubernetes-service/service-plan.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'

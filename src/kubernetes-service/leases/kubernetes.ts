@@ -3,6 +3,7 @@ import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { ifFound, isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
 import { claimedSpec } from '../../kube/lease-lock.ts'
+import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
 import { limitedApi } from '../../kube/limited-api.ts'
 import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
@@ -14,7 +15,6 @@ import { masterKey } from '../members.ts'
 import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf } from './ended-leases.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
 import type { LeaseInspector, LeaseSighting } from './inspect.ts'
-import { LeaseObserver, type ObservedLease } from './lease-observer.ts'
 import {
   addressOf,
   type Holder,

@@ -1,5 +1,5 @@
+import { LeaseObserver } from '../../kube/lease-observer.ts'
 import type { LeaseSighting } from './inspect.ts'
-import { LeaseObserver } from './lease-observer.ts'
 
 /** Whether somebody keeps a lease alive, as far as one has watched. */
 export type Verdict = 'live' | 'stale' | 'unknown'

@@ -1,4 +1,4 @@
-import { correctionDueMs, nextLookMs } from '../contention.ts'
+import { correctionDueMs, nextLookMs } from '../../runtime/contention.ts'
 import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
 import { othersReady } from '../members.ts'
 import { isConfirmed, isJudged, isProved } from './fleet.ts'

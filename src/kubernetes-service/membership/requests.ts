@@ -1,4 +1,4 @@
-import { type ContentionInput, contentionLimits, nextContention } from '../contention.ts'
+import { type ContentionInput, contentionLimits, nextContention } from '../../runtime/contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import type { LeaseRequest, Membership, MembershipEffect, OutReason, OwnLease } from './state.ts'
 import type { MembershipTimings } from './timings.ts'

@@ -280,16 +280,16 @@ export class MembershipRunner implements EndpointReconciler {
     this.#probed(sentAtMs, answer, true)
   }
 
-  /** `asked`: for a `probe` effect, whose probe counts alone. Of others one that was answered meanwhile tells as much. */
+  /** `asked`: for a `probe` effect. */
   #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, asked: boolean): void {
-    const { state: readiness, lastAnswerMs = Number.NEGATIVE_INFINITY, serves } = this.#options.monitor
-    const answered = asked ? answer?.answered === true : lastAnswerMs >= sentAtMs
+    const { state: readiness, serves } = this.#options.monitor
+    const answered = answer?.answered === true
     this.#take({
       type: 'probed',
       sentAtMs,
       answered,
       serving: answered && serves,
-      refused: answer?.answered === true && answer.refused !== undefined,
+      refused: answered && answer.refused !== undefined,
       failsByEtcd: answer !== undefined && failsByEtcd(answer),
       readiness,
       asked,

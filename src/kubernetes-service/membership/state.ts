@@ -1,4 +1,4 @@
-import type { Contention } from '../contention.ts'
+import type { Contention } from '../../runtime/contention.ts'
 import type { Holder, HolderState, MasterLease } from '../leases/master-leases.ts'
 import type { LifeSpan } from '../members.ts'
 import type { ReadinessState } from './readiness.ts'

@@ -1,4 +1,4 @@
-import { calm } from '../contention.ts'
+import { calm } from '../../runtime/contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import { isHeldBy } from '../members.ts'
 import { unknownFleet } from './fleet.ts'

@@ -2,7 +2,7 @@ import type { Mutant } from '../mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Updates objects without the resourceVersion that they were read at.',
-  file: 'kubernetes-service/object-writer.ts',
+  file: 'kube/object-writer.ts',
   text: "return done('update', await api.update(resource, action.object, { signal }))",
   instead: `{
       const { resourceVersion: _, ...metadata } = action.object.metadata ?? {}

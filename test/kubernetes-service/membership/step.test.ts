@@ -526,6 +526,22 @@ test('a lease that has ended because its master could not renew it was taken awa
   assert.equal(played.times('tell contention').length, 1, 'one that was live is another matter')
 })
 
+test('a lease that has ended because its master could not renew it was taken away by nobody', () => {
+  const played = listedMaster()
+  played.advance(9_000)
+  played.store = 'refuses'
+  played.advance(8_000)
+  played.own = undefined
+  played.store = 'answers'
+  played.changed()
+  played.advance(1_000)
+  assert.ok(played.own !== undefined && !played.state.lease.missing, 'it is there again')
+  assert.deepEqual(played.times('tell contention'), [])
+  played.own = undefined
+  played.changed()
+  assert.equal(played.times('tell contention').length, 1, 'one that was live is another matter')
+})
+
 test('a lease that is taken away again and again is made ten times at once, then at growing distances', () => {
   const played = listedMaster()
   for (let taken = 0; taken < 400; taken++) {

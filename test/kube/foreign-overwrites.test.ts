@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { ForeignOverwrites } from '../../src/kube/foreign-overwrites.ts'
 import { type Endpoints, endpoints } from '../../src/kube/resources.ts'
-import { ForeignOverwrites } from '../../src/kubernetes-service/foreign-overwrites.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { describeWriter, keptContent } from '../../src/kubernetes-service/kept-objects.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
@@ -26,6 +27,8 @@ function setUp() {
     metrics,
     events: { record: ({ reason }) => events.push(reason) },
     intervalMs: 10_000,
+    contentOf: keptContent,
+    describeWriter,
   })
   let version = 1
   const wanted = (): Endpoints => list(version, 'own', '192.0.2.1')

@@ -9,7 +9,7 @@ import {
   correctionDueMs,
   nextContention,
   nextLookMs,
-} from '../../src/kubernetes-service/contention.ts'
+} from '../../src/runtime/contention.ts'
 
 const limits = contentionLimits(10_000)
 

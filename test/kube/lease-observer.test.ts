@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LeaseObserver, type ObservedLease } from '../../../src/kubernetes-service/leases/lease-observer.ts'
+import { LeaseObserver, type ObservedLease } from '../../src/kube/lease-observer.ts'
 
 const a = (renewal: string): ObservedLease => ({ key: 'a', renewal, ttlMs: 15_000 })
 const b = (renewal: string): ObservedLease => ({ key: 'b', renewal, ttlMs: 15_000 })

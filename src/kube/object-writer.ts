@@ -1,9 +1,9 @@
-import type { KubeApi } from '../kube/api.ts'
-import { isKubeError } from '../kube/errors.ts'
-import type { KubeObject } from '../kube/json.ts'
-import type { Resource } from '../kube/resources.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import type { KubeApi } from './api.ts'
+import { isKubeError } from './errors.ts'
 import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
+import type { KubeObject } from './json.ts'
+import type { Resource } from './resources.ts'
 
 /** What must be done to one object. `reasons` name what was found wrong, in stable words. */
 export type ObjectAction<T> =

@@ -1,7 +1,7 @@
-import type { EventSink, EventToRecord } from '../kube/event-object.ts'
+import type { Contention } from '../runtime/contention.ts'
 import type { LogFields, Logger } from '../telemetry/logger.ts'
 import type { Counter, Gauge, Metrics } from '../telemetry/metrics.ts'
-import type { Contention } from './contention.ts'
+import type { EventSink, EventToRecord } from './event-object.ts'
 
 /** Field managers are chosen by whoever writes: only so many are told apart. */
 const MAX_WRITERS = 20

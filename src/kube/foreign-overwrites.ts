@@ -1,10 +1,4 @@
 import { formatDuration } from '../documents/duration.ts'
-import { referenceIn } from '../kube/event-object.ts'
-import { eventOf } from '../kube/event-reasons.ts'
-import type { KubeObject } from '../kube/json.ts'
-import { writerBetween } from '../kube/managed-fields.ts'
-import { isNewer } from '../kube/resource-version.ts'
-import type { EndpointSlice, Endpoints, Resource, Service } from '../kube/resources.ts'
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import {
   type Contention,
@@ -15,15 +9,26 @@ import {
   correctionDueMs,
   nextContention,
   nextLookMs,
-} from './contention.ts'
+} from '../runtime/contention.ts'
 import { ContentionReports, type ContentionReportsOptions, type Contested } from './contention-reports.ts'
-import { portTexts } from './identity.ts'
-import { isReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
+import { referenceIn } from './event-object.ts'
+import { eventOf } from './event-reasons.ts'
+import type { KubeObject } from './json.ts'
+import { writerBetween } from './managed-fields.ts'
+import { isNewer } from './resource-version.ts'
+import type { Resource } from './resources.ts'
 
 export interface ForeignOverwritesOptions extends ContentionReportsOptions {
   readonly clock: Clock
   /** The longest wait between two corrections, in milliseconds: never slower than upstream, which looks once an interval. */
   readonly intervalMs: number
+  /** What an object says that is kept, as text: equal for objects that say the same, whatever else differs. */
+  readonly contentOf: (object: KubeObject) => string
+  /** Who the writer is, and what to do about it, for an event. */
+  readonly describeWriter: (
+    kind: string,
+    writer: string | undefined,
+  ) => { readonly who: string; readonly remedy: string }
 }
 
 /** A write that put right what somebody else had undone. */
@@ -51,9 +56,9 @@ interface Track {
 /**
  * Notices who undoes what is written here, and keeps from fighting: see {@link nextContention}.
  *
- * A write corrects a foreign overwrite when what it makes was right before, and somebody else's write was not. A list of masters that
- * has changed with the leases was not, so that it is written at once, whatever is fought over. While nobody is {@link attach}ed
- * nothing waits.
+ * A write corrects a foreign overwrite when what it makes was right before, and somebody else's write was not. What is wanted otherwise than
+ * before, such as another list of masters, was not, so that it is written at once, whatever is fought over. While nobody is
+ * {@link attach}ed nothing waits.
  */
 export class ForeignOverwrites {
   readonly #options: ForeignOverwritesOptions
@@ -91,7 +96,7 @@ export class ForeignOverwrites {
     const known = track.right?.object
     if (known !== object) {
       if (isNewer(known, object)) return
-      track.right = { content: wantedContent(object), object }
+      track.right = { content: this.#contentOf(object), object }
     }
     this.#next(track, 'right')
   }
@@ -99,7 +104,7 @@ export class ForeignOverwrites {
   /** The object was to be deleted, and another was faster: that it is not there is right. */
   gone(resource: Resource<KubeObject>, object: KubeObject | undefined): void {
     const track = this.#track(resource, object)
-    track.right = { content: wantedContent(undefined), object: undefined }
+    track.right = { content: this.#contentOf(undefined), object: undefined }
     track.isCorrection = false
     track.found = undefined
   }
@@ -107,14 +112,14 @@ export class ForeignOverwrites {
   /** Whether what a cache shows wrong must be left so for now. `wanted` undefined: the object `found` is not to be there. */
   isWaiting(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
     const track = this.#track(resource, wanted ?? found)
-    if (track.contention.phase === 'calm' || !isCorrection(track, wanted)) return false
+    if (track.contention.phase === 'calm' || !this.#isCorrection(track, wanted)) return false
     return this.#mustWait(track)
   }
 
   /** Asked right before a write, with what was just read. */
   mustWait(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
     const track = this.#track(resource, wanted ?? found)
-    track.isCorrection = isCorrection(track, wanted)
+    track.isCorrection = this.#isCorrection(track, wanted)
     track.found = found
     if (!track.isCorrection) return false
     track.writer = this.#writerOf(track) ?? track.writer
@@ -135,12 +140,21 @@ export class ForeignOverwrites {
     const track = this.#track(resource, object)
     const isFight = track.contention.phase === 'backing-off'
     const correction = track.isCorrection ? { writer: this.#writerOf(track), isFight } : undefined
-    track.right = { content: wantedContent(stored && object), object: stored }
+    track.right = { content: this.#contentOf(stored && object), object: stored }
     track.isCorrection = false
     track.found = undefined
     this.#next(track, correction === undefined ? 'written' : 'corrected')
     if (correction !== undefined) this.#reports.corrected(resource.kind, correction.writer)
     return correction
+  }
+
+  #isCorrection({ right }: Track, wanted: KubeObject | undefined): boolean {
+    return right?.content === this.#contentOf(wanted)
+  }
+
+  /** `object` undefined: it is not to be there. */
+  #contentOf(object: KubeObject | undefined): string {
+    return object === undefined ? 'absent' : this.#options.contentOf(object)
   }
 
   #mustWait(track: Track): boolean {
@@ -161,9 +175,28 @@ export class ForeignOverwrites {
     const nowMs = this.#options.clock.monotonicMs()
     track.contention = nextContention(before, input, nowMs, this.#limits)
     if (track.contention === before) return
-    this.#reports.changed(contestedIn(track), before, track.contention, nowMs)
+    this.#reports.changed(this.#contested(track), before, track.contention, nowMs)
     if (before.phase === 'backing-off' && track.contention.phase === 'calm') track.writer = undefined
     this.#schedule()
+  }
+
+  /** An event about an object is found by its uid: so it is told of as it was last known. */
+  #contested({ resource, metadata, right, found, writer }: Track): Contested {
+    const { kind } = resource
+    const object = `${metadata.namespace}/${metadata.name}`
+    const regarding = referenceIn(resource, found ?? right?.object ?? { metadata })
+    return {
+      kind,
+      fields: { kind, object, writer },
+      backingOff: 'somebody else keeps undoing what is written; backing off',
+      calmAgain: 'nobody undoes what is written any more; it is put right at once again',
+      event: ({ corrections, withinMs }) => {
+        const { who, remedy } = this.#options.describeWriter(kind, writer)
+        const what = `${kind} ${object} was put right ${corrections} times in ${formatDuration(withinMs)} and undone each time by ${who}`
+        const note = `${what}; from now on it is put right at growing intervals. ${remedy}.`
+        return eventOf('ForeignOverwrite', { regarding, note })
+      },
+    }
   }
 
   #schedule(): void {
@@ -200,63 +233,6 @@ export class ForeignOverwrites {
   }
 }
 
-/** An event about an object is found by its uid: so it is told of as it was last known. */
-function contestedIn({ resource, metadata, right, found, writer }: Track): Contested {
-  const { kind } = resource
-  const object = `${metadata.namespace}/${metadata.name}`
-  const regarding = referenceIn(resource, found ?? right?.object ?? { metadata })
-  return {
-    kind,
-    fields: { kind, object, writer },
-    backingOff: 'somebody else keeps undoing what is written; backing off',
-    calmAgain: 'nobody undoes what is written any more; it is put right at once again',
-    event({ corrections, withinMs }) {
-      const what = `${kind} ${object} was put right ${corrections} times in ${formatDuration(withinMs)}`
-      const then = 'from now on it is put right at growing intervals'
-      const note = `${what} and undone each time by ${describeWriter(writer)}; ${then}. ${remedyFor(kind, writer)}.`
-      return eventOf('ForeignOverwrite', { regarding, note })
-    },
-  }
-}
-
-function describeWriter(writer: string | undefined): string {
-  if (writer === undefined) return 'somebody who leaves no trace in managedFields'
-  return writer === OWN_MANAGER ? 'another apiserver-bootstrap' : `field manager ${writer}`
-}
-
-function remedyFor(kind: string, writer: string | undefined): string {
-  if (writer === undefined) return "The API server's audit log tells who it is"
-  if (writer === OWN_MANAGER) return 'Give all masters of the cluster the same options and the same lease store'
-  if (isReconciler(writer) && kind !== 'Service')
-    return `It is an API server whose own endpoint reconciler is on: ${TURN_OFF}`
-  return 'Stop it, or leave kubernetes-service out of --controllers here'
-}
-
 function isRight(contention: Contention): boolean {
   return contention.phase === 'backing-off' && contention.rightSinceMs !== undefined
-}
-
-function isCorrection({ right }: Track, wanted: KubeObject | undefined): boolean {
-  return right?.content === wantedContent(wanted)
-}
-
-/**
- * What a Service, Endpoints or an EndpointSlice says that is kept here, as text: equal for objects that say the same, whatever else
- * differs. Undefined stands for an object that is not to be there. Pure.
- */
-function wantedContent(object: KubeObject | undefined): string {
-  if (object === undefined) return 'absent'
-  const { subsets } = object as Endpoints
-  const { endpoints, addressType, ports } = object as EndpointSlice
-  const { spec } = object as Service
-  if (spec !== undefined) return JSON.stringify([spec.type, spec.ipFamilyPolicy, portTexts(spec.ports)])
-  if (addressType !== undefined) {
-    const addresses = (endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
-    return JSON.stringify([addressType, addresses.sort(), portTexts(ports)])
-  }
-  const listed = (subsets ?? []).map((subset) => [
-    (subset.addresses ?? []).map(({ ip }) => ip).sort(),
-    portTexts(subset.ports),
-  ])
-  return JSON.stringify(listed)
 }

@@ -9,6 +9,7 @@ import {
   mayHaveMissedTick,
   names,
   observers,
+  recoveryMs,
   seconds,
   sharesShorterLease,
 } from './moment.ts'
@@ -81,7 +82,7 @@ export function unreadyAndListed(moment: Moment): readonly Breach[] {
   )
   return confirmers.length === 0
     ? []
-    : lateToLeave(moment, withinMs, (history) => history.cleanlyUnreadySinceMs, 'not ready')
+    : lateToLeave(moment, withinMs, (history) => history.readiness.cleanlyUnreadySinceMs, 'not ready')
 }
 
 function lateToLeave(
@@ -111,11 +112,11 @@ function lateToLeave(
 export function wrongAfterwards(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
   const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)
-  if (standingMs <= bounds.recoveryMs) return []
+  if (standingMs <= recoveryMs(moment)) return []
   const well = histories.filter(({ wellSinceMs }) => wellSinceMs !== undefined)
   if (well.length === 0) return []
   const lateMs = Math.min(...well.map(latenessOf)) + Math.max(...histories.map((history) => history.lagMs))
-  if (standingMs <= bounds.recoveryMs + lateMs) return []
+  if (standingMs <= recoveryMs(moment) + lateMs) return []
   const ofWell = new Set(well.map(({ address }) => address))
   // Whoever is neither well nor dead for long enough may be listed or not.
   const isGone = (history: MemberHistory): boolean => well.some((one) => areOverFor(one, [history], moment))

@@ -131,10 +131,10 @@ function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
     const { atMs, object } = successor.listing
     return histories
       .filter(({ address }) => goneFrom(successor).includes(address))
-      .filter(({ cleanlyUnready: own, wellSinceMs, lagMs }) => {
+      .filter(({ readiness: { cleanlyUnready: own }, wellSinceMs, lagMs }) => {
         if (own === undefined || wellSinceMs !== own.untilMs || lagMs > 0) return false
         if (own.untilMs - own.sinceMs < SURELY_SAID_MS || atMs - own.untilMs > SAID_AGAIN_MS) return false
-        return histories.every(({ cleanlyUnready: other, goneSinceMs }) => {
+        return histories.every(({ readiness: { cleanlyUnready: other }, goneSinceMs }) => {
           if (goneSinceMs !== undefined) return own.sinceMs - goneSinceMs > LONG_GONE_MS
           return other !== undefined && other.sinceMs <= own.sinceMs && other.untilMs >= own.untilMs
         })
@@ -161,16 +161,16 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
     return histories
       .filter(({ address }) => goneFrom(successor).includes(address))
       .filter((history) => {
-        const own = history.unservingInPlace
+        const own = history.readiness.unservingInPlace
         if (own === undefined || history.causeBesideUnready(atMs) !== undefined) return false
         if (atMs - own.untilMs > SAID_AGAIN_MS || sharesShorterLease(history, histories)) return false
         const together = histories.filter(
           ({ goneSinceMs, state }) =>
             state.running || goneSinceMs === undefined || own.sinceMs - goneSinceMs <= LONG_GONE_MS,
         )
-        const firstMs = Math.min(...together.map(({ unserving }) => unserving?.untilMs ?? 0))
+        const firstMs = Math.min(...together.map(({ readiness }) => readiness.unserving?.untilMs ?? 0))
         const failedTogether = together.every(
-          ({ unserving, state }) =>
+          ({ readiness: { unserving }, state }) =>
             state.running &&
             unserving !== undefined &&
             unserving.sinceMs <= own.sinceMs &&
@@ -196,10 +196,15 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
     // Whose messages are slow is known not to be ready only later, and knows so much later of the others.
     const saidMs = Math.max(
-      ...stay.map(({ cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY, lagMs }) => cleanlyUnreadySinceMs + lagMs),
+      ...stay.map(
+        ({ readiness: { cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY }, lagMs }) => cleanlyUnreadySinceMs + lagMs,
+      ),
     )
     return gone
-      .filter(({ cleanlyUnreadySinceMs: sinceMs, lagMs }) => sinceMs !== undefined && sinceMs - lagMs >= saidMs)
+      .filter(
+        ({ readiness: { cleanlyUnreadySinceMs: sinceMs }, lagMs }) =>
+          sinceMs !== undefined && sinceMs - lagMs >= saidMs,
+      )
       .map(({ name }) => ({
         of: `${name} ${listing.object}`,
         detail: `${name} leaves ${listing.object} to ${names(listing.addresses)}, not ready either`,
@@ -221,9 +226,9 @@ function isDoubted({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bound
 
 /** Is well, and has had the time to say so: a kube-apiserver does at its ticks. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
-  const { kind, mayStillSeemUnready, watchingSinceMs = Number.POSITIVE_INFINITY } = history
+  const { kind, readiness, watchingSinceMs = Number.POSITIVE_INFINITY } = history
   if (kind === 'kube-apiserver') return history.isSettled(atMs)
-  return !mayStillSeemUnready && watchingSinceMs < atMs - SAID_MS
+  return !readiness.mayStillSeemUnready && watchingSinceMs < atMs - SAID_MS
 }
 
 /** Runs beside a server that answers, and has had the time to say so. A life that has never been ready has nothing to say yet. */

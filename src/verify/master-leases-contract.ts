@@ -242,6 +242,9 @@ const cases: readonly Case[] = [
       await isSecond()
       await a.update(self, signal)
       await isSecond()
+      // Nor where its host's clock was set back between them.
+      await a.mark({ ...self, state: 'leaving', startedAt: '2026-01-01T00:00:02Z' }, signal)
+      await isSecond()
     },
   },
   {

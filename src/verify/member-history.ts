@@ -46,7 +46,7 @@ export class MemberHistory {
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
-  readonly #readiness = new ReadinessHistory()
+  readonly readiness = new ReadinessHistory()
   /** When requests of its last failed. */
   #impairedAtMs = Number.NEGATIVE_INFINITY
   /** It held its lease when nobody's could end, and has done nothing else since: until when that was so. */
@@ -117,11 +117,6 @@ export class MemberHistory {
     return this.lagMs > slackOf(this.#state)
   }
 
-  /** Whether it may still say of itself what was so while its server did not serve. */
-  get mayStillSeemUnready(): boolean {
-    return this.#readiness.mayStillSeemUnready
-  }
-
   /** When there last was a cause for its address to go. */
   get causeAtMs(): number {
     return this.#causeAtMs
@@ -170,26 +165,6 @@ export class MemberHistory {
     if (!withdrawsOnStop || hasBeenReady === false) return undefined
     if (this.#stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
     return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
-  }
-
-  /** Since when it is not ready in one way, while it is in touch with everything and has been listed. */
-  get cleanlyUnreadySinceMs(): number | undefined {
-    return this.#readiness.cleanlyUnreadySinceMs
-  }
-
-  /** When it was last not ready in this way; its end is far away while it is. */
-  get cleanlyUnready(): Period | undefined {
-    return this.#readiness.cleanlyUnready
-  }
-
-  /** When its server last did not serve; its end is far away while it does not. */
-  get unserving(): Period | undefined {
-    return this.#readiness.unserving
-  }
-
-  /** The same of a master that was listed when that began, and that nobody has stopped or started since. */
-  get unservingInPlace(): Period | undefined {
-    return this.#readiness.unservingInPlace
   }
 
   /** How long it takes to be listed, or to have others listed, once it is well. A kube-apiserver acts at its ticks. */
@@ -241,7 +216,7 @@ export class MemberHistory {
   causeToGo(nowMs: number): string | undefined {
     const other = this.causeBesideUnready(nowMs)
     if (other !== undefined) return other
-    if (this.#state.leavesWhenUnready && this.#readiness.mayLeave(nowMs)) return 'it was not ready'
+    if (this.#state.leavesWhenUnready && this.readiness.mayLeave(nowMs)) return 'it was not ready'
     return undefined
   }
 
@@ -354,9 +329,10 @@ export class MemberHistory {
   #noteReadiness(nowMs: number): void {
     const { serves, connected, frozen, lifeCount } = this.#state
     if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
-    this.#readiness.note(nowMs, this.#state, {
+    this.readiness.note(nowMs, this.#state, {
       isPlaced: this.#isPlaced(nowMs),
       startedUnready: this.#startedUnready,
+      isImpaired: nowMs - this.#impairedAtMs <= faultTimes.noticedMs,
       isAnother: lifeCount !== this.#lives,
       lagMs: this.lagMs,
     })

@@ -53,9 +53,18 @@ export interface Breach {
 /** A kube-apiserver's TTL, which a master whose store was away gives the others to renew their leases, in milliseconds. */
 const DOUBT_MS = 15_000
 
+/** What was asked just before an outage ended must time out first, in milliseconds. */
+const LAST_ATTEMPT_MS = 2_000
+
 /** How long a lease of so much may still count after an outage. */
 export function doubtMs(ttlMs: number): number {
-  return Math.max(ttlMs, DOUBT_MS)
+  return Math.max(ttlMs, DOUBT_MS) + LAST_ATTEMPT_MS
+}
+
+/** After the last fault, until everything is right: those with long leases give the others as long. */
+export function recoveryMs({ bounds, histories }: Pick<Moment, 'bounds' | 'histories'>): number {
+  const longestMs = Math.max(0, ...histories.map(({ ttlMs }) => ttlMs))
+  return bounds.recoveryMs + Math.max(0, longestMs - DOUBT_MS)
 }
 
 /** What the slice lists now: what clients use. */

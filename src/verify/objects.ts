@@ -1,4 +1,4 @@
-import { type Breach, type Moment, names, observers, seconds } from './moment.ts'
+import { type Breach, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
 import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
 
 /** What is said of somebody who keeps undoing what a master writes. Nobody does in a drill. */
@@ -32,7 +32,7 @@ export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
 
 /** Writes, but to leases, although everything has been right for long. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
-  const { requests, histories, changedAtMs, leasesSinceMs, bounds } = moment
+  const { requests, histories, changedAtMs, leasesSinceMs } = moment
   if (requests.length === 0) return []
   // Nobody then has had the means to make it right.
   if (histories.every(({ wellSinceMs }) => wellSinceMs === undefined)) return []
@@ -41,7 +41,7 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const settledMs = histories.map(({ wellSinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
     wellSinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
   )
-  const quietMs = Math.max(changedAtMs, leasesSinceMs, ...settledMs) + bounds.recoveryMs + lagMs
+  const quietMs = Math.max(changedAtMs, leasesSinceMs, ...settledMs) + recoveryMs(moment) + lagMs
   if (moment.nowMs <= quietMs) return []
   return requests
     .filter((one) => one.atMs > quietMs && isBesideLeases(one))

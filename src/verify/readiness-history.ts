@@ -20,6 +20,8 @@ export interface Circumstances {
   readonly isPlaced: boolean
   /** Its present life was started while its server was not ready. */
   readonly startedUnready: boolean
+  /** Its probes may have failed until a moment ago. */
+  readonly isImpaired: boolean
   /** Another life than before. */
   readonly isAnother: boolean
   readonly lagMs: number
@@ -88,13 +90,14 @@ export class ReadinessHistory {
     this.#cleanSinceMs = undefined
   }
 
-  #noteFailing(nowMs: number, state: MemberState, { isPlaced, startedUnready }: Circumstances): void {
+  #noteFailing(nowMs: number, state: MemberState, { isPlaced, startedUnready, isImpaired }: Circumstances): void {
     const { answering, connected, running, ready, leavesWhenUnready, etcdFails, renewing, impaired } = state
     if (this.#unserving?.untilMs !== Number.POSITIVE_INFINITY) {
       this.#unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
       this.#wasPlaced = running && isPlaced
     }
-    this.#unready ??= { sinceMs: nowMs, silent: false, servesSinceMs: undefined }
+    // Probes that hung before count.
+    this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
     // Who keeps its lease elsewhere can say that its server's own etcd is dead.

@@ -28,7 +28,7 @@ const announce = `${prelude}
     local stored, record = cjson.decode(text), cjson.decode(ARGV[2])
     local old, new = stored.holder, record.holder
     if old.instanceId ~= new.instanceId then
-      if old.startedAt > new.startedAt then return 'later life' end
+      if old.startedAt > new.startedAt or not ARGV[3] then return 'another life' end
     elseif old.state == 'withdrawn' and new.state ~= 'withdrawn' then
       return 'withdrawn'
     elseif stored.writer == record.writer and stored.sequence > record.sequence then

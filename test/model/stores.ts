@@ -2,6 +2,7 @@ import { keepsLease } from '../../src/kubernetes-service/leases/etcd-snapshot.ts
 import {
   type Holder,
   type HolderState,
+  isOfAnotherLife,
   LeaseWithdrawn,
   type MasterLease,
   yieldsTo,
@@ -109,6 +110,7 @@ export class Stores {
       return { store: isOwn ? withRecord(undefined) : id, outcome: 'done' }
     }
     try {
+      if (type === 'mark' && isOfAnotherLife(before?.holder, holder)) return { store: id, outcome: 'done' }
       if (yieldsTo(before?.holder, holder)) return { store: id, outcome: 'done' }
     } catch (error) {
       if (error instanceof LeaseWithdrawn) return { store: id, outcome: 'withdrawn' }

@@ -49,14 +49,14 @@ const stories: Stories = {
         .list(['a']),
   ],
   'the last one came back and leaves the dead listed': [
-    () => new FleetStory({ a: {}, b: {} }).turn('b', killed).turn('a', killed).wait(30_000).begin('a').wait(17_500),
+    () => new FleetStory({ a: {}, b: {} }).turn('b', killed).turn('a', killed).wait(30_000).begin('a').wait(19_500),
     'dead-master-removed',
   ],
   'the last one asked its server in vain until now, and renews its own lease before it judges others': [
     () => storyOfOneThatHung().wait(19_500).list(['a']),
   ],
   'the last one asked its server in vain until now, and leaves the dead listed': [
-    () => storyOfOneThatHung().wait(20_500),
+    () => storyOfOneThatHung().wait(22_500),
     'dead-master-removed',
     'right-after-the-last-fault',
   ],

@@ -362,7 +362,7 @@ const stories: Stories = {
     () => hangingStory().wait(500).list(['a', 'b']).wait(15_000).list(['a']),
   ],
   'one that died while another was cut off is given no more than its time': [
-    () => hangingStory().wait(17_500).list(['a', 'b']).list(['a']),
+    () => hangingStory().wait(19_500).list(['a', 'b']).list(['a']),
     'no-address-comes-without-cause',
   ],
   'one that a kube-apiserver took out comes back by one of ours that could not see it die': [

@@ -10,6 +10,7 @@ import { encodeHolder } from './holder-record.ts'
 import {
   addressOf,
   type Holder,
+  isOfAnotherLife,
   LeaseNotFound,
   type MasterLease,
   type MasterLeases,
@@ -89,7 +90,7 @@ export class EtcdLeases implements MasterLeases {
       const stored = await record.read(signal)
       if (stored === undefined) return
       const before = decodeRecord(stored.value)
-      if (this.#yields(before, holder)) return
+      if (isOfAnotherLife(before, holder) || this.#yields(before, holder)) return
       const isBack = holder.state === 'ready' || holder.state === 'failing'
       if (isBack && before !== undefined && !keepsLease(before.state)) return this.update(holder, signal)
       // The record ends when it would have: it stays on the etcd lease that it is on. (On kine it begins anew; its lease does not.)
@@ -107,7 +108,7 @@ export class EtcdLeases implements MasterLeases {
       const stored = await record.read(signal)
       if (stored === undefined) break
       const before = decodeRecord(stored.value)
-      if (before !== undefined && before.instanceId !== holder.instanceId) return
+      if (isOfAnotherLife(before, holder)) return
       if (before?.state === 'unready' || before?.state === 'leaving') there = true
       if (this.#hasCompany) {
         there = true

@@ -18,6 +18,7 @@ import type { LeaseInspector, LeaseSighting } from './inspect.ts'
 import {
   addressOf,
   type Holder,
+  isOfAnotherLife,
   LeaseNotFound,
   type MasterLease,
   type MasterLeases,
@@ -125,7 +126,8 @@ export class KubernetesLeases implements MasterLeases {
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
     await this.#change(holder, signal, async (current) => {
-      if (yieldsTo(holderOf(current), holder)) return
+      const stored = holderOf(current)
+      if (isOfAnotherLife(stored, holder) || yieldsTo(stored, holder)) return
       const marked = { ...this.#render(holder, current), spec: current.spec } as Lease
       this.#own = await this.#api.update(leases, marked, { urgent: true, signal })
     })
@@ -133,7 +135,7 @@ export class KubernetesLeases implements MasterLeases {
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
     const isThere = await this.#change(holder, signal, async (current) => {
-      if ((holderOf(current) ?? holder).instanceId !== holder.instanceId) return
+      if (isOfAnotherLife(holderOf(current), holder)) return
       await deleteAsRead(this.#api, current, { urgent: true, signal })
       this.#own = undefined
     })

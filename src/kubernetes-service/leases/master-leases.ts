@@ -92,7 +92,7 @@ export interface MasterLeases {
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
    * Writes the holder record beside its lease without making the lease last longer. Does nothing where there is no lease, or that of
-   * a later life; rejects with {@link LeaseWithdrawn} as {@link update} does.
+   * another life of this master, whichever began later; rejects with {@link LeaseWithdrawn} as {@link update} does.
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /**
@@ -122,15 +122,20 @@ export class LeaseWithdrawn extends Error {
   }
 }
 
+/** Whether this master's stored record is of another life of it than `holder`. */
+export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Holder): boolean {
+  return stored !== undefined && stored.instanceId !== instanceId
+}
+
 /**
- * Whether `holder` must leave this master's stored record as it is: it is of the same master, started again after `holder`. While
+ * Whether `holder` must not renew this master's stored lease: it is of the same master, started again after `holder`. While
  * both lives overlap, the earlier one must neither take the lease back nor remove it.
  *
  * Throws {@link LeaseWithdrawn} when the record is of `holder`'s own instance and says that it was withdrawn.
  */
 export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
   if (stored === undefined) return false
-  if (stored.instanceId !== holder.instanceId) return stored.startedAt > holder.startedAt
+  if (isOfAnotherLife(stored, holder)) return stored.startedAt > holder.startedAt
   if (stored.state === 'withdrawn' && holder.state !== 'withdrawn') throw new LeaseWithdrawn(addressOf(holder))
   return false
 }

@@ -5,6 +5,7 @@ import { encodeHolder } from './holder-record.ts'
 import {
   addressOf,
   type Holder,
+  isOfAnotherLife,
   LeaseNotFound,
   type MasterLease,
   type MasterLeases,
@@ -128,7 +129,8 @@ export class MemoryLeases implements MasterLeases {
 
   #write(holder: Holder, ttlMs: number | undefined, signal: AbortSignal | undefined): void {
     this.#begin(signal)
-    if (yieldsTo(this.#registry.get(masterKey(holder))?.holder, holder)) return
+    const stored = this.#registry.get(masterKey(holder))?.holder
+    if (yieldsTo(stored, holder) || (ttlMs === undefined && isOfAnotherLife(stored, holder))) return
     this.#registry.put(masterKey(holder), { address: addressOf(holder), holder }, ttlMs)
   }
 

@@ -37,7 +37,7 @@ export function fleetAfterRead(
   const known = new Map(fleet.ended.map((ended) => [nameOf(ended.lease), ended]))
   const ended: EndedLease[] = []
   for (const other of fleet.leases) {
-    if (isHeldBy(other, self) || isStillThere(other, live) || hasLeft(other)) continue
+    if (other.holder?.instanceId === self.instanceId || isStillThere(other, live) || hasLeft(other)) continue
     const one = known.get(nameOf(other)) ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
     const isCertain = isProved(one, sentAtMs, timings) && isJudged({ fleet, lease }, other)
     if (!isCertain) ended.push(one)
@@ -65,7 +65,10 @@ export function leasesForList(
   current: Endpoints | undefined,
   before: readonly string[],
 ): readonly MasterLease[] {
-  const placed = keepingPlaces(fleet.leases, current)
+  // What a read shows of this life was renewed by it, however late the read is.
+  const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
+  const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
+  const placed = keepingPlaces(leases, current)
   if (!isNewcomer(trust)) return placed
   // Its own lease it knows: where that is gone, it was this master that took it away.
   const known = new Set([...fleet.leases.map(({ address }) => address), ...self.addresses])

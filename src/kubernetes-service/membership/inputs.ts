@@ -12,7 +12,8 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
     case 'probed': {
       const { server } = state
       const { sentAtMs, answered, serving, refused = false, failsByEtcd = false, readiness, asked } = input
-      const isNewest = sentAtMs >= server.probedAtMs
+      // An answer that comes after a later probe was given up tells more than that one's silence.
+      const isNewest = sentAtMs >= server.probedAtMs || (answered && server.answeredAtMs < server.probedAtMs)
       const after = {
         ...server,
         readiness,

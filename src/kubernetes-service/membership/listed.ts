@@ -62,9 +62,7 @@ function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
 function departing(state: Membership, nowMs: number): Membership {
   const { phase, server, departures } = state
   if (phase.type !== 'listed') return state
-  // A server that has not been ready yet has not failed for a moment only. One whose etcd alone fails shares that with others most of the time.
-  const isStarting = server.readiness.phase === 'starting' && !server.serving && !server.failsByEtcd
-  const wants = isStarting || isFailing(server.readiness, nowMs)
+  const wants = isFailing(server.readiness, nowMs)
   if (wants === (phase.departure !== undefined)) return state
   if (!wants) return { ...state, phase: { ...phase, departure: undefined } }
   return { ...state, departures: departures + 1, phase: { ...phase, departure: departureId(state) } }
@@ -98,7 +96,7 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
 /** Why the own server does not serve, for the others. */
 function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | undefined {
   if (failsByEtcd) return OWN_ETCD
-  return readiness.phase === 'unready' ? readiness.reason : undefined
+  return readiness.phase === 'ready' ? undefined : readiness.reason
 }
 
 /**

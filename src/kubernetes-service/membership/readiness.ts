@@ -9,7 +9,12 @@ const RECOVERING_MS = 2_000
 /** What a master thinks of its own API server. Times are on its monotonic clock, in milliseconds. */
 export type ReadinessState =
   /** Never ready so far. `failingSinceMs`: since when it answers that it is not. */
-  | { readonly phase: 'starting'; readonly failures: number; readonly failingSinceMs: number | undefined }
+  | {
+      readonly phase: 'starting'
+      readonly failures: number
+      readonly failingSinceMs: number | undefined
+      readonly reason?: string | undefined
+    }
   | { readonly phase: 'ready'; readonly failures: number; readonly failingSinceMs: number | undefined }
   | {
       readonly phase: 'unready'
@@ -37,7 +42,12 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
     case 'starting':
       if (answer.answered && answer.ready) return { phase: 'ready', failures: 0, failingSinceMs: undefined }
       if (serving || !answer.answered) return neverReady
-      return { phase: 'starting', failures: state.failures + 1, failingSinceMs: state.failingSinceMs ?? nowMs }
+      return {
+        phase: 'starting',
+        failures: state.failures + 1,
+        failingSinceMs: state.failingSinceMs ?? nowMs,
+        reason: unreadyReason(answer),
+      }
     case 'ready': {
       if (serving) return state.failures === 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }
       const failures = state.failures + 1

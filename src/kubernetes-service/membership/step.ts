@@ -68,7 +68,7 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
     case 'out':
       break
     case 'joining':
-      times.push(lease.retryAtMs)
+      times.push(lease.retryAtMs, asksAgainAtMs(state, timings))
       break
     case 'listed':
       times.push(...listedWakesAtMs(state, { nowMs, timings }))
@@ -139,9 +139,16 @@ function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membersh
   if (isStarting && earlier === undefined) return { ...state, phase: { type: 'starting' } }
   if (!isAlive(state, turn)) return probe(state, timings.attemptMs, turn)
   // It was ready once. Whoever could not join at once may have to wait until it is again.
-  if (!server.serving && earlier === undefined) return state
+  if (!server.serving && earlier === undefined) {
+    return nowMs < asksAgainAtMs(state, timings) ? state : probe(state, timings.attemptMs, turn)
+  }
   const says = earlier?.state === 'unready' ? 'unready' : server.serving ? 'ready' : 'failing'
   return request(state, 'renew', { ...state.self, state: says, departure: undefined, confirms: [] }, turn)
+}
+
+/** When a master that waits for its server asks it again, however seldom it is probed. */
+function asksAgainAtMs({ server: { probedAtMs } }: Membership, { slowRetryMs }: MembershipTimings): number {
+  return probedAtMs + slowRetryMs
 }
 
 /** Whether the last probe was answered. */

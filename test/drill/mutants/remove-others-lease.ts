@@ -3,7 +3,7 @@ import type { Mutant } from '../mutant.ts'
 export const mutant: Mutant = {
   broken: 'Removes the lease that a later life of its master has taken over.',
   file: 'kubernetes-service/leases/kubernetes.ts',
-  text: `      if ((holderOf(current) ?? holder).instanceId !== holder.instanceId) return
+  text: `      if (isOfAnotherLife(holderOf(current), holder)) return
 `,
   instead: '',
 }

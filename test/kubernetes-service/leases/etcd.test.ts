@@ -286,22 +286,26 @@ test('a life whose clock was set back yields to its earlier life’s record only
 test('a master that is unready has no lease that a kube-apiserver would list, and is known to ours; ready, it has one again', async () => {
   const { time, etcd, open } = openWorld()
   const { leases } = open()
-  await leases.update(self, signal)
-  await leases.mark({ ...self, state: 'failing' }, signal)
-  assert.ok(await etcd.get(leaseKey, signal))
-  for (const state of ['unready', 'withdrawn'] as const) {
-    await leases.mark({ ...self, state, instanceId: state }, signal)
+  for (const [state, instanceId] of [
+    ['unready', self.instanceId],
+    ['withdrawn', 'again'],
+  ] as const) {
+    const life = { ...self, instanceId }
+    await leases.update(life, signal)
+    await leases.mark({ ...life, state: 'failing' }, signal)
+    assert.ok(await etcd.get(leaseKey, signal))
+    await leases.mark({ ...life, state }, signal)
     assert.equal(await etcd.get(leaseKey, signal), undefined)
     assert.equal((await leases.list(signal))[0]?.holder?.state, state)
     if (state === 'unready') {
       await time.advance(10_000)
-      await leases.update({ ...self, state, instanceId: state }, signal)
+      await leases.update({ ...life, state }, signal)
       assert.equal(await etcd.get(leaseKey, signal), undefined)
       await time.advance(10_000)
       assert.deepEqual(await addressesOf(leases), ['192.0.2.1'])
+      await leases.mark(life, signal)
+      assert.ok(await etcd.get(leaseKey, signal))
     }
-    await leases.mark({ ...self, instanceId: 'again' }, signal)
-    assert.ok(await etcd.get(leaseKey, signal))
   }
 })
 

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import type { ReadinessAnswer } from '../../../src/kube/readiness.ts'
 import type { Holder, HolderState, MasterLease } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { listedAddresses } from '../../../src/kubernetes-service/members.ts'
+import { leasesForList } from '../../../src/kubernetes-service/membership/fleet.ts'
 import { failsByEtcd, isServing, nextReadiness } from '../../../src/kubernetes-service/membership/readiness.ts'
 import type { MembershipEffect, MembershipInput, OnShutdown } from '../../../src/kubernetes-service/membership/state.ts'
 import { startMembership, step, wakeAtMs } from '../../../src/kubernetes-service/membership/step.ts'
@@ -52,6 +53,8 @@ class Played {
   renewals: Readonly<Record<string, string>> = {}
   server: keyof typeof answers = 'ready'
   store: 'answers' | 'refuses' | 'hangs' = 'answers'
+  /** Whether anybody but the step asks for the server's health. */
+  isProbed = true
   #probedAtMs = -1_000
   #limits: { readonly atMs: number; readonly input: MembershipInput }[] = []
 
@@ -71,7 +74,7 @@ class Played {
       this.nowMs += 50
       for (const { input } of this.#limits.filter(({ atMs }) => atMs <= this.nowMs)) this.input(input)
       this.#limits = this.#limits.filter(({ atMs }) => atMs > this.nowMs)
-      if (this.nowMs - this.#probedAtMs >= 1_000) this.#probe(false)
+      if (this.isProbed && this.nowMs - this.#probedAtMs >= 1_000) this.#probe(false)
       const wakeMs = wakeAtMs(this.state, this.nowMs - 50, this.timings)
       if (wakeMs !== undefined && wakeMs <= this.nowMs) this.input({ type: 'timer' })
     }
@@ -490,17 +493,19 @@ test('it leaves a lease alone beside a server that does not answer, that was wit
   assert.equal(played.own, undefined)
 })
 
-test('one whose etcd alone has failed since before its start leaves after three seconds, as any other', () => {
-  const played = restarted('etcd-fails')
-  played.advance(2_500)
-  assert.equal(played.own?.departure, undefined)
-  played.advance(2_000)
-  assert.notEqual(played.own?.departure, undefined)
+test('it leaves after three seconds of failure, as any other', () => {
+  for (const server of ['failing', 'etcd-fails'] as const) {
+    const played = restarted(server)
+    played.advance(2_500)
+    assert.equal(played.own?.departure, undefined)
+    played.advance(2_000)
+    assert.notEqual(played.own?.departure, undefined)
+  }
 })
 
 test('the entry of an earlier life is taken off the list while the server is not ready, once another confirms', () => {
   const played = restarted('failing')
-  played.advance(2_000)
+  played.advance(4_500)
   assert.equal(played.own?.state, 'failing')
   played.others = [holder(2, 'ready', { confirms: [played.own?.departure ?? ''] })]
   played.changed()
@@ -559,4 +564,60 @@ test('a lease that is taken away again and again is made ten times at once, then
     gaps.slice(-3).every((gapMs) => gapMs >= 2_000 && gapMs <= 5_100),
     `${gaps}`,
   )
+})
+
+test('a master that joins asks its server again each second until it serves, however seldom that is probed', () => {
+  const played = new Played()
+  played.store = 'refuses'
+  played.advance(100)
+  assert.equal(played.state.phase.type, 'joining')
+  played.server = 'failing'
+  played.advance(1_000)
+  played.store = 'answers'
+  played.isProbed = false
+  played.advance(5_000)
+  assert.deepEqual(
+    played.times('renew ready').filter((atMs) => atMs > 1_000),
+    [],
+  )
+  played.server = 'ready'
+  played.advance(1_100)
+  assert.equal(played.state.phase.type, 'listed')
+})
+
+test('an answer that comes after a later probe was given up counts', () => {
+  const played = listedMaster()
+  const { readiness } = played.state.server
+  played.nowMs += 10
+  const { nowMs } = played
+  played.input({ type: 'probed', sentAtMs: nowMs - 1, answered: false, serving: false, readiness, asked: true })
+  assert.equal(played.state.server.serving, false)
+  played.input({ type: 'probed', sentAtMs: nowMs - 2, answered: true, serving: true, readiness, asked: false })
+  assert.equal(played.state.server.serving, true)
+  played.input({ type: 'probed', sentAtMs: nowMs - 1, answered: true, serving: false, readiness, asked: false })
+  played.input({ type: 'probed', sentAtMs: nowMs - 2, answered: true, serving: true, readiness, asked: false })
+  assert.equal(played.state.server.serving, false, 'an older answer changes nothing')
+})
+
+test('a master that leaves keeps the lease of a later life doubtful when it has ended while nobody could renew', () => {
+  const played = listedMaster()
+  played.own = holder(1, 'ready', { instanceId: 'later' })
+  played.changed()
+  played.store = 'refuses'
+  played.advance(12_000)
+  played.store = 'answers'
+  const later = played.own
+  played.own = undefined
+  played.input({ type: 'leases', sentAtMs: played.nowMs, leases: [leaseOf(holder(2))], span, asked: false })
+  assert.ok(later !== undefined)
+  assert.ok(played.state.fleet.ended.some(({ lease }) => lease.holder?.instanceId === 'later'))
+})
+
+test('what a late read shows of its own renewal was not found there by chance', () => {
+  const played = listedMaster()
+  const { state } = played
+  const found = [state.self, holder(2)].map((one) => ({ ...leaseOf(one), found: true }))
+  const others = { subsets: [{ addresses: [{ ip: '192.0.2.2' }] }] }
+  const placed = leasesForList({ ...state, fleet: { ...state.fleet, leases: found } }, others, [])
+  assert.deepEqual(placed.map(({ address }) => address).sort(), ['192.0.2.1', '192.0.2.2'])
 })

@@ -17,6 +17,7 @@ interface Tier {
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
   readonly needsPeers: boolean
+  readonly execArgv?: readonly string[]
 }
 
 const minute = 60_000
@@ -47,6 +48,8 @@ const tiers: Readonly<Record<string, Tier>> = {
     concurrency: 1,
     testTimeoutMs: 75 * minute,
     tierTimeoutMs: 180 * minute,
+    // The explorer remembers millions of sidecars.
+    execArgv: ['--max-old-space-size=5000'],
   },
 }
 
@@ -88,7 +91,7 @@ const tests = run({
   concurrency: tier.concurrency,
   timeout: tier.testTimeoutMs,
   // Not forceExit, which loses results on their way here: leaks.ts ends a process that something keeps alive.
-  execArgv: ['--import', resolve('test/support/leaks.ts')],
+  execArgv: ['--import', resolve('test/support/leaks.ts'), ...(tier.execArgv ?? [])],
   signal: AbortSignal.any([overall, interrupted.signal]),
   ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
 })

@@ -3,11 +3,11 @@ import { formatDuration } from '../documents/duration.ts'
 import { duration } from '../documents/duration-option.ts'
 import { type OptionGroup, parsedText, type Rule, type ValuesOf, wholeNumber } from '../documents/option.ts'
 import type { EtcdValues } from '../etcd/options.ts'
+import { parseReadyzUrl } from '../kube/readyz-url.ts'
 import { type Address, AddressError, parseAddress } from '../net/address.ts'
 import { parsePortRange, portRangeContains } from '../net/port-range.ts'
 import type { ServiceCidrValues } from '../service-cidr/options.ts'
 import { unlistableReason } from './advertised-address.ts'
-import { parseReadyzUrl } from './readyz-url.ts'
 
 /** An address at which clients can reach a server. @throws AddressError */
 export function parseAdvertised(text: string): Address {

@@ -18,7 +18,6 @@ export interface ModelMutant {
  * - to renew for a server that does not answer: the other master confirms the departure sooner than the lease would end. It matters where
  *   nobody can confirm, beside API servers without a sidecar, which the model does not have;
  * - to confirm departures whatever the probe says: whoever is asked and does not serve writes `failing` before it comes to that.
- * - to trust what is read after a failure, or after joining late: the renewal that succeeds is late too, which probably tells the same;
  * - to join as ready with a server that is not: it was noticed before the model compared the list each interval; why not since is open.
  * Nor what forgets to compare renewals with the beginning of a recovery: states are told apart only by what the shipped code compares.
  */
@@ -155,6 +154,20 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
     instead: "trust.type === 'recovering'",
     faults: ['store'],
     budget: 1,
+  },
+  'trust-after-a-failure': {
+    broken: 'a master whose requests fail trusts what it reads',
+    text: "trust: { type: 'lost', isNew: isStarting || isNewcomer(trust) },",
+    instead: "trust: { type: 'steady' },",
+    faults: ['store', 'lost'],
+    budget: 3,
+  },
+  'trust-when-joining': {
+    broken: 'a master that joins after a failure trusts what it reads',
+    text: 'const trust: Trust = isBack',
+    instead: "const trust: Trust = !isLate && state.phase.type === 'joining' ? { type: 'steady' } : isBack",
+    faults: ['store', 'lost'],
+    budget: 3,
   },
   'sleep-through-an-outage': {
     broken: 'a master that was frozen when its renewal was due trusts what it reads',

@@ -81,10 +81,13 @@ export class KubernetesLeases implements MasterLeases {
     const observed = list.items.map((lease) => this.#observed(lease))
     this.#observer.readAll(observed, clock.monotonicMs(), told)
     this.#wakeAtNextRead()
-    const all = list.items.flatMap((lease) => {
+    const found = list.items.flatMap((lease) => {
       const holder = holderOf(lease)
       return holder === undefined ? [] : [{ lease, holder }]
     })
+    const named = new Set(found.filter(isInItsPlace).map(({ lease }) => nameOf(lease)))
+    // Of a master that has its own Lease, no other one says anything: anybody might have made it.
+    const all = found.filter((held) => isInItsPlace(held) || !named.has(leaseName(held.holder)))
     const over = all.filter(({ lease }) => this.#observer.isOver(nameOf(lease)))
     const written = await this.#ended.collect(over, signal)
     return all
@@ -276,6 +279,11 @@ function holderOf(lease: Lease | undefined): Holder | undefined {
 
 function recordOf(lease: Lease | undefined): string | undefined {
   return lease?.metadata?.annotations?.[HOLDER_ANNOTATION]
+}
+
+/** Whether a record is where its master writes it. */
+function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holder: Holder }): boolean {
+  return leaseName(holder) === nameOf(lease)
 }
 
 /**

@@ -122,6 +122,9 @@ export class LeaseWithdrawn extends Error {
   }
 }
 
+/** Departures that a master follows at a time, and that its record may confirm. */
+export const MAX_DEPARTURES = 64
+
 /** Whether this master's stored record is of another life of it than `holder`. */
 export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Holder): boolean {
   return stored !== undefined && stored.instanceId !== instanceId
@@ -134,7 +137,8 @@ export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Hold
  * Throws {@link LeaseWithdrawn} when the record is of `holder`'s own instance and says that it was withdrawn.
  */
 export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
-  if (stored === undefined) return false
+  // What somebody else has put in this master's place is overwritten.
+  if (stored === undefined || stored.host !== holder.host || addressOf(stored) !== addressOf(holder)) return false
   if (isOfAnotherLife(stored, holder)) return stored.startedAt > holder.startedAt
   if (stored.state === 'withdrawn' && holder.state !== 'withdrawn') throw new LeaseWithdrawn(addressOf(holder))
   return false

@@ -1,6 +1,6 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import { addressesIn } from '../identity.ts'
-import type { Holder, MasterLease } from '../leases/master-leases.ts'
+import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, keepingPlaces, othersReady } from '../members.ts'
 import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -147,13 +147,18 @@ function announcedDepartures(
   self: Holder,
   nowMs: number,
 ): readonly AnnouncedDeparture[] {
-  return live
-    .filter((lease) => !isHeldBy(lease, self))
-    .flatMap(({ holder }) => {
-      const { departure: id, state } = holder ?? {}
-      if (id === undefined) return []
-      return before.find((departure) => departure.id === id) ?? { id, isStop: state === 'leaving', seenAtMs: nowMs }
-    })
+  return (
+    live
+      .filter((lease) => !isHeldBy(lease, self))
+      .flatMap(({ holder }) => {
+        const { departure: id, state } = holder ?? {}
+        if (id === undefined || (state !== 'failing' && state !== 'leaving')) return []
+        return before.find((departure) => departure.id === id) ?? { id, isStop: state === 'leaving', seenAtMs: nowMs }
+      })
+      // Each is copied into this master's own record. One too many is not confirmed, so its master stays.
+      .sort((a, b) => a.seenAtMs - b.seenAtMs)
+      .slice(0, MAX_DEPARTURES)
+  )
 }
 
 function isStillThere(lease: MasterLease, live: readonly MasterLease[]): boolean {

@@ -11,7 +11,7 @@ import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { DryRunLeases } from '../../../src/kubernetes-service/leases/dry-run.ts'
 import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd.ts'
 import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
-import type { MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import type { Holder, MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
@@ -119,6 +119,33 @@ test('kubernetes: unknown fields of a Lease survive renewals, and a record that 
     await api.patch(leaseResource, ref, { type: 'merge', body })
     assert.deepEqual(await new KubernetesLeases(options).list(signal), [], record)
   }
+})
+
+test('kubernetes: a record in another Lease does not count beside a master’s own, and its place is taken back', async () => {
+  const { options } = await onServer()
+  const { api } = options
+  const [store, other] = [new KubernetesLeases(options), new KubernetesLeases(options)]
+  await store.update(holder('192.0.2.1'), signal)
+  const [own] = (await api.list(leaseResource, { namespace: 'kube-system' })).items
+  const put = async (name: string, record: Holder): Promise<void> => {
+    const ref = { namespace: 'kube-system', name }
+    const annotations = { 'apiserver-bootstrap/holder': JSON.stringify(record) }
+    await api.patch(leaseResource, ref, { type: 'merge', body: { metadata: { annotations } } })
+  }
+  await other.update(holder('192.0.2.2'), signal)
+  const names = (await api.list(leaseResource, { namespace: 'kube-system' })).items.map(
+    ({ metadata }) => metadata?.name,
+  )
+  const another = names.find((name) => name !== own?.metadata?.name) ?? ''
+  await put(another, { ...holder('192.0.2.1'), state: 'withdrawn' })
+  assert.deepEqual(
+    (await store.list(signal)).map(({ holder }) => [holder?.addresses[0], holder?.state]),
+    [['192.0.2.1', 'ready']],
+  )
+  await other.update(holder('192.0.2.2'), signal)
+  await put(own?.metadata?.name ?? '', { ...holder('192.0.2.9'), startedAt: '2999-01-01T00:00:00Z' })
+  await store.update(holder('192.0.2.1'), signal)
+  assert.deepEqual(await addressesOf(store), ['192.0.2.1', '192.0.2.2'])
 })
 
 test('kubernetes: an observer that may write nothing still takes a dead master off, and leaves it off', async () => {

@@ -621,3 +621,18 @@ test('what a late read shows of its own renewal was not found there by chance', 
   const placed = leasesForList({ ...state, fleet: { ...state.fleet, leases: found } }, others, [])
   assert.deepEqual(placed.map(({ address }) => address).sort(), ['192.0.2.1', '192.0.2.2'])
 })
+
+test('a master follows 64 departures at most, those that it has seen first, and only of masters that say that they leave', () => {
+  const forged = (count: number): Holder[] =>
+    Array.from({ length: count }, (_, index) => holder(100 + index, 'failing', { departure: `forged/${index}` }))
+  const played = listedMaster()
+  played.others = [holder(2, 'leaving', { departure: 'life-2/1' }), holder(3, 'ready', { departure: 'life-3/1' })]
+  played.changed()
+  played.nowMs += 10
+  played.others = [...forged(100), ...played.others]
+  played.changed()
+  const { departures } = played.state.fleet
+  assert.equal(departures.length, 64)
+  assert.equal(departures[0]?.id, 'life-2/1')
+  assert.ok(!departures.some(({ id }) => id === 'life-3/1'))
+})

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isOwnServer, missingReadyzUrl, parseReadyzUrl } from '../../src/kubernetes-service/readyz-url.ts'
+import { isOwnServer, missingReadyzUrl, parseReadyzUrl } from '../../src/kube/readyz-url.ts'
 import { parseAddress } from '../../src/net/address.ts'
 
 const advertised = [parseAddress('192.0.2.1'), parseAddress('2001:db8::1')]

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { decodeHolder, encodeHolder } from '../../../src/kubernetes-service/leases/holder-record.ts'
+import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+
+const holder: Holder = {
+  instanceId: 'life-1',
+  host: 'host-1',
+  startedAt: '2026-01-01T00:00:00.000000Z',
+  addresses: ['192.0.2.1', '2001:db8::1'],
+  ports: { securePort: 6443, nodePort: 0 },
+  state: 'failing',
+  departure: 'life-1/1',
+  reason: 'own-etcd',
+  confirms: ['life-2/1'],
+}
+
+test('a record says the same when it is read', () => {
+  assert.deepEqual(decodeHolder(encodeHolder(holder)), holder)
+})
+
+const long = 'x'.repeat(301)
+
+/** What others would copy, sort by or make keys of. */
+const refused: Readonly<Record<string, Partial<Holder>>> = {
+  'a departure of any length': { departure: long },
+  'confirmations of any length': { confirms: [long] },
+  'any number of confirmations': { confirms: Array.from({ length: 65 }, (_, index) => `life-2/${index}`) },
+  'a host of any length': { host: long },
+  'a host that is no text': { host: '\ud800' },
+  'a start that is no time': { startedAt: 'zzz' },
+  'a start after which no other can be written': { startedAt: '9999-12-31T23:59:59.999999Z' },
+  'an instance of any length': { instanceId: long },
+}
+
+for (const [says, forged] of Object.entries(refused)) {
+  test(`a record with ${says} is none of a master`, () => {
+    assert.equal(decodeHolder(JSON.stringify({ ...holder, ...forged })), undefined)
+  })
+}

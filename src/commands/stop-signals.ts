@@ -19,7 +19,10 @@ export function stopSignals(): { readonly signal: AbortSignal; readonly release:
   const isEcho = (): boolean => stoppedMs !== undefined && performance.now() - stoppedMs < ECHO_MS
   const onSignal = (name: NodeJS.Signals): void => {
     if (isEcho()) return
-    if (stoppedMs !== undefined) process.exit(1)
+    if (stoppedMs !== undefined) {
+      console.error(`${name} came again: ended at once, whatever was under way`)
+      process.exit(1)
+    }
     stoppedMs = performance.now()
     controller.abort(new StopRequest(name))
   }

@@ -84,8 +84,10 @@ export class FleetView {
       const { address, holder, doubtful } = lease
       const state: Seen['state'] = doubtful === true ? 'doubtful' : (holder?.state ?? 'foreign')
       counts.set(state, (counts.get(state) ?? 0) + 1)
-      const seen = {
-        state,
+      // Who takes its own lease away names its departure; who was withdrawn by somebody else has none.
+      const hasLeft = state === 'withdrawn' && holder?.departure !== undefined
+      const seen: Seen = {
+        state: hasLeft ? 'leaving' : state,
         host: holder?.host,
         reason: holder?.reason,
         ...timesOf(lease, this.#seen.get(address), sentMs),

@@ -61,10 +61,12 @@ test('a master that comes back before it was removed has not gone', async () => 
 
 test('why a master went is what it said last', () => {
   const { fleet } = setUp()
-  fleet.read([lease(1), lease(2, 'leaving'), lease(3, 'withdrawn'), lease(4, 'failing')])
+  const { address, holder } = lease(5, 'withdrawn')
+  const hasLeft: MasterLease = { address, holder: { ...(holder as Holder), departure: 'life-5/1' } }
+  fleet.read([lease(1), lease(2, 'leaving'), lease(3, 'withdrawn'), lease(4, 'failing'), hasLeft])
   fleet.read([lease(1)])
-  const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`).reason)
-  assert.deepEqual(reasons, ['leaving', 'withdrawn', 'lease-ended'])
+  const reasons = [2, 3, 4, 5].map((number) => fleet.removed(`192.0.2.${number}`).reason)
+  assert.deepEqual(reasons, ['leaving', 'withdrawn', 'lease-ended', 'leaving'])
   assert.equal(fleet.hostOf('192.0.2.4'), 'host-4')
 })
 

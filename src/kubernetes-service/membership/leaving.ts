@@ -54,7 +54,7 @@ export function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Memb
       if (isBusy) return state
       // A removal that was answered leaves no lease behind.
       if (lease.renewedAtMs === undefined && self.state === 'withdrawn') return go({ type: 'writing', sent: false })
-      return request(state, 'remove', { ...self, state: 'withdrawn', reason: undefined }, turn)
+      return request(state, 'remove', { ...self, state: 'withdrawn', departure, reason: undefined }, turn)
     case 'writing':
     case 'listing': {
       if (step.sent || nowMs < lease.retryAtMs) return state

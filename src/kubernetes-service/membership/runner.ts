@@ -116,7 +116,15 @@ export class MembershipRunner implements EndpointReconciler {
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
     this.#take({ type: 'stop', mode })
     const { phase } = this.#state
-    return phase.type === 'out' ? phase.why : abortable(this.#out.promise, signal)
+    if (phase.type === 'out') return phase.why
+    return abortable(this.#out.promise, signal).catch((error: unknown) => {
+      const { logger, holder } = this.#options
+      logger.warn(
+        { address: holder.addresses[0] },
+        'could not withdraw the address in time: it stays until its lease ends',
+      )
+      throw error
+    })
   }
 
   async reconcileEndpoints(
@@ -374,7 +382,7 @@ function lists({ endpoints }: EndpointSlice, address: string): boolean {
 
 const outMessages: Readonly<Record<OutReason, string>> = {
   left: 'withdrew the address',
-  'kept-the-last': 'kept the address: its API server still answers, and no other one serves',
+  'kept-the-last': 'kept the address: its API server still answers, and no other master says that its own is ready',
   kept: 'leaving the address to its lease',
   'not-listed': 'there is no address to withdraw: this master was not listed',
   'no-answer':

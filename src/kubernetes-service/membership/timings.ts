@@ -34,7 +34,7 @@ export interface MembershipTimings {
   readonly confirmationMs: number
   /** How long the address of an ended lease is kept after this master has proved that the store takes writes. */
   readonly removalMarginMs: number
-  /** After a failure of this master's own renewals: how long nobody is removed and it does not leave for unreadiness. */
+  /** After a failure of this master's own renewals: how long nobody is removed whom it has not seen renew since. */
   readonly recoveryMs: number
   /** How long a master that stops may take to leave. */
   readonly leavingMs: number

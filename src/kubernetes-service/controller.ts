@@ -168,7 +168,11 @@ export class KubernetesServiceController {
     const cached = this.#service.current
     if (reasons.has('interval')) this.#keeper.renewDemand(cached)
     const wishes = this.#wishes()
-    if (!this.#keeper.isSatisfied(cached, wishes)) await this.#keeper.reconcile(cached, wishes, signal)
+    if (this.#keeper.isSatisfied(cached, wishes)) return
+    // Where only its families are to be others, another master may know of one that has just come or gone, and have written what that wants.
+    const isOfFamilies = this.#keeper.isSatisfied(cached, { ...wishes, stack: 'as-found' })
+    if (isOfFamilies) await this.#readMembers(signal).catch(() => {})
+    await this.#keeper.reconcile(cached, this.#wishes(), signal)
   }
 
   async #reconcileEndpoints(reasons: ReadonlySet<LookReason<'objects'>>, signal: AbortSignal): Promise<void> {

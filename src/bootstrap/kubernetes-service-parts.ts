@@ -114,6 +114,7 @@ function chooseReconciler(
   const telemetry = new LeaseTelemetry({
     ...ports,
     address: address.text,
+    leaseTtlMs: options.leaseTtlMs,
     renewedMs: () => membership.renewedMs,
   })
   const membership: MembershipRunner = new MembershipRunner({

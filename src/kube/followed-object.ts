@@ -53,6 +53,11 @@ export class FollowedObject<T extends KubeObject> {
     return this.#read !== undefined && this.#read.cached === cached ? this.#read.live : cached
   }
 
+  /** Whether {@link current} is known. */
+  get hasSynced(): boolean {
+    return this.#informer.hasSynced
+  }
+
   /** Follows the object until the signal is aborted. */
   run(signal: AbortSignal): Promise<void> {
     return this.#informer.run(signal)

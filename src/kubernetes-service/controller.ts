@@ -90,9 +90,9 @@ export class KubernetesServiceController {
     this.#followed = followed.filter((object) => object !== undefined)
     const listed = metrics.gauge({
       name: 'apiserver_bootstrap_listed_addresses',
-      help: 'Addresses that Endpoints default/kubernetes list.',
+      help: 'Addresses that Endpoints default/kubernetes list; absent until they were read.',
     })
-    metrics.onCollect(() => listed.set({}, addressesIn(this.#endpoints.current).length))
+    metrics.onCollect(() => this.#endpoints.hasSynced && listed.set({}, addressesIn(this.#endpoints.current).length))
     this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
     this.#serviceLoop = new LookLoop({

@@ -13,6 +13,7 @@ export interface LeaseTelemetryOptions extends ContentionReportsOptions {
   readonly clock: Clock
   /** Of this master. */
   readonly address: string
+  readonly leaseTtlMs: number
   /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
   readonly renewedMs: () => number | undefined
 }
@@ -49,6 +50,13 @@ export class LeaseTelemetry {
   attempted(error: unknown): void {
     const result = error === undefined ? 'success' : error instanceof LeaseWithdrawn ? 'withdrawn' : 'failure'
     this.#renewals.add({ result })
+    const { clock, logger, address, leaseTtlMs, renewedMs } = this.#options
+    const unrenewedMs = Math.round(clock.monotonicMs() - (renewedMs() ?? Number.POSITIVE_INFINITY))
+    if (result !== 'success' || unrenewedMs <= leaseTtlMs) return
+    logger.warn(
+      { address, unrenewedMs, leaseTtlMs },
+      "this master's lease was not renewed in time; others may have taken its address off the list",
+    )
   }
 
   /** Somebody took the lease away, it was made again, or nobody does any more. */

@@ -52,6 +52,7 @@ export class FleetJudge {
   #histories: readonly MemberHistory[] = []
   readonly #undamaged: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
   readonly #latest: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
+  readonly #spoiled: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
   readonly #since = { endpoints: new Map<string, number>(), slice: new Map<string, number>() }
   readonly #writes: ObservedRequest[] = []
   readonly #writeCounts = new Map<string, number>()
@@ -62,6 +63,8 @@ export class FleetJudge {
   #damagedAtMs = 0
   #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
   #leasesSinceMs = 0
+  #unrenewed: Moment['unrenewed'] = { sinceMs: Number.NEGATIVE_INFINITY, untilMs: Number.NEGATIVE_INFINITY }
+  #somebodyRenews = true
   #changedAtMs = 0
   #judges = false
   #full: { readonly sinceMs: number; readonly lives: number; readonly allKnow: boolean } | undefined
@@ -74,6 +77,11 @@ export class FleetJudge {
   /** Takes in how the fleet fares from now on. */
   note({ nowMs, members, leasesStandStill }: FleetTruth): void {
     if (leasesStandStill) this.#leasesSinceMs = nowMs
+    const somebodyRenewed = this.#somebodyRenews
+    this.#somebodyRenews = !leasesStandStill && members.some(({ renewing }) => renewing)
+    if (!this.#somebodyRenews) {
+      this.#unrenewed = { sinceMs: somebodyRenewed ? nowMs : this.#unrenewed.sinceMs, untilMs: nowMs }
+    }
     const doubting = this.#doubting(nowMs, members)
     const forget = this.#wasDoubting && !doubting
     this.#wasDoubting = doubting
@@ -117,9 +125,11 @@ export class FleetJudge {
       listedSinceMs: this.#since.slice,
       differSinceMs: this.#differSinceMs,
       missing: this.#missing,
+      spoiled: this.#spoiled,
       damagedAtMs: this.#damagedAtMs,
       objectsDamagedAtMs: this.#objectsDamagedAtMs,
       leasesSinceMs: this.#leasesSinceMs,
+      unrenewed: this.#unrenewed,
       changedAtMs: Math.max(this.#changedAtMs, this.#damagedAtMs),
     }
   }
@@ -183,8 +193,10 @@ export class FleetJudge {
     const before = this.#undamaged[object]
     const since = this.#since[object]
     this.#latest[object] = listing
-    if (byDamage) this.#damagedAtMs = atMs
-    else {
+    if (byDamage) {
+      this.#damagedAtMs = atMs
+      this.#spoiled[object] = listing
+    } else {
       this.#undamaged[object] = listing
       this.#since[object] = new Map(addresses.map((address) => [address, since.get(address) ?? atMs]))
     }

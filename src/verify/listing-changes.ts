@@ -9,6 +9,7 @@ import {
   type Moment,
   mayHaveMissedTick,
   names,
+  type Successor,
   sharesShorterLease,
 } from './moment.ts'
 
@@ -91,6 +92,7 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
     return comeTo(successor)
       .filter((address) => {
         const own = histories.filter((history) => history.address === address)
+        if (own.length === 0 && seemsAMasters(address, successor, moment)) return false
         return !own.some((history) => history.mayCome(atMs) || isDoubted(history, moment, atMs))
       })
       .map((address) => {
@@ -210,6 +212,20 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
         detail: `${name} leaves ${listing.object} to ${names(listing.addresses)}, not ready either`,
       }))
   })
+}
+
+/**
+ * Put into both lists, or into the Endpoints while there was no slice, when nobody could renew a lease. A life that began meanwhile cannot
+ * tell it from the address of a master that could not renew either, and keeps it for a time.
+ */
+function seemsAMasters(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
+  const { endpoints, slice } = spoiled
+  const writer = histories.findLast(({ name }) => name === listing.by)
+  if (endpoints === undefined || slice === undefined || writer?.kind !== 'apiserver-bootstrap') return false
+  if (!endpoints.addresses?.includes(address) || !(slice.addresses ?? [address]).includes(address)) return false
+  const meanwhile = [writer.startedAtMs, endpoints.atMs, slice.atMs]
+  if (meanwhile.some((atMs) => atMs < unrenewed.sinceMs || atMs > unrenewed.untilMs)) return false
+  return listing.atMs - unrenewed.untilMs <= doubtMs(writer.ttlMs)
 }
 
 /** Died while another of ours could not see it, who therefore gives it the time to renew its lease. */

@@ -24,10 +24,14 @@ export interface Moment {
   readonly differSinceMs: number | undefined
   /** Which system namespaces are missing now, and since when. */
   readonly missing: { readonly namespaces: readonly string[]; readonly sinceMs: number }
+  /** What somebody last spoiled each of the two lists to; undefined if nobody did. */
+  readonly spoiled: Readonly<Record<Listing['object'], Listing | undefined>>
   /** When somebody last spoiled an object. */
   readonly damagedAtMs: number
   /** When somebody last spoiled what is beside the lists; long ago if nobody did. */
   readonly objectsDamagedAtMs: number
+  /** The last time in which nobody renewed a lease; long ago if somebody always did. */
+  readonly unrenewed: { readonly sinceMs: number; readonly untilMs: number }
   /** Since when leases can end: the last time that they began anew. */
   readonly leasesSinceMs: number
   /** When anything was last done to the fleet, or became of it. */

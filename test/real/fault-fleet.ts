@@ -20,7 +20,7 @@ export const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3'] as const
 export const ttlMs = 3_000
 const intervalMs = 1_000
 const port = 6443
-const timings = membershipTimings({
+export const timings = membershipTimings({
   leaseTtlMs: ttlMs,
   reconcileIntervalMs: intervalMs,
   readinessProbePeriodMs: 1_000,

@@ -20,6 +20,7 @@ import {
   type ProxiedMaster,
   startFaultFleet,
   startFaultSite,
+  timings,
   ttlMs,
 } from './fault-fleet.ts'
 
@@ -63,14 +64,17 @@ export async function judgeCells(
       lateness.reset()
       let result = await haveFault(fleet, cell, victimOf(index))
       // Five fleets and their servers share two cores, and their pauses look like faults.
-      for (let again = 0; again < 2 && result.problems.length > 0 && lateness.maxMs > tooLateMs; again++) {
+      for (let again = 0; again < 3 && result.problems.length > 0 && lateness.maxMs > tooLateMs; again++) {
         const why = `this machine was ${Math.round(lateness.maxMs)} ms late; ${result.problems.join('; ')}`
         t.diagnostic(`${nameOf(cell)}: once more: ${why}`)
-        lateness.reset()
+        await untilInTime(lateness)
         result = await haveFault(fleet, cell, victimOf(index))
       }
       results.push(result)
-      if (result.problems.length > 0) t.diagnostic(`${nameOf(cell)}: ${result.problems.join('; ')}`)
+      if (result.problems.length > 0) {
+        t.diagnostic(`${nameOf(cell)}: ${result.problems.join('; ')}`)
+        for (const { address, tail } of fleet.masters) t.diagnostic(`${address}: ${tail}`)
+      }
     }
   }
   await Promise.all(sites.map(work))
@@ -95,6 +99,8 @@ async function haveFault(fleet: FaultFleet, cell: FaultCell, victim: number): Pr
     ],
   )
   if (wrong !== undefined) return { cell, happened: false, problems: wrong }
+  // Whoever could not renew in the cell before removes nobody for so long whom it has not seen renew since.
+  if (cell.kill) await sleep(timings.recoveryMs)
   await followed.caughtUp()
   const since = followed.versions.length
   const master = masters[victim] as ProxiedMaster
@@ -227,8 +233,23 @@ async function change<T>(api: ApiClient, path: string, edit: (object: T) => T): 
   }
 }
 
+interface Lateness {
+  readonly maxMs: number
+  reset(): void
+}
+
+/** Waits until this machine was not late for a while, at most a minute. */
+async function untilInTime(lateness: Lateness): Promise<void> {
+  for (let look = 0; look < 12; look++) {
+    lateness.reset()
+    await sleep(5_000)
+    if (lateness.maxMs <= tooLateMs) break
+  }
+  lateness.reset()
+}
+
 /** How late this process' timers are, or an answer of the server without a proxy: its masters are then late themselves. */
-function watchLateness(owner: Owner, { server }: FaultSite): { readonly maxMs: number; reset(): void } {
+function watchLateness(owner: Owner, { server }: FaultSite): Lateness {
   const periodMs = 250
   const watched = {
     maxMs: 0,

@@ -324,6 +324,17 @@ const stories: Stories = {
         .list(['a', 'b', 'c']),
     'no-address-comes-without-cause',
   ],
+  'who began in an outage keeps what somebody put into both lists meanwhile': [
+    () => strangerStory({ restarted: true, afterMs: 500 }),
+  ],
+  'who began in an outage puts it back long afterwards': [
+    () => strangerStory({ restarted: true, afterMs: 20_000 }),
+    'no-address-comes-without-cause',
+  ],
+  'who began before an outage keeps what somebody put into both lists meanwhile': [
+    () => strangerStory({ restarted: false, afterMs: 500 }),
+    'no-address-comes-without-cause',
+  ],
   'a dead master comes back to the list': [
     () =>
       storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c']),
@@ -464,6 +475,17 @@ function hangingStory(): FleetStory {
 function togetherStory(afterMs: number): FleetStory {
   const story = storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready)
   return story.wait(afterMs).list(['a', 'c'])
+}
+
+/** Nobody can renew a lease, and somebody puts a foreign address into both lists. Sometimes a sidecar is restarted then. It lists that address after the outage. */
+function strangerStory({ restarted, afterMs }: { readonly restarted: boolean; readonly afterMs: number }): FleetStory {
+  const story = storyOfThree()
+  for (const name of ['a', 'b', 'c']) story.turn(name, cut)
+  story.wait(5_000)
+  if (restarted) story.begin('a', cut)
+  story.list(['a', 'b', 'c', 'foreign'], { byDamage: true }).wait(5_000)
+  for (const name of ['a', 'b', 'c']) story.turn(name, BACK)
+  return story.wait(afterMs).list(['a', 'b', 'c', 'foreign']).wait(500).list(['a', 'b', 'c']).wait(30_000)
 }
 
 /** Somebody deletes the Service, and it is made again. */

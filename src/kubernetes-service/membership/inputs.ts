@@ -125,12 +125,7 @@ function done(state: Membership, turn: Turn): Membership {
       const isBack = isLate || lease.trust.type === 'lost'
       const isNew = state.phase.type === 'joining' || isNewcomer(lease.trust)
       const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
-      const renewed = {
-        ...written,
-        trust,
-        renewedAtMs: request.sentAtMs,
-        missing: false,
-      }
+      const renewed = { ...written, trust, renewedAtMs: request.sentAtMs, missing: false }
       const ended = provedBy({ fleet, lease: { ...lease, trust } }, request.sentAtMs, nowMs)
       const kept = { ...after, lease: renewed, fleet: { ...fleet, ended, renewed: isBack ? [] : fleet.renewed } }
       if (!lease.missing) return kept

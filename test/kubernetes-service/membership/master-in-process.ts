@@ -58,7 +58,7 @@ export function startMaster(
     }),
     fleet,
     announcements: new Announcements({ ...shared, address, fleet }),
-    telemetry: new LeaseTelemetry({ ...shared, address, renewedMs: () => runner.renewedMs }),
+    telemetry: new LeaseTelemetry({ ...shared, address, leaseTtlMs: 15_000, renewedMs: () => runner.renewedMs }),
     onChange: () => {},
   })
   const stop = new AbortController()

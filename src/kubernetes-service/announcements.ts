@@ -6,7 +6,7 @@ import { type EndpointSlice, type Endpoints, endpoints, type Resource, type Serv
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
-import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
+import { addressesIn, addressesInSlice, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
 import { isReconciler, OtherReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
 
@@ -113,7 +113,7 @@ export class Announcements {
     }
     const addresses =
       kind === 'EndpointSlice'
-        ? ((object as EndpointSlice | undefined)?.endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
+        ? addressesInSlice(object as EndpointSlice | undefined)
         : addressesIn(object as Endpoints | undefined)
     const { name } = object?.metadata ?? {}
     const fields = { kind, name, verb, reasons, addresses, ...change, writer: correction?.writer }

@@ -19,6 +19,10 @@ export function addressesIn(endpoints: Endpoints | undefined): readonly string[]
   return (endpoints?.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
 }
 
+export function addressesInSlice(slice: EndpointSlice | undefined): readonly string[] {
+  return (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses)
+}
+
 /** The one port of `default/kubernetes`, as Endpoints carry it. */
 export function endpointPorts(securePort: number): readonly EndpointPort[] {
   return [{ name: 'https', port: securePort, protocol: 'TCP' }]

@@ -1,17 +1,16 @@
 import type { KubeObject } from '../kube/json.ts'
 import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
-import { portTexts } from './identity.ts'
+import { addressesInSlice, portTexts } from './identity.ts'
 import { isReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
 
 /** What a Service, Endpoints or an EndpointSlice says that is kept here, as text: equal for objects that say the same, whatever else differs. Pure. */
 export function keptContent(object: KubeObject): string {
   const { subsets } = object as Endpoints
-  const { endpoints, addressType, ports } = object as EndpointSlice
+  const { addressType, ports } = object as EndpointSlice
   const { spec } = object as Service
   if (spec !== undefined) return JSON.stringify([spec.type, spec.ipFamilyPolicy, portTexts(spec.ports)])
   if (addressType !== undefined) {
-    const addresses = (endpoints ?? []).flatMap((endpoint) => endpoint.addresses)
-    return JSON.stringify([addressType, addresses.sort(), portTexts(ports)])
+    return JSON.stringify([addressType, addressesInSlice(object as EndpointSlice).toSorted(), portTexts(ports)])
   }
   const listed = (subsets ?? []).map((subset) => [
     (subset.addresses ?? []).map(({ ip }) => ip).sort(),

@@ -1,7 +1,7 @@
-import type { Endpoints } from '../kube/resources.ts'
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
-import { addressesIn } from './identity.ts'
+import { addressesIn, addressesInSlice } from './identity.ts'
 import { addressOf, type Holder, type HolderPorts, type MasterLease } from './leases/master-leases.ts'
+import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
 /** A lease whose master serves. One without a holder record is a kube-apiserver's: it does as long as it renews its lease. */
 export function isReady(lease: MasterLease): boolean {
@@ -9,11 +9,12 @@ export function isReady(lease: MasterLease): boolean {
 }
 
 /** The leases to make the list from, given what is listed: a doubtful one keeps its place and gets none, as does one that this reader found. */
-export function keepingPlaces(leases: readonly MasterLease[], current: Endpoints | undefined): readonly MasterLease[] {
-  if (current === undefined) return leases
-  const listed = addressesIn(current)
-  // Whoever finds a list that somebody has spoiled puts back all whom it finds.
-  const isSpoiled = !leases.some(({ address }) => listed.includes(address))
+export function keepingPlaces(leases: readonly MasterLease[], current: ObservedEndpoints): readonly MasterLease[] {
+  const { endpoints, slice } = current
+  if (endpoints === undefined) return leases
+  // Whoever finds a list that somebody has spoiled puts back all whom it finds, and of the doubtful those that the slice still lists.
+  const isSpoiled = !leases.some(({ address }) => addressesIn(endpoints).includes(address))
+  const listed = isSpoiled ? addressesInSlice(slice) : addressesIn(endpoints)
   return leases.filter(
     ({ doubtful, found, address }) => listed.includes(address) || !(doubtful || (found && !isSpoiled)),
   )

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { EndpointSlice } from '../../src/kube/resources.ts'
 import type { Holder, HolderState, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import {
   isHeldBy,
@@ -65,9 +66,18 @@ test('a lease that has ended, or was only found, keeps the place of its address 
     ['ready', { found: true }],
   ] as const) {
     const leases = ['192.0.2.1', '192.0.2.2'].map((address) => ({ ...lease(address, state), ...mark }))
-    const placed = keepingPlaces([...leases, lease('192.0.2.3')], current)
+    const placed = keepingPlaces([...leases, lease('192.0.2.3')], { endpoints: current, slice: undefined })
     assert.deepEqual(listedAddresses(placed), ['192.0.2.1', '192.0.2.3'])
   }
+})
+
+test('of masters whose leases have ended, Endpoints that somebody has spoiled get those back that the slice still lists', () => {
+  const spoiled = { subsets: [{ addresses: [{ ip: '203.0.113.7' }] }] }
+  const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice
+  const doubtful = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, doubtful: true }))
+  assert.deepEqual(listedAddresses(keepingPlaces(doubtful, { endpoints: spoiled, slice })), ['192.0.2.1'])
+  const right = { subsets: [{ addresses: [{ ip: '192.0.2.2' }] }] }
+  assert.deepEqual(listedAddresses(keepingPlaces(doubtful, { endpoints: right, slice })), ['192.0.2.2'])
 })
 
 test('a lease without a holder record counts as ready', () => {

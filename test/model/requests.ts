@@ -284,7 +284,9 @@ export class Requests {
     let bits = 0
     const current = endpointsOf(base)
     // Nobody adds strangers here.
-    for (const address of listedAddresses(leasesForList(state, current, addressesIn(current)))) {
+    for (const address of listedAddresses(
+      leasesForList(state, { endpoints: current, slice: undefined }, addressesIn(current)),
+    )) {
       for (const master of this.#cluster.masters) {
         if (address === addressText(this.#cluster.addressOf(master))) bits |= this.#cluster.addressBit(master)
       }

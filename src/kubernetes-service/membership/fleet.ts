@@ -1,7 +1,7 @@
-import type { Endpoints } from '../../kube/resources.ts'
 import { addressesIn } from '../identity.ts'
 import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, keepingPlaces, othersReady } from '../members.ts'
+import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -62,7 +62,7 @@ export function fleetAfterRead(
  */
 export function leasesForList(
   { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  current: Endpoints | undefined,
+  current: ObservedEndpoints,
   before: readonly string[],
 ): readonly MasterLease[] {
   // What a read shows of this life was renewed by it, however late the read is.
@@ -72,7 +72,7 @@ export function leasesForList(
   if (!isNewcomer(trust)) return placed
   // Its own lease it knows: where that is gone, it was this master that took it away.
   const known = new Set([...fleet.leases.map(({ address }) => address), ...self.addresses])
-  const strangers = addressesIn(current).filter((address) => before.includes(address) && !known.has(address))
+  const strangers = addressesIn(current.endpoints).filter((address) => before.includes(address) && !known.has(address))
   return [...placed, ...strangers.map((address) => ({ address, doubtful: true }))]
 }
 

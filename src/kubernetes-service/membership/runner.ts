@@ -1,9 +1,9 @@
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import type { ReadinessAnswer } from '../../kube/readiness.ts'
-import type { EndpointSlice } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
+import { messageOf } from '../../runtime/message-of.ts'
 import { RemoteError } from '../../runtime/remote-error.ts'
 import { within } from '../../runtime/request-limit.ts'
 import { abortable, aborted } from '../../runtime/signals.ts'
@@ -13,7 +13,7 @@ import type { Announcements } from '../announcements.ts'
 import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
-import { addressesIn, type EndpointPort } from '../identity.ts'
+import { addressesIn, addressesInSlice, type EndpointPort } from '../identity.ts'
 import type { LeaseTelemetry } from '../lease-telemetry.ts'
 import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import {
@@ -176,14 +176,15 @@ export class MembershipRunner implements EndpointReconciler {
 
   /** What the leases that were read last want of the list. `stopping`: for a master that leaves and may leave it empty. */
   #plan(
-    { endpoints: current, slice }: ObservedEndpoints,
+    stored: ObservedEndpoints,
     ports: readonly EndpointPort[],
     reconcilePorts: boolean,
     stopping = false,
   ): ListPlan {
+    const { endpoints: current, slice } = stored
     // What stands in one of them only was not put there by a master.
-    this.#listedBefore ??= addressesIn(current).filter((address) => slice === undefined || lists(slice, address))
-    const placed = leasesForList(this.#state, current, this.#listedBefore)
+    this.#listedBefore ??= addressesIn(current).filter((one) => !slice || addressesInSlice(slice).includes(one))
+    const placed = leasesForList(this.#state, stored, this.#listedBefore)
     const listed = listedAddresses(placed)
     // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
     const addresses =
@@ -324,8 +325,7 @@ export class MembershipRunner implements EndpointReconciler {
     if (error instanceof NoLiveMasters) return 'refused'
     if (error instanceof RemoteError && error.nature === 'conflict') return 'conflict'
     if (!this.#signal?.aborted) {
-      const reason = error instanceof Error ? error.message : String(error)
-      this.#options.logger.warn({ reason }, 'could not withdraw the address')
+      this.#options.logger.warn({ reason: messageOf(error) }, 'could not withdraw the address')
     }
     return 'failed'
   }
@@ -374,10 +374,6 @@ export class MembershipRunner implements EndpointReconciler {
   get #nowMs(): number {
     return this.#options.clock.monotonicMs()
   }
-}
-
-function lists({ endpoints }: EndpointSlice, address: string): boolean {
-  return (endpoints ?? []).some(({ addresses }) => addresses.includes(address))
 }
 
 const outMessages: Readonly<Record<OutReason, string>> = {

@@ -618,7 +618,11 @@ test('what a late read shows of its own renewal was not found there by chance', 
   const { state } = played
   const found = [state.self, holder(2)].map((one) => ({ ...leaseOf(one), found: true }))
   const others = { subsets: [{ addresses: [{ ip: '192.0.2.2' }] }] }
-  const placed = leasesForList({ ...state, fleet: { ...state.fleet, leases: found } }, others, [])
+  const placed = leasesForList(
+    { ...state, fleet: { ...state.fleet, leases: found } },
+    { endpoints: others, slice: undefined },
+    [],
+  )
   assert.deepEqual(placed.map(({ address }) => address).sort(), ['192.0.2.1', '192.0.2.2'])
 })
 

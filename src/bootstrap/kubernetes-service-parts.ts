@@ -141,15 +141,16 @@ export function leasesOf(
 }
 
 function openLeases(
-  { leaseStore, leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, etcdPrefix: prefix }: MasterOptions,
+  options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
   limit: RequestLimit,
 ): MasterLeases {
-  switch (leaseStore) {
+  const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, leaseNamespace: namespace, etcdPrefix: prefix } = options
+  switch (options.leaseStore) {
     case 'memory':
       return new MemoryLeases(new MemoryLeaseRegistry(ports.clock), { ttlMs })
     case 'kubernetes':
-      return new KubernetesLeases({ ...ports, limit, ttlMs, intervalMs })
+      return new KubernetesLeases({ ...ports, limit, ttlMs, intervalMs, namespace })
     case 'etcd':
       if (ports.etcd === undefined) throw new TypeError('the lease store etcd needs an etcd to be in')
       return new ports.etcd.Leases({ ...ports, etcd: limitedEtcd(ports.etcd.kv, limit), prefix, ttlMs })

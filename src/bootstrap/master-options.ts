@@ -30,6 +30,8 @@ export interface MasterOptions {
   readonly apiserverCount: number
   /** `etcd` needs {@link MasterPorts.etcd}. */
   readonly leaseStore: 'etcd' | 'kubernetes' | 'memory'
+  /** Where the Leases of the lease store `kubernetes` are. */
+  readonly leaseNamespace: string
   /** What the API servers' keys begin with, without a slash at the end. */
   readonly etcdPrefix: string
   readonly leaseTtlMs: number

@@ -136,9 +136,9 @@ export async function withdrawMaster(
 }
 
 /** Where the leases are, for a person. */
-function placeOfLeases({ leaseStore, etcdPrefix }: MasterOptions, { leases }: MasterPorts): string {
+function placeOfLeases({ leaseStore, leaseNamespace, etcdPrefix }: MasterOptions, { leases }: MasterPorts): string {
   if (leases !== undefined) return 'in the lease store'
-  return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : 'among the Leases in kube-system'
+  return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : `among the Leases in ${leaseNamespace}`
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {

@@ -116,7 +116,7 @@ export class MastersSource {
  */
 export async function openMasters(flags: Flags): Promise<MastersSource> {
   const resolved = await loadConfiguration(flags, observerRules)
-  const { leaseStore = 'kubernetes', etcdPrefix: prefix } = resolved.configuration
+  const { leaseStore = 'kubernetes', leaseNamespace: namespace, etcdPrefix: prefix } = resolved.configuration
   if (leaseStore === 'memory') {
     const message = 'memory is out of reach of another process'
     throw new InvalidInputError([{ where: resolved.placeOf('leaseStore'), message }])
@@ -126,7 +126,8 @@ export async function openMasters(flags: Flags): Promise<MastersSource> {
   if (leaseStore === 'kubernetes') {
     const { api, close } = await openApiServer(resolved, surroundings, { gated: false })
     const { KubernetesLeaseInspector } = await import('../kubernetes-service/leases/kubernetes.ts')
-    return new MastersSource({ clock, leaseStore, inspector: new KubernetesLeaseInspector({ api, clock }), api, close })
+    const inspector = new KubernetesLeaseInspector({ api, clock, namespace })
+    return new MastersSource({ clock, leaseStore, inspector, api, close })
   }
   const server = await openIfNamed(resolved, surroundings)
   const etcd = await openEtcd(resolved, surroundings)

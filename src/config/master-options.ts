@@ -13,6 +13,7 @@ export function masterOptionsOf(configuration: Configuration, host: string): Mas
     endpointReconcilerType: configuration.endpointReconcilerType,
     apiserverCount: configuration.apiserverCount,
     leaseStore: configuration.leaseStore ?? 'kubernetes',
+    leaseNamespace: configuration.leaseNamespace,
     etcdPrefix: configuration.etcdPrefix,
     leaseTtlMs: configuration.leaseTtl,
     reconcileIntervalMs: configuration.reconcileInterval,

@@ -3,7 +3,7 @@ import type { KubeApi } from '../kube/api.ts'
 import { type Lease, leases } from '../kube/resources.ts'
 import { EtcdLeaseKeys } from '../kubernetes-service/leases/etcd-keys.ts'
 import { decodeHolder } from '../kubernetes-service/leases/holder-record.ts'
-import { HOLDER_ANNOTATION, LABEL_SELECTOR, NAMESPACE } from '../kubernetes-service/leases/kubernetes.ts'
+import { HOLDER_ANNOTATION, LABEL_SELECTOR, LEASE_NAMESPACE } from '../kubernetes-service/leases/kubernetes.ts'
 import type { MemoryLeaseRegistry } from '../kubernetes-service/leases/memory.ts'
 import { WATCH_SECONDS } from './listings.ts'
 
@@ -59,7 +59,7 @@ export async function followEtcdLeases(
 export async function followKubernetesLeases(api: KubeApi, hear: HearLeases, signal: AbortSignal): Promise<void> {
   const addresses = new LeaseAddresses(hear)
   const query = {
-    namespace: NAMESPACE,
+    namespace: LEASE_NAMESPACE,
     labelSelector: LABEL_SELECTOR,
     sendInitialEvents: true,
     timeoutSeconds: WATCH_SECONDS,

@@ -4,7 +4,8 @@ import { duration } from '../documents/duration-option.ts'
 import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
 import { retryJitter } from './leader-election.ts'
 
-const name = z
+/** The name of an object or a namespace. */
+export const objectName = z
   .string()
   .check(
     z.regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, 'must be a name as Kubernetes takes it: lower case, digits, - and .'),
@@ -38,13 +39,13 @@ export const leaderElectionOptions = {
       default: '2s',
     },
     leaderElectResourceName: {
-      schema: name,
+      schema: objectName,
       metavar: 'NAME',
       description: 'name of the Lease; processes with different controllers need different ones',
       default: 'apiserver-bootstrap',
     },
     leaderElectResourceNamespace: {
-      schema: name,
+      schema: objectName,
       metavar: 'NAMESPACE',
       description: 'namespace of the Lease',
       default: 'kube-system',

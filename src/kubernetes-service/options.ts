@@ -3,6 +3,7 @@ import { formatDuration } from '../documents/duration.ts'
 import { duration } from '../documents/duration-option.ts'
 import { type OptionGroup, parsedText, type Rule, type ValuesOf, wholeNumber } from '../documents/option.ts'
 import type { EtcdValues } from '../etcd/options.ts'
+import { objectName } from '../kube/leader-election-options.ts'
 import { parseReadyzUrl } from '../kube/readyz-url.ts'
 import { type Address, AddressError, parseAddress } from '../net/address.ts'
 import { parsePortRange, portRangeContains } from '../net/port-range.ts'
@@ -85,6 +86,12 @@ export const kubernetesServiceOptions = {
         value: (given) => (given('etcdServers') ? 'etcd' : 'kubernetes'),
       },
     },
+    leaseNamespace: {
+      schema: objectName,
+      metavar: 'NAMESPACE',
+      description: 'where the Leases of --lease-store=kubernetes are; it must be there, unless it is kube-system',
+      default: 'kube-system',
+    },
     leaseTtl: {
       schema: duration({ minMs: 2000, wholeSeconds: true }),
       metavar: 'DURATION',
@@ -137,7 +144,10 @@ export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interv
 /** For commands that only look at the leases. */
 export const leaseStoreOptions = {
   title: 'The leases',
-  options: { leaseStore: kubernetesServiceOptions.options.leaseStore },
+  options: {
+    leaseStore: kubernetesServiceOptions.options.leaseStore,
+    leaseNamespace: kubernetesServiceOptions.options.leaseNamespace,
+  },
 } as const satisfies OptionGroup
 
 export const leaseStoreRules: readonly Rule<KubernetesServiceValues & EtcdValues>[] = [
@@ -146,6 +156,14 @@ export const leaseStoreRules: readonly Rule<KubernetesServiceValues & EtcdValues
     needs: ['leaseStore', 'etcdServers'],
     breach: ({ leaseStore, etcdServers }) =>
       leaseStore === 'etcd' && etcdServers === undefined ? 'etcd needs --etcd-servers' : undefined,
+  },
+  {
+    on: 'leaseNamespace',
+    needs: ['leaseStore', 'leaseNamespace'],
+    breach: ({ leaseStore, leaseNamespace }) =>
+      leaseNamespace !== 'kube-system' && leaseStore !== 'kubernetes'
+        ? 'has no use without --lease-store=kubernetes'
+        : undefined,
   },
 ]
 

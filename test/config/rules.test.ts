@@ -76,6 +76,15 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ etcdServers: 'https://127.0.0.1:2379', etcdCertfile: 'c' }, '--etcd-certfile: needs --etcd-keyfile'],
   [{ etcdServers: 'https://127.0.0.1:2379', etcdKeyfile: 'k' }, '--etcd-keyfile: needs --etcd-certfile'],
   [{ leaseStore: 'etcd' }, '--lease-store: etcd needs --etcd-servers'],
+  [{ leaseNamespace: 'apiserver-leases' }],
+  [
+    { leaseNamespace: 'apiserver-leases', etcdServers: 'http://127.0.0.1:2379' },
+    '--lease-namespace: has no use without --lease-store=kubernetes',
+  ],
+  [
+    { leaseNamespace: 'a/b' },
+    '--lease-namespace: must be a name as Kubernetes takes it: lower case, digits, - and ., not "a/b"',
+  ],
   [
     { apiserverCount: '0', endpointReconcilerType: 'master-count' },
     '--apiserver-count: must be a whole number from 1 to 1000, not 0',

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { kubectlFor } from '../peers/kubectl.ts'
 import { whenRight } from '../peers/kubernetes-service.ts'
-import { type Owner, openOwner } from '../peers/owner.ts'
+import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, runFlags, runToEnd, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
@@ -92,6 +93,60 @@ test('those in config/kustomize/rbac-endpoints are enough for the controllers of
   await whenFound(['Endpoints of web', 'slice of web'])
   await server.api.delete(`${core}/services/web`)
   await whenFound([])
+  assert.deepEqual(await master.stop(), { code: 0, signal: null })
+  assertNothingForbidden(master)
+})
+
+test('those in config/kustomize/lease-namespace are enough with leases in a namespace of their own, which nobody else may write', async (t) => {
+  const owner = openOwner(t)
+  const { server, kubectl, kubeconfig } = await startRestricted(owner, 'lease-namespace')
+  const flags = ['--lease-namespace=apiserver-bootstrap', '--on-shutdown=always']
+  const master = await startMaster(owner, server, { address: '192.0.2.1', kubeconfig, flags })
+  await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 30_000)
+  const listed = await kubectl('get', 'leases', '--namespace=apiserver-bootstrap', '--output=name')
+  const [own = ''] = listed.stdout.trim().split('/').slice(1)
+  assert.match(own, /^apiserver-bootstrap-192-0-2-1-/)
+
+  // Somebody who may write all Leases, as nodes and controllers may.
+  const allowed = ['--clusterrole=lease-writer', '--user=writer', '--group=apiserver-bootstrap:masters']
+  await kubectl('create', 'clusterrole', 'lease-writer', '--verb=*', '--resource=leases.coordination.k8s.io')
+  await kubectl('create', 'clusterrolebinding', 'lease-writer', ...allowed)
+  const manifest = join(temporaryDirectory(owner, 'lease'), 'lease.json')
+  const write = (verb: 'create' | 'replace', lease: object, ...as: string[]) => {
+    writeFileSync(manifest, JSON.stringify({ apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', ...lease }))
+    return kubectl(verb, `--filename=${manifest}`, ...as)
+  }
+  const metadata = { name: 'forged', namespace: 'kube-system', labels: { 'apiserver-bootstrap/lease': 'master' } }
+  const asWriter = ['--as=writer', '--as-group=system:authenticated']
+  await untilPasses(
+    'the policy to be in force',
+    async () => {
+      const { code, stderr } = await write('create', { metadata, spec: {} }, ...asWriter)
+      if (code === 0) await kubectl('delete', 'lease', 'forged', '--namespace=kube-system')
+      assert.match(stderr, /only apiserver-bootstrap may write the Leases of masters, not writer/)
+    },
+    { withinMs: 30_000 },
+  )
+  assert.equal((await write('create', { metadata: { ...metadata, labels: {} }, spec: {} }, ...asWriter)).code, 0)
+  assert.match((await write('replace', { metadata, spec: {} }, ...asWriter)).stderr, /not writer/)
+  const taken = { metadata: { name: own, namespace: 'apiserver-bootstrap' }, spec: {} }
+  assert.match((await write('replace', taken, ...asWriter)).stderr, /not writer/)
+  const long = { metadata, spec: { leaseDurationSeconds: 86_400 } }
+  assert.match((await write('create', long, '--as=apiserver-bootstrap')).stderr, /forbidden|five minutes/)
+
+  // A user for each master.
+  const as = (user: string) => [
+    `--as=${user}`,
+    '--as-group=system:authenticated',
+    '--as-group=apiserver-bootstrap:masters',
+  ]
+  const stored = JSON.parse(
+    (await kubectl('get', 'lease', own, '--namespace=apiserver-bootstrap', '--output=json')).stdout,
+  ) as { metadata: { resourceVersion?: string } }
+  delete stored.metadata.resourceVersion
+  assert.match((await write('replace', stored, ...as('another'))).stderr, /not another/)
+  const replaced = await write('replace', stored, ...as(own))
+  assert.equal(replaced.code, 0, replaced.stderr)
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
   assertNothingForbidden(master)
 })

@@ -15,6 +15,7 @@ export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> 
   endpointReconcilerType: 'lease',
   apiserverCount: 1,
   leaseStore: 'kubernetes',
+  leaseNamespace: 'kube-system',
   etcdPrefix: '/registry',
   leaseTtlMs: 15_000,
   reconcileIntervalMs: 10_000,

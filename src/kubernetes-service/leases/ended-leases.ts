@@ -10,6 +10,8 @@ import type { Holder } from './master-leases.ts'
 
 /** How long whoever lists the leases waits for a deletion, in milliseconds. */
 const DELETE_LIMIT_MS = 1_000
+/** So many are deleted at once; the others at a later look. */
+const MAX_AT_ONCE = 100
 /** Between two tries to delete the same Lease. */
 const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
 
@@ -50,8 +52,12 @@ export class EndedLeases {
   async collect(over: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
     const names = new Set(over.map(({ lease }) => nameOf(lease)))
     this.#tries = new Map([...this.#tries].filter(([name]) => names.has(name)))
-    const isWritten = await Promise.all(over.map((held) => this.#isWritten(held, signal)))
-    return new Set(over.filter((_, index) => isWritten[index]))
+    const nowMs = this.#options.clock.monotonicMs()
+    const due = over
+      .filter(({ lease }) => nowMs >= (this.#tries.get(nameOf(lease))?.dueMs ?? nowMs))
+      .slice(0, MAX_AT_ONCE)
+    const isWritten = await Promise.all(due.map((held) => this.#isWritten(held, signal)))
+    return new Set(due.filter((_, index) => isWritten[index]))
   }
 
   async #isWritten({ lease, holder }: HeldLease, signal: AbortSignal): Promise<boolean> {
@@ -59,15 +65,15 @@ export class EndedLeases {
     const name = nameOf(lease)
     const known = this.#tries.get(name)
     const tries = known ?? { backoff: exponentialBackoff(pauses, random), dueMs: clock.monotonicMs(), failed: false }
-    if (clock.monotonicMs() < tries.dueMs) return false
     const error = await this.#delete(lease, signal)
     signal.throwIfAborted()
     if (isKubeError(error, 'Conflict')) return true
     const who = { address: holder.addresses[0], host: holder.host }
     if (known === undefined) logger.info(who, 'lease ended without renewal')
     this.#tries.set(name, tries)
-    if (error === undefined || isKubeError(error, 'NotFound')) return false
+    // One that was deleted may be there for longer, because of a finalizer.
     tries.dueMs = clock.monotonicMs() + tries.backoff.next()
+    if (error === undefined || isKubeError(error, 'NotFound')) return false
     if (!tries.failed) logger.warn({ ...who, error }, 'a lease that ended cannot be deleted: here it counts as gone')
     tries.failed = true
     return false

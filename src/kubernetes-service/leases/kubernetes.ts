@@ -7,10 +7,11 @@ import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
 import { limitedApi } from '../../kube/limited-api.ts'
 import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
-import type { Clock } from '../../runtime/clock.ts'
+import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { hashText } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
+import { TokenBucket } from '../../runtime/token-bucket.ts'
 import { masterKey } from '../members.ts'
 import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf } from './ended-leases.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
@@ -25,13 +26,23 @@ import {
   yieldsTo,
 } from './master-leases.ts'
 
-export const NAMESPACE = 'kube-system'
+/** @default of `--lease-namespace` */
+export const LEASE_NAMESPACE = 'kube-system'
 /** Never kube-apiserver's identity label: it collects leases that bear it. */
 const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
-/** What another's `leaseDurationSeconds` is believed within, in milliseconds: a lease of a day would list its dead for a day. */
-const TTL_MS = { least: 1_000, most: 300_000 }
+/** What the names of masters' Leases begin with. */
+const NAME_PREFIX = 'apiserver-bootstrap-'
+/**
+ * What another's `leaseDurationSeconds` is believed within: these milliseconds, and so many times the observer's own TTL. A lease of a day
+ * would list its dead for a day; placeholders (docs/lease-stores.md) last five minutes with a TTL of 15 s.
+ */
+const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
+/** So many masters are read at most, those whose Leases are oldest first: no EndpointSlice holds more addresses. */
+const MAX_MASTERS = 1_000
+/** Looks that others' Leases may ask for, by changes other than renewals and by their ends: so many at once, and so many a second. */
+const LOOKS = { burst: 30, qps: 4 }
 
 /** Of a Lease that does not say; masters always do. */
 const DEFAULT_TTL_MS = 15_000
@@ -42,12 +53,14 @@ export interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly ttlMs: number
   /** How often this master reads the leases when nothing happens, in milliseconds. */
   readonly intervalMs: number
+  /** Where the Leases are. @default kube-system */
+  readonly namespace?: string | undefined
   /** Gives up requests that take too long. @default none, but for the API's own time-outs */
   readonly limit?: RequestLimit | undefined
 }
 
 /**
- * One coordination.k8s.io Lease per master in kube-system: for servers whose datastore is out of reach.
+ * One coordination.k8s.io Lease per master: for servers whose datastore is out of reach.
  *
  * Whether a lease is over is judged by each observer for itself (see {@link LeaseObserver}); who finds one over deletes it (see
  * {@link EndedLeases}). No request waits for anything but its answer: a lease goes on ending meanwhile.
@@ -58,6 +71,7 @@ export class KubernetesLeases implements MasterLeases {
   readonly #api: KubeApi
   readonly #observer: LeaseObserver
   readonly #ended: EndedLeases
+  readonly #namespace: string
   /** Our own Lease as we last wrote or read it: spares a read before each renewal. */
   #own: Lease | undefined
   /** Sets the timer for what the next lease's end asks for; does nothing while nobody watches. */
@@ -68,26 +82,32 @@ export class KubernetesLeases implements MasterLeases {
     this.#api = options.limit === undefined ? options.api : limitedApi(options.api, options.limit)
     this.#observer = new LeaseObserver({ maxGapMs: options.intervalMs * 1.5 })
     this.#ended = new EndedLeases(options)
+    this.#namespace = options.namespace ?? LEASE_NAMESPACE
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
     const { clock } = this.#options
-    const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, urgent: true, signal }
+    const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { told } = this.#observer
     const list = await this.#api.list(leases, query).catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
-    const observed = list.items.map((lease) => this.#observed(lease))
+    const items = list.items.length > MAX_MASTERS ? this.#oldest(list.items) : list.items
+    const observed = items.map((lease) => this.#observed(lease))
     this.#observer.readAll(observed, clock.monotonicMs(), told)
     this.#wakeAtNextRead()
-    const found = list.items.flatMap((lease) => {
+    const found = items.flatMap((lease) => {
       const holder = holderOf(lease)
       return holder === undefined ? [] : [{ lease, holder }]
     })
     const named = new Set(found.filter(isInItsPlace).map(({ lease }) => nameOf(lease)))
-    // Of a master that has its own Lease, no other one says anything: anybody might have made it.
-    const all = found.filter((held) => isInItsPlace(held) || !named.has(leaseName(held.holder)))
+    // A Lease that is named as a master's speaks for that one alone, so that rights to it are rights to one address. Another one, a
+    // placeholder, says nothing of a master that has its own.
+    const all = found.filter(
+      (held) =>
+        isInItsPlace(held) || !(nameOf(held.lease).startsWith(NAME_PREFIX) || named.has(leaseName(held.holder))),
+    )
     const over = all.filter(({ lease }) => this.#observer.isOver(nameOf(lease)))
     const written = await this.#ended.collect(over, signal)
     return all
@@ -147,7 +167,18 @@ export class KubernetesLeases implements MasterLeases {
 
   async watch(look: () => void, signal: AbortSignal): Promise<void> {
     const { api, clock, random, logger, availability } = this.#options
-    const query = { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR }
+    const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR }
+    const looks = new TokenBucket({ clock, ...LOOKS })
+    let cancelLook: Cancel | undefined
+    const askForLook = (): void => {
+      if (cancelLook !== undefined) return
+      const lateMs = looks.reserve()
+      if (lateMs === 0) return look()
+      cancelLook = clock.schedule(lateMs, () => {
+        cancelLook = undefined
+        look()
+      })
+    }
     const informer = new Informer({ api, clock, random, logger, availability, resource: leases, query })
     let cancel = () => {}
     this.#wakeAtNextRead = () => {
@@ -157,19 +188,20 @@ export class KubernetesLeases implements MasterLeases {
       if (readMs === undefined) return
       cancel = clock.schedule(readMs - nowMs, () => {
         this.#wakeAtNextRead()
-        look()
+        askForLook()
       })
     }
     informer.subscribe((change) => {
       this.#take(change)
       this.#wakeAtNextRead()
-      if (changesMembership(change)) look()
+      if (changesMembership(change)) askForLook()
     })
     try {
       await informer.run(signal)
     } finally {
       this.#wakeAtNextRead = () => {}
       cancel()
+      cancelLook?.()
     }
   }
 
@@ -183,7 +215,8 @@ export class KubernetesLeases implements MasterLeases {
   #observed(lease: Lease): ObservedLease {
     const { holderIdentity, renewTime, leaseDurationSeconds } = lease.spec ?? {}
     const ttlMs = leaseDurationSeconds === undefined ? this.#options.ttlMs : leaseDurationSeconds * 1000
-    const believedMs = Math.min(Math.max(ttlMs, TTL_MS.least), Math.max(this.#options.ttlMs, TTL_MS.most))
+    const mostMs = Math.max(BELIEVED_TTL.mostMs, BELIEVED_TTL.mostOwn * this.#options.ttlMs)
+    const believedMs = Math.min(Math.max(ttlMs, BELIEVED_TTL.leastMs), mostMs)
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
@@ -203,7 +236,14 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {
-    return ifFound(this.#api.get(leases, { namespace: NAMESPACE, name }, { urgent: true, signal }))
+    return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
+  }
+
+  /** By when the server made them, which nobody can say for it. This master's own counts in any case. */
+  #oldest(items: readonly Lease[]): readonly Lease[] {
+    const own = this.#own?.metadata?.name
+    const age = ({ metadata }: Lease): string => (metadata?.name === own ? '' : (metadata?.creationTimestamp ?? ''))
+    return items.toSorted((a, b) => (age(a) < age(b) ? -1 : 1)).slice(0, MAX_MASTERS)
   }
 
   #render(holder: Holder, current: Lease | undefined): Lease {
@@ -216,7 +256,7 @@ export class KubernetesLeases implements MasterLeases {
       metadata: {
         ...current?.metadata,
         name: leaseName(holder),
-        namespace: NAMESPACE,
+        namespace: this.#namespace,
         labels: { ...current?.metadata?.labels, [LEASE_LABEL]: 'master' },
         annotations: { ...current?.metadata?.annotations, [HOLDER_ANNOTATION]: encodeHolder(holder) },
       },
@@ -229,15 +269,18 @@ export class KubernetesLeases implements MasterLeases {
 export class KubernetesLeaseInspector implements LeaseInspector {
   readonly #api: KubeApi
   readonly #clock: Clock
+  readonly #namespace: string
   readonly #seen = new WeakMap<LeaseSighting, Lease>()
 
-  constructor(options: { readonly api: KubeApi; readonly clock: Clock }) {
+  constructor(options: { readonly api: KubeApi; readonly clock: Clock; readonly namespace?: string | undefined }) {
     this.#api = options.api
     this.#clock = options.clock
+    this.#namespace = options.namespace ?? LEASE_NAMESPACE
   }
 
   async inspect(signal: AbortSignal): Promise<readonly LeaseSighting[]> {
-    const { items } = await this.#api.list(leases, { namespace: NAMESPACE, labelSelector: LABEL_SELECTOR, signal })
+    const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, signal }
+    const { items } = await this.#api.list(leases, query)
     return items.map((lease) => this.#sighting(lease))
   }
 
@@ -260,7 +303,7 @@ export class KubernetesLeaseInspector implements LeaseInspector {
     const renewedMs = tryParseTime(spec?.renewTime ?? '')
     const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
     const sighting: LeaseSighting = {
-      id: `Lease ${NAMESPACE}/${metadata?.name}`,
+      id: `Lease ${this.#namespace}/${metadata?.name}`,
       revision: metadata?.resourceVersion ?? '',
       address: holder?.addresses[0],
       holders: holder === undefined ? [] : [holder],
@@ -292,7 +335,7 @@ function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holde
  */
 function leaseName(holder: Holder): string {
   const address = addressOf(holder).replace(/[.:]+/g, '-').replace(/^-|-$/g, '')
-  return `apiserver-bootstrap-${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
+  return `${NAME_PREFIX}${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
 }
 
 /** A renewal changes nothing that anybody must act on. */

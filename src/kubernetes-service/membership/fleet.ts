@@ -35,9 +35,10 @@ export function fleetAfterRead(
   const { leases: live, sentAtMs } = read
   const fleet = { ...before.fleet, renewed: renewedWhileRecovering(before, live, timings) }
   const known = new Map(fleet.ended.map((ended) => [nameOf(ended.lease), ended]))
+  const present = new Set(live.map(nameOf))
   const ended: EndedLease[] = []
   for (const other of fleet.leases) {
-    if (other.holder?.instanceId === self.instanceId || isStillThere(other, live) || hasLeft(other)) continue
+    if (other.holder?.instanceId === self.instanceId || present.has(nameOf(other)) || hasLeft(other)) continue
     const one = known.get(nameOf(other)) ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
     const isCertain = isProved(one, sentAtMs, timings) && isJudged({ fleet, lease }, other)
     if (!isCertain) ended.push(one)
@@ -159,10 +160,6 @@ function announcedDepartures(
       .sort((a, b) => a.seenAtMs - b.seenAtMs)
       .slice(0, MAX_DEPARTURES)
   )
-}
-
-function isStillThere(lease: MasterLease, live: readonly MasterLease[]): boolean {
-  return live.some((other) => nameOf(other) === nameOf(lease))
 }
 
 function hasLeft({ holder }: MasterLease): boolean {

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeApi } from '../../../src/kube/api.ts'
+import { type Lease, leases as leaseResource } from '../../../src/kube/resources.ts'
+import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { addressesOf, holder } from './holders.ts'
+import { follow, keepRenewed, type Opened, openWorld, ttlMs } from './lease-world.ts'
+
+const { signal } = new AbortController()
+const self = holder('192.0.2.1')
+const foreign = '203.0.113.66'
+
+/** What anybody can make who may write Leases. */
+function forged(name: string, record: Holder, spec: Lease['spec'] = {}): Lease {
+  return {
+    apiVersion: 'coordination.k8s.io/v1',
+    kind: 'Lease',
+    metadata: {
+      name,
+      namespace: 'kube-system',
+      labels: { 'apiserver-bootstrap/lease': 'master' },
+      annotations: { 'apiserver-bootstrap/holder': JSON.stringify(record) },
+    },
+    spec: { holderIdentity: 'forged', leaseDurationSeconds: 15, renewTime: '2026-01-01T00:00:00.000000Z', ...spec },
+  }
+}
+
+async function nameOf(api: KubeApi, address: string): Promise<string> {
+  const { items } = await api.list(leaseResource, { namespace: 'kube-system' })
+  const own = items.find(({ metadata }) => metadata?.annotations?.['apiserver-bootstrap/holder']?.includes(address))
+  return own?.metadata?.name ?? ''
+}
+
+function count(method: string, { sent }: Opened): number {
+  return sent.filter((line) => line.endsWith(` ${method}`)).length
+}
+
+test('a Lease of a day is believed for five minutes', async (t) => {
+  const { time, direct, open } = await openWorld()
+  const observer = open()
+  const seen = follow(t, time, observer)
+  await direct.create(leaseResource, forged('any', holder(foreign), { leaseDurationSeconds: 86_400 }))
+  await time.advance(20 * ttlMs - 1_000)
+  assert.match(seen.at(-1) ?? '', / 203\.0\.113\.66$/)
+  await time.advance(3_000)
+  assert.match(seen.at(-1) ?? '', / $/)
+})
+
+test('a Lease that is named as a master’s speaks for no other address', async () => {
+  const { direct, open } = await openWorld()
+  const { leases } = open()
+  await leases.update(self, signal)
+  const name = await nameOf(direct, '192.0.2.1')
+  const body = { metadata: { annotations: { 'apiserver-bootstrap/holder': JSON.stringify(holder(foreign)) } } }
+  await direct.patch(leaseResource, { namespace: 'kube-system', name }, { type: 'merge', body })
+  assert.deepEqual(await addressesOf(leases), [])
+})
+
+test('of ten thousand Leases those of the masters, which are older, all count, and no slice would hold more', async () => {
+  const { time, direct, open } = await openWorld()
+  const [a, b] = [open(), open()]
+  await a.leases.update(self, signal)
+  await b.leases.update(holder('192.0.2.2', { host: 'other' }), signal)
+  await time.advance(2_000)
+  for (let i = 0; i < 10_000; i++) {
+    await direct.create(leaseResource, forged(`any-${i}`, holder(`10.66.${i >> 8}.${i & 255}`, { host: `${i}` })))
+  }
+  const addresses = await addressesOf(a.leases)
+  assert.equal(addresses.length, 1_000)
+  assert.deepEqual(
+    addresses.filter((address) => address.startsWith('192.0.2.')),
+    ['192.0.2.1', '192.0.2.2'],
+  )
+})
+
+test('a master’s own Lease counts beside two thousand that are older', async () => {
+  const { time, direct, open } = await openWorld()
+  for (let i = 0; i < 2_000; i++) {
+    await direct.create(leaseResource, forged(`any-${i}`, holder(`10.66.${i >> 8}.${i & 255}`, { host: `${i}` })))
+  }
+  await time.advance(2_000)
+  const { leases } = open()
+  await leases.update(self, signal)
+  assert.ok((await addressesOf(leases)).includes('192.0.2.1'))
+})
+
+test('Leases that come and go twenty times a second cost few lists', async (t) => {
+  const { time, direct, open } = await openWorld()
+  const observer = open()
+  follow(t, time, observer)
+  const stop = keepRenewed(time, observer, self)
+  await time.advance(1_000)
+  const before = count('GET', observer)
+  const ref = { namespace: 'kube-system', name: 'any' }
+  for (let i = 0; i < 600; i++) {
+    await direct.create(leaseResource, forged('any', holder(foreign)))
+    await time.advance(50)
+    await direct.delete(leaseResource, ref)
+    await time.advance(50)
+  }
+  stop()
+  const lists = count('GET', observer) - before
+  assert.ok(lists <= 30 + 60 * 4 + 60, `${lists} lists in a minute`)
+})
+
+test('a Lease that a finalizer keeps is deleted again now and then only', async (t) => {
+  const { time, direct, open } = await openWorld()
+  const observer = open()
+  const seen = follow(t, time, observer)
+  const lease = forged('any', holder(foreign))
+  await direct.create(leaseResource, { ...lease, metadata: { ...lease.metadata, finalizers: ['example.com/keep'] } })
+  await time.advance(600_000)
+  assert.match(seen.at(-1) ?? '', / $/)
+  const deletions = count('DELETE', observer)
+  assert.ok(deletions >= 2 && deletions <= 20, `${deletions} deletions in ten minutes`)
+})
+
+test('of many Leases that have ended none counts, and each list deletes some of them', async () => {
+  const { time, direct, open } = await openWorld()
+  const observer = open()
+  for (let i = 0; i < 250; i++) {
+    await direct.create(leaseResource, forged(`any-${i}`, holder(`10.66.0.${i}`, { host: `${i}` })))
+  }
+  const found: number[] = []
+  for (const untilNextMs of [10_000, 4_000, 3_000, 100, 100, 100]) {
+    const before = count('DELETE', observer)
+    const { length } = await addressesOf(observer.leases)
+    found.push(length, count('DELETE', observer) - before)
+    await time.advance(untilNextMs)
+  }
+  assert.deepEqual(found, [250, 0, 250, 0, 250, 0, 0, 100, 0, 100, 0, 50])
+})

@@ -1,0 +1,107 @@
+import type { TestContext } from 'node:test'
+import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { type FaultRule, faultyTransport } from '../../../src/apiserver/faults.ts'
+import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { Availability } from '../../../src/kube/availability.ts'
+import { namespaces } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import type { ApiRequest } from '../../../src/kube/transport.ts'
+import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
+import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+import { addressesOf } from './holders.ts'
+
+const { signal } = new AbortController()
+export const ttlMs = 15_000
+
+/** One master's way to the Leases, with faults of its own. */
+export interface Opened {
+  readonly leases: KubernetesLeases
+  /** Method and time of each request that is no watch. */
+  readonly sent: string[]
+  readonly logger: ReturnType<typeof memoryLogger>
+  add(rule: FaultRule): () => void
+  clear(): void
+  resetStreams(): void
+}
+
+/** Leases in an API server of this process, in simulated time. */
+export async function openWorld() {
+  const time = new VirtualClock()
+  const server = createApiServer({ clock: time.view(), random: seededRandom(1, 'server') })
+  const clock = time.view()
+  const direct = restKubeApi({ transport: inProcessTransport(server), clock, random: seededRandom(1, 'direct') })
+  await direct.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } })
+  const open = (): Opened => {
+    const random = seededRandom(1, 'client')
+    const sent: string[] = []
+    const inner = faultyTransport(inProcessTransport(server), { clock, random })
+    const transport = {
+      ...inner,
+      send(request: ApiRequest, given: AbortSignal) {
+        if (request.stream !== true) sent.push(`${time.nowMs} ${request.method}`)
+        return inner.send(request, given)
+      },
+    }
+    const logger = memoryLogger()
+    const availability = new Availability({ clock, logger })
+    const api = restKubeApi({ transport, clock, random })
+    const leases = new KubernetesLeases({ api, clock, random, logger, availability, ttlMs, intervalMs: 10_000 })
+    const { faults } = inner
+    return {
+      leases,
+      sent,
+      logger,
+      add: (rule) => faults.add(rule),
+      clear: () => faults.clear(),
+      resetStreams: () => faults.resetStreams(),
+    }
+  }
+  return { time, clock, direct, open }
+}
+
+/** Follows the leases, lists them at each look and each interval, as a master does; what it saw last, and when that changed. */
+export function follow(t: TestContext, time: VirtualClock, { leases }: Opened) {
+  const end = new AbortController()
+  const seen: string[] = []
+  const list = (): void => {
+    addressesOf(leases).then(
+      (addresses) => {
+        const line = addresses.join()
+        if (seen.at(-1)?.split(' ')[1] !== line) seen.push(`${time.nowMs} ${line}`)
+      },
+      () => {},
+    )
+  }
+  const clock = time.view()
+  const each = (): void => {
+    if (end.signal.aborted) return
+    list()
+    clock.schedule(10_000, each)
+  }
+  each()
+  const watching = leases.watch(list, end.signal)
+  t.after(async () => {
+    end.abort()
+    await time.advance(10_000)
+    await watching
+  })
+  return seen
+}
+
+/** Renews each interval until the returned function is called. */
+export function keepRenewed(time: VirtualClock, { leases }: Opened, who: Holder): () => void {
+  const clock = time.view()
+  let ended = false
+  const renew = (): void => {
+    if (ended) return
+    leases.update(who, signal).catch(() => {})
+    clock.schedule(10_000, renew)
+  }
+  renew()
+  return () => {
+    ended = true
+  }
+}

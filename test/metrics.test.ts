@@ -13,6 +13,7 @@ import { EtcdLeases } from '../src/kubernetes-service/leases/etcd.ts'
 import { EtcdRangeRegistry } from '../src/repair/registries/etcd.ts'
 import { seededRandom } from '../src/runtime/random.ts'
 import { VirtualClock } from '../src/runtime/virtual-clock.ts'
+import { watchEventLoop } from '../src/telemetry/event-loop.ts'
 import { answerHealth, ping } from '../src/telemetry/health.ts'
 import { silentLogger } from '../src/telemetry/logger.ts'
 import type { MetricOptions, Metrics } from '../src/telemetry/metrics.ts'
@@ -70,6 +71,7 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
   await time.advance(3_000)
   // What else a program registers, and parts that are not in use by every master.
   observeProcess(metrics, clock)
+  watchEventLoop({ clock, logger, metrics })()
   expiryMetric(metrics)
   await answerHealth({ endpoint: 'readyz', checks: [ping], metrics })
   stop.abort(new Error('the test is over'))

@@ -5,6 +5,7 @@ import { loadConfiguration } from '../config/load-configuration.ts'
 import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
+import { watchEventLoop } from '../telemetry/event-loop.ts'
 import { serveHealth } from '../telemetry/http-health-server.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { observeProcess } from '../telemetry/process-metrics.ts'
@@ -31,6 +32,7 @@ export async function execute(flags: Flags): Promise<number> {
   const server = await openApiServer(resolved, surroundings, { gated })
   const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
+  const endWatch = watchEventLoop({ clock, logger, metrics })
   try {
     const { api, readiness } = server
     const master = createMaster(masterOptionsOf(configuration, hostname()), { ...surroundings, api, readiness, etcd })
@@ -61,6 +63,7 @@ export async function execute(flags: Flags): Promise<number> {
     if (!(error instanceof LifecycleError)) logger.error({ error }, 'failed')
     return 1
   } finally {
+    endWatch()
     await Promise.all([server.close(), etcd?.kv.close()])
     stop.release()
   }

@@ -155,8 +155,11 @@ function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
   // A kube-apiserver's lease always says that it serves, so does who asks its server at its start only. Whoever is slow knows late of the
   // others, and a server whose answers are late may serve.
-  const blurs = ({ kind, lagMs, state }: MemberHistory): boolean =>
-    kind === 'kube-apiserver' || lagMs > 0 || state.impaired !== 'no' || !state.leavesWhenUnready
+  const blurs = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
+    kind === 'kube-apiserver' ||
+    lagMs > 0 ||
+    impairedAtMs >= (unserving?.sinceMs ?? Number.POSITIVE_INFINITY) ||
+    !state.leavesWhenUnready
   if (histories.some(blurs)) return []
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing

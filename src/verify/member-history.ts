@@ -201,6 +201,11 @@ export class MemberHistory {
     this.#noteState(nowMs, false)
   }
 
+  /** When its requests or probes last failed by themselves; long ago if they never did. */
+  get impairedAtMs(): number {
+    return this.#impairedAtMs
+  }
+
   /** Whether what it says of itself, or what others think of it, may still be what was so before an outage. */
   isRecovering(nowMs: number): boolean {
     return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs

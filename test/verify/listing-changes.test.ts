@@ -419,6 +419,13 @@ const stories: Stories = {
     () => togetherStory(5_100),
     'unready-leaves-only-for-ready',
   ],
+  'one leaves to another whose answers were late while its own server failed': [
+    () => lateAnswersStory('rest').list(['a', 'c']).wait(2_000).turn('b', BACK).wait(2_000).list(['a', 'b', 'c']),
+  ],
+  'one leaves to another that did not answer while its own server failed': [
+    () => lateAnswersStory('no').list(['a', 'c']).wait(2_000).turn('b', BACK).wait(2_000).list(['a', 'b', 'c']),
+    'unready-leaves-only-for-ready',
+  ],
   'one goes when all that were not ready are ready again: it had left the list to them': [
     () => againStory().wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']).wait(30_000),
     'unready-leaves-only-for-ready',
@@ -469,6 +476,20 @@ function hangingStory(): FleetStory {
   const story = new FleetStory({ a: {}, b: {} }).turn('a', silent).turn('b', silent).wait(2_500)
   story.turn('a', { connected: false }).wait(12_000).list(['a'], { by: 'b' }).turn('b', killed).wait(4_000)
   return story.turn('a', { connected: true })
+}
+
+/** Nobody answers but late; then the server of one fails, and the others are as before. */
+function lateAnswersStory(impaired: 'no' | 'rest'): FleetStory {
+  const story = storyOfThree()
+    .turn('a', { ...silent, impaired })
+    .turn('c', silent)
+    .wait(8_000)
+    .turn('b', unready)
+  return story
+    .wait(3_500)
+    .turn('c', BACK)
+    .turn('a', { ...BACK, impaired: 'no' })
+    .wait(500)
 }
 
 /** All fail at one moment, and one leaves. */

@@ -10,8 +10,8 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
   process.stderr.write(`apiserver-bootstrap needs Node ${needed} or later; this is ${process.versions.node}\n`)
   process.exitCode = 2
 } else {
-  const { enableCompileCache } = await import('node:module')
-  enableCompileCache()
+  const { keepCompiledCode } = await import('./runtime/system-compile-cache.ts')
+  keepCompiledCode()
   process.exitCode = await main(process.argv.slice(2))
   // Whatever is still open then is not worth staying for, but what has been written has a moment to get out.
   setTimeout(() => process.exit(), 1000).unref()

@@ -1,6 +1,7 @@
 import { takeOwnOptions } from '../config/own-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { sleep } from '../runtime/clock.ts'
+import { printable, printableLines } from '../runtime/printable.ts'
 import { mastersJson } from './masters-json.ts'
 import { mastersOptions } from './masters-options.ts'
 import { type MasterRow, mastersRows } from './masters-rows.ts'
@@ -46,7 +47,7 @@ const renderTable: Render = (rows, { listed }) => mastersTable(rows, listed !== 
 /** One line each time, where there is more than one time. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
   return (rows, { listed }) => [
-    JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2),
+    printableLines(JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2)),
   ]
 }
 
@@ -70,7 +71,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof Error)) throw error
-      trouble = `cannot read the leases: ${error.message}`
+      trouble = printable(`cannot read the leases: ${error.message}`)
     }
     if (inPlace) screen.show(trouble === undefined ? lines : [...lines, '', trouble], '')
     else if (lines.length > 0) screen.show(lines, key)
@@ -89,5 +90,5 @@ function noteUnlisted({ unlistedReason }: MastersReading): void {
 }
 
 function unlisted(reason: string): string {
-  return `who is listed is not known: ${reason}`
+  return printable(`who is listed is not known: ${reason}`)
 }

@@ -1,4 +1,5 @@
 import { type DestinationStream, destination, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
+import { printable, printableLines } from '../runtime/printable.ts'
 import type { Logger } from './logger.ts'
 
 /** How much is logged; each level includes those after it. */
@@ -34,15 +35,17 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     serializers: { error: (error: unknown) => describeError(error, level === 'debug') },
     redact: { paths: secretPaths, censor: '[redacted]' },
   }
-  if (options.format !== 'pretty') return pino(pinoOptions, target)
+  if (options.format !== 'pretty') return pino(pinoOptions, { write: (line) => target.write(printableLines(line)) })
   const { prettyFactory } = await import('pino-pretty')
   const pretty = prettyFactory({
     messageKey: 'message',
     translateTime: 'SYS:HH:MM:ss.l',
     colorize: false,
     singleLine: true,
+    // All else is JSON but a stack, whose lines stay lines.
+    messageFormat: ({ message }) => printable(String(message)),
   })
-  return pino(pinoOptions, { write: (line) => target.write(pretty(line)) })
+  return pino(pinoOptions, { write: (line) => target.write(printableLines(pretty(line))) })
 }
 
 const secretFields = ['authorization', 'Authorization', 'token', 'accessToken', 'bearerToken', 'clientKey', 'password']

@@ -17,6 +17,7 @@ import type { LiveStage } from './live-target.ts'
 import { whenUnoccupied } from './occupation.ts'
 import { patiently } from './patience.ts'
 import { writeRecoveryFile } from './recovery-file.ts'
+import { socketFault } from './store-ways.ts'
 import { Watchdog } from './watchdog.ts'
 
 /** How long putting back is tried, and how long one try may take, in milliseconds: API servers that just died come back by then. */
@@ -59,6 +60,9 @@ export class ClusterStage implements LiveStage {
     this.#hadRange = range !== undefined
     this.#directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-drill-'))
     this.#watchdog = new Watchdog(this.#directory)
+    const fault = ways.some(({ tlsHost }) => tlsHost === undefined) ? socketFault(this.#directory) : undefined
+    if (fault !== undefined)
+      throw new DrillError(`no socket can be in ${this.#directory}, which ${fault}: give another TMPDIR`)
     this.#found = await FoundState.read(this.#cluster.api, signal)
     return {
       cluster: this.#cluster,

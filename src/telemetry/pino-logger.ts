@@ -1,6 +1,7 @@
-import { type DestinationStream, destination, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
+import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
 import { printable, printableLines } from '../runtime/printable.ts'
 import type { Logger } from './logger.ts'
+import { standardError } from './process-stderr.ts'
 
 /** How much is logged; each level includes those after it. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
@@ -12,12 +13,12 @@ export interface PinoLoggerOptions {
   readonly level?: LogLevel
   /** `json`: one object a line, for machines. `pretty`: for a person at a terminal. @default 'json' */
   readonly format?: 'json' | 'pretty'
-  /** Where the lines go. @default standard error, written synchronously */
+  /** Where the lines go. @default standard error, as {@link standardError} has it */
   readonly destination?: DestinationStream
 }
 
 /**
- * A logger over pino that writes synchronously, so that the last line before an exit is not lost, and starts no worker
+ * A logger over pino that writes at once, so that the last line before an exit is not lost, and starts no worker
  * thread.
  *
  * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug), and whatever
@@ -25,7 +26,13 @@ export interface PinoLoggerOptions {
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
   const level = options.level ?? 'info'
-  const target = options.destination ?? destination({ fd: 2, sync: true })
+  if (options.destination === undefined) {
+    const sink = standardError()
+    const logger = await createPinoLogger({ ...options, destination: sink })
+    sink.onLost = (lines) => logger.warn({ lines }, 'log lines were lost: nobody took them in time')
+    return logger
+  }
+  const target = options.destination
   const pinoOptions: LoggerOptions = {
     level,
     base: null,

@@ -2,6 +2,7 @@ import { chmod, glob, mkdtemp, readFile, rename, rm, stat, writeFile } from 'nod
 import { join } from 'node:path'
 import { type RolldownOutput, rolldown } from 'rolldown'
 import { output, root, runSteps } from './command.ts'
+import { checkNode } from './node-binary.ts'
 
 // usage: node scripts/build.ts: makes dist/: the bundled command line with its third-party notices, and the library with its types.
 // The same sources and node_modules give the same bytes.
@@ -144,7 +145,7 @@ async function filesIn(directory: string): Promise<string[]> {
 }
 
 if (import.meta.main) {
-  const ok = await runSteps({ build: replaceDist })
+  const ok = await runSteps({ Node: () => checkNode(), build: replaceDist })
   if (!ok) process.exit(1)
   for (const file of (await filesIn(dist)).filter((file) => !file.startsWith('lib')).sort()) {
     console.log(`  ${((await stat(join(dist, file))).size / 1024).toFixed(0).padStart(6)} KiB  dist/${file}`)

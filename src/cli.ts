@@ -19,6 +19,16 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
 
 /** Does what the command line says; ends with the exit code. */
 async function main(argv: readonly string[]): Promise<number> {
+  try {
+    const chosen = await parse(argv)
+    return (await chosen?.()) ?? 0
+  } catch (error) {
+    return explain(error)
+  }
+}
+
+/** Says, in a line for each thing that is wrong, what was thrown; ends with the exit code. Loads what it needs: most runs do not. */
+async function explain(error: unknown): Promise<number> {
   const { CommanderError } = await import('commander')
   const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
   const { messageOf } = await import('./runtime/message-of.ts')
@@ -27,14 +37,9 @@ async function main(argv: readonly string[]): Promise<number> {
     for (const line of lines) process.stderr.write(`${printable(line)}\n`)
     return code
   }
-  try {
-    const chosen = await parse(argv)
-    return (await chosen?.()) ?? 0
-  } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : fail(2, describeUsageError(error))
-    if (error instanceof InvalidInputError) return fail(2, ...error.mistakes.map(formatMistake))
-    return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
-  }
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : fail(2, describeUsageError(error))
+  if (error instanceof InvalidInputError) return fail(2, ...error.mistakes.map(formatMistake))
+  return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
 }
 
 /** What the command line asks for. Throws a CommanderError, which after help and version is no failure. */

@@ -74,7 +74,8 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
       trouble = printable(`cannot read the leases: ${error.message}`)
     }
     if (inPlace) screen.show(trouble === undefined ? lines : [...lines, '', trouble], '')
-    else if (lines.length > 0) screen.show(lines, key)
+    // Nothing piles up for a reader that stops: once it reads on, it gets what is so then.
+    else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
     if (!inPlace && trouble !== said) process.stderr.write(`${trouble ?? 'everything can be read again'}\n`)
     said = trouble
     await sleep(source.clock, READ_INTERVAL_MS, signal)

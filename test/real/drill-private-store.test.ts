@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
 import { parseEndpoint } from '../../src/etcd/endpoint.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
-import { startApiserver } from '../peers/apiserver.ts'
+import { serviceRange, startApiserver } from '../peers/apiserver.ts'
 import type { Etcd } from '../peers/etcd.ts'
 import { startKine } from '../peers/kine.ts'
-import { openOwner } from '../peers/owner.ts'
-import type { Program } from '../peers/program.ts'
+import { openOwner, temporaryDirectory } from '../peers/owner.ts'
+import { RunningProcess } from '../peers/process.ts'
+import { type Program, programPath } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 import { startDrill } from './drill-world.ts'
 
@@ -49,6 +51,33 @@ describe('a live drill on a store at a private socket', () => {
       assert.equal(code, 0, drill.process.tail(60))
     })
   }
+
+  test('holds whatever TMPDIR is called, leaves nothing in it, and says so where no socket can be in it', async () => {
+    const kine = await startKine(owner, { unixSocket: true })
+    const server = await startApiserver(owner, { kind: 'bare', etcd: kine as unknown as Etcd })
+    const parent = temporaryDirectory(owner, 'tmp')
+    const file = join(parent, 'scenario.yaml')
+    writeFileSync(file, scenario)
+    const flags = ['--target=live', '--yes', `--kubeconfig=${server.kubeconfig}`, `--etcd-servers=${kine.url}`]
+    const drillIn = async (name: string, reconciler: string): Promise<RunningProcess> => {
+      const directory = join(parent, name)
+      mkdirSync(directory, { recursive: true })
+      const range = `--service-cluster-ip-range=${serviceRange}`
+      const args = [programPath(), 'drill', file, ...flags, range, `--reconciler=${reconciler}`]
+      const env = { TMPDIR: directory }
+      const drill = await RunningProcess.start(owner, { name: 'drill', command: process.execPath, args, env })
+      await drill.exited
+      await untilPasses('an empty directory', () => assert.deepEqual(readdirSync(directory), []), { withinMs: 10_000 })
+      return drill
+    }
+    for (const reconciler of ['lease', 'kube-apiserver']) {
+      const drill = await drillIn("a b's $(x)", reconciler)
+      assert.equal((await drill.exited).code, 0, drill.tail(60))
+    }
+    const refused = await drillIn('a,b', 'lease')
+    assert.equal((await refused.exited).code, 1)
+    assert.match(refused.tail(1), /^apiserver-bootstrap: .*no socket can be in .*a,b.*: give another TMPDIR$/)
+  })
 })
 
 /** Where a process listens, by any address. */

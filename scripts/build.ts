@@ -2,6 +2,7 @@ import { chmod, glob, mkdtemp, readFile, rename, rm, stat, writeFile } from 'nod
 import { join } from 'node:path'
 import { type RolldownOutput, rolldown } from 'rolldown'
 import { output, root, runSteps } from './command.ts'
+import { checkNode } from './node-binary.ts'
 
 // usage: node scripts/build.ts: makes dist/: the bundled command line with its third-party notices, and the library with its types.
 // The same sources and node_modules give the same bytes.
@@ -44,7 +45,7 @@ async function bundleCommandLine(directory: string): Promise<RolldownOutput> {
   }
 }
 
-/** The licence texts of the packages that code of the bundle comes from. Throws when one of them has none. */
+/** The licence texts of the packages that code of the bundle comes from, and of the definitions that code is generated from. Throws when one of them has none. */
 async function noticesFor(bundle: RolldownOutput): Promise<string> {
   const folders = new Set<string>()
   for (const chunk of bundle.output) {
@@ -54,10 +55,17 @@ async function noticesFor(bundle: RolldownOutput): Promise<string> {
       if (folder !== undefined && module.renderedLength > 0) folders.add(folder)
     }
   }
-  const notices = await Promise.all([...folders].map(noticeOf))
+  const notices = await Promise.all([...[...folders].map(noticeOf), noticeOfDefinitions()])
   return ['dist/cli.js and dist/chunks/ contain code of the packages below.\n', ...notices.sort()].join(
     `\n${'-'.repeat(80)}\n\n`,
   )
+}
+
+/** Every build has code that is generated from them, whatever the bundler takes. */
+async function noticeOfDefinitions(): Promise<string> {
+  const text = await readFile(join(root, 'src/protobuf/proto/LICENSE'), 'utf8')
+  const whose = 'Copyright The Kubernetes Authors; Copyright The etcd Authors'
+  return `Protocol definitions of Kubernetes and etcd, and code generated from them (Apache-2.0)\n\n${whose}\n\n${text.trim()}\n`
 }
 
 async function noticeOf(folder: string): Promise<string> {
@@ -144,7 +152,7 @@ async function filesIn(directory: string): Promise<string[]> {
 }
 
 if (import.meta.main) {
-  const ok = await runSteps({ build: replaceDist })
+  const ok = await runSteps({ Node: () => checkNode(), build: replaceDist })
   if (!ok) process.exit(1)
   for (const file of (await filesIn(dist)).filter((file) => !file.startsWith('lib')).sort()) {
     console.log(`  ${((await stat(join(dist, file))).size / 1024).toFixed(0).padStart(6)} KiB  dist/${file}`)

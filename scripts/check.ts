@@ -2,18 +2,14 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { output, root, runSteps } from './command.ts'
 import { outdatedFiles } from './generate.ts'
+import { lockFileFaults } from './lock-file.ts'
+import { checkNode } from './node-binary.ts'
 
 // usage: node scripts/check.ts: everything that can be said about the sources without running them.
 
-const nodeMajor = '24'
-
 const ok = await runSteps(
   {
-    [`Node ${nodeMajor}`]: async () => {
-      const [major] = process.versions.node.split('.')
-      if (major === nodeMajor) return
-      throw new Error(`this is Node ${process.versions.node} (${process.execPath}): run it through npm, after npm ci`)
-    },
+    Node: () => checkNode(),
     Biome: () => output('biome', ['check', '--error-on-warnings', '--colors=off']),
     TypeScript: () => output('tsc', ['--pretty', 'false']),
     architecture: () => output(process.execPath, ['scripts/test.ts', 'unit', 'test/architecture.test.ts']),
@@ -29,22 +25,3 @@ const ok = await runSteps(
   { keepGoing: true },
 )
 if (!ok) process.exitCode = 1
-
-interface LockFile {
-  readonly packages: Readonly<
-    Record<string, { readonly resolved?: string; readonly optionalDependencies?: Readonly<Record<string, string>> }>
-  >
-}
-
-/**
- * Registry addresses, which differ from one machine to the next, and packages for other platforms that are left out, as npm does
- * where its registry lacks them: `npm ci` then fails everywhere.
- */
-function lockFileFaults({ packages }: LockFile): string[] {
-  return Object.entries(packages).flatMap(([path, { resolved, optionalDependencies = {} }]) => [
-    ...(resolved?.includes('://') ? [`${path} holds the address of a registry`] : []),
-    ...Object.keys(optionalDependencies)
-      .filter((name) => !(`node_modules/${name}` in packages) && !(`${path}/node_modules/${name}` in packages))
-      .map((name) => `${path} needs ${name} on some platform, which is not locked`),
-  ])
-}

@@ -10,8 +10,8 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
   process.stderr.write(`apiserver-bootstrap needs Node ${needed} or later; this is ${process.versions.node}\n`)
   process.exitCode = 2
 } else {
-  const { enableCompileCache } = await import('node:module')
-  enableCompileCache()
+  const { keepCompiledCode } = await import('./runtime/system-compile-cache.ts')
+  keepCompiledCode()
   process.exitCode = await main(process.argv.slice(2))
   // Whatever is still open then is not worth staying for, but what has been written has a moment to get out.
   setTimeout(() => process.exit(), 1000).unref()
@@ -19,21 +19,27 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
 
 /** Does what the command line says; ends with the exit code. */
 async function main(argv: readonly string[]): Promise<number> {
-  const { CommanderError } = await import('commander')
-  const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
-  const { messageOf } = await import('./runtime/message-of.ts')
-  const fail = (code: 1 | 2, ...lines: readonly string[]): number => {
-    for (const line of lines) process.stderr.write(`${line}\n`)
-    return code
-  }
   try {
     const chosen = await parse(argv)
     return (await chosen?.()) ?? 0
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : fail(2, describeUsageError(error))
-    if (error instanceof InvalidInputError) return fail(2, ...error.mistakes.map(formatMistake))
-    return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
+    return explain(error)
   }
+}
+
+/** Says, in a line for each thing that is wrong, what was thrown; ends with the exit code. Loads what it needs: most runs do not. */
+async function explain(error: unknown): Promise<number> {
+  const { CommanderError } = await import('commander')
+  const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
+  const { messageOf } = await import('./runtime/message-of.ts')
+  const { printable } = await import('./runtime/printable.ts')
+  const fail = (code: 1 | 2, ...lines: readonly string[]): number => {
+    for (const line of lines) process.stderr.write(`${printable(line)}\n`)
+    return code
+  }
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : fail(2, describeUsageError(error))
+  if (error instanceof InvalidInputError) return fail(2, ...error.mistakes.map(formatMistake))
+  return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
 }
 
 /** What the command line asks for. Throws a CommanderError, which after help and version is no failure. */

@@ -2,6 +2,7 @@ import { type CampaignOutcome, runCampaign } from '../drill/campaign/campaign.ts
 import { summarize } from '../drill/campaign/campaign-summary.ts'
 import { ProcessPool } from '../drill/campaign/process-pool.ts'
 import { describeProgress } from '../drill/campaign/progress.ts'
+import { printable } from '../runtime/printable.ts'
 import { type CampaignReportOptions, campaignReport } from './drill-campaign-report.ts'
 import { writeFiles } from './drill-files.ts'
 import { doAll, print } from './drill-output.ts'
@@ -76,7 +77,8 @@ function showProgress(screen: Screen, tell: () => string): { say(line: string): 
   show()
   const timer = setInterval(show, inPlace ? LOOK_MS : LINE_MS)
   return {
-    say(line) {
+    say(text) {
+      const line = printable(text)
       screen.write(inPlace ? `\r\u001b[2K${line}\n` : `${line}\n`)
     },
     end() {

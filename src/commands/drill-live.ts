@@ -7,6 +7,7 @@ import { unreadableReason } from '../documents/unreadable.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { LiveOptions } from '../drill/live/live-options.ts'
 import type { DrillOptions } from '../drill/run-drill.ts'
+import { printable } from '../runtime/printable.ts'
 import type { DrillValues } from './drill-options.ts'
 import type { VariedScenario } from './drill-variants.ts'
 import { checkCertificates } from './etcd-store.ts'
@@ -44,7 +45,7 @@ export async function liveTargets(
     kubeApiserver: kubeApiserver ?? builtKubeApiserver(program),
     serviceClusterIpRange: values.serviceClusterIpRange?.map(({ text }) => text).join(),
     program,
-    log: (line) => process.stderr.write(`${line}\n`),
+    log: (line) => process.stderr.write(`${printable(line)}\n`),
   }
   const { liveFaults } = await import('../drill/live/live-faults.ts')
   refuseFaults(varied, options, liveFaults)

@@ -1,4 +1,5 @@
 import { messageOf } from '../runtime/message-of.ts'
+import { printableLines } from '../runtime/printable.ts'
 
 /** Whether standard output still takes anything. */
 export interface OutputWatch {
@@ -14,10 +15,10 @@ export function watchOutput(): OutputWatch {
   return { gone: gone.signal, fault: () => faultOf(gone.signal.reason) }
 }
 
-/** Resolves when it is written, or nobody reads on. Rejects, in one line, when it could not be. */
+/** Shows a text as {@link printableLines} has it. Resolves when it is written, or nobody reads on. Rejects, in one line, when it could not be. */
 export function print(text: string): Promise<void> {
   return new Promise((resolve, reject) =>
-    process.stdout.write(text, (error) => {
+    process.stdout.write(printableLines(text), (error) => {
       const fault = faultOf(error)
       if (fault === undefined) resolve()
       else reject(new Error(fault))

@@ -1,3 +1,4 @@
+import { printable } from '../runtime/printable.ts'
 import type { Screen } from './embedded-screen.ts'
 
 const clearLine = '\r\u001b[2K'
@@ -13,13 +14,15 @@ export class DrillScreen {
     this.#inPlace = screen.isTTY === true
   }
 
-  line(text: string): void {
+  line(line: string): void {
+    const text = printable(line)
     this.#screen.write(this.#inPlace ? `${clearLine}${text}\n${this.#progress}` : `${text}\n`)
   }
 
   /** Nowhere but on a terminal. */
-  progress(text: string): void {
+  progress(line: string): void {
     if (!this.#inPlace) return
+    const text = printable(line)
     const { columns = 80 } = this.#screen
     const clipped = text.length < columns ? text : `${text.slice(0, columns - 2)}…`
     if (clipped === this.#progress) return

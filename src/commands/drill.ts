@@ -8,6 +8,7 @@ import { renderText } from '../drill/report/text.ts'
 import type { DrillReport } from '../drill/report.ts'
 import { runDrill } from '../drill/run-drill.ts'
 import type { Scenario } from '../drill/scenario.ts'
+import { printable } from '../runtime/printable.ts'
 import { packageVersion } from '../runtime/system-package.ts'
 import { prepareReportDirectory, writeReport } from './drill-files.ts'
 import type { DrillValues } from './drill-options.ts'
@@ -75,7 +76,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   if (directory !== undefined) await prepareReportDirectory(directory)
 
   const stop = stopSignals()
-  dieOfUnhandled((error) => process.stderr.write(`apiserver-bootstrap: ${error}\n`))
+  dieOfUnhandled((error) => process.stderr.write(`apiserver-bootstrap: ${printable(String(error))}\n`))
   // Nobody reads on: there is nobody to drill for.
   const stdout = watchOutput()
   const signal = AbortSignal.any([stop.signal, stdout.gone])

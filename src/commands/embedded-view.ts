@@ -1,5 +1,6 @@
 import type { KubeObject } from '../kube/json.ts'
 import type { EndpointSlice, Endpoints, Lease, Namespace, Service, ServiceCidr } from '../kube/resources.ts'
+import { printable } from '../runtime/printable.ts'
 
 /** The kinds that are shown, in the order in which they are. */
 export const viewKinds = ['Namespace', 'ServiceCIDR', 'Service', 'Endpoints', 'EndpointSlice', 'Lease'] as const
@@ -17,7 +18,8 @@ export interface ViewRow {
 /** The row of an object. What changes without meaning anything, such as a lease's renewTime, is not in it. */
 export function rowOf(kind: ViewKind, object: KubeObject): ViewRow {
   const { namespace, name = '' } = object.metadata ?? {}
-  return { kind, name: namespace === undefined ? name : `${namespace}/${name}`, detail: detailOf(kind, object) }
+  const fullName = namespace === undefined ? name : `${namespace}/${name}`
+  return { kind, name: printable(fullName), detail: printable(detailOf(kind, object)) }
 }
 
 /** One line for a change, where no table can be drawn; undefined when there is nothing to see. */

@@ -6,6 +6,7 @@ import type { LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
 import { type EvictionPlan, planEviction } from '../kubernetes-service/masters-eviction.ts'
 import { type Address, AddressError, parseAddress } from '../net/address.ts'
 import { sleep } from '../runtime/clock.ts'
+import { printable } from '../runtime/printable.ts'
 import { evictionOptions } from './masters-options.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { stopSignals } from './stop-signals.ts'
@@ -25,10 +26,10 @@ export async function execute(flags: Flags, argument: string): Promise<number> {
   const stop = stopSignals()
   const source = await openMasters(rest)
   try {
-    const say = (line: string): boolean => process.stderr.write(`${line}\n`)
+    const say = (line: string): boolean => process.stderr.write(`${printable(line)}\n`)
     const { code, line } = await evictAddress(source, { address: address.text, ...own, say }, stop.signal)
     const out = code === 0 ? process.stdout : process.stderr
-    out.write(`${line}\n`)
+    out.write(`${printable(line)}\n`)
     return code
   } finally {
     await source.close()

@@ -1,4 +1,5 @@
 import { humanDuration } from '../documents/human-duration.ts'
+import { printable } from '../runtime/printable.ts'
 import type { MasterRow } from './masters-rows.ts'
 
 const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'CONFLICTS'] as const
@@ -45,7 +46,7 @@ function cellsOf(row: MasterRow): readonly string[] {
     listed === undefined ? '-' : yesNo(listed),
     readyOf(row),
     conflicts.map(({ message }) => message).join('; ') || '-',
-  ]
+  ].map(printable)
 }
 
 function leftOf({ life, verdict, leased }: MasterRow): string {

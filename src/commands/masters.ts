@@ -1,6 +1,7 @@
 import { takeOwnOptions } from '../config/own-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { sleep } from '../runtime/clock.ts'
+import { printable, printableLines } from '../runtime/printable.ts'
 import { mastersJson } from './masters-json.ts'
 import { mastersOptions } from './masters-options.ts'
 import { type MasterRow, mastersRows } from './masters-rows.ts'
@@ -46,7 +47,7 @@ const renderTable: Render = (rows, { listed }) => mastersTable(rows, listed !== 
 /** One line each time, where there is more than one time. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
   return (rows, { listed }) => [
-    JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2),
+    printableLines(JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2)),
   ]
 }
 
@@ -70,10 +71,11 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof Error)) throw error
-      trouble = `cannot read the leases: ${error.message}`
+      trouble = printable(`cannot read the leases: ${error.message}`)
     }
     if (inPlace) screen.show(trouble === undefined ? lines : [...lines, '', trouble], '')
-    else if (lines.length > 0) screen.show(lines, key)
+    // Nothing piles up for a reader that stops: once it reads on, it gets what is so then.
+    else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
     if (!inPlace && trouble !== said) process.stderr.write(`${trouble ?? 'everything can be read again'}\n`)
     said = trouble
     await sleep(source.clock, READ_INTERVAL_MS, signal)
@@ -89,5 +91,5 @@ function noteUnlisted({ unlistedReason }: MastersReading): void {
 }
 
 function unlisted(reason: string): string {
-  return `who is listed is not known: ${reason}`
+  return printable(`who is listed is not known: ${reason}`)
 }

@@ -6,6 +6,7 @@ import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
+import { printable } from '../runtime/printable.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import { openApiServer } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
@@ -56,7 +57,7 @@ export async function execute(flags: Flags): Promise<number> {
       const bound = stop.signal.aborted ? `before ${stop.signal.reason.message}` : `within ${formatDuration(limitMs)}`
       throw new Error(`not withdrawn ${bound}: ${lastFailure}`, { cause: error })
     })
-    process.stdout.write(`${type === 'nothing' ? 'nothing withdrawn' : type}: ${reason}\n`)
+    process.stdout.write(`${type === 'nothing' ? 'nothing withdrawn' : type}: ${printable(reason)}\n`)
     return type === 'nothing' ? 1 : 0
   } finally {
     await Promise.all([close(), etcd?.kv.close()])

@@ -1,5 +1,7 @@
-import { type DestinationStream, destination, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
+import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
+import { printable, printableLines } from '../runtime/printable.ts'
 import type { Logger } from './logger.ts'
+import { standardError } from './process-stderr.ts'
 
 /** How much is logged; each level includes those after it. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
@@ -11,12 +13,12 @@ export interface PinoLoggerOptions {
   readonly level?: LogLevel
   /** `json`: one object a line, for machines. `pretty`: for a person at a terminal. @default 'json' */
   readonly format?: 'json' | 'pretty'
-  /** Where the lines go. @default standard error, written synchronously */
+  /** Where the lines go. @default standard error, as {@link standardError} has it */
   readonly destination?: DestinationStream
 }
 
 /**
- * A logger over pino that writes synchronously, so that the last line before an exit is not lost, and starts no worker
+ * A logger over pino that writes at once, so that the last line before an exit is not lost, and starts no worker
  * thread.
  *
  * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug), and whatever
@@ -24,7 +26,13 @@ export interface PinoLoggerOptions {
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
   const level = options.level ?? 'info'
-  const target = options.destination ?? destination({ fd: 2, sync: true })
+  if (options.destination === undefined) {
+    const sink = standardError()
+    const logger = await createPinoLogger({ ...options, destination: sink })
+    sink.onLost = (lines) => logger.warn({ lines }, 'log lines were lost: nobody took them in time')
+    return logger
+  }
+  const target = options.destination
   const pinoOptions: LoggerOptions = {
     level,
     base: null,
@@ -34,15 +42,17 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     serializers: { error: (error: unknown) => describeError(error, level === 'debug') },
     redact: { paths: secretPaths, censor: '[redacted]' },
   }
-  if (options.format !== 'pretty') return pino(pinoOptions, target)
+  if (options.format !== 'pretty') return pino(pinoOptions, { write: (line) => target.write(printableLines(line)) })
   const { prettyFactory } = await import('pino-pretty')
   const pretty = prettyFactory({
     messageKey: 'message',
     translateTime: 'SYS:HH:MM:ss.l',
     colorize: false,
     singleLine: true,
+    // All else is JSON but a stack, whose lines stay lines.
+    messageFormat: ({ message }) => printable(String(message)),
   })
-  return pino(pinoOptions, { write: (line) => target.write(pretty(line)) })
+  return pino(pinoOptions, { write: (line) => target.write(printableLines(pretty(line))) })
 }
 
 const secretFields = ['authorization', 'Authorization', 'token', 'accessToken', 'bearerToken', 'clientKey', 'password']

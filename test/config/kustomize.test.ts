@@ -12,7 +12,7 @@ function sample(path: string): Promise<string> {
 interface Container {
   readonly name: string
   readonly command: readonly string[]
-  readonly lifecycle?: { readonly preStop: { readonly exec: { readonly command: readonly string[] } } }
+  readonly lifecycle?: unknown
   readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
   readonly volumeMounts: readonly { readonly mountPath: string }[]
   readonly livenessProbe?: { readonly httpGet: { readonly path: string } }
@@ -48,13 +48,18 @@ test("the sidecar's configuration, with the flags of its command, is valid", asy
   }
 })
 
-test('before it stops, the sidecar withdraws with the same configuration', async () => {
-  const { lifecycle } = await sidecar()
-  const script = lifecycle?.preStop.exec.command.at(-1)
-  assert.equal(
-    script,
-    'exec apiserver-bootstrap withdraw --config=/etc/apiserver-bootstrap/config/sidecar.yaml --advertise-address="$POD_IP"',
-  )
+test('the address is withdrawn on SIGTERM, and the image needs no shell', async () => {
+  const { configuration } = resolveConfiguration(flags, parseYaml(await sample('base/sidecar.yaml'), 'sidecar.yaml'))
+  const { lifecycle, command } = await sidecar()
+  assert.equal(lifecycle, undefined)
+  assert.equal(configuration.onShutdown, 'withdraw')
+  assert.equal(command[0], 'apiserver-bootstrap')
+})
+
+test('a NetworkPolicy lets clients in to the API server alone', async () => {
+  const { spec } = parse(await sample('base/networkpolicy.yaml'))
+  assert.deepEqual([spec.policyTypes, spec.ingress], [['Ingress'], [{ ports: [{ port: 'https' }] }]])
+  assert.match(await sample('base/kustomization.yaml'), /^ {2}- networkpolicy\.yaml$/m)
 })
 
 test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { renderFigureTable } from '../../src/drill/report/figure-table.ts'
 import { renderText } from '../../src/drill/report/text.ts'
+import { renderTranscript } from '../../src/drill/report/transcript.ts'
 import type { Figures } from '../../src/drill/report.ts'
 import { figures, masterCount, report, variant } from './reports.ts'
 
@@ -133,4 +134,17 @@ test('how many were measured, and how many never came about, is told where it is
   assert.deepEqual(lines(1, 0), [])
   assert.equal(lines(2, 0).length, 1)
   assert.equal(lines(2, 3).length, 2)
+})
+
+test('what an event tells of a cluster is one line, and nothing that a terminal obeys', () => {
+  const detail = '192.0.2.2\u001b[2J\nheld: all of it\u202e'
+  const violation = { atMs: 1000, invariant: 'dead-master-removed', detail }
+  const run = { seed: 1, violations: [violation], events: [{ ...violation, type: 'violation' as const }] }
+  const shown = '192.0.2.2\\u001b[2J\\u000aheld: all of it\\u202e'
+  assert.ok(renderText(report([variant('lease (etcd)', { held: false, runs: [run] })])).includes(shown))
+  assert.ok(
+    renderTranscript(run)
+      .split('\n')
+      .some((line) => line.endsWith(shown)),
+  )
 })

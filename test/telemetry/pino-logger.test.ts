@@ -66,3 +66,16 @@ test('the pretty format is a line for a person, written at once', async () => {
   logger.warn({ controller: 'endpoints' }, 'falling behind')
   assert.match(written.join(''), /^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: falling behind \{"controller":"endpoints"\}\n$/)
 })
+
+test('what a line tells of a cluster is one line in either format, and nothing that a terminal obeys', async () => {
+  const hostile = 'a\u001b[2J\nb\u009b31m\u202e\u007f'
+  for (const format of ['json', 'pretty'] as const) {
+    const { logger, written } = await setUp({ format })
+    logger.warn({ host: hostile }, hostile)
+    assert.match(written.join(''), /^.*a\\u001b\[2J.*\n$/)
+    assert.doesNotMatch(written.join(''), /(?!\n)[\p{Cc}\p{Cf}]/u)
+  }
+  const { logger, lines } = await setUp()
+  logger.warn({ host: hostile }, 'said')
+  assert.equal(lines()[0].host, hostile)
+})

@@ -66,11 +66,12 @@ export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'ku
   if (leaseStore === 'etcd' && kv === undefined) throw new DrillError('leases in etcd need --etcd-servers')
   const { protocol, hostname, port } = access.server
   const tls = protocol === 'https:'
+  const shown = shownBy(access)
   return {
     access,
     server: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (tls ? 443 : 80)), tls },
-    proxied: proxiedServer(access),
-    shown: shownBy(access),
+    proxied: proxiedServer(access, shown !== undefined),
+    shown,
     api,
     async readyz() {
       const response = await transport.send(
@@ -102,13 +103,17 @@ function poolOf(endpoints: readonly EtcdEndpoint[], files: CredentialFiles, cloc
   return new EndpointPool({ endpoints, credentials, clock, logger, times: defaultTimes, requestTimeoutMs: 3_000 })
 }
 
-function proxiedServer({ server: url, serverName, skipVerify, ca, clientCertificate }: Access): ProxiedServer {
-  const { cert, key } = clientCertificate ?? {}
+/** A certificate is shown for those alone that the proxy asks for a token of its own: it would let in whoever finds the port. */
+function proxiedServer(access: Access, asks: boolean): ProxiedServer {
+  const { server: url, serverName, skipVerify, ca, clientCertificate } = access
+  const { cert, key } = (asks ? clientCertificate : undefined) ?? {}
   const text = (pem: Parameters<typeof readPem>[0] | undefined): string | undefined => pem && readPem(pem)
   return { url, tls: { ca: text(ca), cert: text(cert), key: text(key), serverName, skipVerify } }
 }
 
-function shownBy({ user }: Access): Cluster['shown'] {
+function shownBy({ server, user }: Access): Cluster['shown'] {
+  // Nobody's credentials go in the clear.
+  if (server.protocol === 'http:') return { authorization: undefined }
   if (user?.exec !== undefined || user?.authProvider !== undefined || user?.tokenFile !== undefined) return undefined
   const { token, username, password = '' } = user ?? {}
   if (token) return { authorization: `Bearer ${token}` }

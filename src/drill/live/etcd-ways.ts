@@ -10,9 +10,11 @@ import type { TcpTarget } from './tcp-proxy.ts'
 /** One endpoint of the etcd, as it can be proxied. */
 export interface EtcdWay {
   readonly target: TcpTarget
-  readonly scheme: 'http' | 'https'
-  /** What a proxy on this machine is called, so that TLS still verifies the server. */
-  readonly host: string
+  /**
+   * What a proxy on a port of this machine is called, so that TLS still verifies the server, and the server its clients. Undefined without TLS: then
+   * whoever reaches the proxy has the etcd, so that it must be at a socket that is open to this user alone.
+   */
+  readonly tlsHost: string | undefined
 }
 
 /** On 127.0.0.1, where the proxies are. */
@@ -28,7 +30,7 @@ export function etcdWays(endpoints: readonly EtcdEndpoint[], files: CredentialFi
     endpoints.map(async (endpoint): Promise<EtcdWay> => {
       const { tls, socketPath, host, port } = endpoint
       const target = socketPath === undefined ? { host, port } : { path: socketPath }
-      if (!tls) return { target, scheme: 'http', host: '127.0.0.1' }
+      if (!tls) return { target, tlsHost: undefined }
       const certificate = await certificateOf(endpoint, files)
       const name = LOOPBACK.find((one) => checkServerIdentity(one, certificate) === undefined)
       if (name === undefined) {
@@ -36,7 +38,7 @@ export function etcdWays(endpoints: readonly EtcdEndpoint[], files: CredentialFi
           `the certificate of ${endpoint.text} is for neither 127.0.0.1 nor localhost, so no proxy of a drill can stand before it: add one of them, or drill with --lease-store kubernetes`,
         )
       }
-      return { target, scheme: 'https', host: name }
+      return { target, tlsHost: name }
     }),
   )
 }

@@ -20,8 +20,9 @@ export async function listenAnywhere(server: Server): Promise<number> {
   }
 }
 
-/** Rejects with what keeps it from listening there. */
-export async function listenOn(server: Server, port: number): Promise<void> {
-  server.listen(port, '127.0.0.1')
+/** Has a server listen on a port of 127.0.0.1, or on a Unix socket. Rejects with what keeps it from listening there. */
+export async function listenOn(server: Server, place: number | string): Promise<void> {
+  if (typeof place === 'number') server.listen(place, '127.0.0.1')
+  else server.listen(place)
   await once(server, 'listening')
 }

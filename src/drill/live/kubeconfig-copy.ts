@@ -6,8 +6,8 @@ import type { Access } from '../../kube/kube-config-access.ts'
 export interface SidecarAccess {
   /** Of 127.0.0.1. */
   readonly port: number
-  /** The authority of what listens there, as PEM; undefined where it speaks plain HTTP. */
-  readonly authority: string | undefined
+  /** The authority of what listens there, as PEM. */
+  readonly authority: string
   /** What lets it in there; undefined: what the kubeconfig has. */
   readonly token: string | undefined
 }
@@ -39,8 +39,8 @@ export async function writeKubeconfigCopy(file: string, access: Access, way: Sid
 
 function clusterOf({ server, cluster }: Access, { port, authority }: SidecarAccess): object {
   return {
-    server: `${authority === undefined ? 'http' : 'https'}://127.0.0.1:${port}${server.pathname.replace(/\/+$/, '')}`,
-    ...(authority !== undefined && { 'certificate-authority-data': Buffer.from(authority).toString('base64') }),
+    server: `https://127.0.0.1:${port}${server.pathname.replace(/\/+$/, '')}`,
+    'certificate-authority-data': Buffer.from(authority).toString('base64'),
     ...(cluster.execConfig !== undefined && {
       extensions: [{ name: 'client.authentication.k8s.io/exec', extension: cluster.execConfig }],
     }),

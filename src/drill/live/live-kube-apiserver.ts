@@ -100,7 +100,7 @@ export class LiveKubeApiserver implements LiveMember {
       port,
       token,
       clients,
-      store: await StoreWays.open(around.etcdWays),
+      store: await StoreWays.open(around.etcdWays, around.directory),
     })
   }
 
@@ -257,7 +257,7 @@ export class LiveKubeApiserver implements LiveMember {
     const file = (name: string): string => join(this.#directory, name)
     const flags = [
       `--etcd-servers=${this.#store.urls.join()}`,
-      ...etcdFlags(options),
+      ...etcdFlags(this.#around),
       `--advertise-address=${this.address}`,
       '--bind-address=127.0.0.1',
       `--secure-port=${this.#port}`,

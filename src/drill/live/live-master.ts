@@ -59,7 +59,7 @@ export class LiveMaster implements LiveMember {
       life.awake = true
       if (ready) life.wasReady = true
     })
-    const store = around.etcdWays.length === 0 ? undefined : await StoreWays.open(around.etcdWays)
+    const store = around.etcdWays.length === 0 ? undefined : await StoreWays.open(around.etcdWays, around.directory)
     const settings = settingsOf(fleet, plan.addresses, plan.settings)
     return new LiveMaster(around, plan, { settings, front, store, lives })
   }
@@ -299,7 +299,7 @@ export class LiveMaster implements LiveMember {
       host: this.name,
       readyzUrl: this.#front.readyzUrl(number),
       serviceClusterIpRange,
-      etcd: this.#store && { servers: this.#store.urls, flags: etcdFlags(options) },
+      etcd: this.#store && { servers: this.#store.urls, flags: etcdFlags(this.#around) },
     })
     const child = await Child.start(command, [...before, ...flags], watchdog)
     const life = new SidecarLife(child, number, settings)

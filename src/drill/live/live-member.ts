@@ -54,9 +54,11 @@ export interface LiveSurroundings {
   readonly watchdog: Watchdog
 }
 
-/** The etcd's flags beside its servers, as `run` and kube-apiserver name them. */
-export function etcdFlags({ etcdPrefix, etcdCafile, etcdCertfile, etcdKeyfile }: LiveOptions): readonly string[] {
-  const files = { 'etcd-cafile': etcdCafile, 'etcd-certfile': etcdCertfile, 'etcd-keyfile': etcdKeyfile }
+/** The etcd's flags beside its servers, as `run` and kube-apiserver name them. With certificates kube-apiserver would speak TLS to a socket. */
+export function etcdFlags({ options, etcdWays }: LiveSurroundings): readonly string[] {
+  const { etcdPrefix, etcdCafile, etcdCertfile, etcdKeyfile } = options
+  const hasTls = etcdWays.some(({ tlsHost }) => tlsHost !== undefined)
+  const files = hasTls ? { 'etcd-cafile': etcdCafile, 'etcd-certfile': etcdCertfile, 'etcd-keyfile': etcdKeyfile } : {}
   return [
     `--etcd-prefix=${etcdPrefix}`,
     ...Object.entries(files).flatMap(([flag, file]) => (file === undefined ? [] : [`--${flag}=${file}`])),

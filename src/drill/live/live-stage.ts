@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseEndpoint } from '../../etcd/endpoint.ts'
@@ -16,6 +16,8 @@ import type { LiveOptions } from './live-options.ts'
 import type { LiveStage } from './live-target.ts'
 import { whenUnoccupied } from './occupation.ts'
 import { patiently } from './patience.ts'
+import { writeRecoveryFile } from './recovery-file.ts'
+import { socketFault } from './store-ways.ts'
 import { Watchdog } from './watchdog.ts'
 
 /** How long putting back is tried, and how long one try may take, in milliseconds: API servers that just died come back by then. */
@@ -56,9 +58,11 @@ export class ClusterStage implements LiveStage {
       )
     }
     this.#hadRange = range !== undefined
-    this.#watchdog = new Watchdog()
     this.#directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-drill-'))
-    this.#watchdog.guardDirectory(this.#directory)
+    this.#watchdog = new Watchdog(this.#directory)
+    const fault = ways.some(({ tlsHost }) => tlsHost === undefined) ? socketFault(this.#directory) : undefined
+    if (fault !== undefined)
+      throw new DrillError(`no socket can be in ${this.#directory}, which ${fault}: give another TMPDIR`)
     this.#found = await FoundState.read(this.#cluster.api, signal)
     return {
       cluster: this.#cluster,
@@ -75,10 +79,7 @@ export class ClusterStage implements LiveStage {
       await this.#putBack(addresses)
     } finally {
       await this.#cluster.close()
-      if (this.#directory !== undefined) {
-        await rm(this.#directory, { recursive: true, force: true })
-        this.#watchdog?.releaseDirectory(this.#directory)
-      }
+      if (this.#directory !== undefined) await rm(this.#directory, { recursive: true, force: true })
       this.#watchdog?.close()
     }
   }
@@ -91,8 +92,7 @@ export class ClusterStage implements LiveStage {
     try {
       await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: PUT_BACK_MS, say })
     } catch (error) {
-      const file = join(tmpdir(), `default-kubernetes-found-${process.pid}.json`)
-      await writeFile(file, `${JSON.stringify(found.list, undefined, 2)}\n`, { mode: 0o600 })
+      const file = await writeRecoveryFile(found.list)
       throw new DrillError(
         `default/kubernetes could not be put back as it was: ${messageOf(error)}; what was found is in ${file}, for kubectl replace --force -f; Services, Endpoints and EndpointSlices of kubernetes that are not in it are the drill's, for kubectl delete`,
       )

@@ -35,7 +35,7 @@ export class ServerFront {
   /** Of single requests: of the sidecar's, and of its probes. */
   readonly #requests: readonly [api: FaultProxy, probes: FaultProxy]
   readonly #shown: Cluster['shown']
-  readonly #authority: string | undefined
+  readonly #authority: string
   #token: string | undefined
   /** What the sidecar's requests meet. */
   readonly faults: RequestFaults
@@ -50,7 +50,7 @@ export class ServerFront {
       readonly readyz: ReadyzResponder
       readonly requests: readonly [FaultProxy, FaultProxy]
       readonly faults: RequestFaults
-      readonly authority: string | undefined
+      readonly authority: string
       readonly token: string | undefined
     },
     shown: Cluster['shown'],
@@ -77,8 +77,9 @@ export class ServerFront {
     const { proxied: server, shown } = cluster
     const faults = new RequestFaults()
     const readyz = await ReadyzResponder.open(cluster.readyz, heard)
-    const authority = cluster.server.tls ? new CertificateAuthority() : undefined
-    const tls = authority?.issue({ commonName: 'drill', ips: ['127.0.0.1'] })
+    // TLS whatever the server speaks: tokens go this way, and are not for whoever takes the port once the drill has left it.
+    const authority = new CertificateAuthority()
+    const tls = authority.issue({ commonName: 'drill', ips: ['127.0.0.1'] })
     const token = shown && newToken()
     const credential = token === undefined ? undefined : { token, ...shown }
     const probed = { url: new URL(`http://127.0.0.1:${readyz.port}`) }
@@ -89,7 +90,7 @@ export class ServerFront {
     const [api, probes] = await Promise.all(requests.map(({ port }) => TcpProxy.open({ host: '127.0.0.1', port })))
     if (api === undefined || probes === undefined) throw new TypeError('no proxies')
     const clients = await TcpProxy.open(cluster.server)
-    const parts = { api, probes, clients, readyz, requests, faults, authority: authority?.certificate, token }
+    const parts = { api, probes, clients, readyz, requests, faults, authority: authority.certificate, token }
     return new ServerFront(parts, shown, datastore)
   }
 

@@ -1,5 +1,10 @@
+import { mkdtemp } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { EtcdWay } from './etcd-ways.ts'
 import { TcpProxy } from './tcp-proxy.ts'
+
+/** The longest path of a socket, in bytes, less what is below the directory of a drill. */
+const MAX_DIRECTORY = 107 - '/s123456/99'.length
 
 /** One master's ways to the endpoints of the etcd. */
 export class StoreWays {
@@ -15,14 +20,19 @@ export class StoreWays {
     this.#proxies = proxies
   }
 
-  static async open(ways: readonly EtcdWay[]): Promise<StoreWays> {
+  /** Sockets are in the directory, which must be open to this user alone, and fit for them. */
+  static async open(ways: readonly EtcdWay[], directory: string): Promise<StoreWays> {
+    const sockets = await mkdtemp(join(directory, 's'))
+    const urls: string[] = []
     const proxies: TcpProxy[] = []
-    for (const { target } of ways) proxies.push(await TcpProxy.open(target))
+    for (const { target, tlsHost } of ways) {
+      const path = join(sockets, `${proxies.length}`)
+      const proxy = tlsHost === undefined ? TcpProxy.at(path, target) : await TcpProxy.open(target)
+      proxies.push(proxy)
+      urls.push(tlsHost === undefined ? `unix://${path}` : `https://${tlsHost}:${proxy.port}`)
+    }
     await Promise.all(proxies.map((proxy) => proxy.accept()))
-    return new StoreWays(
-      ways.map(({ scheme, host }, index) => `${scheme}://${host}:${proxies[index]?.port}`),
-      proxies,
-    )
+    return new StoreWays(urls, proxies)
   }
 
   get delayMs(): number {
@@ -60,4 +70,10 @@ export class StoreWays {
   async close(): Promise<void> {
     await Promise.all(this.#proxies.map((proxy) => proxy.close()))
   }
+}
+
+/** Why sockets in a directory cannot be named in a list of endpoints; undefined when they can. kube-apiserver reads such a list as CSV, of URLs. */
+export function socketFault(directory: string): string | undefined {
+  if (Buffer.byteLength(directory) > MAX_DIRECTORY) return `is longer than ${MAX_DIRECTORY} bytes`
+  return /[,"%?#\p{Cc}]/u.test(directory) ? 'has a character that no list of URLs takes' : undefined
 }

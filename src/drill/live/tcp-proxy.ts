@@ -16,36 +16,48 @@ interface Connection {
 export type Hold = 'frozen' | 'cut'
 
 /**
- * Stands between a process and its server, on a port of 127.0.0.1, and does to the way what crashes and networks do. It looks into nothing, so
- * TLS goes through. Until {@link accept} it refuses.
+ * Stands between a process and its server, on a port of 127.0.0.1 or a Unix socket, and does to the way what crashes and networks do. It looks into
+ * nothing, so TLS goes through. Until {@link accept} it refuses.
  */
 export class TcpProxy {
-  readonly port: number
+  /** A port, or the path of a socket. */
+  readonly #place: number | string
   readonly #server: Server
   readonly #target: TcpTarget
   readonly #connections = new Set<Connection>()
   readonly #holds = new Set<Hold>()
   #delayMs = 0
 
-  private constructor(server: Server, port: number, target: TcpTarget) {
+  private constructor(server: Server, place: number | string, target: TcpTarget) {
     this.#server = server
-    this.port = port
+    this.#place = place
     this.#target = target
     server.on('connection', (client) => this.#connect(client))
   }
 
   /** Takes a free port. */
   static async open(target: TcpTarget): Promise<TcpProxy> {
-    const server = createServer({ allowHalfOpen: true })
+    const server = newServer()
     const port = await listenAnywhere(server)
     const proxy = new TcpProxy(server, port, target)
     await proxy.refuse()
     return proxy
   }
 
+  /** For whoever may use a socket of this path, which nobody has yet. */
+  static at(path: string, target: TcpTarget): TcpProxy {
+    return new TcpProxy(newServer(), path, target)
+  }
+
+  /** Throws where it is at a socket. */
+  get port(): number {
+    if (typeof this.#place !== 'number') throw new TypeError('a socket has no port')
+    return this.#place
+  }
+
   /** Takes connections, as a server does that has started. */
   async accept(): Promise<void> {
-    if (!this.#server.listening) await listenOn(this.#server, this.port)
+    if (!this.#server.listening) await listenOn(this.#server, this.#place)
   }
 
   /** Resets every connection and refuses new ones, as the kernel does for a server that has ended. */
@@ -115,8 +127,15 @@ export class TcpProxy {
   }
 }
 
-/** One whose end is on its way cannot be reset any more: Node would lose the handle, and never end for it. */
+function newServer(): Server {
+  return createServer({ allowHalfOpen: true })
+}
+
+/**
+ * One whose end is on its way cannot be reset any more: Node would lose the handle, and never end for it. A Unix socket, which has no remote address, knows no
+ * resets.
+ */
 function resetSocket(socket: Socket): void {
-  if (socket.writableEnded) socket.destroy()
+  if (socket.writableEnded || socket.remoteAddress === undefined) socket.destroy()
   else socket.resetAndDestroy()
 }

@@ -1,4 +1,5 @@
 import { formatDuration } from '../../documents/duration.ts'
+import { printable } from '../../runtime/printable.ts'
 import { sentenceOf } from '../../verify/invariants.ts'
 import type { DrillReport, VariantReport } from '../report.ts'
 import { renderFigureTable } from './figure-table.ts'
@@ -49,7 +50,7 @@ function describeViolations({ name, runs }: VariantReport): readonly string[] {
     return [
       `  ${invariant} with ${name}`,
       ...wrap(sentenceOf(invariant), '    '),
-      ...wrap(`+${(first.atMs / 1000).toFixed(3)}s, seed ${first.seed}: ${first.detail}${more}`, '    '),
+      ...wrap(`+${(first.atMs / 1000).toFixed(3)}s, seed ${first.seed}: ${printable(first.detail)}${more}`, '    '),
     ]
   })
 }

@@ -1,3 +1,4 @@
+import { printable } from '../../runtime/printable.ts'
 import type { ConnectionOutcome, DrillEvent, EventOf } from '../event.ts'
 import type { MemberStatus } from '../member-status.ts'
 import type { RunReport } from '../report.ts'
@@ -123,7 +124,7 @@ function second(atMs: number): number {
 }
 
 function line(atMs: number, kind: string, text: string): string {
-  return `${`+${(atMs / 1000).toFixed(3)}s`.padStart(10)}  ${kind.padEnd(9)} ${text}`
+  return `${`+${(atMs / 1000).toFixed(3)}s`.padStart(10)}  ${kind.padEnd(9)} ${printable(text)}`
 }
 
 function describeMet({ address, outcome, count }: Omit<Met, 'sinceMs'>): string {

@@ -14,11 +14,11 @@ test('an endpoint with TLS is proxied under the name of this machine that its ce
   const port = await serve(t, 'loopback')
   const ways = await etcdWays([parseEndpoint(`https://127.0.0.1:${port}`), parseEndpoint('http://etcd:2379')], files)
   assert.deepEqual(ways, [
-    { target: { host: '127.0.0.1', port }, scheme: 'https', host: '127.0.0.1' },
-    { target: { host: 'etcd', port: 2379 }, scheme: 'http', host: '127.0.0.1' },
+    { target: { host: '127.0.0.1', port }, tlsHost: '127.0.0.1' },
+    { target: { host: 'etcd', port: 2379 }, tlsHost: undefined },
   ])
   assert.deepEqual(await etcdWays([parseEndpoint('unix:///run/kine.sock')], {}), [
-    { target: { path: '/run/kine.sock' }, scheme: 'http', host: '127.0.0.1' },
+    { target: { path: '/run/kine.sock' }, tlsHost: undefined },
   ])
 })
 

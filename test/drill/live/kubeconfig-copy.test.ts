@@ -41,20 +41,20 @@ test('a copy leads to the proxy, with the token that the proxy has issued and as
   }
 })
 
-test('without a token of the proxy its own credentials stay, and a server without TLS is met without', async (t) => {
+test('without a token of the proxy its own credentials stay; a proxy speaks TLS whatever the server speaks', async (t) => {
   const directory = await tempDir(t)
-  const copyOf = async (cluster: object, user: object, ca: string | undefined): ReturnType<typeof loadKubeConfig> => {
+  const copyOf = async (cluster: object, user: object): ReturnType<typeof loadKubeConfig> => {
     const [file, copy] = [join(directory, 'kubeconfig'), join(directory, 'copy')]
     writeFileSync(file, kubeconfig(cluster, user))
     const { access } = await loadKubeConfig({ kubeconfig: file, environment: {} })
-    await writeKubeconfigCopy(copy, access, { port: 20_001, authority: ca, token: undefined })
+    await writeKubeconfigCopy(copy, access, { port: 20_001, authority, token: undefined })
     return loadKubeConfig({ kubeconfig: copy, environment: {} })
   }
   const exec = { apiVersion: 'client.authentication.k8s.io/v1', command: 'token', interactiveMode: 'Never' }
-  const fetching = await copyOf({ server: 'https://10.0.0.1:6443' }, { exec }, authority)
+  const fetching = await copyOf({ server: 'https://10.0.0.1:6443' }, { exec })
   assert.equal(fetching.access.user?.exec?.command, 'token')
-  const plain = await copyOf({ server: 'http://localhost:8080' }, {}, undefined)
-  assert.equal(plain.access.server.href, 'http://127.0.0.1:20001/')
+  const plain = await copyOf({ server: 'http://localhost:8080' }, {})
+  assert.equal(plain.access.server.href, 'https://127.0.0.1:20001/')
 })
 
 function kubeconfig(cluster: object, user: object): string {

@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
+import type { IncomingHttpHeaders } from 'node:http'
+import { request } from 'node:https'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { Datastore } from '../../../src/drill/datastore.ts'
+import { openCluster } from '../../../src/drill/live/cluster.ts'
+import { ServerFront } from '../../../src/drill/live/server-front.ts'
+import { startServer } from '../../kube/loopback-server.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+const data = join(import.meta.dirname, '..', '..', 'kube', 'data')
+const certificate = {
+  'client-certificate': join(data, 'client-1.crt'),
+  'client-key-data': readFileSync(join(data, 'client-1.key')).toString('base64'),
+}
+
+test('before a server without TLS a master asks for a token over TLS, and shows no credentials to the server', async (t) => {
+  const heard: IncomingHttpHeaders[] = []
+  const { url } = await startServer(t, ({ headers }, response) => {
+    heard.push(headers)
+    response.end('{}')
+  })
+  const cluster = await clusterOf(t, url.href, { token: 'secret' })
+  const front = await ServerFront.open(cluster, new Datastore(), () => {})
+  t.after(() => front.close())
+  await front.start()
+  const { token = '' } = front.access
+  assert.match(token, /^[0-9a-f]{48}$/)
+  assert.equal(await statusOf(front, 'secret'), 401)
+  assert.equal(await statusOf(front, undefined), 401)
+  assert.equal(heard.length, 0)
+  assert.equal(await statusOf(front, token), 200)
+  assert.equal(heard[0]?.authorization, undefined)
+})
+
+test('a client certificate is shown for those alone whom the proxy asks for its own token', async (t) => {
+  const server = 'https://127.0.0.1:1'
+  const asking = await clusterOf(t, server, certificate)
+  assert.ok(asking.shown)
+  assert.ok(asking.proxied.tls?.cert)
+  const tokenFile = join(data, 'ca.crt')
+  const passing = await clusterOf(t, server, { ...certificate, tokenFile })
+  assert.equal(passing.shown, undefined)
+  assert.equal(passing.proxied.tls?.cert, undefined)
+  assert.equal(passing.proxied.tls?.key, undefined)
+})
+
+async function clusterOf(t: TestContext, server: string, user: object): ReturnType<typeof openCluster> {
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  const content = {
+    'current-context': 'test',
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
+    clusters: [{ name: 'test', cluster: { server } }],
+    users: [{ name: 'test', user }],
+  }
+  writeFileSync(kubeconfig, JSON.stringify(content))
+  const cluster = await openCluster({ kubeconfig, etcdPrefix: '/registry', program: [], log: () => {} }, 'kubernetes')
+  t.after(() => cluster.close())
+  return cluster
+}
+
+async function statusOf({ access }: ServerFront, token: string | undefined): Promise<number | undefined> {
+  const sent = request({
+    host: '127.0.0.1',
+    port: access.port,
+    path: '/api',
+    ca: access.authority,
+    agent: false,
+    headers: token === undefined ? {} : { authorization: `Bearer ${token}` },
+  }).end()
+  const [response] = await once(sent, 'response')
+  response.resume()
+  await once(response, 'end')
+  return response.statusCode
+}

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { mkdir, symlink, writeFile } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { writeRecoveryFile } from '../../../src/drill/live/recovery-file.ts'
+import { Watchdog } from '../../../src/drill/live/watchdog.ts'
+import { tempDir } from '../../support/temp-dir.ts'
+
+// A file that a command in a name would make.
+const names = [
+  'plain',
+  'a b',
+  ' ',
+  "it's",
+  '"',
+  '$(touch made)',
+  '`touch made`',
+  'a;touch made',
+  '*',
+  '-rf',
+  'a\nb',
+  '\\',
+]
+
+for (const name of names) {
+  test(`a watchdog removes the directory ${JSON.stringify(name)} and nothing else`, async (t) => {
+    const parent = await tempDir(t)
+    const outside = join(await tempDir(t), 'kept')
+    await writeFile(outside, '')
+    // What the words of the name are by themselves.
+    const siblings = ['a', 'b', 'made-by-nobody', 'plain.txt'].filter((one) => one !== name)
+    for (const sibling of siblings) await mkdir(join(parent, sibling))
+    const directory = join(parent, name)
+    await mkdir(directory)
+    await writeFile(join(directory, 'secret'), '')
+    await symlink(dirname(outside), join(directory, 'link'))
+    new Watchdog(directory).close()
+    while (existsSync(directory)) await sleep(20)
+    assert.deepEqual(readdirSync(parent).sort(), siblings.sort())
+    assert.ok(existsSync(outside), 'a link is removed, not what it leads to')
+    assert.ok(!existsSync('made'))
+  })
+}
+
+suite('the recovery file', () => {
+  test('is written for this user alone, to a place that nobody can know before', async (t) => {
+    for (const name of names) {
+      const directory = join(await tempDir(t), name)
+      await mkdir(directory)
+      inTemporaryDirectory(t, directory)
+      const theirs = join(directory, 'theirs')
+      await writeFile(theirs, 'untouched')
+      await symlink(theirs, join(directory, `default-kubernetes-found-${process.pid}.json`))
+      const found = { apiVersion: 'v1', kind: 'List', items: [] }
+      const [file, other] = [await writeRecoveryFile(found), await writeRecoveryFile(found)]
+      assert.notEqual(file, other)
+      assert.deepEqual(JSON.parse(readFileSync(file, 'utf8')), found)
+      assert.equal(statSync(file).mode & 0o777, 0o600)
+      assert.equal(lstatSync(dirname(file)).mode & 0o777, 0o700)
+      assert.equal(dirname(dirname(file)), directory)
+      assert.equal(readFileSync(theirs, 'utf8'), 'untouched')
+    }
+  })
+})
+
+function inTemporaryDirectory(t: TestContext, directory: string): void {
+  const { TMPDIR: before } = process.env
+  process.env.TMPDIR = directory
+  t.after(() => {
+    if (before === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = before
+  })
+}

@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { root } from '../../scripts/command.ts'
+import { type LockedPackage, lockFileFaults } from '../../scripts/lock-file.ts'
+
+test('the lock file has no faults, and an integrity for all that is shipped', () => {
+  const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
+  assert.deepEqual(lockFileFaults(lock), [])
+  const shipped = Object.entries<LockedPackage>(lock.packages).filter(([path, { dev }]) => path !== '' && dev !== true)
+  assert.ok(shipped.length > 20)
+  for (const [path, { integrity }] of shipped) assert.match(integrity ?? '', /^sha512-/, path)
+})
+
+test('what is locked by its version alone is a fault, but for tools of other platforms', () => {
+  const faultsOf = (locked: LockedPackage): string[] => lockFileFaults({ packages: { 'node_modules/a': locked } })
+  for (const locked of [{}, { dev: true }, { optional: true }]) {
+    assert.deepEqual(faultsOf(locked), ['node_modules/a has no integrity'])
+  }
+  for (const locked of [{ integrity: 'sha512-x' }, { dev: true, optional: true }]) {
+    assert.deepEqual(faultsOf(locked), [])
+  }
+  assert.deepEqual(faultsOf({ integrity: 'sha512-x', resolved: 'https://example.test/a.tgz' }), [
+    'node_modules/a holds the address of a registry',
+  ])
+})

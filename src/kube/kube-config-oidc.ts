@@ -18,7 +18,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
   if (!client || !token || !issuer) throw new Error('an id-token needs client-id, refresh-token and idp-issuer-url')
   const ca = await authorityOf(settings)
-  const dispatcher = new Agent({ connect: ca === undefined ? {} : { ca } })
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } })
   try {
     const discovery = await json(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`, {
       dispatcher,

@@ -9,8 +9,8 @@ import { type OidcSettings, refreshIdToken } from './kube-config-oidc.ts'
 import type { AskForGrant } from './kube-config-renewal.ts'
 
 /**
- * Asks the auth-provider of the current user for the authorization: the issuer of an `oidc`, and client-node for the others (azure, gcp, or
- * one that a program added to its KubeConfig). `source` names the kubeconfig in messages.
+ * Asks the auth-provider of the current user for the authorization: the issuer of an `oidc`, and client-node for one that a program added to its
+ * KubeConfig. `source` names the kubeconfig in messages.
  */
 export function authProvider(
   config: KubeConfig,

@@ -20,5 +20,5 @@ export const answerLimits = {
   refusal: MIB,
 } as const
 
-/** The deepest nesting of JSON that is read. Kubernetes' own objects stay below 50; the stack holds some 3,000. */
+/** The deepest nesting of JSON that is taken, by the in-process API server too. Kubernetes' own objects stay below 50; the stack holds some 3,000. */
 export const deepestNesting = 500

@@ -22,8 +22,9 @@ async function main(argv: readonly string[]): Promise<number> {
   const { CommanderError } = await import('commander')
   const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
   const { messageOf } = await import('./runtime/message-of.ts')
+  const { withoutSecrets } = await import('./telemetry/secrets.ts')
   const fail = (code: 1 | 2, ...lines: readonly string[]): number => {
-    for (const line of lines) process.stderr.write(`${line}\n`)
+    for (const line of lines) process.stderr.write(`${withoutSecrets(line)}\n`)
     return code
   }
   try {

@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Cluster, Context, KubeConfig, User } from '@kubernetes/client-node'
+import { keepSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
 import type { ClusterExtras, UserExtras } from './kube-config-entries.ts'
 import { KubeConfigError } from './kube-config-error.ts'
@@ -57,6 +58,7 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
       `context ${quote(context.name)} names the user ${quote(context.user)}, which is not there; ${known('users', config.users)}`,
     )
   }
+  for (const secret of [user?.token, user?.password]) keepSecret(secret)
   if (user !== undefined) checkUser(user, fail)
   const server = serverUrl(cluster, fail)
   const ofCluster = `of cluster ${quote(cluster.name)}`

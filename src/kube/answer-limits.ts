@@ -3,17 +3,17 @@ const MIB = 1024 * KIB
 
 /**
  * The longest answers that are read, in bytes, by kind of request. Beyond them the connection is closed and the request fails with
- * TooLarge. An API server takes objects of 3 MiB and etcd 1.5 MiB; protobuf becomes some two to four times as long in JSON.
+ * TooLarge. etcd takes objects of 1.5 MiB; protobuf becomes some two to three times as long in JSON.
  */
 export const answerLimits = {
   /** One object. */
-  object: 8 * MIB,
-  /** One page of a list: 32 KiB for each of 500 objects. Whoever meets it asks for smaller pages. */
-  page: 16 * MIB,
+  object: 4 * MIB,
+  /** One page of a list: 16 KiB for each of 500 objects. Whoever meets it asks for smaller pages. */
+  page: 8 * MIB,
   /** A list that is asked for at once. */
-  list: 64 * MIB,
+  list: 16 * MIB,
   /** One line of a watch. */
-  event: 8 * MIB,
+  event: 4 * MIB,
   /** /readyz and its like. kube-apiserver's has a few KiB. */
   text: 256 * KIB,
   /** What explains a status outside 2xx. */

@@ -1,13 +1,17 @@
-const SMALL = 64 * 1024
+/** Blocks grow from the one to the other. */
+const SMALLEST = 1024
+const LARGEST = 64 * 1024
 
 /**
- * Bytes that come in pieces, in one buffer: a server that sends each byte by itself must not make an object of each.
+ * Bytes that come in pieces, copied into blocks: a server that sends each byte by itself must not make an object of each.
  * What becomes of too many is up to `tooLong`, which throws.
  */
 export class HttpBytes {
   readonly #limit: number
   readonly #tooLong: () => never
-  #buffer = Buffer.alloc(0)
+  readonly #blocks: Buffer[] = []
+  /** What is free of the last block. */
+  #free = Buffer.alloc(0)
   #length = 0
 
   constructor(limit: number, tooLong: () => never) {
@@ -21,22 +25,24 @@ export class HttpBytes {
   }
 
   add(piece: Uint8Array): void {
-    const length = this.#length + piece.length
-    if (length > this.#limit) this.#tooLong()
-    if (length > this.#buffer.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.min(this.#limit, Math.max(SMALL, 2 * length)))
-      this.#buffer.copy(grown, 0, 0, this.#length)
-      this.#buffer = grown
+    if (this.#length + piece.length > this.#limit) this.#tooLong()
+    for (let at = 0; at < piece.length; ) {
+      if (this.#free.length === 0) {
+        this.#free = Buffer.allocUnsafeSlow(Math.min(LARGEST, Math.max(SMALLEST, this.#length, piece.length - at)))
+        this.#blocks.push(this.#free)
+      }
+      const part = piece.subarray(at, at + this.#free.length)
+      this.#free.set(part)
+      this.#free = this.#free.subarray(part.length)
+      this.#length += part.length
+      at += part.length
     }
-    this.#buffer.set(piece, this.#length)
-    this.#length = length
   }
 
-  /** All of them, and begins anew. What was taken is good until the next `add`. */
+  /** All of them, and begins anew. */
   take(): Uint8Array {
-    const taken = this.#buffer.subarray(0, this.#length)
-    // The room for one that was long is not kept for the short ones after it.
-    if (this.#buffer.length > SMALL) this.#buffer = Buffer.alloc(0)
+    const taken = Buffer.concat(this.#blocks.splice(0), this.#length)
+    this.#free = Buffer.alloc(0)
     this.#length = 0
     return taken
   }

@@ -6,16 +6,13 @@ import type { ApiServer } from '../../src/apiserver/api-server.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import type { HostileServer } from './hostile-outages.ts'
 
 /** An API server over HTTP that can turn hostile. */
-export interface HostileApiServer {
+export interface HostileApiServer extends HostileServer {
   readonly url: string
-  /** How many hostile answers were given. */
-  readonly given: number
   /** How many requests came where only a redirect leads. */
   readonly followed: number
-  /** From now on answers are hostile, those that are under way end. */
-  turn(hostile: boolean): void
 }
 
 /** Puts `good` at a port of 127.0.0.1. What is answered while it is hostile, `random` decides. */

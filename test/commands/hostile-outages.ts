@@ -14,12 +14,22 @@ import type { Child } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { startHostileApiServer } from './hostile-api-server.ts'
 
+/** A server that can turn hostile. */
+export interface HostileServer {
+  /** How many hostile answers were given. */
+  readonly given: number
+  /** From now on answers are hostile, or good again; those that are under way end. */
+  turn(hostile: boolean): void
+}
+
 export interface HostilityOptions {
   readonly seed: number
   /** Hostile ones, in all outages together. */
   readonly answers: number
   readonly outages: number
   readonly start: (args: readonly string[]) => Promise<Child>
+  /** What turns hostile. @default the API server */
+  readonly hostile?: HostileServer
 }
 
 /** What was seen of one outage. */
@@ -35,7 +45,7 @@ export interface HostileOutage {
 const ref = { namespace: 'default', name: 'kubernetes' }
 
 /**
- * Runs the program, with every informer that it has, against an API server that is hostile several times and good in between. Each
+ * Runs the program, with every informer that it has, against a server that is hostile several times and good in between. Each
  * time somebody has emptied the Endpoints meanwhile. Fails when the program ends, logs an error, follows a redirect, or is not right again
  * within a minute.
  */
@@ -43,6 +53,7 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
   const random = seededRandom(options.seed, 'hostile')
   const good = createApiServer({ clock: systemClock, random })
   const server = await startHostileApiServer(t, good, random)
+  const hostile = options.hostile ?? server
   const kubeconfig = join(await tempDir(t), 'kubeconfig')
   const cluster = { name: 'c', cluster: { server: server.url } }
   const context = { name: 'x', context: { cluster: 'c' } }
@@ -70,12 +81,12 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
   })
   while (outages.length < options.outages) {
     const from = program.stderr().length
-    server.turn(true)
+    hostile.turn(true)
     const until = (options.answers * (outages.length + 1)) / options.outages
-    while (server.given < until && !ended) await sleep(50)
+    while (hostile.given < until && !ended) await sleep(50)
     assert.ok(!ended, `it ended:\n${program.stderr().slice(-5_000)}`)
     await api.update(endpoints, { ...(await api.get(endpoints, ref)), subsets: [] })
-    server.turn(false)
+    hostile.turn(false)
     const rightMs = Math.round(await becomeRight())
     const said = program.stderr().slice(from)
     assert.doesNotMatch(said, /"level":"error"/)

@@ -33,8 +33,9 @@ async function explain(error: unknown): Promise<number> {
   const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
   const { messageOf } = await import('./runtime/message-of.ts')
   const { printable } = await import('./runtime/printable.ts')
+  const { withoutSecrets } = await import('./telemetry/secrets.ts')
   const fail = (code: 1 | 2, ...lines: readonly string[]): number => {
-    for (const line of lines) process.stderr.write(`${printable(line)}\n`)
+    for (const line of lines) process.stderr.write(`${printable(withoutSecrets(line))}\n`)
     return code
   }
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : fail(2, describeUsageError(error))

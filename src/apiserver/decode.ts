@@ -1,3 +1,4 @@
+import { deepestNesting } from '../kube/answer-limits.ts'
 import { parseTime } from '../runtime/time-format.ts'
 import type { Schema } from './schema.ts'
 
@@ -11,15 +12,19 @@ const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
  * A frozen copy of `value`, as a Go server would read it: `undefined` and `null` members, empty lists and empty maps are left out,
- * wrong types are refused. What was decoded before is not copied again.
+ * wrong types are refused, and so is what nests too deep. What was decoded before is not copied again.
  * @throws DecodeError
  */
-export function decode(value: unknown, schema: Schema | undefined, path = ''): unknown {
-  if (typeof value === 'object' && value !== null && decoded.get(value) === schema && decoded.has(value)) return value
+export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
+  if (typeof value === 'object' && value !== null) {
+    if (decoded.get(value) === schema && decoded.has(value)) return value
+    // In the words of Go's decoder, which gives up at 10,000: the stack here would not last so long.
+    if (depth > deepestNesting) throw new DecodeError('json: exceeded max depth')
+  }
   switch (schema?.type) {
     case undefined:
     case 'any':
-      return decodeUnknown(value, path)
+      return decodeUnknown(value, path, depth)
     case 'string':
       return typeof value === 'string' ? value : mismatch(value, 'string', path)
     case 'boolean':
@@ -34,13 +39,18 @@ export function decode(value: unknown, schema: Schema | undefined, path = ''): u
       return decodeMicroTime(value, path)
     case 'map':
     case 'object':
-      return decodeMembers(value, schema, path)
+      return decodeMembers(value, schema, path, depth)
     case 'list':
-      return decodeItems(value, schema, path)
+      return decodeItems(value, schema, path, depth)
   }
 }
 
-function decodeMembers(value: unknown, schema: Schema & { type: 'map' | 'object' }, path: string): object {
+function decodeMembers(
+  value: unknown,
+  schema: Schema & { type: 'map' | 'object' },
+  path: string,
+  depth: number,
+): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) mismatch(value, 'object', path)
   const members = value as Readonly<Record<string, unknown>>
   const copy: Record<string, unknown> = {}
@@ -49,32 +59,38 @@ function decodeMembers(value: unknown, schema: Schema & { type: 'map' | 'object'
     if (member === undefined || member === null) continue
     const memberSchema =
       schema.type === 'map' ? mapValue : Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined
-    const result = decode(member, memberSchema, path === '' ? key : `${path}.${key}`)
+    const result = decode(member, memberSchema, path === '' ? key : `${path}.${key}`, depth + 1)
     if (!isOmitted(result, memberSchema)) setMember(copy, key, result)
   }
   return remember(copy, schema)
 }
 
-function decodeItems(value: unknown, schema: Schema & { type: 'list' }, path: string): readonly unknown[] {
+function decodeItems(
+  value: unknown,
+  schema: Schema & { type: 'list' },
+  path: string,
+  depth: number,
+): readonly unknown[] {
   if (!Array.isArray(value)) mismatch(value, 'list', path)
-  const copy = value.map((item, index) => decode(item, schema.items, `${path}[${index}]`))
+  const copy = value.map((item, index) => decode(item, schema.items, `${path}[${index}]`, depth + 1))
   return remember(copy, schema)
 }
 
 /** Values without a schema: any JSON. */
-function decodeUnknown(value: unknown, path: string): unknown {
+function decodeUnknown(value: unknown, path: string, depth: number): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : mismatch(value, 'JSON value', path)
   if (Array.isArray(value)) {
     return remember(
-      value.map((item, index) => decode(item, undefined, `${path}[${index}]`)),
+      value.map((item, index) => decode(item, undefined, `${path}[${index}]`, depth + 1)),
       undefined,
     )
   }
   if (typeof value !== 'object') mismatch(value, 'JSON value', path)
   const copy: Record<string, unknown> = {}
   for (const [key, member] of Object.entries(value)) {
-    if (member !== undefined && member !== null) setMember(copy, key, decode(member, undefined, `${path}.${key}`))
+    if (member !== undefined && member !== null)
+      setMember(copy, key, decode(member, undefined, `${path}.${key}`, depth + 1))
   }
   return remember(copy, undefined)
 }

@@ -1,15 +1,20 @@
+import { deepestNesting } from '../kube/answer-limits.ts'
 import { equalJson } from './plain-json.ts'
 import { badRequest, unprocessable } from './refusal.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
-/** The document after a merge patch (RFC 7386). */
-export function mergePatch(document: unknown, patch: unknown): unknown {
+/**
+ * The document after a merge patch (RFC 7386).
+ * @throws Refusal 400 where it nests too deep
+ */
+export function mergePatch(document: unknown, patch: unknown, depth = 1): unknown {
   if (!isObject(patch)) return patch
+  if (depth > deepestNesting) throw badRequest('error decoding patch: json: exceeded max depth')
   const merged: Record<string, unknown> = isObject(document) ? { ...document } : {}
   for (const key of Object.keys(patch)) {
     if (patch[key] === null) delete merged[key]
-    else if (patch[key] !== undefined) merged[key] = mergePatch(merged[key], patch[key])
+    else if (patch[key] !== undefined) merged[key] = mergePatch(merged[key], patch[key], depth + 1)
   }
   return merged
 }
@@ -101,10 +106,9 @@ function indexIn(items: readonly unknown[], step: string, mayBeEnd: boolean): nu
 function pointer(path: unknown): readonly string[] {
   if (path === '') return []
   if (typeof path !== 'string' || !path.startsWith('/')) throw unprocessable()
-  return path
-    .slice(1)
-    .split('/')
-    .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
+  const steps = path.slice(1).split('/')
+  if (steps.length > deepestNesting) throw unprocessable()
+  return steps.map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 function isObject(value: unknown): value is Members {

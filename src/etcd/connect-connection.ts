@@ -248,5 +248,7 @@ function openSocket(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined): Socke
   if (tls === undefined) return connectTcp(options)
   // An address is no server name; it is looked for in the certificate all the same.
   const servername = isIP(host) === 0 ? host : ''
-  return connectTls({ ...options, secureContext: tls.context, servername, ALPNProtocols: ['h2'] })
+  // Said, because else NODE_TLS_REJECT_UNAUTHORIZED decides.
+  const verified = { secureContext: tls.context, servername, rejectUnauthorized: true }
+  return connectTls({ ...options, ...verified, ALPNProtocols: ['h2'] })
 }

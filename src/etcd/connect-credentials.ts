@@ -5,6 +5,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/message-of.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { keepSecret } from '../telemetry/secrets.ts'
 import { EtcdError } from './kv.ts'
 
 /** Where the certificates are, PEM throughout. */
@@ -47,6 +48,7 @@ export class EtcdCredentials {
   async load(): Promise<TlsMaterial> {
     const { cafile, certfile, keyfile } = this.#files
     const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
+    keepSecret(key)
     const described = {
       authorities:
         cafile === undefined ? 'trusted are the authorities of the system' : `trusted are those in ${cafile}`,

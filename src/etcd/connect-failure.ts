@@ -63,6 +63,8 @@ const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?:
   [/request is too large|message larger than max/, 'Refused'],
   [/no leader|too many requests|unhealthy cluster|not supported for learner/, 'ServerError', 'refused before'],
   [/request timed out|server stopped|leader changed|deadline exceeded/, 'Timeout', 'in doubt'],
+  // Said here, of an answer that cannot be read.
+  [/^protocol error|larger than configured readMaxBytes/, 'ServerError', 'in doubt'],
   [/revision of auth store is old/, 'ServerError', 'refused before'],
 ]
 

@@ -43,6 +43,12 @@ interface Member {
   opening: Promise<Server> | undefined
 }
 
+/**
+ * The longest answer, in bytes. A value has 1.5 MiB at most; what is read here are leases and records of a few hundred bytes and bitmaps of
+ * up to 128 KiB.
+ */
+const readMaxBytes = 8 * 1024 * 1024
+
 /** Between two rounds over servers that all have no leader. */
 const electionPauseMs = 200
 
@@ -227,7 +233,7 @@ export class EndpointPool {
         baseUrl: connection.authority,
         sessionManager: connection,
         acceptCompression: [],
-        readMaxBytes: 64 * 1024 * 1024,
+        readMaxBytes,
         defaultTimeoutMs: requestTimeoutMs,
       })
       return {

@@ -23,14 +23,15 @@ export function parseEndpoint(text: string): EtcdEndpoint {
       throw new EtcdEndpointError(`${JSON.stringify(text)} names no socket: unix:///path/of/socket`)
     return { text, tls: false, socketPath, host: 'localhost', port: 0 }
   }
+  // Looked for before anything of it is quoted.
+  if (text.includes('@')) {
+    throw new EtcdEndpointError('an endpoint takes no user and password: etcd is asked with a client certificate')
+  }
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
     throw new EtcdEndpointError(
       `${JSON.stringify(text)} is no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH`,
     )
-  }
-  if (url.username !== '' || url.password !== '') {
-    throw new EtcdEndpointError('an endpoint takes no user and password: etcd is asked with a client certificate')
   }
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
     throw new EtcdEndpointError(`${JSON.stringify(text)} has more than a host and a port; keys are below --etcd-prefix`)

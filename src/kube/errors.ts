@@ -23,6 +23,8 @@ export type KubeErrorCode =
   | 'NoCredentials'
   /** The answer is not what the protocol allows: not JSON, torn, of another kind. */
   | 'BadResponse'
+  /** The answer is longer than what is read of its kind (answer-limits.ts): ask for less. */
+  | 'TooLarge'
   /** Any other refusal (405, 415, …). */
   | 'Refused'
 

@@ -23,6 +23,9 @@ export function transportError(target: string, error: unknown): KubeError {
   if (error instanceof Error && error.name === 'HTTPParserError') {
     return new KubeError('BadResponse', `${target} does not answer in HTTP`, { cause: error })
   }
+  if (code === 'UND_ERR_HEADERS_OVERFLOW') {
+    return new KubeError('BadResponse', `${target} answers with headers that are too long`, { cause: error })
+  }
   return new KubeError('Unreachable', `${target}: ${reasonOf(code, error)}`, { cause: error })
 }
 

@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net'
+import { keepSecret } from '../telemetry/secrets.ts'
 
 /** The environment variables that name proxies, as Go's programs (kubectl among them) read them. */
 export type ProxyEnvironment = Readonly<Record<string, string | undefined>>
@@ -33,6 +34,7 @@ export function parseProxy(setting: string, value: string): URL {
       `${setting} names a ${url.protocol.slice(0, -1)} proxy; only http and https proxies are supported`,
     )
   }
+  keepSecret(url.password)
   return url
 }
 

@@ -1,4 +1,5 @@
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import { answerLimits } from './answer-limits.ts'
 import { isKubeError } from './errors.ts'
 import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
 import type { Transport } from './transport.ts'
@@ -44,7 +45,14 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
     async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
       try {
         const response = await transport.send(
-          { method: 'GET', path, query: [['verbose', 'true']], headers: { accept: '*/*' }, timeoutMs },
+          {
+            method: 'GET',
+            path,
+            query: [['verbose', 'true']],
+            headers: { accept: '*/*' },
+            timeoutMs,
+            maxBytes: answerLimits.text,
+          },
           signal,
         )
         const { status } = response

@@ -2,7 +2,9 @@ import { Socket } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici'
 import { linkedController } from '../runtime/signals.ts'
+import { answerLimits } from './answer-limits.ts'
 import { KubeError } from './errors.ts'
+import { HttpBytes } from './http-bytes.ts'
 import { EventStream } from './http-event-stream.ts'
 import { transportError } from './http-failure.ts'
 import { parseJson } from './http-json-lines.ts'
@@ -37,8 +39,6 @@ export interface HttpTransportOptions {
   readonly timeoutMs?: number | undefined
   /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
   readonly connectTimeoutMs?: number | undefined
-  /** The longest watch event, in bytes. @default 67108864 */
-  readonly maxEventBytes?: number | undefined
 }
 
 /**
@@ -49,7 +49,8 @@ export interface HttpTransportOptions {
  *
  * HTTP/1.1 and not 2: every watch then has a connection of its own, so that one lost connection ends one watch and not all, TCP
  * keep-alive finds a dead peer for each, and no limit of concurrent streams holds back the requests beside the watches.
- * Responses are not compressed, for none is asked for: between neighbours CPU is dearer than bytes.
+ * Responses are not compressed, for none is asked for: between neighbours CPU is dearer than bytes. One that is compressed all the same is
+ * refused, as is one that is longer than the request allows. Redirects are answers like others: no request, and no credentials, go elsewhere.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
@@ -58,7 +59,6 @@ export class HttpTransport implements Transport {
   readonly #prefix: string
   readonly #userAgent: string
   readonly #timeoutMs: number
-  readonly #maxEventBytes: number
   readonly #connect: () => Dispatcher
   #dispatcher: Dispatcher
   #closed = false
@@ -75,7 +75,6 @@ export class HttpTransport implements Transport {
     this.#prefix = options.server.pathname.replace(/\/+$/, '')
     this.#userAgent = options.userAgent ?? 'apiserver-bootstrap'
     this.#timeoutMs = options.timeoutMs ?? 10_000
-    this.#maxEventBytes = options.maxEventBytes ?? 64 * 1024 * 1024
     this.#connect = () => dispatcherFor(options, this.#sockets)
     this.#dispatcher = this.#connect()
   }
@@ -99,11 +98,24 @@ export class HttpTransport implements Transport {
     try {
       const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
       const answer = { status: statusCode, headers: flatten(headers) }
-      if (request.stream === true && statusCode >= 200 && statusCode < 300) {
-        streaming = true
-        return { ...answer, stream: new EventStream(body, { maxEventBytes: this.#maxEventBytes, explain, finish }) }
+      const succeeded = statusCode >= 200 && statusCode < 300
+      const asked = request.maxBytes ?? answerLimits.object
+      const maxBytes = succeeded ? asked : Math.min(asked, answerLimits.refusal)
+      const refuse = (code: 'BadResponse' | 'TooLarge', words: string): never => {
+        // Closes the connection: the rest is not read.
+        body.on('error', () => {}).destroy()
+        throw new KubeError(code, `${this.#target}: the answer to ${request.method} ${request.path} ${words}`)
       }
-      return { ...answer, body: decode(await body.bytes(), answer.headers['content-type'] ?? '') }
+      const { 'content-encoding': encoding = 'identity', 'content-length': announced = '0' } = answer.headers
+      if (encoding !== 'identity') refuse('BadResponse', 'is compressed, which was not asked for')
+      if (request.stream === true && succeeded) {
+        streaming = true
+        return { ...answer, stream: new EventStream(body, { maxEventBytes: maxBytes, explain, finish }) }
+      }
+      if (Number(announced) > maxBytes) refuse('TooLarge', `has ${announced} bytes, more than the limit of ${maxBytes}`)
+      const bytes = new HttpBytes(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
+      for await (const piece of body) bytes.add(piece)
+      return { ...answer, body: decode(bytes.take(), answer.headers['content-type'] ?? '') }
     } catch (error) {
       if (controller.signal.aborted && dispatcher === this.#dispatcher) this.#reconnect()
       throw explain(error)
@@ -178,7 +190,8 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     ...(tls.key === undefined ? {} : { key: tls.key }),
     ...(tls.serverName === undefined ? {} : { servername: tls.serverName }),
     ...(tls.serverNames === undefined ? {} : { checkServerIdentity: anyOf(tls.serverNames) }),
-    ...(tls.skipVerify === true ? { rejectUnauthorized: false } : {}),
+    // Said, because else NODE_TLS_REJECT_UNAUTHORIZED decides.
+    rejectUnauthorized: tls.skipVerify !== true,
   }
   const pool = {
     allowH2: false,
@@ -195,7 +208,7 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     ...pool,
     uri: proxy.href,
     requestTls,
-    proxyTls: { ...socket, timeout },
+    proxyTls: { ...socket, timeout, rejectUnauthorized: true },
     connectTimeout: timeout,
   })
 }

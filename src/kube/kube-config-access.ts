@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Cluster, Context, KubeConfig, User } from '@kubernetes/client-node'
+import { keepSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
 import type { ClusterExtras, UserExtras } from './kube-config-entries.ts'
 import { KubeConfigError } from './kube-config-error.ts'
@@ -24,6 +25,8 @@ export interface Access {
   readonly cluster: Cluster & ClusterExtras
   /** Undefined for anonymous requests. */
   readonly user: (User & UserExtras) | undefined
+  /** What whoever connects should be told, once. */
+  readonly warnings: readonly string[]
 }
 
 export interface ResolvedKubeConfig {
@@ -55,6 +58,7 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
       `context ${quote(context.name)} names the user ${quote(context.user)}, which is not there; ${known('users', config.users)}`,
     )
   }
+  for (const secret of [user?.token, user?.password]) keepSecret(secret)
   if (user !== undefined) checkUser(user, fail)
   const server = serverUrl(cluster, fail)
   const ofCluster = `of cluster ${quote(cluster.name)}`
@@ -67,9 +71,13 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
   if (ca !== undefined) {
     if (cluster.skipTLSVerify)
       fail(`insecure-skip-tls-verify and a certificate authority exclude each other; take one out ${ofCluster}`)
+    if (server.protocol === 'http:')
+      fail(
+        `a certificate authority is of no use with the plain ${server.origin}; write https:// or take it out ${ofCluster}`,
+      )
     checkCertificates(ca, `certificate authority ${ofCluster}`, fail)
   }
-  return {
+  const access: Access = {
     source: where,
     server,
     serverName: cluster.tlsServerName || undefined,
@@ -80,6 +88,28 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
     namespace: context.namespace || undefined,
     cluster,
     user,
+    warnings: [],
+  }
+  if (server.protocol === 'http:') return withoutCredentials(access)
+  if (!access.skipVerify) return access
+  const warning = `insecure-skip-tls-verify ${ofCluster}: whoever is between here and ${server.origin} can read and change everything, credentials included; give its certificate-authority instead`
+  return { ...access, warnings: [warning] }
+}
+
+/** As client-go's `clientcmd`: whom to impersonate is told to a server without TLS, nothing that proves who asks. */
+function withoutCredentials(access: Access): Access {
+  const { user, server, cluster } = access
+  if (user === undefined) return access
+  const { name, impersonateUser, impersonateUid, impersonateGroups, impersonateExtra } = user
+  const told = { name, impersonateUser, impersonateUid, impersonateGroups, impersonateExtra }
+  const { tokenFile, token, username, password, exec, authProvider } = user
+  const withheld = [tokenFile, token, username, password, exec, authProvider, access.clientCertificate].some(Boolean)
+  const warning = `the credentials of user ${quote(name)} are not sent to the plain ${server.origin}; write https:// in the server of cluster ${quote(cluster.name)}`
+  return {
+    ...access,
+    clientCertificate: undefined,
+    user: told as User & UserExtras,
+    warnings: withheld ? [warning] : [],
   }
 }
 
@@ -136,10 +166,22 @@ function proxyOf(cluster: Cluster, server: URL, environment: ProxyEnvironment, f
   }
 }
 
+/** What client-go has taken out, and the exec plugins that it names instead. client-node's own would hold everything up with a shell. */
+const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
+  ['gcp', 'gke-gcloud-auth-plugin'],
+  ['azure', 'kubelogin'],
+])
+
 function checkUser(user: User & UserExtras, fail: Fail): void {
   const of = `user ${quote(user.name)}`
   if (user.token && (user.username || user.password))
     fail(`${of} has both a token and a user name; only one is allowed`)
+  const replacement = removedProviders.get(user.authProvider?.name)
+  if (replacement !== undefined) {
+    fail(
+      `the auth-provider ${user.authProvider.name} of ${of} is no longer supported; use the exec plugin ${replacement}`,
+    )
+  }
   if (user.exec && user.authProvider) fail(`${of} has both an exec plugin and an auth-provider; only one is allowed`)
   if (user.exec) {
     if (!user.exec.command) fail(`the exec plugin of ${of} has no command`)
@@ -211,7 +253,7 @@ function pem(
   if (file && data) return fail(`${fileField} and ${dataField} ${of} exclude each other; take one out`)
   if (file) return { file }
   if (!data) return undefined
-  if (!/^[A-Za-z0-9+/\s]*=*\s*$/.test(data)) return fail(`${dataField} ${of} is not base64`)
+  if (!/^[A-Za-z0-9+/]*=*$/.test(data.replace(/\s+/g, ''))) return fail(`${dataField} ${of} is not base64`)
   return { text: Buffer.from(data, 'base64').toString('utf8') }
 }
 

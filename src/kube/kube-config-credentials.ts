@@ -4,6 +4,7 @@ import { messageOf } from '../runtime/message-of.ts'
 import { abortable } from '../runtime/signals.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { keepSecret } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
 import {
@@ -235,6 +236,8 @@ export class KubeCredentials {
   }
 
   #take(parts: Parts): void {
+    keepSecret(parts.authorization?.replace(/^(Bearer|Basic) /, ''))
+    keepSecret(parts.clientCertificate?.key)
     const credentials = assemble(this.#identity.resolved.access, parts)
     const text = JSON.stringify(credentials)
     const held = this.#held

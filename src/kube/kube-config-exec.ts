@@ -1,10 +1,12 @@
 import { spawn } from 'node:child_process'
 import { messageOf } from '../runtime/message-of.ts'
 import { parseTime } from '../runtime/time-format.ts'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { keyPairProblem } from './kube-config-access.ts'
 import { certificateExpiry, tokenExpiry } from './kube-config-expiry.ts'
 import type { Grant } from './kube-config-renewal.ts'
+import { oneLine } from './rest-answer.ts'
 
 /** An exec plugin as a kubeconfig describes it. */
 export interface ExecPluginConfig {
@@ -112,7 +114,8 @@ function runPlugin(
     })
     child.on('close', (code, signal) => {
       if (code === 0) return settle(undefined)
-      const words = stderr.trim().split('\n')[0]?.slice(0, 200) ?? ''
+      // Plugins say there what they were given and what they got.
+      const words = oneLine(withoutSecrets(stderr).trim().split('\n')[0] ?? '').slice(0, 200)
       settle(new Error(`failed with ${signal ?? `exit code ${code}`}${words === '' ? '' : `: ${words}`}`))
     })
     if (stop.aborted) onStop()

@@ -1,5 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { Agent, type Dispatcher, request } from 'undici'
+import { answerLimits } from './answer-limits.ts'
+import { HttpBytes } from './http-bytes.ts'
 
 /** What a kubeconfig says under `auth-provider: { name: oidc, config: … }`. */
 export type OidcSettings = Readonly<Record<string, string | undefined>>
@@ -18,7 +20,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
   if (!client || !token || !issuer) throw new Error('an id-token needs client-id, refresh-token and idp-issuer-url')
   const ca = await authorityOf(settings)
-  const dispatcher = new Agent({ connect: ca === undefined ? {} : { ca } })
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } })
   try {
     const discovery = await json(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`, {
       dispatcher,
@@ -56,7 +58,11 @@ type RequestOptions = NonNullable<Parameters<typeof request>[1]> & { readonly di
 /** What is answered may hold tokens, and is in no message. */
 async function json(url: string, options: RequestOptions): Promise<Readonly<Record<string, unknown>>> {
   const { statusCode, body } = await request(url, options)
-  const text = await body.text()
+  const bytes = new HttpBytes(answerLimits.refusal, () => {
+    throw new Error(`${new URL(url).origin} answers with more than ${answerLimits.refusal} bytes`)
+  })
+  for await (const piece of body) bytes.add(piece)
+  const text = Buffer.from(bytes.take()).toString('utf8')
   if (statusCode !== 200) throw new Error(`${new URL(url).origin} answers with HTTP status ${statusCode}`)
   try {
     const answer: unknown = JSON.parse(text)

@@ -3,14 +3,15 @@ import type { KubeConfig, User } from '@kubernetes/client-node'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/message-of.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
+import { keepSecret } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { tokenExpiry } from './kube-config-expiry.ts'
 import { type OidcSettings, refreshIdToken } from './kube-config-oidc.ts'
 import type { AskForGrant } from './kube-config-renewal.ts'
 
 /**
- * Asks the auth-provider of the current user for the authorization: the issuer of an `oidc`, and client-node for the others (azure, gcp, or
- * one that a program added to its KubeConfig). `source` names the kubeconfig in messages.
+ * Asks the auth-provider of the current user for the authorization: the issuer of an `oidc`, and client-node for one that a program added to its
+ * KubeConfig. `source` names the kubeconfig in messages.
  */
 export function authProvider(
   config: KubeConfig,
@@ -52,9 +53,11 @@ async function authorizationOf(config: KubeConfig): Promise<string | undefined> 
 /** The id-token that is held if it ends after `untilMs`, else a new one, which is then held. */
 async function idToken({ authProvider }: User, untilMs: number, signal: AbortSignal): Promise<string> {
   const settings: OidcSettings = authProvider.config ?? {}
+  for (const secret of ['id-token', 'refresh-token', 'client-secret']) keepSecret(settings[secret])
   const given = settings['id-token'] ?? ''
   if ((tokenExpiry(given) ?? 0) > untilMs) return `Bearer ${given}`
   const { idToken, refreshToken = settings['refresh-token'] } = await refreshIdToken(settings, signal)
+  keepSecret(refreshToken)
   authProvider.config = { ...settings, 'id-token': idToken, 'refresh-token': refreshToken }
   return `Bearer ${idToken}`
 }

@@ -13,11 +13,21 @@ import type { Access } from './kube-config-access.ts'
  */
 export function readyzAccess(access: Access, url: URL, environment: ProxyEnvironment): Access {
   const server = new URL(url.origin)
-  if (url.origin === access.server.origin) return { ...access, server }
+  // They are about the kubeconfig, and said where that is connected to.
+  const warnings: readonly string[] = []
+  if (url.origin === access.server.origin) return { ...access, server, warnings }
   const proxy = proxyFromEnvironment(url, environment)
-  const anonymous = { ...access, server, proxy, user: undefined, clientCertificate: undefined, serverName: undefined }
+  const anonymous = {
+    ...access,
+    server,
+    proxy,
+    user: undefined,
+    clientCertificate: undefined,
+    serverName: undefined,
+    warnings,
+  }
   if (!isLoopbackHost(url)) return anonymous
   const serverNames = [url.hostname, access.serverName ?? access.server.hostname]
   const trusted = url.protocol === 'https:' && access.server.protocol === 'https:' && !access.skipVerify
-  return trusted ? { ...access, server, proxy, serverNames } : { ...anonymous, serverNames }
+  return trusted ? { ...access, server, proxy, serverNames, warnings } : { ...anonymous, serverNames }
 }

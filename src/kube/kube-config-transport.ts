@@ -34,7 +34,7 @@ export interface KubeConfigTransportOptions {
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
  * Credentials are kept up to date as {@link KubeCredentials} does; a request that is answered with 401 is sent once more if newer ones
- * can be had within a second. When certificates change, new requests go over new connections, and the old ones close as soon as the requests and
+ * can be had within a second. What is risky about the kubeconfig is a warning in the log, once. When certificates change, new requests go over new connections, and the old ones close as soon as the requests and
  * watches on them have ended. Throws a KubeConfigError when the kubeconfig cannot be used.
  */
 export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
@@ -62,6 +62,8 @@ class KubeConfigTransport implements Transport {
       rereadMs: options.rereadMs ?? 1_000,
       execTimeoutMs: options.execTimeoutMs,
     })
+    const { source, warnings } = this.#access
+    for (const warning of warnings) options.logger?.warn({ source }, warning)
   }
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {

@@ -103,7 +103,10 @@ function planStreaming<T>(ending: Ending): RetryPlan<T> {
   }
 }
 
-function planPaging<T>(state: ReflectorState<T>, error: KubeError): RetryPlan<T> {
+function planPaging<T>(
+  state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
+  error: KubeError,
+): RetryPlan<T> {
   // Asked for at once, a list cannot expire between its pages: this ends even where listing outlasts the server's history.
   const whole: ReflectorState<T> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
   switch (error.code) {
@@ -116,6 +119,11 @@ function planPaging<T>(state: ReflectorState<T>, error: KubeError): RetryPlan<T>
     case 'Forbidden':
     case 'NotFound':
       return { next: startState(false), wait: 'long' }
+    case 'TooLarge':
+      // A continue token names the last key, so that a smaller page goes on where the larger one would have.
+      if (state.limit === undefined) return { next: startState(false), wait: 'long' }
+      if (state.limit > 1) return { next: { ...state, limit: Math.ceil(state.limit / 4) }, wait: 'none' }
+      return { next: state, wait: 'short' }
     default:
       return { next: state, wait: 'short' }
   }
@@ -139,6 +147,7 @@ function planWatching<T>(
   if (ending.told && code !== 'TooManyRequests') return { next: start, wait: 'short' }
   switch (code) {
     case 'BadResponse':
+    case 'TooLarge':
       // What could not be read may have been a change.
       return { next: start, wait: 'short' }
     case 'NotFound':

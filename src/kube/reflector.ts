@@ -125,8 +125,12 @@ export class Reflector<T extends KubeObject> {
     this.#lists?.add({ resource: resource.plural })
     const page = await api.list(resource, { ...query, limit, continue: token, signal }).catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, told: false }
-    const all = items.concat(page.items.map((item) => this.#transform(withKind(resource, item))))
     const next = page.metadata.continue
+    if (next !== undefined && next !== '' && next === token) {
+      const error = new KubeError('BadResponse', `list ${this.#source}: a page leads back to itself`)
+      return { kind: 'failed', proven: false, error, told: false }
+    }
+    const all = items.concat(page.items.map((item) => this.#transform(withKind(resource, item))))
     if (next !== undefined && next !== '') {
       this.#state = { phase: 'paging', items: all, continue: next, limit }
     } else {

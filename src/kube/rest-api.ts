@@ -3,6 +3,7 @@ import type { Random } from '../runtime/random.ts'
 import { TokenBucket } from '../runtime/token-bucket.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { answerLimits } from './answer-limits.ts'
 import type {
   CallOptions,
   DeleteOptions,
@@ -89,6 +90,7 @@ class RestKubeApi implements KubeApi {
     const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
       query: queryOf(query),
       timeoutMs: this.#options.listTimeoutMs ?? 60_000,
+      maxBytes: query.limit === undefined ? answerLimits.list : answerLimits.page,
     })
     return asList<T>(call.name, await this.#unary(call, query))
   }
@@ -146,6 +148,7 @@ class RestKubeApi implements KubeApi {
     const call = this.#call('GET', callName('watch', resource, query), pathOf(resource, query), {
       query: [['watch', 'true'], ...queryOf(query)],
       stream: true,
+      maxBytes: answerLimits.event,
     })
     let response: ApiResponse
     try {

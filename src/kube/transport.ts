@@ -12,6 +12,8 @@ export interface ApiRequest {
   readonly stream?: boolean
   /** How long the whole exchange may take (for a stream: until its headers), in milliseconds. */
   readonly timeoutMs?: number | undefined
+  /** The longest answer that is read, in bytes; of a stream, the longest line. @default what is allowed to one object */
+  readonly maxBytes?: number | undefined
 }
 
 /** What came back. `body` is a parsed JSON value, or text where the server sent something else (`/readyz`). */
@@ -26,7 +28,7 @@ export type ApiResponse =
 
 /**
  * Carries requests to one API server: over HTTP, or by a call to the in-process one.
- * Rejects with a KubeError (`Unreachable`, `Timeout`, `NoCredentials`, `BadResponse`) or the signal's reason; an answer of the
+ * Rejects with a KubeError (`Unreachable`, `Timeout`, `NoCredentials`, `BadResponse`, `TooLarge`) or the signal's reason; an answer of the
  * server, refusals included, resolves.
  */
 export interface Transport {

@@ -2,6 +2,7 @@ import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } fr
 import { printable, printableLines } from '../runtime/printable.ts'
 import type { Logger } from './logger.ts'
 import { standardError } from './process-stderr.ts'
+import { redacting } from './secrets.ts'
 
 /** How much is logged; each level includes those after it. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
@@ -21,8 +22,8 @@ export interface PinoLoggerOptions {
  * A logger over pino that writes at once, so that the last line before an exit is not lost, and starts no worker
  * thread.
  *
- * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug), and whatever
- * stands under a field named authorization, token or password, also one level deep, is replaced by `[redacted]`.
+ * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug). `[redacted]` stands, at any depth, for
+ * what is in a field named authorization, token, password or the like, for every secret that was loaded, and for what looks like one.
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
   const level = options.level ?? 'info'
@@ -40,7 +41,8 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
     serializers: { error: (error: unknown) => describeError(error, level === 'debug') },
-    redact: { paths: secretPaths, censor: '[redacted]' },
+    // The finished line, so that nothing gets past: fields, those of child loggers, errors and the message.
+    hooks: { streamWrite: (line) => `${JSON.stringify(JSON.parse(line), redacting)}\n` },
   }
   if (options.format !== 'pretty') return pino(pinoOptions, { write: (line) => target.write(printableLines(line)) })
   const { prettyFactory } = await import('pino-pretty')
@@ -54,9 +56,6 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
   })
   return pino(pinoOptions, { write: (line) => target.write(printableLines(pretty(line))) })
 }
-
-const secretFields = ['authorization', 'Authorization', 'token', 'accessToken', 'bearerToken', 'clientKey', 'password']
-const secretPaths = secretFields.flatMap((field) => [field, `*.${field}`])
 
 function describeError(error: unknown, withStack: boolean): unknown {
   if (!(error instanceof Error)) return error

@@ -210,3 +210,42 @@ test('the same seed and the same requests give the same objects', async () => {
   }
   assert.equal(await play(), await play())
 })
+
+test('a body that nests without end is refused in one answer, however it is written', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', path, endpoints('a'))
+  let deep: unknown = 1
+  let list: unknown = 1
+  for (let depth = 0; depth < 20_000; depth++) [deep, list] = [{ a: deep }, [list]]
+  const requests = [
+    ['POST', path, { ...endpoints('b'), deep }, undefined],
+    ['POST', path, { ...endpoints('b'), list }, undefined],
+    ['POST', path, { ...endpoints('b'), metadata: deep }, undefined],
+    ['PUT', `${path}/a`, { ...endpoints('a'), deep }, undefined],
+    ['PATCH', `${path}/a`, { deep }, 'application/merge-patch+json'],
+    ['PATCH', `${path}/a`, { list }, 'application/merge-patch+json'],
+    ['PATCH', `${path}/a`, [{ op: 'add', path: '/deep', value: deep }], 'application/json-patch+json'],
+    [
+      'PATCH',
+      `${path}/a`,
+      { ...endpoints('a'), apiVersion: 'v1', kind: 'Endpoints', deep },
+      'application/apply-patch+yaml',
+    ],
+  ] as const
+  for (const [method, at, body, type] of requests) {
+    const answer = await embedded.send(
+      method,
+      type === 'application/apply-patch+yaml' ? `${at}?fieldManager=m` : at,
+      body,
+      type,
+    )
+    assert.equal(answer.status, 400, `${method} ${type}`)
+    assert.equal(answer.body.reason, 'BadRequest')
+    assert.match(answer.body.message, /: json: exceeded max depth$/)
+  }
+  const steps = [{ op: 'test', path: '/a'.repeat(20_000), value: deep }]
+  assert.equal((await embedded.send('PATCH', `${path}/a`, steps, 'application/json-patch+json')).status, 422)
+  const test = [{ op: 'test', path: '/metadata', value: deep }]
+  assert.equal((await embedded.send('PATCH', `${path}/a`, test, 'application/json-patch+json')).status, 422)
+  assert.equal((await embedded.send('GET', `${path}/a`)).body.deep, undefined)
+})

@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { certificateFile, startServer } from '../kube/loopback-server.ts'
+import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
 const embedded = ['run', '--embedded', '--health-bind-address', '127.0.0.1:0']
@@ -58,6 +62,62 @@ suite('run', { concurrency: 2 }, () => {
     const { code, stderr } = await runProgram(t, ['run', '--embedded', '--health-bind-address', '192.0.2.1:10269'])
     assert.deepEqual([code, stderr.length], [1, 1])
     assert.match(stderr[0] ?? '', /cannot listen on 192\.0\.2\.1:10269: the address is not one of this machine/)
+  })
+
+  test('a kubeconfig that would give its credentials away, or needs a shell for them, is one line and 2', async (t) => {
+    const kubeconfig = join(await tempDir(t), 'kubeconfig')
+    for (const [cluster, user, words] of [
+      [
+        { server: 'http://127.0.0.1:1', 'certificate-authority': certificateFile('ca.crt') },
+        {},
+        /a certificate authority is of no use with the plain http:\/\/127\.0\.0\.1:1; write https:\/\//,
+      ],
+      [
+        { server: 'https://127.0.0.1:1' },
+        { 'auth-provider': { name: 'gcp', config: { 'cmd-path': 'sleep', 'cmd-args': '4' } } },
+        /use the exec plugin gke-gcloud-auth-plugin$/,
+      ],
+    ] as const) {
+      const clusters = [{ name: 'c', cluster }]
+      const users = [{ name: 'u', user }]
+      const contexts = [{ name: 'x', context: { cluster: 'c', user: 'u' } }]
+      await writeFile(kubeconfig, JSON.stringify({ clusters, users, contexts, 'current-context': 'x' }))
+      const { code, stderr } = await runProgram(t, [
+        'run',
+        '--kubeconfig',
+        kubeconfig,
+        '--advertise-address',
+        '192.0.2.1',
+      ])
+      assert.deepEqual([code, stderr.length], [2, 1], stderr.join('\n'))
+      assert.match(stderr[0] ?? '', words)
+    }
+  })
+
+  test('a token that an API server without TLS may not have is in no request, and in no log line', async (t) => {
+    const asked: unknown[] = []
+    const server = await startServer(t, ({ headers }, response) => {
+      asked.push(headers.authorization)
+      const message = 'no such role: Bearer secret-of-the-cluster, secret-of-the-cluster'
+      response.writeHead(403, { 'content-type': 'application/json' })
+      response.end(JSON.stringify({ kind: 'Status', reason: 'Forbidden', message }))
+    })
+    const kubeconfig = join(await tempDir(t), 'kubeconfig')
+    const clusters = [{ name: 'c', cluster: { server: server.url.origin } }]
+    const users = [{ name: 'u', user: { token: 'secret-of-the-cluster' } }]
+    const contexts = [{ name: 'x', context: { cluster: 'c', user: 'u' } }]
+    await writeFile(kubeconfig, JSON.stringify({ clusters, users, contexts, 'current-context': 'x' }))
+    const health = ['--health-bind-address', '127.0.0.1:0']
+    const program = await startProgram(t, [
+      ...['run', '--kubeconfig', kubeconfig, '--advertise-address', '192.0.2.1', '--log-level', 'debug', ...health],
+    ])
+    await program.output(/the credentials of user .* are not sent to the plain http/)
+    await program.output(/no such role: Bearer \[redacted\], \[redacted\]/)
+    program.kill('SIGTERM')
+    await program.exited
+    assert.ok(asked.length > 0 && asked.every((authorization) => authorization === undefined))
+    assert.doesNotMatch(program.stderr(), /secret-of-the-cluster/)
+    assert.equal(program.stderr().match(/are not sent to the plain/g)?.length, 1)
   })
 
   test('a lease store in memory is out of reach of withdraw', async (t) => {

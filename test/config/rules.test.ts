@@ -64,6 +64,12 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
     { etcdServers: 'https://root:hunter2@127.0.0.1:2379' },
     '--etcd-servers: an endpoint takes no user and password: etcd is asked with a client certificate',
   ],
+  ...['https://root:hunter2@127.0.0.1:port', 'root:hunter2@127.0.0.1:2379', 'https://root:hun/ter2@h:1'].map(
+    (etcdServers): (typeof table)[number] => [
+      { etcdServers },
+      '--etcd-servers: an endpoint takes no user and password: etcd is asked with a client certificate',
+    ],
+  ),
   [{ etcdServers: 'unix://' }, '--etcd-servers: "unix://" names no socket: unix:///path/of/socket'],
   [
     { etcdServers: 'https://127.0.0.1:2379,http://127.0.0.1:2479' },

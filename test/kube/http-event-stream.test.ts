@@ -15,17 +15,17 @@ interface Watch {
 }
 
 /** A watch that has begun, and both its ends. */
-async function startWatch(t: TestContext, maxEventBytes = 1000): Promise<Watch> {
+async function startWatch(t: TestContext, maxBytes = 1000): Promise<Watch> {
   let response: ServerResponse | undefined
   const server = await startServer(t, (_, taken) => {
     response = taken
     taken.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
   })
-  const transport = new HttpTransport({ server: server.url, maxEventBytes })
+  const transport = new HttpTransport({ server: server.url })
   t.after(() => transport.close())
   const controller = new AbortController()
   const answer = await transport.send(
-    { method: 'GET', path: '/', query: [], headers: {}, stream: true, timeoutMs: 200 },
+    { method: 'GET', path: '/', query: [], headers: {}, stream: true, timeoutMs: 200, maxBytes },
     controller.signal,
   )
   assert.ok('stream' in answer && response !== undefined)
@@ -58,7 +58,7 @@ test('the stream ends when the server ends it, and keeps the connection for the 
 
 for (const [name, code, act] of [
   ['whose line is no JSON', 'BadResponse', (watch: Watch) => watch.response.write('<html>\n')],
-  ['whose line is too long', 'BadResponse', (watch: Watch) => watch.response.write(' '.repeat(2000))],
+  ['whose line is too long', 'TooLarge', (watch: Watch) => watch.response.write(' '.repeat(2000))],
   ['that is reset', 'Unreachable', (watch: Watch) => watch.server.cut()],
   [
     'that is cut inside an event',

@@ -48,7 +48,10 @@ for (const [name, text] of [
     const chunks = [Buffer.from(text).subarray(0, half), Buffer.from(text).subarray(half)]
     assert.throws(
       () => valuesIn(chunks, 100),
-      (error) => isKubeError(error, 'BadResponse') && !error.message.includes('hunter2') && error.cause === undefined,
+      (error) =>
+        isKubeError(error, name === 'too long' ? 'TooLarge' : 'BadResponse') &&
+        !error.message.includes('hunter2') &&
+        error.cause === undefined,
     )
   })
 }

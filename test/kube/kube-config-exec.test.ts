@@ -80,6 +80,11 @@ test('a plugin is told of the cluster if it asks, and gives a client certificate
 
 const failures: [body: string, words: RegExp][] = [
   ['console.error("\\nlog in first\\nmore"); process.exit(3)', /failed with exit code 3: log in first$/],
+  [
+    'console.error("\\u001b[31mno role for Bearer abcdefgh.ijkl, password=hunter2hunter"); process.exit(1)',
+    /failed with exit code 1: \[31mno role for Bearer \[redacted\], password=\[redacted\]$/,
+  ],
+  ['console.error("x".repeat(1e6)); process.exit(1)', /failed with exit code 1: x{200}$/],
   ['process.kill(process.pid, "SIGTERM"); setTimeout(() => {}, 1e4)', /failed with SIGTERM$/],
   ['console.log("hunter2")', /wrote something that is not JSON$/],
   ['console.log("{}")', /wrote no ExecCredential$/],

@@ -4,14 +4,30 @@ import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { KubeConfig } from '@kubernetes/client-node'
+import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
+import { parseEndpoint } from '../../src/etcd/endpoint.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { escapeHeaderKey } from '../../src/kube/kube-config-credentials.ts'
+import { refreshIdToken } from '../../src/kube/kube-config-oidc.ts'
 import { readyzAccess } from '../../src/kube/kube-config-readyz.ts'
 import type { Transport } from '../../src/kube/transport.ts'
+import { systemClock } from '../../src/runtime/system-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
-import { ask, bodyFrom, echo, mutualTls, never, request, setUp, shown, writePair } from './kube-config-setup.ts'
+import {
+  ask,
+  bodyFrom,
+  echo,
+  kubeconfigOf,
+  mutualTls,
+  never,
+  request,
+  setUp,
+  shown,
+  writePair,
+} from './kube-config-setup.ts'
 import { certificate, certificateFile, serverTls, startServer } from './loopback-server.ts'
 
 test('every kind of credential gets into the request', async (t) => {
@@ -26,11 +42,97 @@ test('every kind of credential gets into the request', async (t) => {
     [client, '|client-1'],
     [`token: t, ${client}`, 'Bearer t|client-1'],
     [exec, 'Bearer e|'],
-    ['auth-provider: { name: gcp, config: { access-token: p } }', 'Bearer p|'],
   ] as const) {
     const { transport } = await setUp(t, echo, () => user)
     assert.equal(await bodyFrom(transport), seen)
   }
+})
+
+test('to a server without TLS nothing goes that proves who asks, as with kubectl, and that is said once', async (t) => {
+  const exec = 'exec: { apiVersion: client.authentication.k8s.io/v1, command: never-run }'
+  const oidc = 'auth-provider: { name: oidc, config: { id-token: i } }'
+  const client = `client-certificate: ${certificateFile('client-1.crt')}, client-key: ${certificateFile('client-1.key')}`
+  for (const [user, warned] of [
+    ['token: t', true],
+    [`tokenFile: ${certificateFile('client-1.key')}`, true],
+    ['username: alice, password: secret', true],
+    [client, true],
+    [exec, true],
+    [oidc, true],
+    ['', false],
+  ] as const) {
+    const seen: unknown[] = []
+    const server = await startServer(t, ({ headers }, response) => {
+      seen.push(headers.authorization, headers['impersonate-user'])
+      response.end()
+    })
+    for (const written of [server.url.origin, server.url.host]) {
+      const kubeconfig = join(await tempDir(t), 'config')
+      await writeFile(kubeconfig, kubeconfigOf(written, `as: bob, ${user}`, ''))
+      const { config, access } = await loadKubeConfig({ kubeconfig, environment: {} })
+      const logger = memoryLogger()
+      const transport = fromKubeConfig(config, { access, logger })
+      t.after(() => transport.close())
+      const own = fromKubeConfig(config, { access: readyzAccess(access, server.url, {}), logger })
+      t.after(() => own.close())
+      await ask(transport)
+      await ask(own)
+      const message = `the credentials of user "u" are not sent to the plain ${server.url.origin}; write https:// in the server of cluster "c"`
+      assert.deepEqual(
+        logger.lines.map(({ level, message }) => [level, message]),
+        warned ? [['warn', message]] : [],
+      )
+    }
+    assert.deepEqual(seen, [undefined, 'bob', undefined, 'bob', undefined, 'bob', undefined, 'bob'])
+  }
+})
+
+test('that certificates are not checked is said once', async (t) => {
+  const server = await startServer(t, echo, { tls: mutualTls })
+  const kubeconfig = join(await tempDir(t), 'config')
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: t', 'insecure-skip-tls-verify: true'))
+  const { config, access } = await loadKubeConfig({ kubeconfig, environment: {} })
+  const logger = memoryLogger()
+  const transport = fromKubeConfig(config, { access, logger })
+  t.after(() => transport.close())
+  for (let asked = 0; asked < 3; asked++) assert.equal(await bodyFrom(transport), 'Bearer t|')
+  assert.deepEqual(
+    logger.lines.map(({ level }) => level),
+    ['warn'],
+  )
+  assert.match(logger.lines[0]?.message ?? '', /^insecure-skip-tls-verify of cluster "c": whoever is between/)
+})
+
+test('NODE_TLS_REJECT_UNAUTHORIZED=0 has no say in whom the program trusts', async (t) => {
+  const server = await startServer(t, echo, { tls: { ...serverTls('loopback'), ALPNProtocols: ['h2', 'http/1.1'] } })
+  const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED
+  t.after(() => {
+    if (before === undefined) delete process.env.NODE_TLS_REJECT_UNAUTHORIZED
+    else process.env.NODE_TLS_REJECT_UNAUTHORIZED = before
+  })
+  process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0'
+  const kubeconfig = join(await tempDir(t), 'config')
+  await writeFile(
+    kubeconfig,
+    kubeconfigOf(server.url.origin, 'token: t', `certificate-authority: ${certificateFile('other-ca.crt')}`),
+  )
+  const { config, access } = await loadKubeConfig({ kubeconfig, environment: {} })
+  const transport = fromKubeConfig(config, { access })
+  t.after(() => transport.close())
+  await assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable') && /authority/.test(error.message))
+
+  const settings = { 'client-id': 'c', 'refresh-token': 'r', 'idp-issuer-url': server.url.origin }
+  const authority = { 'idp-certificate-authority': certificateFile('other-ca.crt') }
+  await assert.rejects(refreshIdToken({ ...settings, ...authority }, never), /certificate|issuer/)
+
+  const etcd = connectEtcd({
+    endpoints: [parseEndpoint(server.url.origin)],
+    clock: systemClock,
+    cafile: certificateFile('other-ca.crt'),
+  })
+  t.after(() => etcd.close())
+  await assert.rejects(etcd.get('/a', never), { code: 'BadCertificate' })
+  assert.deepEqual(server.asked, [])
 })
 
 test('who is impersonated is told in the headers of client-go', async (t) => {

@@ -222,6 +222,18 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
     /no apiVersion that is understood/,
   ],
   [configOf(server, `exec: { ${exec}, interactiveMode: Always }`), /wants a terminal/],
+  ...['http://192.0.2.1:8080', '192.0.2.1:8080'].map((plain): (typeof mistakes)[number] => [
+    configOf(`server: "${plain}", certificate-authority-data: ${caData}`),
+    /: a certificate authority is of no use with the plain http:\/\/192\.0\.2\.1:8080; write https:\/\/ or take it out of cluster "c"$/,
+  ]),
+  [
+    configOf(server, 'auth-provider: { name: gcp, config: { cmd-path: sleep, cmd-args: "4" } }'),
+    /: the auth-provider gcp of user "u" is no longer supported; use the exec plugin gke-gcloud-auth-plugin$/,
+  ],
+  [
+    configOf(server, 'token: t, auth-provider: { name: azure }'),
+    /: the auth-provider azure of user "u" is no longer supported; use the exec plugin kubelogin$/,
+  ],
   [configOf(server, 'token: t, as-groups: [a]'), /: user "u" has as-groups, as-uid or as-user-extra, but no as$/],
 ]
 for (const [text, words, options] of mistakes) {
@@ -267,4 +279,12 @@ test('mistakes in entries that the context does not name do no harm', async (t) 
 test('files of certificates may be named absolutely', async (t) => {
   const text = configOf(`${server}, certificate-authority: ${certificateFile('ca.crt')}`)
   assert.deepEqual((await load(t, text)).access.ca, { file: certificateFile('ca.crt') })
+})
+
+test('a third of a million blanks in base64 are read in a moment', async (t) => {
+  const startMs = performance.now()
+  const text = configOf(`${server}, certificate-authority-data: "A${' '.repeat(333_333)}%"`)
+  await assert.rejects(load(t, text), /: certificate-authority-data of cluster "c" is not base64$/)
+  // Milliseconds; two minutes where each blank is looked at once for each other one.
+  assert.ok(performance.now() - startMs < 20_000)
 })

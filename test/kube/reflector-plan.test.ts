@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
-import { type Ending, planRetry, type ReflectorState, startState } from '../../src/kube/reflector-plan.ts'
+import {
+  type Ending,
+  planRetry,
+  type ReflectorState,
+  type RetryPlan,
+  startState,
+} from '../../src/kube/reflector-plan.ts'
 
 const states: Readonly<Record<string, ReflectorState<string>>> = {
   streaming: { phase: 'streaming', objects: new Map([['a', 'partial']]) },
@@ -83,4 +89,21 @@ test('a list that is outdated as soon as it has come is not asked for again at o
   for (const ending of [failed('Expired'), told('Expired')]) {
     assert.equal(planRetry(watching, ending, { streaming: true, justListed: true }).wait, 'short')
   }
+})
+
+test('a page that is too long is asked for in parts, where it was; a whole list is asked for in pages again', () => {
+  const ending = failed('TooLarge')
+  const first: ReflectorState<string> = { phase: 'paging', items: ['a'], continue: 'token', limit: 500 }
+  let state: ReflectorState<string> = first
+  const limits: unknown[] = []
+  for (let tries = 0; tries < 7; tries++) {
+    const plan: RetryPlan<string> = planRetry(state, ending, { streaming: true, justListed: false })
+    assert.deepEqual({ ...plan.next, limit: 500 }, first)
+    state = plan.next
+    limits.push('limit' in state && state.limit, plan.wait)
+  }
+  assert.deepEqual(limits, [125, 'none', 32, 'none', 8, 'none', 2, 'none', 1, 'none', 1, 'short', 1, 'short'])
+  const whole: ReflectorState<string> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
+  const plan = planRetry(whole, ending, { streaming: true, justListed: false })
+  assert.deepEqual(plan, { next: startState(false), wait: 'long' })
 })

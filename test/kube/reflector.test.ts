@@ -134,6 +134,23 @@ test('changes before the end of a streaming list are part of the list', async (t
   await stop()
 })
 
+test('a page that leads back to itself is asked for again with pauses, and gathers nothing', async (t) => {
+  const api = pagingApi()
+  let astray = true
+  api.answer = ({ of }) =>
+    'continue' in of && of.continue === 'more' && !astray
+      ? listOf('5', [service('b', '2')])
+      : listOf('5', [service('a', '1')], 'more')
+  const { time, told, stop } = start(t, api)
+  await time.advance(10_000)
+  assert.ok(api.asked.length > 5 && api.asked.length < 60, `${api.asked.length} requests`)
+  assert.deepEqual(told, [])
+  astray = false
+  await time.advance(2_000)
+  assert.deepEqual(told, ['= ns/a ns/b'])
+  await stop()
+})
+
 test('where streaming is refused the list comes in pages of 500, and streaming is not asked for again', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) =>

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
+import { answerLimits } from '../../src/kube/answer-limits.ts'
 import type { KubeApi, Status } from '../../src/kube/api.ts'
 import { isKubeError, KubeError } from '../../src/kube/errors.ts'
 import {
@@ -76,9 +77,14 @@ const calls: [string, (api: KubeApi) => Promise<unknown>, object][] = [
         ['continue', 'c'],
       ],
       timeoutMs: 60_000,
+      maxBytes: answerLimits.page,
     },
   ],
-  ['list everywhere', (api) => api.list(services), { method: 'GET', path: '/api/v1/services', timeoutMs: 60_000 }],
+  [
+    'list everywhere',
+    (api) => api.list(services),
+    { method: 'GET', path: '/api/v1/services', timeoutMs: 60_000, maxBytes: answerLimits.list },
+  ],
   [
     'create',
     (api) => api.create(services, service),
@@ -443,6 +449,7 @@ test('a watch is asked for, tells that it is open, and yields its events, an ERR
       headers: json,
       timeoutMs: 10_000,
       stream: true,
+      maxBytes: answerLimits.event,
     },
   ])
 })

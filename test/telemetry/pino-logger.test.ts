@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createPinoLogger, type PinoLoggerOptions } from '../../src/telemetry/pino-logger.ts'
+import { keepSecret } from '../../src/telemetry/secrets.ts'
 
 async function setUp(options: PinoLoggerOptions = {}) {
   const written: string[] = []
@@ -51,11 +52,15 @@ test('what is no error is told as it is', async () => {
   assert.equal(lines()[0].error, 'refused')
 })
 
-test('secrets are not written, at the top or one level deep, in either format', async () => {
+test('secrets are not written, by name or by value, however deep, in either format', async () => {
+  keepSecret('SECRET-that-was-loaded')
   for (const format of ['json', 'pretty'] as const) {
     const { logger, written } = await setUp({ format })
     logger.info({ token: 'SECRET', headers: { authorization: 'SECRET', Authorization: 'SECRET' } }, 'sent')
     logger.child({ password: 'SECRET' }).info({ user: { bearerToken: 'SECRET', accessToken: 'SECRET' } }, 'sent')
+    logger.info({ a: { b: [{ c: { 'refresh-token': 'SECRET', client_key_data: ['SECRET'] } }] } }, 'sent')
+    const said = 'the server says "who is SECRET-that-was-loaded?"'
+    logger.child({ said }).warn({ error: new Error(said), deep: { list: [{ said }] } }, said)
     assert.doesNotMatch(written.join(''), /SECRET/)
     assert.match(written.join(''), /\[redacted\]/)
   }

@@ -48,7 +48,8 @@ async function certificateOf({ text, host, port }: EtcdEndpoint, files: Credenti
     file === undefined ? Promise.resolve(undefined) : readFile(file)
   const [ca, cert, key] = await Promise.all([read(files.cafile), read(files.certfile), read(files.keyfile)])
   // Its authority is verified; which of the names in it fits is what is asked here.
-  const socket = connect({ host, port, ca, cert, key, ALPNProtocols: ['h2'], checkServerIdentity: () => undefined })
+  const verified = { ca, cert, key, rejectUnauthorized: true, checkServerIdentity: () => undefined }
+  const socket = connect({ host, port, ...verified, ALPNProtocols: ['h2'] })
   try {
     await once(socket, 'secureConnect', { signal: AbortSignal.timeout(CONNECT_LIMIT_MS) })
     return socket.getPeerCertificate()

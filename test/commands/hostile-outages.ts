@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { endpoints } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { systemClock } from '../../src/runtime/system-clock.ts'
+import { peakResidentMib } from '../peers/footprint.ts'
+import type { Child } from '../support/spawn-child.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { startHostileApiServer } from './hostile-api-server.ts'
+
+/** A server that can turn hostile. */
+export interface HostileServer {
+  /** How many hostile answers were given. */
+  readonly given: number
+  /** From now on answers are hostile, or good again; those that are under way end. */
+  turn(hostile: boolean): void
+}
+
+export interface HostilityOptions {
+  readonly seed: number
+  /** Hostile ones, in all outages together. */
+  readonly answers: number
+  readonly outages: number
+  readonly start: (args: readonly string[]) => Promise<Child>
+  /** What turns hostile. @default the API server */
+  readonly hostile?: HostileServer
+}
+
+/** What was seen of one outage. */
+export interface HostileOutage {
+  /** From the first good answer until the Endpoints were right again, in milliseconds. */
+  readonly rightMs: number
+  /** Lines in the log from the first hostile answer until it was right again. */
+  readonly lines: number
+  /** The most memory that was ever resident until then, in MiB. */
+  readonly peakMib: number
+}
+
+const ref = { namespace: 'default', name: 'kubernetes' }
+
+/**
+ * Runs the program, with every informer that it has, against a server that is hostile several times and good in between. Each
+ * time somebody has emptied the Endpoints meanwhile. Fails when the program ends, logs an error, follows a redirect, or is not right again
+ * within a minute.
+ */
+export async function endureHostility(t: TestContext, options: HostilityOptions): Promise<readonly HostileOutage[]> {
+  const random = seededRandom(options.seed, 'hostile')
+  const good = createApiServer({ clock: systemClock, random })
+  const server = await startHostileApiServer(t, good, random)
+  const hostile = options.hostile ?? server
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  const cluster = { name: 'c', cluster: { server: server.url } }
+  const context = { name: 'x', context: { cluster: 'c' } }
+  await writeFile(kubeconfig, JSON.stringify({ clusters: [cluster], contexts: [context], 'current-context': 'x' }))
+  const program = await options.start([
+    ...['run', '--kubeconfig', kubeconfig, '--advertise-address', '192.0.2.1', '--health-bind-address', '127.0.0.1:0'],
+    ...['--controllers', 'auto,endpoints,endpointslice,endpointslice-mirroring', '--leader-elect', 'false'],
+  ])
+  const api = restKubeApi({ transport: inProcessTransport(good), clock: systemClock, random })
+  const becomeRight = async (): Promise<number> => {
+    const startMs = performance.now()
+    for (;;) {
+      const found = await api.get(endpoints, ref).catch(() => undefined)
+      const nowMs = performance.now() - startMs
+      if (found?.subsets?.[0]?.addresses?.[0]?.ip === '192.0.2.1') return nowMs
+      assert.ok(nowMs < 60_000, `not right:\n${program.stderr().slice(-5_000)}`)
+      await sleep(20)
+    }
+  }
+  await becomeRight()
+  const outages: HostileOutage[] = []
+  let ended = false
+  void program.exited.then(() => {
+    ended = true
+  })
+  while (outages.length < options.outages) {
+    const from = program.stderr().length
+    hostile.turn(true)
+    const until = (options.answers * (outages.length + 1)) / options.outages
+    while (hostile.given < until && !ended) await sleep(50)
+    assert.ok(!ended, `it ended:\n${program.stderr().slice(-5_000)}`)
+    await api.update(endpoints, { ...(await api.get(endpoints, ref)), subsets: [] })
+    hostile.turn(false)
+    const rightMs = Math.round(await becomeRight())
+    const said = program.stderr().slice(from)
+    assert.doesNotMatch(said, /"level":"error"/)
+    const outage = { rightMs, lines: said.split('\n').length - 1, peakMib: Math.round(peakResidentMib(program.pid)) }
+    t.diagnostic(JSON.stringify(outage))
+    outages.push(outage)
+  }
+  assert.equal(server.followed, 0)
+  program.kill('SIGTERM')
+  assert.deepEqual(await program.exited, { code: 0, signal: null })
+  return outages
+}

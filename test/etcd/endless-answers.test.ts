@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type ServerHttp2Stream } from 'node:http2'
+import type { AddressInfo, Socket } from 'node:net'
+import { test } from 'node:test'
+import type { Cleanup } from '../support/cleanup.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { openClient, patient, refusedWith } from './etcd-client.ts'
+
+const grpc = { ':status': 200, 'content-type': 'application/grpc' }
+
+test('a message that is longer than the limit is refused by its length, and not read', async (t) => {
+  const { url, streams } = await startServer(t, (stream) => {
+    stream.respond(grpc)
+    endlessly(stream, Buffer.concat([envelope(0x7fff_ffff), Buffer.alloc(60_000)]))
+  })
+  const etcd = openClient(t, [url])
+  const before = process.memoryUsage().rss
+  const words = /message size 2147483647 is larger than configured readMaxBytes 8388608/
+  await refusedWith('ServerError', etcd.get('/a', patient), words)
+  await refusedWith('ServerError', etcd.list('/a/', { signal: patient }), words)
+  await refusedWith('ServerError', etcd.create('/a', new Uint8Array(1), { signal: patient }), words)
+  await eventually('the requests end', () => streams.size === 0)
+  const grown = process.memoryUsage().rss - before
+  assert.ok(grown < 100 * 1024 * 1024, `${grown} bytes`)
+})
+
+for (const [name, code, respond] of [
+  [
+    'messages without end',
+    'ServerError',
+    (stream: ServerHttp2Stream) => {
+      stream.respond(grpc)
+      endlessly(stream, Buffer.alloc(50_000))
+    },
+  ],
+  [
+    'bytes one by one',
+    'Timeout',
+    (stream: ServerHttp2Stream) => {
+      stream.respond(grpc)
+      stream.write(envelope(8_000_000))
+      endlessly(stream, Buffer.alloc(1))
+    },
+  ],
+  [
+    'a page without end',
+    'ServerError',
+    (stream: ServerHttp2Stream) => {
+      stream.respond({ ':status': 200, 'content-type': 'text/html' })
+      endlessly(stream, Buffer.alloc(60_000))
+    },
+  ],
+  [
+    'compression that was not asked for',
+    'ServerError',
+    (stream: ServerHttp2Stream) => {
+      stream.respond({ ...grpc, 'grpc-encoding': 'gzip' })
+      endlessly(stream, Buffer.alloc(60_000, 1))
+    },
+  ],
+] as const) {
+  test(`a server that answers with ${name} is one error, in memory that stays flat`, async (t) => {
+    const { url, streams } = await startServer(t, respond)
+    const etcd = openClient(t, [url], { requestTimeoutMs: 1_500 })
+    const before = process.memoryUsage().rss
+    await refusedWith(code, etcd.get('/a', patient))
+    await eventually('the request ends', () => streams.size === 0)
+    const grown = process.memoryUsage().rss - before
+    assert.ok(grown < 100 * 1024 * 1024, `${grown} bytes`)
+  })
+}
+
+/** The head of a message that says to have `length` bytes. */
+function envelope(length: number): Buffer {
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(length, 1)
+  return head
+}
+
+function endlessly(stream: ServerHttp2Stream, piece: Buffer): void {
+  const write = (): void => {
+    let left = 1000
+    while (!stream.destroyed && left-- > 0 && stream.write(piece));
+    if (stream.destroyed) return
+    if (left < 0) setImmediate(write)
+    else stream.once('drain', write)
+  }
+  write()
+}
+
+async function startServer(
+  t: Cleanup,
+  respond: (stream: ServerHttp2Stream) => void,
+): Promise<{ readonly url: string; readonly streams: ReadonlySet<ServerHttp2Stream> }> {
+  const sockets = new Set<Socket>()
+  const streams = new Set<ServerHttp2Stream>()
+  const server = createServer()
+  server.on('connection', (socket: Socket) => sockets.add(socket))
+  server.on('stream', (stream) => {
+    streams.add(stream)
+    stream.on('error', () => {}).once('close', () => streams.delete(stream))
+    respond(stream)
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.after(async () => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+    await once(server, 'close')
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, streams }
+}

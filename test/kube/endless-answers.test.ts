@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict'
+import type { RequestListener, ServerResponse } from 'node:http'
+import { type TestContext, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
+import { answerLimits } from '../../src/kube/answer-limits.ts'
+import { isKubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
+import { httpReadiness } from '../../src/kube/http-readiness.ts'
+import { HttpTransport } from '../../src/kube/http-transport.ts'
+import { leases, services } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import { systemClock } from '../../src/runtime/system-clock.ts'
+import { systemRandom } from '../../src/runtime/system-random.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { startServer } from './loopback-server.ts'
+
+const never = new AbortController().signal
+
+/** Writes `piece` again and again until the other end goes; tells how many bytes there were. */
+function endlessly(response: ServerResponse, piece: string | Buffer): void {
+  const write = (): void => {
+    while (!response.destroyed && response.write(piece));
+    if (!response.destroyed) response.once('drain', write)
+  }
+  response.on('error', () => {}).on('close', () => response.off('drain', write))
+  write()
+}
+
+async function setUp(t: TestContext, listener: RequestListener) {
+  const server = await startServer(t, listener)
+  const transport = new HttpTransport({ server: server.url })
+  t.after(() => transport.close())
+  return { server, transport, api: restKubeApi({ transport, clock: systemClock, random: systemRandom() }) }
+}
+
+/** The error of a call, and that it is one line which names `words`. */
+async function refused(code: KubeErrorCode, call: Promise<unknown>, ...words: RegExp[]): Promise<void> {
+  await assert.rejects(call, (error) => {
+    assert.ok(isKubeError(error, code), String(error))
+    assert.match(error.message, /^[^\n]{10,400}$/)
+    for (const word of words) assert.match(error.message, word)
+    return true
+  })
+}
+
+const json = { 'content-type': 'application/json' }
+const ref = { namespace: 'default', name: 'kubernetes' }
+
+test('an answer without end is read up to the limit of its kind, in memory that stays flat, and its connection closed', async (t) => {
+  const piece = Buffer.alloc(64 * 1024, ' ')
+  let status = 200
+  const { server, api, transport } = await setUp(t, (_, response) => {
+    response.writeHead(status, json)
+    endlessly(response, piece)
+  })
+  let highest = 0
+  const before = process.memoryUsage().rss
+  const watching = setInterval(() => {
+    highest = Math.max(highest, process.memoryUsage().rss)
+  }, 5)
+  t.after(() => clearInterval(watching))
+  const watch = async (): Promise<void> => {
+    for await (const _ of api.watch(services, { signal: never }));
+  }
+  const limit = (kind: keyof typeof answerLimits): RegExp => new RegExp(` limit of ${answerLimits[kind]} bytes`)
+  await refused('TooLarge', api.get(services, ref), /^get services default\/kubernetes: http/, limit('object'))
+  await refused('TooLarge', api.list(services, { limit: 500 }), /^list services: /, limit('page'))
+  await refused('TooLarge', watch(), /^watch services: /, limit('event'))
+  status = 500
+  await refused('TooLarge', api.get(services, ref), limit('refusal'))
+  status = 200
+  const probed = await httpReadiness({ transport }).probe(never)
+  assert.ok(!probed.answered && limit('text').test(probed.reason), JSON.stringify(probed))
+  assert.match(probed.reason, /the answer to GET \/readyz is longer/)
+  await eventually('the connections close', () => server.open() === 0)
+  // The longest of them was 8 MiB; what was sent had no end.
+  assert.ok(highest - before < 150 * 1024 * 1024, `${Math.round((highest - before) / 1024 / 1024)} MiB`)
+})
+
+test('an answer that says that it is too long is not read at all', async (t) => {
+  const { server, api } = await setUp(t, (_, response) => {
+    response.writeHead(200, { ...json, 'content-length': '1099511627776' }).write('{')
+  })
+  await refused('TooLarge', api.get(leases, ref), /has 1099511627776 bytes, more than the limit of 4194304$/)
+  await eventually('the connection closes', () => server.open() === 0)
+})
+
+test('a list that is asked for at once may be longer than a page', async (t) => {
+  const items = Array.from({ length: 9 }, () => ({ data: 'x'.repeat(1024 * 1024) }))
+  const { api } = await setUp(t, (_, response) => {
+    response.writeHead(200, json).end(JSON.stringify({ metadata: { resourceVersion: '1' }, items }))
+  })
+  assert.equal((await api.list(services)).items.length, 9)
+  await refused('TooLarge', api.list(services, { limit: 500 }))
+})
+
+test('bytes that come one by one cost no more than their number', async (t) => {
+  const one = '1\r\nx\r\n'.repeat(20_000)
+  const { api } = await setUp(t, ({ socket }) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n')
+    endlessly(socket as unknown as ServerResponse, one)
+  })
+  const before = process.memoryUsage().rss
+  await refused('TooLarge', api.get(services, ref))
+  const grown = process.memoryUsage().rss - before
+  assert.ok(grown < 150 * 1024 * 1024, `${Math.round(grown / 1024 / 1024)} MiB`)
+})
+
+test('compression that was not asked for is refused, in answers and in watches', async (t) => {
+  const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024, ' '))
+  const { api } = await setUp(t, (_, response) => {
+    response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(bomb)
+  })
+  await refused('BadResponse', api.get(services, ref), /is compressed, which was not asked for$/)
+  const watching = api.watch(services, { signal: never })[Symbol.asyncIterator]()
+  await refused('BadResponse', watching.next(), /is compressed/)
+})
+
+test('JSON that is nested without end is refused, brackets in strings do not count', async (t) => {
+  let body = ''
+  const { api } = await setUp(t, (_, response) => {
+    response.writeHead(200, json).end(body)
+  })
+  body = `{"kind":"Service","metadata":{"name":"kubernetes"},"x":${'{"a":'.repeat(20_000)}1${'}'.repeat(20_001)}`
+  await refused('BadResponse', api.get(services, ref), /nested more than 500 deep$/)
+  body = '['.repeat(1_000_000)
+  await refused('BadResponse', api.get(services, ref), /nested more than 500 deep$/)
+  const note = `${'['.repeat(20_000)}\\"${'{'.repeat(20_000)}`
+  body = `{"kind":"Service","metadata":{"name":"kubernetes"},"note":"${note}"}`
+  assert.equal((await api.get(services, ref)).metadata?.name, 'kubernetes')
+})
+
+test('a redirect is an answer: nothing is sent elsewhere', async (t) => {
+  const other = await startServer(t, (_, response) => void response.end())
+  for (const status of [301, 302, 307, 308]) {
+    const { server, api, transport } = await setUp(t, (_, response) => {
+      response.writeHead(status, { location: other.url.href }).end()
+    })
+    await refused('Refused', api.get(services, ref), new RegExp(`HTTP status ${status}$`))
+    await transport.send({ method: 'POST', path: '/', query: [], headers: {}, body: {} }, never, {
+      authorization: 'Bearer secret-of-the-cluster',
+    })
+    assert.equal(server.asked.length, 2)
+  }
+  assert.deepEqual(other.asked, [])
+})
+
+test('headers without end are refused', async (t) => {
+  const { server, api } = await setUp(t, ({ socket }) => {
+    socket.write('HTTP/1.1 200 OK\r\n')
+    endlessly(socket as unknown as ServerResponse, `x-more: ${'x'.repeat(1000)}\r\n`)
+  })
+  await refused('BadResponse', api.get(services, ref), /headers/)
+  await eventually('the connection closes', () => server.open() === 0)
+})

@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { keepSecret, withoutSecrets } from '../../src/telemetry/secrets.ts'
+
+test('what was loaded is taken out wherever it stands; what is too short to be told from words is not kept', () => {
+  keepSecret('opaque.token$&(1)')
+  keepSecret('t')
+  keepSecret(undefined)
+  assert.equal(
+    withoutSecrets('got opaque.token$&(1), a t, and opaque.token$&(1)'),
+    'got [redacted], a t, and [redacted]',
+  )
+})
+
+test('of a private key each line is taken out, also of one that nobody has loaded', () => {
+  const lines = [
+    '-----BEGIN EC PRIVATE KEY-----',
+    'MHcCAQEEIKzl/AAAAAAAAAA+',
+    'oUQDQgAEbbbbbbbbbbbb',
+    '-----END EC PRIVATE KEY-----',
+  ]
+  keepSecret(lines.join('\n'))
+  assert.equal(withoutSecrets(`line 2 is ${lines[1]}, ${lines[2]}`), 'line 2 is [redacted], [redacted]')
+  const other = '-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\nxxxx'
+  assert.equal(withoutSecrets(`read ${other}\n-----END PRIVATE KEY----- in it`), 'read [redacted] in it')
+  assert.equal(withoutSecrets(`cut off: ${other}`), 'cut off: [redacted]')
+})
+
+for (const [text, clean] of [
+  ['GET https://root:hunter2/@x@10.0.0.1:2379/a', 'GET https://[redacted]@10.0.0.1:2379/a'],
+  ['Authorization: Bearer abc.def-ghi, next', 'Authorization: Bearer [redacted], next'],
+  ['basic YWxpY2U6c2VjcmV0', 'basic [redacted]'],
+  ['issued eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln to a', 'issued [redacted] to a'],
+  ['cut off at eyJhbGciOiJSUzI1', 'cut off at [redacted]'],
+  ['{"client_secret":"abcdefgh","n":1}', '{"client_secret":"[redacted]","n":1}'],
+  ['password = hunter2; more', 'password = [redacted]; more'],
+  ['token: no such file; https://10.0.0.1:6443 is away', 'token: no such file; https://10.0.0.1:6443 is away'],
+] as const) {
+  test(`what looks like a secret is taken out of ${JSON.stringify(text)}, and nothing else`, () => {
+    assert.equal(withoutSecrets(text), clean)
+  })
+}
+
+test('however many secrets come, the newest are kept, and time stays linear', () => {
+  for (let index = 0; index < 2_000; index++) keepSecret(`rotated-${index}-token`)
+  assert.equal(withoutSecrets('rotated-0-token rotated-1999-token'), 'rotated-0-token [redacted]')
+  const startMs = performance.now()
+  for (const piece of ['://', 'eyJ', '-----BEGIN PRIVATE KEY-----', 'Bearer ', 'token:', 'a-', '@', ' ']) {
+    withoutSecrets(piece.repeat(1_000_000 / piece.length))
+  }
+  // A second or so; hours if anything were quadratic.
+  assert.ok(performance.now() - startMs < 60_000)
+})

@@ -12,7 +12,12 @@ function flood(): void {
   socket.pause()
   socket.on('error', () => {})
   socket.once('connect', () => console.log('flooding'))
-  socket.once('close', () => setTimeout(flood, 100))
+  // Who reads nothing hears that it was cut off by what it writes.
+  const more = setInterval(() => socket.write(one), 100)
+  socket.once('close', () => {
+    clearInterval(more)
+    flood()
+  })
   socket.write(requests)
 }
 

@@ -174,6 +174,13 @@ test('a client that does not wait for its answer is cut off', async (t) => {
   }
 })
 
+test('headers are taken up to 16 KiB', async (t) => {
+  const { server } = await setUp(t)
+  const withHeader = (bytes: number) => rawAnswer(server, `GET /livez HTTP/1.1\r\nPadding: ${'x'.repeat(bytes)}`)
+  assert.match(await withHeader(15_000), /^HTTP\/1\.1 200 /)
+  assert.match(await withHeader(17_000), /^HTTP\/1\.1 431 /)
+})
+
 test('requests one after another share a connection', async (t) => {
   const { server } = await setUp(t)
   const socket = connect(server.port, '127.0.0.1').setEncoding('utf8')

@@ -26,8 +26,8 @@ export const serverLimits = {
   keepAliveMs: 5000,
 } as const
 
-/** A little more than what a probe sends. */
-const sliceBytes = 1024
+/** What the parser gets at a time: little at first, which ends most who pipeline; then more, or it would put long headers together from many pieces. */
+const sliceBytes = { first: 1024, most: 4096 } as const
 
 export interface BoundedServerOptions {
   /** An address of this machine, or a name for one. */
@@ -142,8 +142,9 @@ function boundConnections(server: Server): ReadonlySet<Socket> {
 function parseInSlices(socket: Socket): void {
   const parsers = socket.listeners('data')
   socket.on('data', (chunk: Buffer) => {
-    for (let from = 0; from < chunk.length && !socket.destroyed; from += sliceBytes) {
-      for (const parse of parsers) parse.call(socket, chunk.subarray(from, from + sliceBytes))
+    let bytes: number = sliceBytes.first
+    for (let from = 0; from < chunk.length && !socket.destroyed; from += bytes, bytes = sliceBytes.most) {
+      for (const parse of parsers) parse.call(socket, chunk.subarray(from, from + bytes))
     }
   })
   for (const parse of parsers) socket.removeListener('data', parse as () => void)

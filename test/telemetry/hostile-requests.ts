@@ -11,7 +11,7 @@ export async function surviveHostileRequests(t: TestContext, { seed, count }: { 
   const [, address = '', port = ''] = await program.output(/"health":"([^"]+:(\d+))"/)
   while ((await fetch(`http://${address}/readyz`)).status !== 200) await sleep(50)
   // What the code for them takes, and the buffers that wait for a collection: once.
-  await sendHostileRequests({ port: Number(port), seed: seed + 1, count: 300 + count / 5 })
+  await sendHostileRequests({ port: Number(port), seed: seed + 1, count: 300 + count / 2 })
   const beforeMib = residentMib(program.pid)
   const linesBefore = program.stderr().split('\n').length
   await sendHostileRequests({ port: Number(port), seed, count })

@@ -11,6 +11,7 @@ import { kubectlFor } from '../peers/kubectl.ts'
 import { whenRight } from '../peers/kubernetes-service.ts'
 import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
 
 const manifests = fileURLToPath(new URL('../../config/kustomize', import.meta.url))
 
@@ -84,7 +85,10 @@ test('with authentication the metrics are for those whom the API server allows t
   const status = async (path: string, proof?: Proof): Promise<number> => (await ask(path, proof)).status
   const scraper = clients.issue({ commonName: 'scraper' })
 
-  for (const path of ['/livez', '/healthz?verbose']) assert.equal(await status(path), 200, path)
+  assert.equal(await status('/livez'), 200)
+  await untilPasses('everybody to be told that it is ready', async () => assert.equal(await status('/readyz'), 200), {
+    withinMs: 60_000,
+  })
   assert.equal(await status('/metrics'), 401)
   assert.equal(await status('/none'), 401)
   assert.equal(await status('/metrics', { token: 'made-up' }), 401)

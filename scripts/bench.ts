@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureDamage } from '../test/bench/damage.ts'
+import { measureFlood } from '../test/bench/flood.ts'
 import { measureMemory } from '../test/bench/memory.ts'
 import { measureRepairCore } from '../test/bench/repair-core.ts'
 import { measureRepairDamage } from '../test/bench/repair-damage.ts'
@@ -29,6 +30,7 @@ const rounds = (usual: number): number => positive(values.rounds ?? String(usual
 const benches: Readonly<Record<string, () => Promise<Report>>> = {
   startup: () => measureStartup({ rounds: rounds(20) }),
   damage: () => measureDamage({ rounds: rounds(10) }),
+  flood: () => measureFlood({ seconds: 20 }),
   memory: () => measureMemory({ minutes: positive(values.minutes) }),
   'repair-core': () => measureRepairCore({ rounds: rounds(5) }),
   'repair-mass': () => measureRepairMass({ minutes: positive(values.minutes) }),

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 
 const page = readFileSync('docs/errors.md', 'utf8')
 const sources = globSync('src/**/*.ts', { exclude: ['src/protobuf/gen/**'] }).map((file) => readFileSync(file, 'utf8'))
-/** Errors that never leave the in-process API server, the command line or a controller. */
+/** Errors that never leave the in-process API server, the command line, a controller or the health server. */
 const internal = new Set([
   'SliceWriteError',
   'StaleCacheError',
@@ -13,6 +13,7 @@ const internal = new Set([
   'Compacted',
   'Refusal',
   'StopRequest',
+  'TooManyReviews',
   'KubeError',
   'EtcdError',
   'RemoteError',

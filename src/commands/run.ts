@@ -6,12 +6,14 @@ import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { watchEventLoop } from '../telemetry/event-loop.ts'
+import type { HealthEndpoint } from '../telemetry/health.ts'
 import { serveHealth } from '../telemetry/http-health-server.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { observeProcess } from '../telemetry/process-metrics.ts'
 import { openApiServer } from './api-server.ts'
 import { EmbeddedScreen } from './embedded-screen.ts'
 import { openEtcd } from './etcd-store.ts'
+import { exposureOf, healthServing } from './health-serving.ts'
 import { keepHeapSmall } from './small-heap.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 import { openSurroundings } from './surroundings.ts'
@@ -37,17 +39,20 @@ export async function execute(flags: Flags): Promise<number> {
     const { api, readiness } = server
     const master = createMaster(masterOptionsOf(configuration, hostname()), { ...surroundings, api, readiness, etcd })
     observeProcess(metrics, clock)
+    const checks = (endpoint: HealthEndpoint) => master.lifecycle.checks(endpoint)
     const health = await serveHealth({
-      ...configuration.healthBindAddress,
-      checks: (endpoint) => master.lifecycle.checks(endpoint),
+      ...healthServing(configuration, { ...surroundings, api }),
+      checks,
       metrics,
       logger,
     })
+    const exposure = exposureOf(configuration)
+    if (exposure !== undefined) logger.warn({ address: health.address }, exposure)
     logger.info({ server: server.name, health: health.address, dryRun: configuration.dryRun }, 'started')
     const screenEnd = new AbortController()
     const shown = screen?.run(
       { ...surroundings, api, logger: silentLogger },
-      `An embedded API server, bootstrapped. Health: http://${health.address}/readyz?verbose. Ctrl-C ends it.`,
+      `An embedded API server, bootstrapped. Health: ${configuration.healthTlsCertFile === undefined ? 'http' : 'https'}://${health.address}/readyz?verbose. Ctrl-C ends it.`,
       screenEnd.signal,
     )
     try {

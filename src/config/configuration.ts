@@ -7,7 +7,7 @@ import { etcdOptions, etcdRules } from '../etcd/options.ts'
 import { leaderElectionOptions, leaderElectionRules } from '../kube/leader-election-options.ts'
 import { connectionOptions, connectionRules, observedConnectionRules } from '../kube/options.ts'
 import { kubernetesServiceOptions, kubernetesServiceRules, leaseStoreRules } from '../kubernetes-service/options.ts'
-import { lifecycleOptions } from '../lifecycle/options.ts'
+import { lifecycleOptions, lifecycleRules } from '../lifecycle/options.ts'
 import { repairOptions, repairRules } from '../repair/options.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { loggingOptions } from '../telemetry/options.ts'
@@ -63,6 +63,7 @@ export const rules: readonly Rule<Configuration>[] = [
   ...repairRules,
   ...leaderElectionRules,
   ...masterRules,
+  ...lifecycleRules,
 ]
 
 /** The same for commands that look at the masters of a cluster and are none. */

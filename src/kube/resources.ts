@@ -10,6 +10,8 @@ import type {
   V1Pod,
   V1Service,
   V1ServiceCIDR,
+  V1SubjectAccessReview,
+  V1TokenReview,
 } from '@kubernetes/client-node'
 import type { Json, KubeObject } from './json.ts'
 
@@ -24,6 +26,8 @@ export type KubeEvent = Json<EventsV1Event>
 export type ConfigMap = Json<V1ConfigMap>
 export type Pod = Json<V1Pod>
 export type Node = Json<V1Node>
+export type TokenReview = Json<V1TokenReview>
+export type SubjectAccessReview = Json<V1SubjectAccessReview>
 
 /** The identity of a kind: where it is served, and what its objects call themselves. */
 export interface Resource<T extends KubeObject> {
@@ -53,6 +57,15 @@ export const serviceCidrs = resource<ServiceCidr>('networking.k8s.io', 'servicec
 export const ipAddresses = resource<IpAddress>('networking.k8s.io', 'ipaddresses', 'IPAddress', false)
 export const leases = resource<Lease>('coordination.k8s.io', 'leases', 'Lease', true)
 export const events = resource<KubeEvent>('events.k8s.io', 'events', 'Event', true)
+
+/** Questions, which are answered and not kept. */
+export const tokenReviews = resource<TokenReview>('authentication.k8s.io', 'tokenreviews', 'TokenReview', false)
+export const subjectAccessReviews = resource<SubjectAccessReview>(
+  'authorization.k8s.io',
+  'subjectaccessreviews',
+  'SubjectAccessReview',
+  false,
+)
 
 /** `v1` or `group/v1`, as objects carry it. */
 export function apiVersionOf(resource: Resource<KubeObject>): string {

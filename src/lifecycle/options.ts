@@ -1,6 +1,13 @@
+import * as z from 'zod/mini'
 import { duration } from '../documents/duration-option.ts'
-import { type OptionGroup, parsedText, type ValuesOf } from '../documents/option.ts'
+import { type OptionGroup, parsedText, type Rule, type ValuesOf } from '../documents/option.ts'
+import type { ConnectionValues } from '../kube/options.ts'
 import { formatHostPort, parseHostPort } from '../net/host-port.ts'
+
+const file = z.string().check(z.minLength(1, 'needs the name of a file'))
+const paths = z.array(
+  z.string().check(z.regex(/^\/[^*\s]*\*?$/, 'must begin with / and may have a * as its last character only')),
+)
 
 /** How this process shows its own health, and how it ends. */
 export const lifecycleOptions = {
@@ -12,6 +19,34 @@ export const lifecycleOptions = {
       description: 'where /livez, /readyz, /healthz and /metrics are served; port 0 picks a free one and logs it',
       default: '127.0.0.1:10269',
     },
+    healthTlsCertFile: {
+      schema: file,
+      metavar: 'FILE',
+      description: 'certificate (PEM) with which they are served, by HTTPS alone then; read again when it changes',
+    },
+    healthTlsPrivateKeyFile: {
+      schema: file,
+      metavar: 'FILE',
+      description: 'key (PEM) of that certificate; read again when it changes',
+    },
+    authenticationTokenWebhook: {
+      schema: z.boolean(),
+      description:
+        'ask the API server by TokenReview whose a bearer token is, and by SubjectAccessReview whether that user may get /metrics and whatever else is not always allowed',
+      default: false,
+    },
+    clientCaFile: {
+      schema: file,
+      metavar: 'FILE',
+      description:
+        'certificates (PEM) that client certificates are trusted by: the common name is the user, the organizations are the groups, and SubjectAccessReview says what they may; read again when it changes',
+    },
+    authorizationAlwaysAllowPaths: {
+      schema: paths,
+      metavar: 'LIST',
+      description: 'paths that everybody may get where callers are authenticated; /path/* stands for all that begin so',
+      default: ['/healthz', '/livez', '/readyz'],
+    },
     shutdownDelayDuration: {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
@@ -22,3 +57,35 @@ export const lifecycleOptions = {
 } as const satisfies OptionGroup
 
 export type LifecycleValues = ValuesOf<typeof lifecycleOptions>
+
+export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[] = [
+  {
+    on: 'healthTlsCertFile',
+    needs: ['healthTlsPrivateKeyFile'],
+    breach: ({ healthTlsCertFile, healthTlsPrivateKeyFile }) =>
+      healthTlsCertFile !== undefined && healthTlsPrivateKeyFile === undefined
+        ? 'needs --health-tls-private-key-file'
+        : undefined,
+  },
+  {
+    on: 'healthTlsPrivateKeyFile',
+    needs: ['healthTlsCertFile'],
+    breach: ({ healthTlsCertFile, healthTlsPrivateKeyFile }) =>
+      healthTlsPrivateKeyFile !== undefined && healthTlsCertFile === undefined
+        ? 'needs --health-tls-cert-file'
+        : undefined,
+  },
+  ...(['authenticationTokenWebhook', 'clientCaFile'] as const).map(
+    (key): Rule<LifecycleValues & ConnectionValues> => ({
+      on: key,
+      needs: ['healthTlsCertFile', 'embedded'],
+      breach(values) {
+        if (values[key] === undefined || values[key] === false) return undefined
+        if (values.healthTlsCertFile === undefined) {
+          return 'needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else'
+        }
+        return values.embedded ? 'has no use with --embedded: that API server knows no users' : undefined
+      },
+    }),
+  ),
+]

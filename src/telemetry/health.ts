@@ -25,6 +25,8 @@ export interface HealthAnswer {
   readonly text: string
   /** The checks that failed, and why: for the log, not for the public. */
   readonly faults: readonly { readonly name: string; readonly fault: string }[]
+  /** The checks that were not asked, because the caller has excluded them. */
+  readonly excluded: readonly string[]
 }
 
 /**
@@ -52,10 +54,12 @@ export async function answerHealth(options: {
   )
 
   const faults: { name: string; fault: string }[] = []
+  const unasked: string[] = []
   let list = ''
   for (const { name, outcome } of results) {
     if (outcome === 'excluded') {
       list += `[+]${name} excluded: ok\n`
+      unasked.push(name)
       continue
     }
     count(endpoint, name, outcome.fault === undefined)
@@ -72,15 +76,19 @@ export async function answerHealth(options: {
     list += `warn: some health checks cannot be excluded: no matches for ${quoted}\n`
   }
 
-  if (faults.length > 0) return { status: 500, text: `${list}${endpoint} check failed\n`, faults }
-  return { status: 200, text: options.verbose ? `${list}${endpoint} check passed\n` : 'ok', faults }
+  const found = { faults, excluded: unasked }
+  if (faults.length > 0) return { status: 500, text: `${list}${endpoint} check failed\n`, ...found }
+  return { status: 200, text: options.verbose ? `${list}${endpoint} check passed\n` : 'ok', ...found }
 }
 
-/** Runs one check by itself; here the reason is told. */
-export async function answerHealthCheck(check: HealthCheck): Promise<HealthAnswer> {
+/** Runs one check by itself. The reason is for those who may see it: it names servers, files and objects. */
+export async function answerHealthCheck(
+  check: HealthCheck,
+  { reason }: { readonly reason: 'told' | 'withheld' },
+): Promise<Pick<HealthAnswer, 'status' | 'text'>> {
   const fault = await faultOf(check)
-  if (fault === undefined) return { status: 200, text: 'ok', faults: [] }
-  return { status: 500, text: `internal server error: ${fault}\n`, faults: [{ name: check.name, fault }] }
+  if (fault === undefined) return { status: 200, text: 'ok' }
+  return { status: 500, text: `internal server error: ${reason === 'told' ? fault : 'reason withheld'}\n` }
 }
 
 async function faultOf(check: HealthCheck): Promise<string | undefined> {

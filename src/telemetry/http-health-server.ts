@@ -1,13 +1,10 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import {
-  answerHealth,
-  answerHealthCheck,
-  type HealthAnswer,
-  type HealthCheck,
-  type HealthEndpoint,
-  healthEndpoints,
-} from './health.ts'
+import type { IncomingMessage } from 'node:http'
+import { TLSSocket } from 'node:tls'
+import { answerHealth, answerHealthCheck, type HealthCheck, type HealthEndpoint, healthEndpoints } from './health.ts'
+import { type HealthAccess, type HealthCaller, type HealthVerdict, isAlwaysAllowed } from './health-access.ts'
+import { healthFaultLog } from './health-fault-log.ts'
+import { type BoundedServer, type HttpAnswer, serveBounded } from './http-bounded-server.ts'
+import type { ServingCertificateFiles } from './http-serving-certificate.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -20,74 +17,45 @@ export interface HealthServerOptions {
   readonly checks: (endpoint: HealthEndpoint) => readonly HealthCheck[]
   readonly metrics: Metrics
   readonly logger: Logger
+  /** HTTPS with these files, which are read again when they change. @default plain HTTP */
+  readonly tls?: ServingCertificateFiles | undefined
+  /** Who may see what `alwaysAllowPaths` do not name. @default everybody, apart from why a check fails: that nobody is told */
+  readonly access?: HealthAccess | undefined
+  /** Paths that everybody may see; one that ends in `*` stands for all that begin so. @default the three endpoints */
+  readonly alwaysAllowPaths?: readonly string[] | undefined
 }
 
-export interface HealthServer {
-  /** The port in use, also where a free one was asked for. */
-  readonly port: number
-  /** `HOST:PORT`, an IPv6 host in brackets. */
-  readonly address: string
-  /** Takes no more requests; resolves when those under way are answered, cutting them off after a second. */
-  close(): Promise<void>
-}
-
-/** The server cannot have the address it was given. The message is one line and names it; `cause` is the system's error. */
-export class ListenError extends Error {
-  override readonly name = 'ListenError'
-  readonly code = 'CannotListen'
-
-  constructor(host: string, port: number, cause: NodeJS.ErrnoException) {
-    const reason = listenFaults[cause.code ?? ''] ?? cause.message
-    super(`cannot listen on ${hostPort(host, port)}: ${reason}`, { cause })
-  }
-}
-
-const listenFaults: Readonly<Record<string, string>> = {
-  EADDRINUSE: 'the port is in use',
-  EADDRNOTAVAIL: 'the address is not one of this machine',
-  EACCES: 'not permitted',
-  ENOTFOUND: 'no such host',
-}
+/** How long one rendering of the metrics serves all who ask, in milliseconds. */
+const renderingMs = 1000
 
 /**
  * Serves `/livez`, `/readyz` and `/healthz` in kube-apiserver's form (`?verbose`, `?exclude=NAME`, one check at
- * `/readyz/NAME`) and `/metrics`, over plain HTTP. A change of what fails is logged once, not each probe.
- * @throws ListenError
+ * `/readyz/NAME`) and `/metrics`, which are at most a second old. A change of what fails is logged once, not each probe.
+ * @throws ListenError, ServingCertificateError
  */
-export async function serveHealth(options: HealthServerOptions): Promise<HealthServer> {
-  const respond = healthResponder(options)
-  const server = createServer((request, response) => {
-    respond(request).then(
-      (answer) => send(response, answer),
-      (error: unknown) => {
-        options.logger.error({ error, path: request.url }, 'a health request failed')
-        send(response, text(500, 'internal server error\n'))
-      },
-    )
-  })
-  const { port } = await listen(server, options.host, options.port)
-  return { port, address: hostPort(options.host, port), close: () => closeServer(server) }
+export function serveHealth(options: HealthServerOptions): Promise<BoundedServer> {
+  const { host, port, tls, logger } = options
+  return serveBounded({ host, port, tls, logger, respond: healthResponder(options) })
 }
 
-interface Answer {
-  readonly status: number
-  readonly contentType: string
-  readonly body: string
-  readonly allow?: string
-}
-
-function healthResponder(options: HealthServerOptions): (request: IncomingMessage) => Promise<Answer> {
-  const { checks, metrics } = options
-  const noteFaults = faultLog(options.logger)
+function healthResponder(options: HealthServerOptions): (request: IncomingMessage) => Promise<HttpAnswer> {
+  const { checks, metrics, access, alwaysAllowPaths = healthEndpoints.map((name) => `/${name}`) } = options
+  const noteFaults = healthFaultLog(options.logger)
+  const metricsPage = sharedPage(metrics)
   return async (request) => {
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return { ...text(405, 'method not allowed\n'), allow: 'GET, HEAD' }
+    const { method, headers } = request
+    if (method !== 'GET' && method !== 'HEAD') {
+      return { ...text(405, 'method not allowed\n'), headers: { allow: 'GET, HEAD', connection: 'close' } }
     }
     const url = URL.parse(request.url ?? '/', 'http://localhost')
     if (url === null) return text(400, 'bad request\n')
-    if (url.pathname === '/metrics') {
-      return { status: 200, contentType: 'text/plain; version=0.0.4; charset=utf-8', body: await metrics.expose() }
+    const isAuthorized = access !== undefined && !isAlwaysAllowed(url.pathname, alwaysAllowPaths)
+    if (isAuthorized) {
+      const asked = { verb: method.toLowerCase(), path: url.pathname }
+      const verdict = await access.judge(callerOf(request.socket, headers.authorization), asked)
+      if (verdict !== 200) return refusal(verdict)
     }
+    if (url.pathname === '/metrics') return metricsPage()
     const endpoint = healthEndpoints.find((name) => url.pathname === `/${name}` || url.pathname.startsWith(`/${name}/`))
     if (endpoint === undefined) return text(404, '404 page not found\n')
 
@@ -105,9 +73,50 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
     const name = decoded(url.pathname.slice(endpoint.length + 2))
     const check = checks(endpoint).find((candidate) => candidate.name === name)
     if (check === undefined) return text(404, '404 page not found\n')
-    const answer = await answerHealthCheck(check)
+    const answer = await answerHealthCheck(check, { reason: isAuthorized ? 'told' : 'withheld' })
     return text(answer.status, answer.text)
   }
+}
+
+/** Renders the metrics anew for whoever asks first after a second; all others share that page and its bytes. */
+function sharedPage(metrics: Metrics): () => Promise<HttpAnswer> {
+  let page: Promise<HttpAnswer> | undefined
+  let renderedAtMs = 0
+  return () => {
+    const nowMs = performance.now()
+    if (page !== undefined && nowMs - renderedAtMs < renderingMs) return page
+    renderedAtMs = nowMs
+    page = metrics.expose().then((body) => ({
+      status: 200,
+      contentType: 'text/plain; version=0.0.4; charset=utf-8',
+      body: Buffer.from(body),
+    }))
+    return page
+  }
+}
+
+function callerOf(socket: IncomingMessage['socket'], authorization: string | undefined): HealthCaller {
+  const [, bearerToken] = /^Bearer +(\S+) *$/i.exec(authorization ?? '') ?? []
+  return { bearerToken, certificate: socket instanceof TLSSocket ? certificateOf(socket) : undefined }
+}
+
+function certificateOf(socket: TLSSocket): HealthCaller['certificate'] {
+  if (!socket.authorized) return undefined
+  // Names that occur more than once come as a list, whatever the type says.
+  const { CN, O } = (socket.getPeerCertificate().subject ?? {}) as Readonly<
+    Record<string, string | string[] | undefined>
+  >
+  return typeof CN === 'string' && CN !== '' ? { user: CN, groups: [O ?? []].flat() } : undefined
+}
+
+function refusal(status: Exclude<HealthVerdict, 200>): HttpAnswer {
+  const words = {
+    401: 'unauthorized: a bearer token or a client certificate is needed\n',
+    403: 'forbidden\n',
+    429: 'too many unknown callers; try again later\n',
+    500: 'internal server error: cannot ask whether this is allowed\n',
+  }
+  return { ...text(status, words[status]), ...(status === 401 && { headers: { 'www-authenticate': 'Bearer' } }) }
 }
 
 function decoded(path: string): string {
@@ -118,53 +127,6 @@ function decoded(path: string): string {
   }
 }
 
-function faultLog(logger: Logger): (endpoint: HealthEndpoint, answer: HealthAnswer) => void {
-  const failing = new Map<HealthEndpoint, string>()
-  return (endpoint, { faults }) => {
-    const names = faults.map(({ name }) => name).join()
-    if (names === (failing.get(endpoint) ?? '')) return
-    failing.set(endpoint, names)
-    if (faults.length === 0) logger.info({ endpoint }, 'health checks pass again')
-    else logger.warn({ endpoint, faults }, 'health checks fail')
-  }
-}
-
-function text(status: number, body: string): Answer {
+function text(status: number, body: string): HttpAnswer {
   return { status, contentType: 'text/plain; charset=utf-8', body }
-}
-
-function send(response: ServerResponse, answer: Answer): void {
-  response.writeHead(answer.status, {
-    'content-type': answer.contentType,
-    'content-length': Buffer.byteLength(answer.body),
-    'x-content-type-options': 'nosniff',
-    'cache-control': 'no-cache, private',
-    ...(answer.allow === undefined ? {} : { allow: answer.allow }),
-  })
-  response.end(answer.body)
-}
-
-function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
-  return new Promise((resolve, reject) => {
-    const onError = (error: Error): void => reject(new ListenError(host, port, error))
-    server.once('error', onError)
-    server.listen({ host, port, exclusive: true }, () => {
-      server.removeListener('error', onError)
-      resolve(server.address() as AddressInfo)
-    })
-  })
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => {
-    const impatience = setTimeout(() => server.closeAllConnections(), 1000)
-    server.close(() => {
-      clearTimeout(impatience)
-      resolve()
-    })
-  })
-}
-
-function hostPort(host: string, port: number): string {
-  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }

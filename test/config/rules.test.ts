@@ -282,6 +282,24 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
     { healthBindAddress: '127.0.0.1:65536' },
     '--health-bind-address: "127.0.0.1:65536" is not HOST:PORT: the port is a number from 0 to 65535',
   ],
+  [{ healthTlsCertFile: 'a.crt' }, '--health-tls-cert-file: needs --health-tls-private-key-file'],
+  [{ healthTlsPrivateKeyFile: 'a.key' }, '--health-tls-private-key-file: needs --health-tls-cert-file'],
+  [{ healthTlsCertFile: 'a.crt', healthTlsPrivateKeyFile: 'a.key', authenticationTokenWebhook: 'true' }],
+  [{ healthTlsCertFile: 'a.crt', healthTlsPrivateKeyFile: 'a.key', clientCaFile: 'ca.crt' }],
+  [
+    { authenticationTokenWebhook: 'true' },
+    '--authentication-token-webhook: needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else',
+  ],
+  [
+    { clientCaFile: 'ca.crt' },
+    '--client-ca-file: needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else',
+  ],
+  [{ authorizationAlwaysAllowPaths: '/livez,/readyz/*' }],
+  [{ authorizationAlwaysAllowPaths: '' }],
+  [
+    { authorizationAlwaysAllowPaths: '/livez,metrics' },
+    '--authorization-always-allow-paths: must begin with / and may have a * as its last character only, not "metrics"',
+  ],
   [{ logLevel: 'trace' }, '--log-level: must be one of debug, info, warn, error, not "trace"'],
   [{ logFormat: 'text' }, '--log-format: must be one of json, pretty, not "text"'],
 ]

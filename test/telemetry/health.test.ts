@@ -9,7 +9,7 @@ const ask = (checks: readonly HealthCheck[], options: { verbose?: boolean; exclu
   answerHealth({ endpoint: 'readyz', checks, metrics: prometheusMetrics(), ...options })
 
 test('all well is told by two letters', async () => {
-  assert.deepEqual(await ask([ping, healthy('log')]), { status: 200, text: 'ok', faults: [] })
+  assert.deepEqual(await ask([ping, healthy('log')]), { status: 200, text: 'ok', faults: [], excluded: [] })
 })
 
 test('all well is told check by check where that is asked for', async () => {
@@ -22,6 +22,7 @@ test('a failure is always told check by check, without its reason', async () => 
     status: 500,
     text: '[+]ping ok\n[-]poststarthook/x failed: reason withheld\n[+]log ok\nreadyz check failed\n',
     faults: [{ name: 'poststarthook/x', fault: 'not finished' }],
+    excluded: [],
   })
 })
 
@@ -57,11 +58,17 @@ test('a check may take its time, and one that throws has failed', async () => {
   ])
 })
 
-test('a single check tells its reason', async () => {
-  assert.deepEqual(await answerHealthCheck(ping), { status: 200, text: 'ok', faults: [] })
-  const { status, text } = await answerHealthCheck(broken)
-  assert.equal(status, 500)
-  assert.equal(text, 'internal server error: not finished\n')
+test('a single check tells its reason to those who may see it', async () => {
+  assert.deepEqual(await answerHealthCheck(ping, { reason: 'told' }), { status: 200, text: 'ok' })
+  for (const [reason, words] of [
+    ['told', 'not finished'],
+    ['withheld', 'reason withheld'],
+  ] as const) {
+    assert.deepEqual(await answerHealthCheck(broken, { reason }), {
+      status: 500,
+      text: `internal server error: ${words}\n`,
+    })
+  }
 })
 
 test('results are counted by check and endpoint, excluded ones not', async () => {

@@ -4,7 +4,8 @@ import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { Agent, request } from 'undici'
 import { type HealthCheck, type HealthEndpoint, ping } from '../../src/telemetry/health.ts'
-import { type HealthServer, ListenError, serveHealth } from '../../src/telemetry/http-health-server.ts'
+import { type BoundedServer, ListenError } from '../../src/telemetry/http-bounded-server.ts'
+import { serveHealth } from '../../src/telemetry/http-health-server.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
@@ -28,7 +29,7 @@ async function setUp(t: TestContext) {
 }
 
 /** What a raw request line is answered with, down to the end of the connection. */
-async function rawAnswer(server: HealthServer, requestLine: string): Promise<string> {
+async function rawAnswer(server: BoundedServer, requestLine: string): Promise<string> {
   const socket = connect(server.port, '127.0.0.1').setEncoding('utf8')
   socket.end(`${requestLine}\r\nHost: x\r\nConnection: close\r\n\r\n`)
   let answer = ''
@@ -69,12 +70,12 @@ test('verbose and exclude are understood, with and without values', async (t) =>
   }
 })
 
-test('each check can be asked by name, and tells its reason', async (t) => {
+test('each check can be asked by name, and tells not everybody its reason', async (t) => {
   const { ask, state } = await setUp(t)
   for (const name of ['poststarthook/x', 'poststarthook%2Fx']) assert.equal((await ask(`/readyz/${name}`)).text, 'ok')
   state.fault = 'not finished'
   const { status, text } = await ask('/readyz/poststarthook/x')
-  assert.deepEqual([status, text], [500, 'internal server error: not finished\n'])
+  assert.deepEqual([status, text], [500, 'internal server error: reason withheld\n'])
   assert.equal((await ask('/livez/ping')).text, 'ok')
 })
 
@@ -130,6 +131,92 @@ test('a change of what fails is logged once, not each probe', async (t) => {
     endpoint: 'readyz',
     faults: [{ name: 'poststarthook/x', fault: 'not finished' }],
   })
+})
+
+test('excluding a check neither hides what fails nor makes a line of its own', async (t) => {
+  const { ask, state, logger } = await setUp(t)
+  state.fault = 'not finished'
+  for (let round = 0; round < 3; round++) {
+    await ask('/readyz')
+    await ask('/readyz?exclude=poststarthook/x')
+    await ask('/readyz?exclude=ping')
+  }
+  state.fault = undefined
+  await ask('/readyz?exclude=poststarthook/x')
+  assert.deepEqual(
+    logger.lines.map(({ message }) => message),
+    ['health checks fail'],
+  )
+  await ask('/readyz')
+  assert.equal(logger.lines.at(-1)?.message, 'health checks pass again')
+})
+
+test('whoever asks for the metrics at the same time gets the same rendering, one a second at most', async (t) => {
+  let renderings = 0
+  const metrics = { ...prometheusMetrics(), expose: async () => `rendering ${++renderings}\n` }
+  const server = await serveHealth({ host: '127.0.0.1', port: 0, checks: () => [], metrics, logger: memoryLogger() })
+  t.after(() => server.close())
+  const fromMs = performance.now()
+  await Promise.all(Array.from({ length: 15 }, () => rawAnswer(server, 'GET /metrics HTTP/1.1')))
+  for (let i = 0; i < 15; i++) assert.match(await rawAnswer(server, 'GET /metrics HTTP/1.1'), /rendering \d+\n$/)
+  const mostRenderings = 1 + Math.floor((performance.now() - fromMs) / 1000)
+  assert.ok(renderings <= mostRenderings, `${renderings} renderings in place of ${mostRenderings}`)
+})
+
+test('a client that does not wait for its answer is cut off', async (t) => {
+  const { server } = await setUp(t)
+  for (const further of ['GET /livez', 'POST /livez', 'HEAD /none']) {
+    const answer = await rawAnswer(
+      server,
+      `GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n${further} HTTP/1.1\r\nExpect: 100-continue`,
+    )
+    assert.equal(answer, '')
+  }
+})
+
+test('headers are taken up to 16 KiB', async (t) => {
+  const { server } = await setUp(t)
+  const withHeader = (bytes: number) => rawAnswer(server, `GET /livez HTTP/1.1\r\nPadding: ${'x'.repeat(bytes)}`)
+  assert.match(await withHeader(15_000), /^HTTP\/1\.1 200 /)
+  assert.match(await withHeader(17_000), /^HTTP\/1\.1 431 /)
+})
+
+test('requests one after another share a connection', async (t) => {
+  const { server } = await setUp(t)
+  const socket = connect(server.port, '127.0.0.1').setEncoding('utf8')
+  t.after(() => socket.destroy())
+  for (let count = 0; count < 100; count++) {
+    socket.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n')
+    const [answer] = await once(socket, 'data')
+    assert.match(answer, /^HTTP\/1\.1 200 /)
+  }
+})
+
+test('whoever says nothing, half a request, a body without end, or takes no answer is cut off', async (t) => {
+  const metrics = { ...prometheusMetrics(), expose: async () => 'x'.repeat(32_000_000) }
+  const server = await serveHealth({ host: '127.0.0.1', port: 0, checks: () => [], metrics, logger: memoryLogger() })
+  t.after(() => server.close())
+  const dawdle = async (text: string, andSo: (write: (more: string) => void) => void = () => {}): Promise<void> => {
+    const socket = connect(server.port, '127.0.0.1').on('error', () => {})
+    const takesNothing = text.includes('/metrics')
+    if (takesNothing) socket.pause()
+    else socket.resume()
+    socket.write(text)
+    const timer = setInterval(() => andSo((more) => socket.write(more)), 200)
+    // Who reads nothing hears of the end by what it writes.
+    if (takesNothing) setTimeout(() => socket.resume(), 14_000)
+    await once(socket, 'close')
+    clearInterval(timer)
+    if (takesNothing) assert.ok(socket.bytesRead < 32_000_000, 'everything was sent')
+  }
+  await Promise.all([
+    dawdle(''),
+    dawdle('GET /livez HTTP/1.1\r\nHo', (write) => write('o')),
+    dawdle('GET /livez HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n', (write) => write('1\r\nx\r\n')),
+    dawdle('POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n', (write) => write('x')),
+    dawdle('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n'),
+  ])
+  assert.match(await rawAnswer(server, 'GET /livez HTTP/1.1'), /^HTTP\/1\.1 200 /)
 })
 
 test('an exposition that fails is a 500 and a logged line, and the server goes on', async (t) => {

@@ -1,0 +1,224 @@
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
+import { createServer as createTlsServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
+import {
+  followServingCertificate,
+  readServingCertificate,
+  type ServingCertificateFiles,
+} from './http-serving-certificate.ts'
+import type { Logger } from './logger.ts'
+
+/** What a server at a port that anybody may reach gives to all of them together. Times are in milliseconds. */
+export const serverLimits = {
+  /** Open at once. One more ends the one that was opened first, so that idle ones keep nobody out. */
+  connections: 100,
+  /** Bytes of a request's line and headers together; more is answered with 431. */
+  headerBytes: 16_384,
+  /** From the opening of a connection, or the first byte of a later request, to the last header. */
+  headersMs: 5000,
+  /** To the last byte of a request. */
+  requestMs: 10_000,
+  /** To the end of a TLS handshake. */
+  handshakeMs: 5000,
+  /** For a client to take an answer. */
+  answerMs: 10_000,
+  /** Between an answer and the next request. */
+  keepAliveMs: 5000,
+} as const
+
+/** What the parser gets at a time: little at first, which ends most who pipeline; then more, or it would put long headers together from many pieces. */
+const sliceBytes = { first: 1024, most: 4096 } as const
+
+export interface BoundedServerOptions {
+  /** An address of this machine, or a name for one. */
+  readonly host: string
+  /** 0 takes a free one. */
+  readonly port: number
+  /** HTTPS with these files, PEM, which are read again when they change. @default plain HTTP */
+  readonly tls?: ServingCertificateFiles | undefined
+  /** What it rejects with is logged and answered with 500. */
+  readonly respond: (request: IncomingMessage) => Promise<HttpAnswer>
+  readonly logger: Logger
+}
+
+/** A whole answer; who asks with HEAD gets it without its body. */
+export interface HttpAnswer {
+  readonly status: number
+  readonly contentType: string
+  readonly body: string | Buffer
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export interface BoundedServer {
+  /** The port in use, also where a free one was asked for. */
+  readonly port: number
+  /** `HOST:PORT`, an IPv6 host in brackets. */
+  readonly address: string
+  /** Takes no more requests; resolves when those under way are answered, cutting them off after a second. */
+  close(): Promise<void>
+}
+
+/** The server cannot have the address it was given. The message is one line and names it; `cause` is the system's error. */
+export class ListenError extends Error {
+  override readonly name = 'ListenError'
+  readonly code = 'CannotListen'
+
+  constructor(host: string, port: number, cause: NodeJS.ErrnoException) {
+    const reason = listenFaults[cause.code ?? ''] ?? cause.message
+    super(`cannot listen on ${hostPort(host, port)}: ${reason}`, { cause })
+  }
+}
+
+const listenFaults: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'the port is in use',
+  EADDRNOTAVAIL: 'the address is not one of this machine',
+  EACCES: 'not permitted',
+  ENOTFOUND: 'no such host',
+}
+
+/**
+ * An HTTP/1.1 server that no client can make late or large: within {@link serverLimits}, and with one request at a time on a connection. Who
+ * sends the next one before the answer to the last was taken (pipelining) is cut off.
+ * @throws ListenError, ServingCertificateError
+ */
+export async function serveBounded(options: BoundedServerOptions): Promise<BoundedServer> {
+  const { host, port, tls, logger } = options
+  const times = {
+    maxHeaderSize: serverLimits.headerBytes,
+    headersTimeout: serverLimits.headersMs,
+    requestTimeout: serverLimits.requestMs,
+    keepAliveTimeout: serverLimits.keepAliveMs,
+    connectionsCheckingInterval: 1000,
+  }
+  const { server, follow } =
+    tls === undefined ? { server: createServer(times), follow: undefined } : await tlsServer(tls, times, logger)
+  const connections = boundConnections(server)
+  server.on(tls === undefined ? 'connection' : 'secureConnection', parseInSlices)
+  answerOneAtATime(server, options)
+  const { port: taken } = await listen(server, host, port)
+  const follower = follow?.()
+  return {
+    port: taken,
+    address: hostPort(host, taken),
+    close() {
+      follower?.stop()
+      return closeServer(server, connections)
+    },
+  }
+}
+
+async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, logger: Logger) {
+  const context = await readServingCertificate(files)
+  const server = createTlsServer({
+    ...times,
+    ...context,
+    handshakeTimeout: serverLimits.handshakeMs,
+    requestCert: files.clientCaFile !== undefined,
+    // Who has no certificate may still have a token, or ask for what anybody may see.
+    rejectUnauthorized: false,
+  })
+  return { server, follow: () => followServingCertificate(files, server, context, logger) }
+}
+
+/** The connections that are open, the oldest first, never more than the limit. */
+function boundConnections(server: Server): ReadonlySet<Socket> {
+  const open = new Set<Socket>()
+  server.on('connection', (socket) => {
+    open.add(socket)
+    socket.once('close', () => open.delete(socket))
+    if (open.size <= serverLimits.connections) return
+    const [oldest] = open
+    if (oldest === undefined) return
+    open.delete(oldest)
+    oldest.destroy()
+  })
+  return open
+}
+
+/**
+ * Node hands all that it has read at once, 64 KiB, to its parser, which makes some two thousand requests of what a client has pipelined before the
+ * connection can be cut off: tens of milliseconds, again and again. In slices it ends with the first.
+ */
+function parseInSlices(socket: Socket): void {
+  const parsers = socket.listeners('data')
+  socket.on('data', (chunk: Buffer) => {
+    let bytes: number = sliceBytes.first
+    for (let from = 0; from < chunk.length && !socket.destroyed; from += bytes, bytes = sliceBytes.most) {
+      for (const parse of parsers) parse.call(socket, chunk.subarray(from, from + bytes))
+    }
+  })
+  for (const parse of parsers) socket.removeListener('data', parse as () => void)
+}
+
+function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOptions): void {
+  const answering = new WeakSet<Socket>()
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const { socket } = request
+    if (answering.has(socket)) {
+      // Node would keep an answer for each request of the chunk that it has read: thousands, of which the client takes none.
+      socket.destroy()
+      return
+    }
+    answering.add(socket)
+    response.once('close', () => answering.delete(socket))
+    respond(request).then(
+      (result) => send(request, response, result),
+      (error: unknown) => {
+        logger.error({ error, path: request.url }, 'a health request failed')
+        send(request, response, {
+          status: 500,
+          contentType: 'text/plain; charset=utf-8',
+          body: 'internal server error\n',
+        })
+      },
+    )
+  }
+  server.on('request', answer)
+  // Without listeners of their own, Node answers these itself, any number at a time.
+  server.on('checkContinue', answer)
+  server.on('checkExpectation', answer)
+}
+
+function send(request: IncomingMessage, response: ServerResponse, answer: HttpAnswer): void {
+  const { socket, headers } = request
+  const impatience = setTimeout(() => socket.destroy(), serverLimits.answerMs)
+  response.once('close', () => clearTimeout(impatience))
+  const hasBody = headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0'
+  response.writeHead(answer.status, {
+    'content-type': answer.contentType,
+    'content-length': Buffer.byteLength(answer.body),
+    'x-content-type-options': 'nosniff',
+    'cache-control': 'no-cache, private',
+    // Nobody reads a body here, and it may have no end.
+    ...(hasBody && { connection: 'close' }),
+    ...answer.headers,
+  })
+  response.end(answer.body)
+}
+
+function listen(server: Server, host: string, port: number): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error): void => reject(new ListenError(host, port, error))
+    server.once('error', onError)
+    server.listen({ host, port, exclusive: true }, () => {
+      server.removeListener('error', onError)
+      resolve(server.address() as AddressInfo)
+    })
+  })
+}
+
+function closeServer(server: Server, connections: ReadonlySet<Socket>): Promise<void> {
+  return new Promise((resolve) => {
+    const impatience = setTimeout(() => {
+      for (const socket of connections) socket.destroy()
+    }, 1000)
+    server.close(() => {
+      clearTimeout(impatience)
+      resolve()
+    })
+  })
+}
+
+function hostPort(host: string, port: number): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}

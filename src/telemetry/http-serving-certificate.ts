@@ -1,0 +1,94 @@
+import { X509Certificate } from 'node:crypto'
+import { readFile } from 'node:fs/promises'
+import { createSecureContext, type SecureContextOptions } from 'node:tls'
+import { messageOf } from '../runtime/message-of.ts'
+import type { Logger } from './logger.ts'
+
+/** Where a server's certificates are, PEM throughout. */
+export interface ServingCertificateFiles {
+  /** Its own, followed by intermediate ones. */
+  readonly certFile: string
+  readonly keyFile: string
+  /** Whose client certificates are believed. @default nobody's; none is asked for */
+  readonly clientCaFile?: string | undefined
+}
+
+/** A file is missing or holds no usable certificate or key. The message is one line and names it. */
+export class ServingCertificateError extends Error {
+  override readonly name = 'ServingCertificateError'
+  readonly code = 'BadServingCertificate'
+}
+
+/** How often the files are looked at, in milliseconds. */
+const lookEveryMs = 5000
+
+/** @throws ServingCertificateError */
+export async function readServingCertificate(files: ServingCertificateFiles): Promise<SecureContextOptions> {
+  const { certFile, keyFile, clientCaFile } = files
+  const [cert, key, ca] = await Promise.all([certFile, keyFile, clientCaFile].map(pemIn))
+  // Node takes an authority that is none, and then trusts nobody.
+  if (ca !== undefined) usable(`${clientCaFile}`, () => new X509Certificate(ca))
+  const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
+  usable(`${certFile} with the key ${keyFile}`, () => createSecureContext(context))
+  return context
+}
+
+/**
+ * Gives the server, which began with `from`, what is in the files whenever that has changed: connections that begin afterwards use it. While it cannot be used, as halfway
+ * through a rotation, the server goes on with what it has, and that is logged once.
+ */
+export function followServingCertificate(
+  files: ServingCertificateFiles,
+  server: { setSecureContext(context: SecureContextOptions): void },
+  from: SecureContextOptions,
+  logger: Logger,
+): { stop(): void } {
+  let last = JSON.stringify(from)
+  let complaint: string | undefined
+  const look = async (): Promise<void> => {
+    try {
+      const context = await readServingCertificate(files)
+      const text = JSON.stringify(context)
+      complaint = undefined
+      if (text === last) return
+      last = text
+      server.setSecureContext(context)
+      logger.info({ ...files }, 'the certificates of the health server have changed: new connections use the new ones')
+    } catch (error) {
+      const message = messageOf(error)
+      if (message !== complaint) {
+        logger.warn(
+          { error },
+          'the certificates of the health server have changed and cannot be used; it keeps the old ones',
+        )
+      }
+      complaint = message
+    }
+  }
+  const timer = setInterval(() => void look(), lookEveryMs)
+  timer.unref()
+  return { stop: () => clearInterval(timer) }
+}
+
+async function pemIn(file: string | undefined): Promise<string | undefined> {
+  if (file === undefined) return undefined
+  try {
+    return await readFile(file, 'utf8')
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    throw new ServingCertificateError(`${file} ${code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`}`, {
+      cause: error,
+    })
+  }
+}
+
+function usable(what: string, load: () => unknown): void {
+  try {
+    load()
+  } catch (error) {
+    const [line = ''] = messageOf(error).split('\n')
+    throw new ServingCertificateError(`${what} cannot be used: ${line.replace(/^error:[0-9A-F]+:/i, '')}`, {
+      cause: error,
+    })
+  }
+}

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { DelegatedAccess } from '../../src/kube/delegated-access.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { ApiRequest, ApiResponse, Transport } from '../../src/kube/transport.ts'
+import { sleep } from '../../src/runtime/clock.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+
+const metrics = { verb: 'get', path: '/metrics' }
+
+/** Access by an API server that knows the tokens in `users` and allows those in `allowed`. */
+function setUp() {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const state = { isAway: false, users: new Set(['alice', 'bob']), allowed: new Set(['alice']) }
+  const reviews: ApiRequest[] = []
+  const transport: Transport = {
+    async send(request): Promise<ApiResponse> {
+      reviews.push(request)
+      await sleep(clock, 5)
+      if (state.isAway) return { status: 500, headers: {}, body: 'away' }
+      const { kind, apiVersion, spec } = request.body as {
+        kind: string
+        apiVersion: string
+        spec: { token: string; user: string }
+      }
+      const status =
+        kind === 'TokenReview'
+          ? { authenticated: state.users.has(spec.token), user: { username: spec.token, groups: ['all'] } }
+          : { allowed: state.allowed.has(spec.user) }
+      return { status: 201, headers: {}, body: { kind, apiVersion, metadata: {}, spec, status } }
+    },
+    async close() {},
+  }
+  const logger = memoryLogger()
+  const api = restKubeApi({ transport, clock, random: seededRandom(1, 'api') })
+  const access = new DelegatedAccess({ api, tokens: true, clock, logger })
+  const judge = (bearerToken: string | undefined) => access.judge({ bearerToken, certificate: undefined }, metrics)
+  /** Asks `perSecond` times a second for so many seconds; the answers that there were. */
+  const scrape = async (token: string, seconds: number, perSecond: number): Promise<readonly number[]> => {
+    const answers = new Set<number>()
+    for (let count = 0; count < seconds * perSecond; count++) {
+      void judge(token).then((answer) => answers.add(answer))
+      await sleep(clock, 1000 / perSecond)
+    }
+    return [...answers]
+  }
+  const run = async <T>(work: () => Promise<T>): Promise<T> => {
+    let result: { readonly value: T } | undefined
+    const done = work().then((value) => {
+      result = { value }
+    })
+    while (result === undefined) await time.advance(1000)
+    await done
+    return (result as { readonly value: T }).value
+  }
+  return { state, reviews, logger, judge, scrape, run }
+}
+
+test('a hundred scrapes a second cost at most a review a minute while nothing changes', async () => {
+  const { reviews, scrape, run } = setUp()
+  assert.deepEqual(await run(() => scrape('alice', 600, 100)), [200])
+  assert.ok(reviews.length <= 10, `${reviews.length} reviews in ten minutes`)
+})
+
+test('rights that are given or taken away count once what is remembered is too old', async () => {
+  const { state, judge, scrape, run } = setUp()
+  assert.equal(await run(() => judge('bob')), 403)
+  state.allowed = new Set(['bob'])
+  assert.equal(await run(() => judge('alice')), 403)
+  await run(() => scrape('bob', 31, 1))
+  assert.equal(await run(() => judge('bob')), 200)
+  state.users.clear()
+  assert.equal(await run(() => judge('bob')), 200)
+  await run(() => scrape('bob', 121, 1))
+  assert.equal(await run(() => judge('bob')), 401)
+})
+
+test('made-up tokens do not make a review each, and who is known is not kept out by them', async () => {
+  const { reviews, judge, scrape, run } = setUp()
+  await run(() => judge('alice'))
+  const answers = new Set<number>()
+  const spray = async (): Promise<void> => {
+    for (let second = 0; second < 600; second++) {
+      for (let count = 0; count < 100; count++) {
+        void judge(`made up ${second} ${count}`).then((answer) => answers.add(answer))
+      }
+      await scrape('alice', 1, 1)
+    }
+  }
+  const sprayed = spray()
+  const [seen] = await run(() => Promise.all([scrape('alice', 600, 1), sprayed]))
+  assert.deepEqual(seen, [200])
+  assert.deepEqual([...answers].sort(), [401, 429])
+  assert.ok(reviews.length < 20 + 600 * 5 + 20, `${reviews.length} reviews in ten minutes`)
+})
+
+test('an API server that is away lets in only those whom it has just allowed, and is one line', async () => {
+  const { state, logger, judge, run } = setUp()
+  assert.equal(await run(() => judge('alice')), 200)
+  state.isAway = true
+  assert.equal(await run(() => judge('alice')), 200)
+  for (const token of ['bob', 'carol']) assert.equal(await run(() => judge(token)), 401)
+  assert.equal(await run(() => judge(undefined)), 401)
+  state.isAway = false
+  assert.equal(await run(() => judge('bob')), 403)
+  assert.deepEqual(
+    logger.lines.map(({ level }) => level),
+    ['warn', 'info'],
+  )
+})

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { writeFileSync } from 'node:fs'
+import { connect as connectTcp } from 'node:net'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { connect, type PeerCertificate } from 'node:tls'
+import { Agent, request } from 'undici'
+import { CertificateAuthority, type KeyPair } from '../../src/drill/live/certificate-authority.ts'
+import type { HealthAccess, HealthCaller } from '../../src/telemetry/health-access.ts'
+import { serveHealth } from '../../src/telemetry/http-health-server.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { tempDir } from '../support/temp-dir.ts'
+
+const authority = new CertificateAuthority()
+
+/** A server whose files can be written anew, and to which nobody is allowed more than anybody but who `access` lets in. */
+async function setUp(t: TestContext, access?: HealthAccess) {
+  const directory = await tempDir(t)
+  const certFile = join(directory, 'tls.crt')
+  const keyFile = join(directory, 'tls.key')
+  const clientCaFile = join(directory, 'ca.crt')
+  const write = (pair: KeyPair): void => {
+    writeFileSync(certFile, pair.certificate)
+    writeFileSync(keyFile, pair.key)
+  }
+  write(authority.issue({ commonName: 'first', ips: ['127.0.0.1'] }))
+  writeFileSync(clientCaFile, authority.certificate)
+  const logger = memoryLogger()
+  const broken = { name: 'etcd', fault: () => '/secret/path: https://192.0.2.7:2379 does not answer' }
+  const server = await serveHealth({
+    host: '127.0.0.1',
+    port: 0,
+    checks: () => [broken],
+    metrics: prometheusMetrics(),
+    logger,
+    tls: { certFile, keyFile, clientCaFile },
+    access,
+  })
+  t.after(() => server.close())
+  const served = async (): Promise<string> => {
+    const socket = connect({ host: '127.0.0.1', port: server.port, ca: authority.certificate })
+    await once(socket, 'secureConnect')
+    const { subject }: PeerCertificate = socket.getPeerCertificate()
+    socket.destroy()
+    return String(subject.CN)
+  }
+  const whenServed = async (name: string): Promise<void> => {
+    while ((await served()) !== name) await sleep(200)
+  }
+  return { server, logger, certFile, write, served, whenServed }
+}
+
+test('a certificate that changes is served from then on, and one that cannot be used is not', async (t) => {
+  const { server, logger, certFile, write, served, whenServed } = await setUp(t)
+  assert.equal(await served(), 'first')
+  write(authority.issue({ commonName: 'second', ips: ['127.0.0.1'] }))
+  await whenServed('second')
+  writeFileSync(certFile, 'halfway')
+  while (logger.lines.at(-1)?.level !== 'warn') await sleep(200)
+  assert.equal(await served(), 'second')
+  write(authority.issue({ commonName: 'third', ips: ['127.0.0.1'] }))
+  await whenServed('third')
+  assert.deepEqual(
+    logger.lines.map(({ level }) => level),
+    ['info', 'warn', 'info'],
+  )
+  // Who speaks plain HTTP, or says nothing, does not end it.
+  const plain = connectTcp(server.port, '127.0.0.1')
+  plain.on('error', () => {})
+  plain.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n')
+  await once(plain, 'close')
+  assert.equal(await served(), 'third')
+})
+
+test('who may see it is told why a check fails, and who is asked about is what the connection and the header say', async (t) => {
+  const asked: (HealthCaller & { readonly verb: string; readonly path: string })[] = []
+  const { server } = await setUp(t, {
+    async judge(caller, what) {
+      asked.push({ ...caller, ...what })
+      return caller.bearerToken === 'right' ? 200 : caller.certificate === undefined ? 401 : 403
+    },
+  })
+  const client = authority.issue({ commonName: 'alice', organizations: ['a', 'b'] })
+  const foreign = new CertificateAuthority().issue({ commonName: 'alice' })
+  const ask = async (path: string, pair?: KeyPair, authorization?: string) => {
+    const connectWith = { ca: authority.certificate, ...(pair && { cert: pair.certificate, key: pair.key }) }
+    const dispatcher = new Agent({ connect: connectWith })
+    const headers = authorization === undefined ? {} : { authorization }
+    const { statusCode, body } = await request(`https://${server.address}${path}`, { dispatcher, headers })
+    const text = await body.text()
+    await dispatcher.close()
+    return { status: statusCode, text }
+  }
+  assert.deepEqual(await ask('/readyz'), {
+    status: 500,
+    text: '[-]etcd failed: reason withheld\nreadyz check failed\n',
+  })
+  assert.equal(asked.length, 0)
+  assert.match((await ask('/readyz/etcd', undefined, 'Bearer right')).text, /192\.0\.2\.7:2379 does not answer/)
+  for (const path of ['/readyz/etcd', '/metrics', '/livez/../metrics', '/none']) {
+    const { status, text } = await ask(path)
+    assert.equal(status, 401, path)
+    assert.doesNotMatch(text, /secret|192/)
+  }
+  assert.equal((await ask('/metrics', client)).status, 403)
+  assert.deepEqual(asked.at(-1)?.certificate, { user: 'alice', groups: ['a', 'b'] })
+  assert.deepEqual([asked.at(-1)?.verb, asked.at(-1)?.path], ['get', '/metrics'])
+  assert.equal((await ask('/metrics', foreign)).status, 401)
+  assert.equal((await ask('/metrics', undefined, 'Basic right')).status, 401)
+})

@@ -236,8 +236,8 @@ export class MemberHistory {
 
   /** Whether its lease may be there at this moment, so that its address may come. */
   mayCome(nowMs: number): boolean {
-    // Whoever runs may still say of itself that it is not ready, and is listed where nobody is.
-    if (this.#goneSinceMs === undefined || this.#state.running) return true
+    // Whoever has not ended may still say of itself that it is not ready, and is listed where nobody is.
+    if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
     if (this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
     return aloneMs <= this.#longestTtlMs + this.#bounds.removalMarginMs + this.lagMs
@@ -303,13 +303,16 @@ export class MemberHistory {
 
   /** A lease that lived when the outage began lasts for its whole time when it is over, whenever its server is back. */
   #noteOutage(nowMs: number, standsStill: boolean): void {
-    const { running, lifeCount, reconcileIntervalMs } = this.#state
+    const { running, lifeCount, leaseTtlMs, reconcileIntervalMs } = this.#state
     const outage = this.#throughOutage
     this.#stillSinceMs = standsStill ? (this.#stillSinceMs ?? nowMs) : undefined
     const sinceMs = this.#stillSinceMs
     if (sinceMs !== undefined) {
-      // A shorter one after it is noticed by nobody.
-      const counts = outage === undefined ? this.#isPlaced(nowMs) : nowMs - sinceMs >= reconcileIntervalMs
+      // A shorter one after it is noticed by nobody, and one that comes later finds the lease ended.
+      const counts =
+        outage === undefined
+          ? this.#isPlaced(nowMs)
+          : nowMs - sinceMs >= reconcileIntervalMs && sinceMs - outage.untilMs <= leaseTtlMs
       if (counts || outage?.sinceMs === sinceMs) this.#throughOutage = { sinceMs, untilMs: nowMs }
     }
     if (!running || lifeCount !== this.#lives) this.#throughOutage = undefined

@@ -173,11 +173,12 @@ export class KubernetesLeases implements MasterLeases {
     const askForLook = (): void => {
       if (cancelLook !== undefined) return
       const lateMs = looks.reserve()
-      if (lateMs === 0) return look()
-      cancelLook = clock.schedule(lateMs, () => {
-        cancelLook = undefined
-        look()
-      })
+      if (lateMs === 0) look()
+      else
+        cancelLook = clock.schedule(lateMs, () => {
+          cancelLook = undefined
+          look()
+        })
     }
     const informer = new Informer({ api, clock, random, logger, availability, resource: leases, query })
     let cancel = () => {}

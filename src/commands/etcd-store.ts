@@ -5,6 +5,8 @@ import type { EtcdStore } from '../bootstrap/master-options.ts'
 import { connectEtcdStore } from '../config/load-etcd-store.ts'
 import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError, type Mistake } from '../documents/validation.ts'
+import type { EtcdEndpoint } from '../etcd/endpoint.ts'
+import { isLoopbackName } from '../net/address.ts'
 import type { Surroundings } from './api-server.ts'
 
 /**
@@ -16,7 +18,21 @@ export async function openEtcd(resolved: Resolved, surroundings: Surroundings): 
   if (etcdServers === undefined) return undefined
   await checkCertificates(resolved)
   const endpoints = etcdServers.map(({ text }) => text)
+  const plain = plainEndpoints(etcdServers)
+  if (plain.length > 0) {
+    surroundings.logger.warn(
+      { endpoints: plain },
+      'etcd is asked without TLS over the network: whoever is between can read and change the whole cluster; use https:// and certificates',
+    )
+  }
   return connectEtcdStore({ endpoints, cafile, certfile, keyfile, ...surroundings })
+}
+
+/** Those that are neither on this machine nor asked with TLS. */
+export function plainEndpoints(endpoints: readonly EtcdEndpoint[]): readonly string[] {
+  return endpoints
+    .filter(({ tls, socketPath, host }) => !tls && socketPath === undefined && !isLoopbackName(host))
+    .map(({ text }) => text)
 }
 
 const FILES = [

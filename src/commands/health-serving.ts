@@ -1,7 +1,7 @@
 import type { Configuration } from '../config/configuration.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { DelegatedAccess } from '../kube/delegated-access.ts'
-import { isLoopback, tryParseAddress } from '../net/address.ts'
+import { isLoopbackName } from '../net/address.ts'
 import { isAlwaysAllowed } from '../telemetry/health-access.ts'
 import type { HealthServerOptions } from '../telemetry/http-health-server.ts'
 import type { Surroundings } from './api-server.ts'
@@ -23,9 +23,7 @@ export function healthServing(
 
 /** What others on the network can see or hear that they should not, in one line; undefined when it is nothing. */
 export function exposureOf(configuration: Configuration): string | undefined {
-  const { host } = configuration.healthBindAddress
-  const address = tryParseAddress(host)
-  if (host === 'localhost' || (address !== undefined && isLoopback(address))) return undefined
+  if (isLoopbackName(configuration.healthBindAddress.host)) return undefined
   const lacks = [
     ...(configuration.healthTlsCertFile === undefined ? ['without TLS (--health-tls-cert-file)'] : []),
     ...(!asksWho(configuration) || isAlwaysAllowed('/metrics', configuration.authorizationAlwaysAllowPaths)

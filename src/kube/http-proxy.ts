@@ -1,4 +1,5 @@
 import { BlockList, isIP } from 'node:net'
+import { isLoopbackName } from '../net/address.ts'
 import { keepSecret } from '../telemetry/secrets.ts'
 
 /** The environment variables that name proxies, as Go's programs (kubectl among them) read them. */
@@ -40,8 +41,7 @@ export function parseProxy(setting: string, value: string): URL {
 
 /** Whether the host of `server` is this machine, whatever name resolution says. */
 export function isLoopbackHost(server: URL): boolean {
-  const host = bare(server.hostname)
-  return host === 'localhost' || loopback.check(host, family(host))
+  return isLoopbackName(bare(server.hostname))
 }
 
 function goesDirect(server: URL, noProxy: string): boolean {
@@ -50,10 +50,6 @@ function goesDirect(server: URL, noProxy: string): boolean {
   const port = server.port || (server.protocol === 'https:' ? '443' : '80')
   return noProxy.split(',').some((entry) => matches(entry.trim().toLowerCase(), host, port))
 }
-
-const loopback = new BlockList()
-loopback.addSubnet('127.0.0.0', 8, 'ipv4')
-loopback.addAddress('::1', 'ipv6')
 
 /** Whether one entry of NO_PROXY covers this host and port. */
 function matches(entry: string, host: string, port: string): boolean {

@@ -59,6 +59,12 @@ export function isLoopback(address: Address): boolean {
   return address.family === 4 ? address.value >> 24n === 127n : address.value === 1n
 }
 
+/** Whether the host of a URL, without brackets, is this machine, whatever name resolution says: `localhost`, or a loopback address. */
+export function isLoopbackName(host: string): boolean {
+  const address = tryParseAddress(host)
+  return host === 'localhost' || (address !== undefined && isLoopback(address))
+}
+
 /** In 169.254.0.0/16 or fe80::/10. */
 export function isLinkLocal(address: Address): boolean {
   return address.family === 4 ? address.value >> 16n === 0xa9fen : address.value >> 118n === 0x3fan

@@ -25,7 +25,10 @@ const lookEveryMs = 5000
 /** @throws ServingCertificateError */
 export async function readServingCertificate(files: ServingCertificateFiles): Promise<SecureContextOptions> {
   const { certFile, keyFile, clientCaFile } = files
-  const [cert, key, ca] = await Promise.all([certFile, keyFile, clientCaFile].map(pemIn))
+  // In turn, so that the first that is missing is named.
+  const cert = await pemIn(certFile)
+  const key = await pemIn(keyFile)
+  const ca = await pemIn(clientCaFile)
   // Node takes an authority that is none, and then trusts nobody.
   if (ca !== undefined) usable(`${clientCaFile}`, () => new X509Certificate(ca))
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const

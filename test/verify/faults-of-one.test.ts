@@ -43,6 +43,13 @@ tellStories({
     () => impairedStory('lease').list(['a', 'c']).turn('b', BACK).wait(17_000).list(all).wait(60_000),
     'live-master-listed',
   ],
+  'a master that cannot renew its lease goes after the second of two outages, before which its lease had ended': [
+    () => outagesStory(20_000).list(['a', 'c']).wait(5_000).turn('b', BACK).wait(1_000).list(all).wait(60_000),
+  ],
+  'a master that cannot renew its lease goes after the second of two outages, through which its lease lasted': [
+    () => outagesStory(5_000).list(['a', 'c']).wait(5_000).turn('b', BACK).wait(1_000).list(all).wait(60_000),
+    'no-address-goes-without-cause',
+  ],
   'a master whose own etcd is dead stays': [
     () => new FleetStory({ a: {}, b: {}, c: {} }).turn('b', etcdDead).wait(10_000).turn('b', BACK).wait(60_000),
     'unready-master-leaves',
@@ -63,6 +70,17 @@ function outageStory(laterMs: number): FleetStory {
   story.wait(20_000)
   story.leasesStandStill = false
   return story.turn('a', BACK).turn('c', BACK).wait(laterMs)
+}
+
+/** Two outages of what leases are stored in, so far apart. b cannot renew its lease after the first one. */
+function outagesStory(apartMs: number): FleetStory {
+  const story = outageStory(0).turn('b', { answering: true, serves: true, impaired: 'lease', renewing: false })
+  story.wait(apartMs)
+  story.leasesStandStill = true
+  for (const name of ['a', 'c']) story.turn(name, { connected: false })
+  story.wait(12_000)
+  story.leasesStandStill = false
+  return story.turn('a', BACK).turn('c', BACK).wait(500)
 }
 
 /** Requests of b fail for a while. */

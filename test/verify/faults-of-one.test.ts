@@ -63,8 +63,8 @@ tellStories({
 })
 
 /** All servers fail with what they store in, and are back with it; that of b so much later. */
-function outageStory(laterMs: number): FleetStory {
-  const story = new FleetStory({ a: {}, b: {}, c: {} })
+function outageStory(laterMs: number, b: { readonly leavesWhenUnready?: boolean } = {}): FleetStory {
+  const story = new FleetStory({ a: {}, b, c: {} })
   story.leasesStandStill = true
   for (const name of all) story.turn(name, { ...silent, connected: false })
   story.wait(20_000)
@@ -74,7 +74,12 @@ function outageStory(laterMs: number): FleetStory {
 
 /** Two outages of what leases are stored in, so far apart. b cannot renew its lease after the first one. */
 function outagesStory(apartMs: number): FleetStory {
-  const story = outageStory(0).turn('b', { answering: true, serves: true, impaired: 'lease', renewing: false })
+  const story = outageStory(0, { leavesWhenUnready: false }).turn('b', {
+    answering: true,
+    serves: true,
+    impaired: 'lease',
+    renewing: false,
+  })
   story.wait(apartMs)
   story.leasesStandStill = true
   for (const name of ['a', 'c']) story.turn(name, { connected: false })

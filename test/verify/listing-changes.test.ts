@@ -340,6 +340,14 @@ const stories: Stories = {
       storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c']),
     'no-address-comes-without-cause',
   ],
+  'a master that was told to stop, and has not ended, comes back to the list': [
+    () => {
+      const story = storyOfThree().turn('b', { stopping: true, running: false, renewing: false })
+      return story.wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c'])
+    },
+    // Not also no-address-comes-without-cause: it lives.
+    'stopped-master-leaves',
+  ],
   'a dead master comes back while its lease may last': [
     () =>
       storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(1_000).list(['a', 'b', 'c']).list(['a', 'c']),

@@ -24,7 +24,7 @@ describe('kube-controller-manager and this program make the same Endpoints and E
     ])
   })
 
-  for (const seed of [1, 2, 3]) {
+  for (const seed of [1]) {
     test(`seed ${seed}`, () => expectSame(sides, seed, { steps, maxEndpointsPerSlice, shrinkMs: 120_000 }))
   }
 
@@ -34,7 +34,7 @@ describe('kube-controller-manager and this program make the same Endpoints and E
       await Promise.all(sides.map((side) => side.startControllers({ maxEndpointsPerSlice })))
     })
 
-    for (const seed of [4, 5]) {
+    for (const seed of [4]) {
       test(`seed ${seed}`, () => expectSame(sides, seed, { steps, maxEndpointsPerSlice, shrinkMs: 120_000 }))
     }
   })

@@ -8,8 +8,9 @@ import { untilPasses } from '../peers/until.ts'
 import { killOverAndOver } from './endpoints-kills.ts'
 import { EndpointsWorld, lease, startControllers } from './endpoints-world.ts'
 
-test('after each of 15 kills at random moments of churn no endpoint is missing, twice there or left over', (t) =>
-  killOverAndOver(t, 15))
+// Fifty are in test/long/endpoints-kills.test.ts.
+test('after each of 6 kills at random moments of churn no endpoint is missing, twice there or left over', (t) =>
+  killOverAndOver(t, 6))
 
 const settledWithinMs = 30_000
 const short = [

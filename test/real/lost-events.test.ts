@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createServer } from 'node:http'
-import { Agent, request } from 'node:https'
+import { Agent, createServer, request } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -21,7 +20,8 @@ const intervalMs = 10_000
 async function startLossyWay(owner: Owner, server: Apiserver) {
   const agent = new Agent({ ca: server.authority.certificate, keepAlive: true })
   const way = { loses: false, lost: 0, kubeconfig: '' }
-  const proxy = createServer((incoming, outgoing) => {
+  const { certificate: cert, key } = server.authority.issue({ commonName: 'lossy', ips: ['127.0.0.1'] })
+  const proxy = createServer({ cert, key }, (incoming, outgoing) => {
     const { method, url = '', headers } = incoming
     const passed = request(new URL(url, server.url), { method, headers, agent }, (answer) => {
       answer.on('error', () => outgoing.destroy())
@@ -53,7 +53,7 @@ async function startLossyWay(owner: Owner, server: Apiserver) {
   const { port } = proxy.address() as AddressInfo
   const { token, authority } = server
   way.kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'lossy'), 'kubeconfig'), {
-    server: `http://127.0.0.1:${port}`,
+    server: `https://127.0.0.1:${port}`,
     ca: authority.certificate,
     token,
   })

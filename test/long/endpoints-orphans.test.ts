@@ -9,7 +9,7 @@ import { openOwner } from '../peers/owner.ts'
 import type { Program } from '../peers/program.ts'
 import { metricOf } from '../peers/program-health.ts'
 import { throughout, untilPasses } from '../peers/until.ts'
-import { startControllers } from './endpoints-world.ts'
+import { startControllers } from '../real/endpoints-world.ts'
 
 const namespace = 'shop'
 const core = `/api/v1/namespaces/${namespace}`

@@ -10,8 +10,8 @@ export const answerLimits = {
   object: 4 * MIB,
   /** One page of a list: 16 KiB for each of 500 objects. Whoever meets it asks for smaller pages. */
   page: 8 * MIB,
-  /** A list that is asked for at once. */
-  list: 16 * MIB,
+  /** A list that is asked for at once: of few objects, or because its pages expire before the last one is read. */
+  list: 64 * MIB,
   /** One line of a watch. */
   event: 4 * MIB,
   /** /readyz and its like. kube-apiserver's has a few KiB. */

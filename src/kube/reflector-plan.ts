@@ -107,7 +107,7 @@ function planPaging<T>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
 ): RetryPlan<T> {
-  // Asked for at once, a list cannot expire between its pages: this ends even where listing outlasts the server's history.
+  // Asked for at once, a list cannot expire between its pages: this ends even where listing outlasts the server's history, unless it is longer than what is read.
   const whole: ReflectorState<T> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
   switch (error.code) {
     case 'Expired':

@@ -92,7 +92,10 @@ export class KubernetesServiceController {
       name: 'apiserver_bootstrap_listed_addresses',
       help: 'Addresses that Endpoints default/kubernetes list; absent until they were read.',
     })
-    metrics.onCollect(() => this.#endpoints.hasSynced && listed.set({}, addressesIn(this.#endpoints.current).length))
+    metrics.onCollect(() => {
+      if (this.#endpoints.hasSynced) listed.set({}, addressesIn(this.#endpoints.current).length)
+      else listed.remove({})
+    })
     this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
     this.#serviceLoop = new LookLoop({

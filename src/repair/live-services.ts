@@ -33,12 +33,18 @@ export async function readServices(
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
   const all: Service[] = []
   let token: string | undefined
-  do {
-    const page = await api.list(services, { limit: pageSize, continue: token, signal })
-    all.push(...page.items)
-    token = page.metadata.continue
-  } while (token !== undefined && token !== '')
-  return all
+  let limit = pageSize
+  for (;;) {
+    try {
+      const page = await api.list(services, { limit, continue: token, signal })
+      all.push(...page.items)
+      token = page.metadata.continue
+      if (token === undefined || token === '') return all
+    } catch (error) {
+      if (!isKubeError(error, 'TooLarge') || limit === 1) throw error
+      limit = Math.ceil(limit / 4)
+    }
+  }
 }
 
 async function readService(api: KubeApi, ref: ObjectRef, signal: AbortSignal): Promise<Service | undefined> {

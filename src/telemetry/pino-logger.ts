@@ -2,7 +2,7 @@ import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } fr
 import { printable, printableLines } from '../runtime/printable.ts'
 import type { Logger } from './logger.ts'
 import { standardError } from './process-stderr.ts'
-import { redacting } from './secrets.ts'
+import { redacting, withoutSecrets } from './secrets.ts'
 
 /** How much is logged; each level includes those after it. */
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
@@ -42,7 +42,7 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     formatters: { level: (label) => ({ level: label }) },
     serializers: { error: (error: unknown) => describeError(error, level === 'debug') },
     // The finished line, so that nothing gets past: fields, those of child loggers, errors and the message.
-    hooks: { streamWrite: (line) => `${JSON.stringify(JSON.parse(line), redacting)}\n` },
+    hooks: { streamWrite: redacted },
   }
   if (options.format !== 'pretty') return pino(pinoOptions, { write: (line) => target.write(printableLines(line)) })
   const { prettyFactory } = await import('pino-pretty')
@@ -55,6 +55,15 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     messageFormat: ({ message }) => printable(String(message)),
   })
   return pino(pinoOptions, { write: (line) => target.write(printableLines(pretty(line))) })
+}
+
+/** A field whose name pino has not escaped makes a line that is no JSON; whoever logs must not fail for it. */
+function redacted(line: string): string {
+  try {
+    return `${JSON.stringify(JSON.parse(line), redacting)}\n`
+  } catch {
+    return withoutSecrets(line)
+  }
 }
 
 function describeError(error: unknown, withStack: boolean): unknown {

@@ -19,7 +19,8 @@ const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   [/\b(Bearer|Basic) +[^\s"',;]+/gi, `$1 ${REDACTED}`],
   // A JSON Web Token, or the beginning of one.
   [/\beyJ[\w-]{8,}[\w.-]*/g, REDACTED],
-  [/(password|passwd|secret|token|api[-_]?key)(["']?\s*[=:]\s*["']?)[^\s"',;&]{4,}/gi, `$1$2${REDACTED}`],
+  // After a colon and a blank stand words, as in "token: permission denied".
+  [/(password|passwd|secret|token|api[-_]?key)(["']?\s*=\s*["']?|["']?:\s*["']|:)[^\s"',;&]{4,}/gi, `$1$2${REDACTED}`],
 ]
 
 /** Has `secret`, in PEM each line of it, taken out of all that `withoutSecrets` is given. Short ones are not kept. */

@@ -19,6 +19,14 @@ test('a line is one JSON object with level, time, fields and message', async () 
   assert.match(written[0] as string, /^[^\n]*\n$/)
 })
 
+test('a field whose name is no JSON fails nobody, and shows no secret', async () => {
+  const { logger, written } = await setUp()
+  keepSecret('opaque-token')
+  logger.info({ 'a"b': 'opaque-token' }, 'said')
+  assert.equal(written.length, 1)
+  assert.doesNotMatch(written[0] ?? '', /opaque-token/)
+})
+
 test('a line is written by the time the call returns', async () => {
   const { logger, written } = await setUp()
   logger.error({}, 'now')

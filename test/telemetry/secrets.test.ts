@@ -34,6 +34,9 @@ for (const [text, clean] of [
   ['cut off at eyJhbGciOiJSUzI1', 'cut off at [redacted]'],
   ['{"client_secret":"abcdefgh","n":1}', '{"client_secret":"[redacted]","n":1}'],
   ['password = hunter2; more', 'password = [redacted]; more'],
+  ['token:abcdefgh', 'token:[redacted]'],
+  ['/secrets/token: permission denied', '/secrets/token: permission denied'],
+  ['cannot read token: EACCES', 'cannot read token: EACCES'],
   ['token: no such file; https://10.0.0.1:6443 is away', 'token: no such file; https://10.0.0.1:6443 is away'],
 ] as const) {
   test(`what looks like a secret is taken out of ${JSON.stringify(text)}, and nothing else`, () => {

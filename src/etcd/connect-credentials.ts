@@ -1,8 +1,7 @@
 import { X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
-import { messageOf } from '../runtime/message-of.ts'
+import { readPemFile, usePem } from '../runtime/system-pem.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { keepSecret } from '../telemetry/secrets.ts'
@@ -72,11 +71,10 @@ export class EtcdCredentials {
   #contextOf(ca: string, cert: string, key: string): SecureContext {
     const { cafile, certfile, keyfile } = this.#files
     // Node takes a CA file without a certificate in it, and then trusts nobody.
-    if (cafile !== undefined) usable(cafile, () => new X509Certificate(ca))
+    if (cafile !== undefined) usePem(cafile, () => new X509Certificate(ca), failure)
     const pair = certfile === undefined ? {} : { cert, key }
-    return usable(`${certfile} with the key ${keyfile}`, () =>
-      createSecureContext({ ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' }),
-    )
+    const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const
+    return usePem(`${certfile} with the key ${keyfile}`, () => createSecureContext(options), failure)
   }
 
   #describe(cert: string): string {
@@ -97,21 +95,9 @@ export class EtcdCredentials {
 }
 
 async function pemIn(file: string | undefined): Promise<string> {
-  if (file === undefined) return ''
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    const reason = code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`
-    throw new EtcdError('NoCredentials', `${file} ${reason}`, error)
-  }
+  return file === undefined ? '' : readPemFile(file, failure)
 }
 
-function usable<T>(what: string, load: () => T): T {
-  try {
-    return load()
-  } catch (error) {
-    const [line = ''] = messageOf(error).split('\n')
-    throw new EtcdError('NoCredentials', `${what} cannot be used: ${line.replace(/^error:[0-9A-F]+:/i, '')}`, error)
-  }
+function failure(message: string, cause: unknown): EtcdError {
+  return new EtcdError('NoCredentials', message, cause)
 }

@@ -20,5 +20,10 @@ export const answerLimits = {
   refusal: MIB,
 } as const
 
+/** How many objects to ask for after a page of so many was too long; undefined when there is no less than one. */
+export function smallerPage(limit: number): number | undefined {
+  return limit > 1 ? Math.ceil(limit / 4) : undefined
+}
+
 /** The deepest nesting of JSON that is taken, by the in-process API server too. Kubernetes' own objects stay below 50; the stack holds some 3,000. */
 export const deepestNesting = 500

@@ -1,4 +1,4 @@
-import { type Address, isLoopback, tryParseAddress } from '../net/address.ts'
+import { type Address, isLoopbackName, tryParseAddress } from '../net/address.ts'
 
 /** Reads the URL of a readiness endpoint: http or https, without credentials; without a path, /readyz is meant. @throws TypeError */
 export function parseReadyzUrl(text: string): string {
@@ -42,8 +42,8 @@ export function missingReadyzUrl(
  * A load balancer's is not, and its readiness says nothing of ours.
  */
 export function isOwnServer(url: string, advertised: readonly Address[]): boolean {
-  const { hostname } = new URL(url)
-  if (hostname === 'localhost') return true
-  const address = tryParseAddress(hostname.replace(/^\[|\]$/g, ''))
-  return address !== undefined && (isLoopback(address) || advertised.some((own) => own.text === address.text))
+  const host = new URL(url).hostname.replace(/^\[|\]$/g, '')
+  if (isLoopbackName(host)) return true
+  const address = tryParseAddress(host)
+  return address !== undefined && advertised.some((own) => own.text === address.text)
 }

@@ -1,3 +1,4 @@
+import { smallerPage } from './answer-limits.ts'
 import type { KubeError } from './errors.ts'
 
 /** Where a reflector stands. Each state is one request, or (streaming, then watching) one stretch of a request. */
@@ -119,11 +120,12 @@ function planPaging<T>(
     case 'Forbidden':
     case 'NotFound':
       return { next: startState(false), wait: 'long' }
-    case 'TooLarge':
-      // A continue token names the last key, so that a smaller page goes on where the larger one would have.
+    case 'TooLarge': {
       if (state.limit === undefined) return { next: startState(false), wait: 'long' }
-      if (state.limit > 1) return { next: { ...state, limit: Math.ceil(state.limit / 4) }, wait: 'none' }
-      return { next: state, wait: 'short' }
+      const limit = smallerPage(state.limit)
+      // A continue token names the last key, so that a smaller page goes on where the larger one would have.
+      return limit === undefined ? { next: state, wait: 'short' } : { next: { ...state, limit }, wait: 'none' }
+    }
     default:
       return { next: state, wait: 'short' }
   }

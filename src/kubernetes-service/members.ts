@@ -13,8 +13,9 @@ export function keepingPlaces(leases: readonly MasterLease[], current: ObservedE
   const { endpoints, slice } = current
   if (endpoints === undefined) return leases
   // Whoever finds a list that somebody has spoiled puts back all whom it finds, and of the doubtful those that the slice still lists.
-  const isSpoiled = !leases.some(({ address }) => addressesIn(endpoints).includes(address))
-  const listed = isSpoiled ? addressesInSlice(slice) : addressesIn(endpoints)
+  const inEndpoints = addressesIn(endpoints)
+  const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
+  const listed = isSpoiled ? addressesInSlice(slice) : inEndpoints
   return leases.filter(
     ({ doubtful, found, address }) => listed.includes(address) || !(doubtful || (found && !isSpoiled)),
   )

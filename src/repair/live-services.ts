@@ -1,3 +1,4 @@
+import { smallerPage } from '../kube/answer-limits.ts'
 import type { KubeApi, ObjectRef } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { type Service, services } from '../kube/resources.ts'
@@ -41,8 +42,9 @@ export async function listServices(api: KubeApi, signal: AbortSignal): Promise<r
       token = page.metadata.continue
       if (token === undefined || token === '') return all
     } catch (error) {
-      if (!isKubeError(error, 'TooLarge') || limit === 1) throw error
-      limit = Math.ceil(limit / 4)
+      const smaller = isKubeError(error, 'TooLarge') ? smallerPage(limit) : undefined
+      if (smaller === undefined) throw error
+      limit = smaller
     }
   }
 }

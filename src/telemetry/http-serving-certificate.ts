@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import { messageOf } from '../runtime/message-of.ts'
+import { readPemFile, usePem } from '../runtime/system-pem.ts'
 import type { Logger } from './logger.ts'
 
 /** Where a server's certificates are, PEM throughout. */
@@ -30,9 +30,9 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
   const key = await pemIn(keyFile)
   const ca = await pemIn(clientCaFile)
   // Node takes an authority that is none, and then trusts nobody.
-  if (ca !== undefined) usable(`${clientCaFile}`, () => new X509Certificate(ca))
+  if (ca !== undefined) usePem(`${clientCaFile}`, () => new X509Certificate(ca), failure)
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
-  usable(`${certFile} with the key ${keyFile}`, () => createSecureContext(context))
+  usePem(`${certFile} with the key ${keyFile}`, () => createSecureContext(context), failure)
   return context
 }
 
@@ -74,24 +74,9 @@ export function followServingCertificate(
 }
 
 async function pemIn(file: string | undefined): Promise<string | undefined> {
-  if (file === undefined) return undefined
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    throw new ServingCertificateError(`${file} ${code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`}`, {
-      cause: error,
-    })
-  }
+  return file === undefined ? undefined : readPemFile(file, failure)
 }
 
-function usable(what: string, load: () => unknown): void {
-  try {
-    load()
-  } catch (error) {
-    const [line = ''] = messageOf(error).split('\n')
-    throw new ServingCertificateError(`${what} cannot be used: ${line.replace(/^error:[0-9A-F]+:/i, '')}`, {
-      cause: error,
-    })
-  }
+function failure(message: string, cause: unknown): ServingCertificateError {
+  return new ServingCertificateError(message, { cause })
 }

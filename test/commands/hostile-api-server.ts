@@ -1,11 +1,11 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import type { ApiServer } from '../../src/apiserver/api-server.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import { listenOnLoopback } from '../support/loopback-server.ts'
 import type { HostileServer } from './hostile-outages.ts'
 
 /** An API server over HTTP that can turn hostile. */
@@ -20,7 +20,6 @@ export async function startHostileApiServer(t: Cleanup, good: ApiServer, random:
   let hostile = false
   let given = 0
   let followed = 0
-  const sockets = new Set<Socket>()
   const server = createServer((request, response) => {
     response.on('error', () => {})
     if (request.url === '/elsewhere') followed++
@@ -31,22 +30,9 @@ export async function startHostileApiServer(t: Cleanup, good: ApiServer, random:
       response.destroy(),
     )
   })
-  server.on('connection', (socket: Socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {}).once('close', () => sockets.delete(socket))
-  })
-  const cut = (): void => {
-    for (const socket of sockets) socket.destroy()
-  }
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(async () => {
-    cut()
-    server.close()
-    await once(server, 'close')
-  })
+  const { port, cut } = await listenOnLoopback(t, server)
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${port}`,
     get given() {
       return given
     },

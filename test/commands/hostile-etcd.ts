@@ -1,8 +1,8 @@
-import { once } from 'node:events'
 import { createServer as createHttp2Server, type ServerHttp2Stream } from 'node:http2'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import { listenOnLoopback } from '../support/loopback-server.ts'
 import type { HostileServer } from './hostile-outages.ts'
 
 /** Puts the etcd at `port` of 127.0.0.1 behind another port. What is answered while that is hostile, `random` decides. */
@@ -13,11 +13,6 @@ export async function startHostileEtcd(
 ): Promise<HostileServer & { readonly url: string }> {
   let hostile = false
   let given = 0
-  const sockets = new Set<Socket>()
-  const keep = (socket: Socket): void => {
-    sockets.add(socket)
-    socket.on('error', () => {}).once('close', () => sockets.delete(socket))
-  }
   const http2 = createHttp2Server()
   http2.on('session', (session) => session.on('error', () => {}))
   http2.on('stream', (stream) => {
@@ -26,10 +21,9 @@ export async function startHostileEtcd(
     answers[randomInteger(random, answers.length)]?.(stream, random)
   })
   const door = createServer((socket) => {
-    keep(socket)
     if (!hostile) {
       const good = connect(port, '127.0.0.1')
-      keep(good)
+      good.on('error', () => {})
       socket.pipe(good).pipe(socket)
       socket.once('close', () => good.destroy())
       good.once('close', () => socket.destroy())
@@ -40,18 +34,9 @@ export async function startHostileEtcd(
       greetings[randomInteger(random, greetings.length)]?.(socket, random)
     }
   })
-  const cut = (): void => {
-    for (const socket of sockets) socket.destroy()
-  }
-  door.listen(0, '127.0.0.1')
-  await once(door, 'listening')
-  t.after(async () => {
-    cut()
-    door.close()
-    await once(door, 'close')
-  })
+  const { port: doorPort, cut } = await listenOnLoopback(t, door)
   return {
-    url: `http://127.0.0.1:${(door.address() as AddressInfo).port}`,
+    url: `http://127.0.0.1:${doorPort}`,
     get given() {
       return given
     },

@@ -11,6 +11,7 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { openOwner } from '../peers/owner.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import { listenOnLoopback } from '../support/loopback-server.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
 
 const signal = new AbortController().signal
@@ -214,21 +215,11 @@ async function startSilentServer(
   t: Cleanup,
   onSocket: (socket: Socket) => void = () => {},
 ): Promise<{ readonly endpoint: EtcdEndpoint; readonly sockets: ReadonlySet<Socket> }> {
-  const sockets = new Set<Socket>()
   const server = createTcpServer((socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {}).on('close', () => sockets.delete(socket))
     socket.resume()
     onSocket(socket)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(async () => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-    await once(server, 'close')
-  })
-  const { port } = server.address() as AddressInfo
+  const { port, sockets } = await listenOnLoopback(t, server)
   return { endpoint: parseEndpoint(`http://127.0.0.1:${port}`), sockets }
 }
 

@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
 import { createServer, type ServerHttp2Stream } from 'node:http2'
-import type { AddressInfo, Socket } from 'node:net'
 import { test } from 'node:test'
 import type { Cleanup } from '../support/cleanup.ts'
+import { listenOnLoopback } from '../support/loopback-server.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { openClient, patient, refusedWith } from './etcd-client.ts'
 
@@ -93,21 +92,13 @@ async function startServer(
   t: Cleanup,
   respond: (stream: ServerHttp2Stream) => void,
 ): Promise<{ readonly url: string; readonly streams: ReadonlySet<ServerHttp2Stream> }> {
-  const sockets = new Set<Socket>()
   const streams = new Set<ServerHttp2Stream>()
   const server = createServer()
-  server.on('connection', (socket: Socket) => sockets.add(socket))
   server.on('stream', (stream) => {
     streams.add(stream)
     stream.on('error', () => {}).once('close', () => streams.delete(stream))
     respond(stream)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(async () => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-    await once(server, 'close')
-  })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, streams }
+  const { port } = await listenOnLoopback(t, server)
+  return { url: `http://127.0.0.1:${port}`, streams }
 }

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import { measureDamage } from '../test/bench/damage.ts'
+import { measureEndlessAnswers } from '../test/bench/endless.ts'
 import { measureFlood } from '../test/bench/flood.ts'
 import { measureMemory } from '../test/bench/memory.ts'
 import { measureRepairCore } from '../test/bench/repair-core.ts'
@@ -24,6 +25,7 @@ const { values, positionals } = parseArgs({
     rounds: { type: 'string' },
     minutes: { type: 'string', default: '10' },
     write: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
   },
 })
 const rounds = (usual: number): number => positive(values.rounds ?? String(usual))
@@ -31,6 +33,7 @@ const benches: Readonly<Record<string, () => Promise<Report>>> = {
   startup: () => measureStartup({ rounds: rounds(20) }),
   damage: () => measureDamage({ rounds: rounds(10) }),
   flood: () => measureFlood({ seconds: 20 }),
+  'endless-answers': () => measureEndlessAnswers({ seconds: 20 }),
   memory: () => measureMemory({ minutes: positive(values.minutes) }),
   'repair-core': () => measureRepairCore({ rounds: rounds(5) }),
   'repair-mass': () => measureRepairMass({ minutes: positive(values.minutes) }),
@@ -43,6 +46,10 @@ const sections = Object.keys(benches)
 const usage = `usage: npm run bench -- ${sections.map((name) => `[${name}]`).join(' ')} [--rounds N] [--minutes N] [--write]`
 
 const chosen = positionals.length > 0 ? positionals : sections
+if (values.help) {
+  console.log(usage)
+  process.exit(0)
+}
 if (chosen.some((name) => benches[name] === undefined)) {
   console.error(usage)
   process.exit(2)

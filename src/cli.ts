@@ -12,18 +12,29 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
 } else {
   const { keepCompiledCode } = await import('./runtime/system-compile-cache.ts')
   keepCompiledCode()
-  process.exitCode = await main(process.argv.slice(2))
+  const { watchOutput } = await import('./commands/output.ts')
+  const { gone, fault } = watchOutput()
+  const { code, isExplained } = await main(process.argv.slice(2))
+  process.exitCode = code
+  const outputLost = (): void => {
+    process.exitCode ||= 1
+    if (!isExplained) process.stderr.write(`apiserver-bootstrap: ${fault() ?? 'nobody reads the output any more'}\n`)
+  }
+  // What was written last may turn out only now to reach nobody.
+  if (gone.aborted) outputLost()
+  else gone.addEventListener('abort', outputLost)
   // Whatever is still open then is not worth staying for, but what has been written has a moment to get out.
   setTimeout(() => process.exit(), 1000).unref()
 }
 
-/** Does what the command line says; ends with the exit code. */
-async function main(argv: readonly string[]): Promise<number> {
+/** Does what the command line says; ends with the exit code, and whether it was said why. */
+async function main(argv: readonly string[]): Promise<{ readonly code: number; readonly isExplained: boolean }> {
   try {
     const chosen = await parse(argv)
-    return (await chosen?.()) ?? 0
+    return { code: (await chosen?.()) ?? 0, isExplained: false }
   } catch (error) {
-    return explain(error)
+    const code = await explain(error)
+    return { code, isExplained: code !== 0 }
   }
 }
 

@@ -7,13 +7,13 @@ import { workloadControllerNames } from '../src/bootstrap/controller-selection.t
 import { createMaster } from '../src/bootstrap/master.ts'
 import { defineMaster } from '../src/config/define-master.ts'
 import { MemoryEtcd } from '../src/etcd/memory-etcd.ts'
-import { expiryMetric } from '../src/kube/kube-config-expiry.ts'
 import { restKubeApi } from '../src/kube/rest-api.ts'
 import { EtcdLeases } from '../src/kubernetes-service/leases/etcd.ts'
 import { EtcdRangeRegistry } from '../src/repair/registries/etcd.ts'
 import { seededRandom } from '../src/runtime/random.ts'
 import { VirtualClock } from '../src/runtime/virtual-clock.ts'
 import { watchEventLoop } from '../src/telemetry/event-loop.ts'
+import { expiryReporter } from '../src/telemetry/expiry.ts'
 import { answerHealth, ping } from '../src/telemetry/health.ts'
 import { silentLogger } from '../src/telemetry/logger.ts'
 import type { MetricOptions, Metrics } from '../src/telemetry/metrics.ts'
@@ -72,7 +72,7 @@ test('docs/metrics.md has every metric with its type, labels and help, and no ot
   // What else a program registers, and parts that are not in use by every master.
   observeProcess(metrics, clock)
   watchEventLoop({ clock, logger, metrics })()
-  expiryMetric(metrics)
+  expiryReporter({ metrics, clock, logger })
   await answerHealth({ endpoint: 'readyz', checks: [ping], metrics })
   stop.abort(new Error('the test is over'))
   await time.advance(30_000)

@@ -1,4 +1,5 @@
 import { limitedEtcd } from '../etcd/limited-etcd.ts'
+import type { AuditUser } from '../kube/audit.ts'
 import type { EventSink } from '../kube/event-object.ts'
 import { ForeignOverwrites } from '../kube/foreign-overwrites.ts'
 import { ObjectWriter } from '../kube/object-writer.ts'
@@ -56,6 +57,7 @@ export function composeKubernetesService(
   const fleet = new FleetView({ ...ports, ttlMs: options.leaseTtlMs })
   const announcements = new Announcements({
     ...ports,
+    user: auditUserOf(options, ports),
     address: options.advertiseAddresses[0]?.text,
     fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
   })
@@ -167,4 +169,9 @@ export function holderOf(options: MasterOptions, { clock, random }: Pick<MasterP
     ports: { securePort: options.securePort, nodePort: options.kubernetesServiceNodePort },
     state: 'ready',
   }
+}
+
+/** Who the audit trail says that writes; undefined in a dry run, which writes nothing. */
+export function auditUserOf({ dryRun, host }: MasterOptions, { user }: MasterPorts): AuditUser | undefined {
+  return dryRun ? undefined : { host, ...user }
 }

@@ -1,4 +1,5 @@
 import type { EtcdKv } from '../etcd/kv.ts'
+import type { AuditUser } from '../kube/audit.ts'
 import type { Connection } from '../kube/kube-config-ports.ts'
 import type { LeaderElectionTiming } from '../kube/leader-election.ts'
 import type { EtcdLeasesOptions } from '../kubernetes-service/leases/etcd.ts'
@@ -75,12 +76,16 @@ export interface EtcdStore {
   readonly kv: EtcdKv
   readonly Leases: new (options: EtcdLeasesOptions) => MasterLeases
   readonly Ranges: new (options: EtcdRangeRegistryOptions) => RangeRegistry
+  /** The common name in the client certificate, for the audit trail. */
+  readonly user?: string | undefined
 }
 
 /** What a master is connected to. Everything that it does to the world goes through these. */
 export interface MasterPorts extends Omit<Connection, 'close'> {
   /** What the API servers store into; for the lease store `etcd`. */
   readonly etcd?: EtcdStore | undefined
+  /** Who the audit trail says that writes, beside the host. */
+  readonly user?: Omit<AuditUser, 'host'> | undefined
   /** Hears of each mistake in the program that a duty survived by beginning anew: a test should not. */
   readonly onMistake?: ((error: unknown) => void) | undefined
   /** Instead of the store that the options name. */

@@ -1,12 +1,13 @@
 import { formatDuration } from '../documents/duration.ts'
 import { Availability } from '../kube/availability.ts'
-import { dryRunApi, sayOnce } from '../kube/dry-run.ts'
+import { dryRunApi, dryRunLogger } from '../kube/dry-run.ts'
 import { noEvents } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
 import { ObjectWriter } from '../kube/object-writer.ts'
 import { Announcements } from '../kubernetes-service/announcements.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
 import { FleetView } from '../kubernetes-service/fleet-view.ts'
+import { placeOfLeases } from '../kubernetes-service/leases/place.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
@@ -15,7 +16,7 @@ import { abortable } from '../runtime/signals.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
 import { isSelected } from './controller-selection.ts'
 import { composeDuties } from './duty-parts.ts'
-import { composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
+import { auditUserOf, composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import { recordRefusals } from './readiness-refusals.ts'
 import { availabilityByServer, PartAvailability, type ServersAvailability } from './servers-availability.ts'
@@ -110,35 +111,32 @@ export async function withdrawMaster(
 ): Promise<Withdrawal> {
   const [address] = options.advertiseAddresses
   if (address === undefined) return { type: 'nothing', reason: 'the reconciler none lists nobody' }
+  if (options.dryRun) return { type: 'nothing', reason: 'a dry run writes nothing' }
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
   }
   const availability = openAvailability(ports)
   const events = openEvents(options, ports)
   const fleet = new FleetView({ ...ports, ttlMs: options.leaseTtlMs })
-  const announcements = new Announcements({ ...ports, events, fleet, address: address.text })
+  const audit = { logger: ports.logger, events, user: auditUserOf(options, ports) }
+  const announcements = new Announcements({ ...ports, ...audit, fleet, address: address.text })
   const writer = new ObjectWriter({ ...ports, onWritten: (written) => announcements.written(written) })
   const withdrawal = await withdraw(
     {
+      audit,
       leases: leasesOf(options, { ...ports, availability }),
       onRead: (leases) => fleet.read(leases),
       adapter: new EndpointsAdapter({ ...ports, writer }),
       self: holderOf(options, ports),
       address,
       always: options.onShutdown === 'always',
-      place: placeOfLeases(options, ports),
+      place: ports.leases === undefined ? placeOfLeases(options) : 'in the lease store',
     },
     signal,
   )
   // Writes what there is to tell, and no more.
   await events.run(AbortSignal.abort())
   return withdrawal
-}
-
-/** Where the leases are, for a person. */
-function placeOfLeases({ leaseStore, leaseNamespace, etcdPrefix }: MasterOptions, { leases }: MasterPorts): string {
-  if (leases !== undefined) return 'in the lease store'
-  return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : `among the Leases in ${leaseNamespace}`
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {
@@ -242,6 +240,6 @@ function openEvents({ host }: MasterOptions, ports: MasterPorts): EventRecorder 
 
 /** Every line of a dry run says that it is one: what it calls done was not. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
-  const marked = sayOnce(logger.child({ dryRun: true }))
+  const marked = dryRunLogger(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
 }

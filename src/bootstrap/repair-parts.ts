@@ -22,7 +22,7 @@ import { keptOfService } from '../repair/service-claims.ts'
 import { isSelected } from './controller-selection.ts'
 import type { DutyDecisions } from './duty-decisions.ts'
 import type { DutyTerm } from './duty-health.ts'
-import type { PartPorts } from './kubernetes-service-parts.ts'
+import { auditUserOf, type PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { RepairPermit } from './repair-permit.ts'
 import { PartAvailability } from './servers-availability.ts'
@@ -100,7 +100,13 @@ function dutyOf(
   const logger = ports.logger.child({ controller: name })
   const byName = options.controllers.on.includes(name)
   const permit = new RepairPermit(name, { byName, decisions, monitor })
-  const reporter = new RepairReporter({ ...ports, logger, kind, dryRun: options.dryRun })
+  const reporter = new RepairReporter({
+    ...ports,
+    logger,
+    kind,
+    user: auditUserOf(options, ports),
+    dryRun: options.dryRun,
+  })
   const lists = followed.map((resource) => describeSelection(resource))
   return {
     name,

@@ -16,6 +16,8 @@ import type { Metrics } from '../telemetry/metrics.ts'
 export interface ApiServer {
   /** Where it is, for people. */
   readonly name: string
+  /** The user of the kubeconfig, by its name there; undefined for anonymous requests. */
+  readonly user: string | undefined
   readonly api: KubeApi
   /** Of this master's own API server. */
   readonly readiness: Readiness
@@ -30,11 +32,8 @@ export interface Surroundings {
   readonly metrics: Metrics
 }
 
-interface Opened {
-  readonly name: string
+interface Opened extends Omit<ApiServer, 'api'> {
   readonly transport: Transport
-  readonly readiness: Readiness
-  close(): Promise<void>
 }
 
 /**
@@ -49,8 +48,8 @@ export async function openApiServer(
   const opened = resolved.configuration.embedded
     ? await openEmbedded(resolved, surroundings)
     : await openRemote(resolved, surroundings, options.gated)
-  const { name, readiness, close, transport } = opened
-  return { name, readiness, close, api: restKubeApi({ transport, ...surroundings }) }
+  const { transport, ...server } = opened
+  return { ...server, api: restKubeApi({ transport, ...surroundings }) }
 }
 
 async function openEmbedded({ configuration }: Resolved, surroundings: Surroundings): Promise<Opened> {
@@ -59,21 +58,22 @@ async function openEmbedded({ configuration }: Resolved, surroundings: Surroundi
   const { serviceNodePortRange } = configuration
   const server = createApiServer({ ...surroundings, serviceNodePortRange })
   const transport = inProcessTransport(server)
-  return { name: 'embedded', transport, readiness: inProcessReadiness(server), close: () => transport.close() }
+  const readiness = inProcessReadiness(server)
+  return { name: 'embedded', user: undefined, transport, readiness, close: () => transport.close() }
 }
 
 async function openRemote(resolved: Resolved, surroundings: Surroundings, gated: boolean): Promise<Opened> {
   const { configuration } = resolved
   const { fromKubeConfig } = await import('../kube/kube-config-transport.ts')
   const { readyzAccess } = await import('../kube/kube-config-readyz.ts')
-  const { expiryMetric } = await import('../kube/kube-config-expiry.ts')
   const { config, access, reload } = await loadAccess(resolved)
   if (gated) checkReadyzUrl(resolved, access.server)
   const { clock, logger, metrics } = surroundings
-  const transport = fromKubeConfig(config, { access, reload, onExpiry: expiryMetric(metrics), clock, logger })
+  const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics })
   const name = access.server.origin
+  const user = access.user?.name
   if (configuration.readyzUrl === undefined) {
-    return { name, transport, readiness: httpReadiness({ transport, logger }), close: () => transport.close() }
+    return { name, user, transport, readiness: httpReadiness({ transport, logger }), close: () => transport.close() }
   }
   const url = new URL(configuration.readyzUrl)
   const own = (resolved: ResolvedKubeConfig) => ({
@@ -89,8 +89,9 @@ async function openRemote(resolved: Resolved, surroundings: Surroundings, gated:
   })
   return {
     name,
+    user,
     transport,
-    readiness: httpReadiness({ transport: ownTransport, path: url.pathname, logger }),
+    readiness: httpReadiness({ transport: ownTransport, path: url.pathname, name: url.href, logger }),
     async close() {
       await Promise.all([transport.close(), ownTransport.close()])
     },

@@ -1,13 +1,13 @@
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags } from '../config/resolve.ts'
 import { openApiServer } from './api-server.ts'
-import { checkCertificates } from './etcd-store.ts'
+import { checkCertificates, etcdFiles, healthFiles } from './certificate-files.ts'
 import { openSurroundings } from './surroundings.ts'
 
 /** Prints OK where `run` would start, or throws the mistakes that it would refuse, the kubeconfig's among them. Contacts nothing. */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)
-  await checkCertificates(resolved)
+  await checkCertificates(resolved, etcdFiles, healthFiles)
   const server = await openApiServer(resolved, await openSurroundings(resolved.configuration), { gated: true })
   await server.close()
   process.stdout.write('OK\n')

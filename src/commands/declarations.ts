@@ -58,7 +58,7 @@ export const commands: readonly CommandDeclaration[] = [
   {
     path: ['masters', 'evict'],
     summary: 'remove the lease of a master that is gone; says what it would do, unless --yes is given',
-    groups: [evictionOptions, ...observed],
+    groups: [evictionOptions, ...observed, logging],
     argument: { name: 'ADDRESS', description: 'address of the master' },
     load: () => import('./masters-evict.ts'),
   },

@@ -5,8 +5,8 @@ import { describeProgress } from '../drill/campaign/progress.ts'
 import { printable } from '../runtime/printable.ts'
 import { type CampaignReportOptions, campaignReport } from './drill-campaign-report.ts'
 import { writeFiles } from './drill-files.ts'
-import { doAll, print } from './drill-output.ts'
 import type { Screen } from './embedded-screen.ts'
+import { doAll, print } from './output.ts'
 
 export interface CampaignCommandOptions extends CampaignReportOptions {
   /** In how many processes. */

@@ -8,9 +8,9 @@ import { InvalidInputError } from '../documents/validation.ts'
 import type { LiveOptions } from '../drill/live/live-options.ts'
 import type { DrillOptions } from '../drill/run-drill.ts'
 import { printable } from '../runtime/printable.ts'
+import { checkCertificates, etcdFiles } from './certificate-files.ts'
 import type { DrillValues } from './drill-options.ts'
 import type { VariedScenario } from './drill-variants.ts'
-import { checkCertificates } from './etcd-store.ts'
 
 /**
  * What opens the fleets of a live drill. Contacts nobody yet. Throws an {@link InvalidInputError} with every mistake: flags, certificates,
@@ -21,7 +21,7 @@ export async function liveTargets(
   { rest, values }: { readonly rest: Flags; readonly values: DrillValues },
 ): Promise<NonNullable<DrillOptions['openTarget']>> {
   const resolved = resolveConfiguration(rest, undefined, observerRules)
-  await checkCertificates(resolved)
+  await checkCertificates(resolved, etcdFiles)
   const kubeApiserver = values.kubeApiserver && (await programIn(values.kubeApiserver, '--kube-apiserver'))
   const {
     kubeconfig = '',

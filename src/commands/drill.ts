@@ -12,11 +12,11 @@ import { printable } from '../runtime/printable.ts'
 import { packageVersion } from '../runtime/system-package.ts'
 import { prepareReportDirectory, writeReport } from './drill-files.ts'
 import type { DrillValues } from './drill-options.ts'
-import { doAll, print, watchOutput } from './drill-output.ts'
 import { type DrillRequest, readDrillRequest } from './drill-request.ts'
 import { DrillScreen } from './drill-screen.ts'
 import { DrillTimeline } from './drill-timeline.ts'
 import { variantsOf } from './drill-variants.ts'
+import { doAll, print, watchOutput } from './output.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
@@ -36,8 +36,6 @@ export async function execute(flags: Flags, name: string): Promise<number> {
 /** The built-in scenarios, a line each. */
 async function list(): Promise<number> {
   const scenarios = await builtInScenarios()
-  // Whoever goes away before the end is no error.
-  watchOutput()
   const width = Math.max(...scenarios.map(({ name }) => name.length))
   await print(scenarios.map(({ name, description }) => `${name.padEnd(width)}  ${description}\n`).join(''))
   return 0

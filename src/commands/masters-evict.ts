@@ -24,7 +24,7 @@ export async function execute(flags: Flags, argument: string): Promise<number> {
   const { own, rest } = takeOwnOptions(evictionOptions, flags)
   const address = addressOf(argument)
   const stop = stopSignals()
-  const source = await openMasters(rest)
+  const source = await openMasters(rest, true)
   try {
     const say = (line: string): boolean => process.stderr.write(`${printable(line)}\n`)
     const { code, line } = await evictAddress(source, { address: address.text, ...own, say }, stop.signal)
@@ -65,7 +65,7 @@ export async function evictAddress(
       case 'absent':
         return watchUntilMs !== undefined
           ? { code: 0, line: `the lease of ${address} has ended by itself` }
-          : refused(absent(address, reading))
+          : refused(absent(address, reading, source.place))
       case 'watch':
         if (watchUntilMs === undefined) say(`watching for ${humanDuration(plan.forMs)} whether leases are renewed`)
         watchUntilMs ??= source.clock.monotonicMs() + WATCHES * plan.forMs
@@ -89,7 +89,7 @@ async function remove(
   signal: AbortSignal,
 ): Promise<Eviction> {
   for (const lease of leases) {
-    if (!(await source.evict(lease, signal))) {
+    if (!(await source.evict(lease, [verdict(lease) === 'stale' ? 'stale' : 'force'], signal))) {
       return refused(`${lease.id} was written or removed meanwhile; look again`)
     }
   }
@@ -102,10 +102,10 @@ function wouldRemove(leases: readonly LeaseSighting[]): Eviction {
   return { code: 0, line: `would remove ${words.join(', ')}; --yes does it` }
 }
 
-function absent(address: string, { listed }: MastersReading): string {
+function absent(address: string, { listed }: MastersReading, place: string): string {
   return listed?.includes(address)
-    ? `${address} has no lease; it is listed, and the masters take it off the list when they look next`
-    : `${address} has no lease`
+    ? `${address} has no lease ${place}; it is listed, and masters whose leases are there take it off the list when they look next`
+    : `${address} has no lease ${place}`
 }
 
 function reasonOf(address: string, plan: EvictionPlan & { readonly type: 'refuse' }): string {

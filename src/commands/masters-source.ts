@@ -1,14 +1,20 @@
+import { hostname } from 'node:os'
+import type { EtcdStore } from '../bootstrap/master-options.ts'
 import { observerRules } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags, Resolved } from '../config/resolve.ts'
 import { humanDuration } from '../documents/human-duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
+import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
 import { isKubeError } from '../kube/errors.ts'
-import { endpoints } from '../kube/resources.ts'
+import { type EventSink, referenceIn } from '../kube/event-object.ts'
+import { EventRecorder } from '../kube/event-recorder.ts'
+import { endpoints, leases } from '../kube/resources.ts'
 import { addressesIn, KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import type { LeaseInspector, LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
 import { LeaseWatch, type Verdict } from '../kubernetes-service/leases/lease-watch.ts'
+import { searchedPlace } from '../kubernetes-service/leases/place.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import { linkedController } from '../runtime/signals.ts'
@@ -18,6 +24,7 @@ import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import { type ApiServer, openApiServer, type Surroundings } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
+import { auditUser, openSurroundings } from './surroundings.ts'
 
 /** Between two reads, in milliseconds. */
 export const READ_INTERVAL_MS = 1_000
@@ -36,27 +43,38 @@ export interface MastersReading {
   verdict(sighting: LeaseSighting): Verdict
 }
 
+/** Where removals are told. A recorder of Events writes them before the source is closed. */
+type MastersAudit = AuditTrail & { readonly events?: (EventSink & Partial<Pick<EventRecorder, 'run'>>) | undefined }
+
 /** The leases of a fleet and what is listed, for the commands that show and mend them. */
 export class MastersSource {
   readonly clock: Clock
   readonly leaseStore: 'etcd' | 'kubernetes'
+  /** Where leases are looked for, and which flags look elsewhere, for who finds none. */
+  readonly place: string
   readonly #inspector: LeaseInspector
   /** Undefined, with the reason why, when there is only etcd. */
   readonly #api: KubeApi | string
   readonly #watch = new LeaseWatch({ maxGapMs: MAX_GAP_MS })
+  readonly #audit: MastersAudit | undefined
   readonly #close: () => Promise<void>
 
   constructor(parts: {
     readonly clock: Clock
     readonly leaseStore: 'etcd' | 'kubernetes'
+    readonly place: string
     readonly inspector: LeaseInspector
     readonly api: KubeApi | string
+    /** @default nothing is told */
+    readonly audit?: MastersAudit | undefined
     readonly close: () => Promise<void>
   }) {
     this.clock = parts.clock
     this.leaseStore = parts.leaseStore
+    this.place = parts.place
     this.#inspector = parts.inspector
     this.#api = parts.api
+    this.#audit = parts.audit
     this.#close = parts.close
   }
 
@@ -75,13 +93,19 @@ export class MastersSource {
     }
   }
 
-  /** See {@link LeaseInspector.evict}. */
-  evict(sighting: LeaseSighting, signal: AbortSignal): Promise<boolean> {
-    return this.#limited(signal, (limit) => this.#inspector.evict(sighting, limit))
+  /** See {@link LeaseInspector.evict}. `reasons`: why it may be removed, for the audit trail. */
+  evict(sighting: LeaseSighting, reasons: readonly string[], signal: AbortSignal): Promise<boolean> {
+    const isDone = (removed: boolean): boolean => removed
+    return this.#limited(signal, (limit) => {
+      const removal = () => this.#inspector.evict(sighting, limit)
+      return audited(this.#audit, evictionOf(sighting, reasons), removal, { signal: limit, isDone })
+    })
   }
 
-  close(): Promise<void> {
-    return this.#close()
+  async close(): Promise<void> {
+    // Writes what Events there are, and no more.
+    await this.#audit?.events?.run?.(AbortSignal.abort())
+    await this.#close()
   }
 
   async #limited<T>(signal: AbortSignal, work: (limit: AbortSignal) => Promise<T>): Promise<T> {
@@ -112,34 +136,49 @@ export class MastersSource {
 
 /**
  * Opens what the flags and the configuration file name, and contacts nobody. With leases in etcd an API server that nobody names is
- * done without. Throws an InvalidInputError with what is wrong with the configuration.
+ * done without. `evicting`: who does what is told in the log and by Events. Throws an InvalidInputError with what is wrong with the configuration.
  */
-export async function openMasters(flags: Flags): Promise<MastersSource> {
+export async function openMasters(flags: Flags, evicting = false): Promise<MastersSource> {
   const resolved = await loadConfiguration(flags, observerRules)
-  const { leaseStore = 'kubernetes', leaseNamespace: namespace, etcdPrefix: prefix } = resolved.configuration
+  const { leaseStore = 'kubernetes', leaseNamespace, etcdPrefix } = resolved.configuration
   if (leaseStore === 'memory') {
     const message = 'memory is out of reach of another process'
     throw new InvalidInputError([{ where: resolved.placeOf('leaseStore'), message }])
   }
+  const place = searchedPlace({ leaseStore, leaseNamespace, etcdPrefix })
   const clock = systemClock
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
-  if (leaseStore === 'kubernetes') {
-    const { api, close } = await openApiServer(resolved, surroundings, { gated: false })
-    const { KubernetesLeaseInspector } = await import('../kubernetes-service/leases/kubernetes.ts')
-    const inspector = new KubernetesLeaseInspector({ api, clock, namespace })
-    return new MastersSource({ clock, leaseStore, inspector, api, close })
+  const openAudit = async (server: ApiServer | undefined, etcd?: EtcdStore) => {
+    if (!evicting) return undefined
+    const host = hostname()
+    const reporter = { reportingController: 'apiserver-bootstrap', reportingInstance: host }
+    const { logger } = await openSurroundings(resolved.configuration)
+    const events = server && new EventRecorder({ ...surroundings, ...reporter, api: server.api })
+    return { logger, events, user: { host, ...auditUser(server, etcd) } }
   }
-  const server = await openIfNamed(resolved, surroundings)
+  if (leaseStore === 'kubernetes') {
+    const server = await openApiServer(resolved, surroundings, { gated: false })
+    const { api } = server
+    const audit = await openAudit(server)
+    const { KubernetesLeaseInspector } = await import('../kubernetes-service/leases/inspect-kubernetes.ts')
+    const inspector = new KubernetesLeaseInspector({ api, clock, namespace: leaseNamespace })
+    return new MastersSource({ clock, leaseStore, place, inspector, api, audit, close: () => server.close() })
+  }
+  const named = await openIfNamed(resolved, surroundings)
+  const server = typeof named === 'string' ? undefined : named
   const etcd = await openEtcd(resolved, surroundings)
   if (etcd === undefined) throw new TypeError('the rules let no lease store etcd through without --etcd-servers')
   const { EtcdLeaseInspector } = await import('../kubernetes-service/leases/inspect-etcd.ts')
+  const audit = await openAudit(server, etcd)
   return new MastersSource({
     clock,
     leaseStore,
-    inspector: new EtcdLeaseInspector({ etcd: etcd.kv, prefix }),
-    api: typeof server === 'string' ? server : server.api,
+    place,
+    audit,
+    inspector: new EtcdLeaseInspector({ etcd: etcd.kv, prefix: etcdPrefix }),
+    api: typeof named === 'string' ? named : named.api,
     async close() {
-      await Promise.all([typeof server === 'string' ? undefined : server.close(), etcd.kv.close()])
+      await Promise.all([server?.close(), etcd.kv.close()])
     },
   })
 }
@@ -153,5 +192,27 @@ async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Prom
     const named = kubeconfig !== undefined || context !== undefined || inCluster
     if (named || !(error instanceof InvalidInputError)) throw error
     return error.mistakes.map(({ message }) => message).join('; ')
+  }
+}
+
+/** The removal of a lease, for the audit trail. */
+function evictionOf(
+  { id: where, object, revision, address = '', holders }: LeaseSighting,
+  reasons: readonly string[],
+): AuditEntry {
+  const { namespace, uid, name = address } = object ?? {}
+  const resource = object === undefined ? 'masterleases' : leases.plural
+  const before = holders.map(({ host, instanceId, state }) => ({ address, host, instanceId, state }))
+  const regarding = object ?? referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
+  const note = `the lease of ${address} was removed by masters evict: ${reasons.join(', ')}`
+  return {
+    message: 'removed the lease of a master',
+    verb: 'evict',
+    objectRef: { resource, namespace, name, uid, resourceVersion: revision },
+    where,
+    reasons,
+    before: before.length > 0 ? before : [{ address }],
+    after: [],
+    event: { reason: 'MasterEvicted', regarding, note },
   }
 }

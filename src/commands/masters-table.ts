@@ -10,10 +10,9 @@ const HOLDER_LENGTH = 8
 /**
  * The masters as a table of lines without trailing spaces, each column as wide as its content; `-` stands for unknown. Pure.
  *
- * @param listedKnown - whether it is known who is listed.
+ * @param rows - at least one.
  */
-export function mastersTable(rows: readonly MasterRow[], listedKnown: boolean): readonly string[] {
-  if (rows.length === 0) return [`no masters: there are no leases${listedKnown ? ', and nobody is listed' : ''}`]
+export function mastersTable(rows: readonly MasterRow[]): readonly string[] {
   const cells = [HEADS, ...rows.map(cellsOf)]
   const widths = HEADS.map((_, column) => Math.max(...cells.map((line) => line[column]?.length ?? 0)))
   return cells.map((line) =>

@@ -8,6 +8,7 @@ import { type MasterRow, mastersRows } from './masters-rows.ts'
 import { MastersScreen } from './masters-screen.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { changeKey, mastersTable } from './masters-table.ts'
+import { watchOutput } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
 /**
@@ -19,20 +20,18 @@ export async function execute(flags: Flags): Promise<number> {
   const stop = stopSignals()
   const source = await openMasters(rest)
   const render = own.output === 'json' ? renderJson(source, own.watch) : renderTable
-  const unread = new AbortController()
-  // Whoever read the output has seen enough.
-  process.stdout.on('error', (error) => unread.abort(error))
+  const { gone } = watchOutput()
   try {
     if (own.watch) {
-      await watch(source, render, AbortSignal.any([stop.signal, unread.signal]))
+      await watch(source, render, AbortSignal.any([stop.signal, gone]))
     } else {
       const reading = await source.read(stop.signal)
-      noteUnlisted(reading)
+      for (const note of notesOf(reading, source)) process.stderr.write(`${note}\n`)
       process.stdout.write(`${render(rowsOf(reading, source), reading).join('\n')}\n`)
     }
     return 0
   } catch (error) {
-    if (own.watch && (stop.signal.aborted || unread.signal.aborted)) return 0
+    if (own.watch && (stop.signal.aborted || gone.aborted)) return 0
     throw error
   } finally {
     await source.close()
@@ -42,7 +41,10 @@ export async function execute(flags: Flags): Promise<number> {
 
 type Render = (rows: readonly MasterRow[], reading: MastersReading) => readonly string[]
 
-const renderTable: Render = (rows, { listed }) => mastersTable(rows, listed !== undefined)
+const renderTable: Render = (rows, { listed }) => {
+  if (rows.length > 0) return mastersTable(rows)
+  return [`no masters${listed === undefined ? '' : ', and nobody is listed'}`]
+}
 
 /** One line each time, where there is more than one time. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
@@ -59,25 +61,26 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
   })
   let lines: readonly string[] = []
   let key = ''
-  let said: string | undefined
+  let said = ''
   for (;;) {
-    let trouble: string | undefined
+    let notes: readonly string[]
     try {
       const reading = await source.read(signal)
       const rows = rowsOf(reading, source)
       lines = render(rows, reading)
       key = changeKey(rows)
-      trouble = reading.unlistedReason === undefined ? undefined : unlisted(reading.unlistedReason)
+      notes = notesOf(reading, source)
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof Error)) throw error
-      trouble = printable(`cannot read the leases: ${error.message}`)
+      notes = [printable(`cannot read the leases: ${error.message}`)]
     }
-    if (inPlace) screen.show(trouble === undefined ? lines : [...lines, '', trouble], '')
+    if (inPlace) screen.show(notes.length === 0 ? lines : [...lines, '', ...notes], '')
     // Nothing piles up for a reader that stops: once it reads on, it gets what is so then.
     else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
-    if (!inPlace && trouble !== said) process.stderr.write(`${trouble ?? 'everything can be read again'}\n`)
-    said = trouble
+    const news = notes.join('\n')
+    if (!inPlace && news !== said) process.stderr.write(`${news || 'leases are there, and everything can be read'}\n`)
+    said = news
     await sleep(source.clock, READ_INTERVAL_MS, signal)
   }
 }
@@ -86,10 +89,10 @@ function rowsOf({ sightings, listed, verdict }: MastersReading, { clock }: Maste
   return mastersRows({ sightings, listed, verdict, nowMs: clock.wallMs() })
 }
 
-function noteUnlisted({ unlistedReason }: MastersReading): void {
-  if (unlistedReason !== undefined) process.stderr.write(`${unlisted(unlistedReason)}\n`)
-}
-
-function unlisted(reason: string): string {
-  return printable(`who is listed is not known: ${reason}`)
+/** What a person must know beside the masters, a line each. */
+function notesOf({ sightings, unlistedReason }: MastersReading, { place }: MastersSource): readonly string[] {
+  return [
+    ...(sightings.length === 0 ? [`no leases of masters ${place}`] : []),
+    ...(unlistedReason === undefined ? [] : [`who is listed is not known: ${unlistedReason}`]),
+  ].map(printable)
 }

@@ -11,12 +11,14 @@ import { serveHealth } from '../telemetry/http-health-server.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { observeProcess } from '../telemetry/process-metrics.ts'
 import { openApiServer } from './api-server.ts'
+import { checkCertificates, healthFiles } from './certificate-files.ts'
 import { EmbeddedScreen } from './embedded-screen.ts'
 import { openEtcd } from './etcd-store.ts'
 import { exposureOf, healthServing } from './health-serving.ts'
+import { watchOutput } from './output.ts'
 import { keepHeapSmall } from './small-heap.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
-import { openSurroundings } from './surroundings.ts'
+import { auditUser, openSurroundings } from './surroundings.ts'
 
 /**
  * Keeps a cluster bootstrapped until SIGTERM or SIGINT; then shuts down in order and ends with 0, or with 1 after a failure.
@@ -25,6 +27,7 @@ import { openSurroundings } from './surroundings.ts'
 export async function execute(flags: Flags): Promise<number> {
   keepHeapSmall()
   const resolved = await loadConfiguration(flags)
+  await checkCertificates(resolved, healthFiles)
   const { configuration } = resolved
   const stop = stopSignals()
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
@@ -37,7 +40,13 @@ export async function execute(flags: Flags): Promise<number> {
   const endWatch = watchEventLoop({ clock, logger, metrics })
   try {
     const { api, readiness } = server
-    const master = createMaster(masterOptionsOf(configuration, hostname()), { ...surroundings, api, readiness, etcd })
+    const master = createMaster(masterOptionsOf(configuration, hostname()), {
+      ...surroundings,
+      api,
+      readiness,
+      etcd,
+      user: auditUser(server, etcd),
+    })
     observeProcess(metrics, clock)
     const checks = (endpoint: HealthEndpoint) => master.lifecycle.checks(endpoint)
     const health = await serveHealth({
@@ -56,7 +65,7 @@ export async function execute(flags: Flags): Promise<number> {
       screenEnd.signal,
     )
     try {
-      await master.run(stop.signal)
+      await master.run(AbortSignal.any([stop.signal, watchOutput().gone]))
     } finally {
       screenEnd.abort()
       await shown

@@ -11,7 +11,7 @@ import { RemoteError } from '../runtime/remote-error.ts'
 import { openApiServer } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
-import { openSurroundings } from './surroundings.ts'
+import { auditUser, openSurroundings } from './surroundings.ts'
 
 /**
  * Takes this master's address out and returns when it is out, or when it is clear that it must stay: both end with 0 and one line. Where there is
@@ -32,8 +32,10 @@ export async function execute(flags: Flags): Promise<number> {
   }
   const stop = stopSignals()
   const surroundings = await openSurroundings(configuration)
-  const { api, readiness, close } = await openApiServer(resolved, surroundings, { gated: false })
+  const server = await openApiServer(resolved, surroundings, { gated: false })
+  const { api, readiness, close } = server
   const etcd = await openEtcd(resolved, surroundings)
+  const user = auditUser(server, etcd)
   dieOfUnhandled((error) => surroundings.logger.error({ error }, 'unhandled error'))
   const limitMs = 2 * configuration.reconcileInterval
   const signal = AbortSignal.any([stop.signal, AbortSignal.timeout(limitMs)])
@@ -41,7 +43,7 @@ export async function execute(flags: Flags): Promise<number> {
   let lastFailure = 'the API server did not answer'
   try {
     const { type, reason } = await pRetry(
-      () => withdrawMaster(options, { ...surroundings, api, readiness, etcd }, signal),
+      () => withdrawMaster(options, { ...surroundings, api, readiness, etcd, user }, signal),
       {
         retries: Number.POSITIVE_INFINITY,
         minTimeout: 100,

@@ -139,9 +139,10 @@ function placeOf(
 function readDocument(document: YamlDocument): { values: Record<string, unknown>; mistakes: Mistake[] } {
   const { value } = document
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return { values: {}, mistakes: [{ where: document.positionOf([]), message: 'must be a mapping of settings' }] }
+    const mistake = { where: document.positionOf([]), message: 'must be a mapping of settings' }
+    return { values: {}, mistakes: [...document.mistakes, mistake] }
   }
-  const mistakes: Mistake[] = []
+  const mistakes: Mistake[] = [...document.mistakes]
   const values: Record<string, unknown> = {}
   const known = ['apiVersion', 'kind', ...allOptions.map(([key]) => key)]
   for (const [name, expected] of [

@@ -11,6 +11,7 @@ import {
   visit,
 } from 'yaml'
 import { InvalidInputError, type Mistake } from './validation.ts'
+import { isReadable, syntaxMistakes } from './yaml-mistakes.ts'
 
 /** No configuration is larger; what is, was given by mistake. */
 const maxLength = 1 << 20
@@ -22,6 +23,8 @@ export interface YamlDocument {
   readonly file: string
   /** Plain data, by YAML 1.2's core schema: `yes` is text, `0o17` a number. */
   readonly value: unknown
+  /** Keys that are given twice, of which the last counts: whoever refuses the document for what it says tells of them too. */
+  readonly mistakes: readonly Mistake[]
   /**
    * `FILE:LINE:COLUMN`, from 1, of the value at `path`, or of its key; where there is no such value, of the nearest parent.
    * A value that comes from an alias stands where its anchor does.
@@ -31,8 +34,8 @@ export interface YamlDocument {
 
 /**
  * Reads one YAML document. `file` is only for messages.
- * Throws an {@link InvalidInputError} that lists every mistake with its line and column: syntax, tabs, duplicate keys, more than one
- * document, aliases without an anchor or without end.
+ * Throws an {@link InvalidInputError} that lists every mistake with its line and column: syntax, tabs, more than one document, aliases without
+ * an anchor or without end. Keys that are given twice are in its `mistakes`, or in the error where there are others.
  */
 export function parseYaml(text: string, file: string): YamlDocument {
   if (text.length > maxLength) throw new InvalidInputError([{ where: file, message: 'is larger than 1 MiB' }])
@@ -47,22 +50,27 @@ export function parseYaml(text: string, file: string): YamlDocument {
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true })
   const [document, second] = 'empty' in documents ? [] : documents
   if (document === undefined) throw new InvalidInputError([{ where: at(0), message: 'is empty' }])
-  const mistakes = [...document.errors, ...document.warnings].map((error) => ({
-    where: at(error.pos[0]),
-    message: lowerFirst(error.message),
-  }))
+  const mistakes = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line).map(
+    ({ offset, message }) => ({
+      where: at(offset),
+      message,
+    }),
+  )
   if (second !== undefined) {
     mistakes.push({ where: at(second.range[0]), message: 'a second document begins here; only one is read' })
   }
-  refuseAny(mistakes)
+  if (second !== undefined || !isReadable(document)) refuseAny(mistakes)
   const aliases = aliasesOf(document)
   refuseAny(
     aliases
       .filter((alias) => alias.target === undefined)
-      .map(({ name, offset }) => ({ where: at(offset), message: `the alias *${name} has no anchor` })),
+      .map(({ name, offset }) => ({
+        where: at(offset),
+        message: `the alias *${name} has no anchor; put a value that begins with * in quotation marks`,
+      })),
   )
   try {
-    return { file, value: document.toJS({ maxAliasCount }), positionOf }
+    return { file, value: document.toJS({ maxAliasCount }), mistakes, positionOf }
   } catch (cause) {
     const where = at(aliases[0]?.offset ?? 0)
     throw new InvalidInputError([{ where, message: `aliases expand to more than ${maxAliasCount} copies` }], { cause })
@@ -92,7 +100,7 @@ function childOf(
     return { value: isNode(item) ? item : undefined }
   }
   if (!isMap(node)) return {}
-  const pair = node.items.find(({ key }) => String(key) === String(step))
+  const pair = node.items.findLast(({ key }) => String(key) === String(step))
   return {
     key: isNode(pair?.key) ? pair.key : undefined,
     value: isNode(pair?.value) ? pair.value : undefined,
@@ -109,8 +117,4 @@ function aliasesOf(
     },
   })
   return found
-}
-
-function lowerFirst(text: string): string {
-  return text.slice(0, 1).toLowerCase() + text.slice(1)
 }

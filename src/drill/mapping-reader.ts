@@ -30,7 +30,7 @@ export class MappingReader {
         .slice(this.#document.file.length + 1)
         .split(':')
         .map(Number)
-    return this.#mistakes
+    return [...this.#document.mistakes, ...this.#mistakes]
       .map(({ where, message }) => ({ where, message }))
       .sort((a, b) => {
         const [lineA = 0, columnA = 0] = placeOf(a)

@@ -16,6 +16,8 @@ export interface DrillReport {
   readonly held: boolean
   /** Why not everything could be judged, in one sentence; undefined when all of it could. */
   readonly unjudged: string | undefined
+  /** That the host of a live drill was later for its own timers than the judge or its leases allow, and by how much, in one sentence or two; undefined when it was not. */
+  readonly hostLate: string | undefined
   /** One for each reconciler that was drilled, side by side. */
   readonly variants: readonly VariantReport[]
 }

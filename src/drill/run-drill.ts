@@ -1,3 +1,5 @@
+import { formatDuration } from '../documents/duration.ts'
+import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { seededRandom } from '../runtime/random.ts'
 import { FleetJudge, type Violation } from '../verify/fleet-judge.ts'
 import { condenseServed, inOrder, simulateClients } from './clients.ts'
@@ -11,6 +13,7 @@ import { DrillRecorder } from './recorder.ts'
 import type { DrillReport, RunReport, VariantReport } from './report.ts'
 import type { FleetPlan, Scenario } from './scenario.ts'
 import { longestTtlMs, whyUnjudged } from './scenario-duration.ts'
+import { masterDefaults } from './simulator/master-defaults.ts'
 import { simulatedLatency } from './simulator/route.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
@@ -24,6 +27,8 @@ export interface RunOutcome {
   readonly violations: readonly Violation[]
   /** Until when the run went, from time 0. */
   readonly untilMs: number
+  /** How late the timers of the host were at most, in milliseconds. */
+  readonly latenessMs: number
 }
 
 /**
@@ -37,6 +42,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
   const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
   const reports: VariantReport[] = []
+  let latenessMs = 0
   for (const variant of variants) {
     const varied = vary(scenario, variant)
     const outcomes: RunOutcome[] = []
@@ -52,6 +58,7 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
         onEvent: onEvent && ((event) => onEvent(event, { variant: variant.name, index })),
       })
       outcomes.push(outcome)
+      latenessMs = Math.max(latenessMs, outcome.latenessMs)
     }
     reports.push(variantReport(variant, varied, outcomes, seed, openTarget === undefined))
   }
@@ -65,8 +72,18 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
     scenario,
     held: reports.every(({ held }) => held),
     unjudged: variants.map((variant) => whyUnjudged(vary(scenario, variant))).find((why) => why !== undefined),
+    hostLate: hostLate(latenessMs, scenario),
     variants: reports,
   }
+}
+
+/** Says of a host that was later than the judge, or a renewal of a lease, allows anybody to be that it was; undefined of any other. */
+function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | undefined {
+  const { attemptMs } = membershipTimings({ ...fleet, readinessProbePeriodMs: masterDefaults.readinessProbePeriodMs })
+  const boundMs = Math.min(bounds.removalMarginMs, bounds.listedMs, bounds.agreementMs, attemptMs)
+  if (latenessMs <= boundMs) return undefined
+  const seconds = (latenessMs / 1000).toFixed(1)
+  return `This host was up to ${seconds} s late for its own timers, where the judge and the leases allow ${formatDuration(boundMs)}: what did not hold, and times in the figures, may be the host's doing. Drill again on a host that has less to do.`
 }
 
 /** Drills one fleet once, and closes it. Rejects as {@link runDrill} does. */
@@ -88,10 +105,11 @@ export async function runOnce(
     await target.close()
   }
   const { events, violations } = recorder
+  const { latenessMs = 0 } = target
   const untilMs = scenario.durationMs
-  if (target.kind === 'live') return { events: condenseServed(events), violations, untilMs }
+  if (target.kind === 'live') return { events: condenseServed(events), violations, untilMs, latenessMs }
   const met = simulateClients(events, scenario.clients, { random: seededRandom(seed, 'clients'), untilMs })
-  return { events: inOrder([...events, ...met]), violations, untilMs }
+  return { events: inOrder([...events, ...met]), violations, untilMs, latenessMs }
 }
 
 /** The variant in which a fleet runs already. */

@@ -38,10 +38,10 @@ function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
   const fault = storeFault(fleet)
   if (fault !== undefined) reader.wrong(['fleet', 'leaseStore'], fault)
   if (reader.isDoubtful('fleet', 'leaseTtl') || reader.isDoubtful('fleet', 'reconcileInterval')) return
-  const tooShort = ttlFault(fleet.leaseTtlMs, fleet.reconcileIntervalMs, 'reconcileInterval')
-  if (tooShort === undefined) return
-  if (reader.has(['fleet', 'leaseTtl'])) reader.wrong(['fleet', 'leaseTtl'], tooShort)
-  else reader.wrong(['fleet', 'reconcileInterval'], `the TTL ${tooShort}`)
+  const unfit = ttlFault(fleet.leaseTtlMs, fleet.reconcileIntervalMs, 'reconcileInterval')
+  if (unfit === undefined) return
+  if (reader.has(['fleet', 'leaseTtl'])) reader.wrong(['fleet', 'leaseTtl'], unfit)
+  else reader.wrong(['fleet', 'reconcileInterval'], `the TTL ${unfit}`)
 }
 
 function checkAddresses(reader: MappingReader, { masters }: FleetPlan, shared: readonly string[]): void {

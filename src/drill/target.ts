@@ -69,6 +69,8 @@ export interface DrillTarget {
   readonly retired: ReadonlySet<string>
   /** Nobody's lease can end at this moment. */
   readonly leasesStandStill: boolean
+  /** How late the timers of the host were at most so far, in milliseconds. @default time is simulated, and no timer is late */
+  readonly latenessMs?: number
   /** Begins to observe. No process of the fleet runs yet. */
   open(observer: TargetObserver, signal: AbortSignal): Promise<void>
   /** Resolves when it is done, not when it has had its effect. Rejects when it cannot be done here, in one line for people. */

@@ -1,8 +1,9 @@
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
-import { readPemFile, usePem } from '../runtime/system-pem.ts'
+import { readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
 import { formatTime } from '../runtime/time-format.ts'
+import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { keepSecret } from '../telemetry/secrets.ts'
 import { EtcdError } from './kv.ts'
@@ -24,6 +25,9 @@ export interface TlsMaterial {
   readonly clientCertificate: string
 }
 
+/** How often they are read while a connection goes on, in milliseconds. */
+const REREAD_MS = 60_000
+
 /**
  * Reads the certificate files anew for every connection, so that a rotation needs no restart: the next connection has the new ones,
  * and those that are open go on with the old ones, as those of etcd's own client do.
@@ -32,40 +36,55 @@ export class EtcdCredentials {
   readonly #files: CredentialFiles
   readonly #clock: Clock
   readonly #logger: Logger
+  readonly #onExpiry: ExpiryReporter | undefined
+  #readAtMs = Number.NEGATIVE_INFINITY
   /** What was read last. */
   #last:
     | { readonly ca: string; readonly cert: string; readonly key: string; readonly context: SecureContext }
     | undefined
 
-  constructor(files: CredentialFiles, { clock, logger }: { readonly clock: Clock; readonly logger: Logger }) {
+  constructor(
+    files: CredentialFiles,
+    options: { readonly clock: Clock; readonly logger: Logger; readonly onExpiry?: ExpiryReporter | undefined },
+  ) {
     this.#files = files
-    this.#clock = clock
-    this.#logger = logger
+    this.#clock = options.clock
+    this.#logger = options.logger
+    this.#onExpiry = options.onExpiry
   }
 
   /** Rejects with an EtcdError `NoCredentials` that names the file. */
   async load(): Promise<TlsMaterial> {
     const { cafile, certfile, keyfile } = this.#files
+    this.#readAtMs = this.#clock.monotonicMs()
     const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
     keepSecret(key)
+    // Those that follow it are of authorities.
+    const own = validitiesIn(cert).slice(0, 1)
     const described = {
       authorities:
         cafile === undefined ? 'trusted are the authorities of the system' : `trusted are those in ${cafile}`,
-      clientCertificate: this.#describe(cert),
+      clientCertificate: this.#describe(own[0]),
     }
     const last = this.#last
-    if (last !== undefined && last.ca === ca && last.cert === cert && last.key === key) {
-      return { context: last.context, ...described }
-    }
-    const context = this.#contextOf(ca, cert, key)
+    const isSame = last !== undefined && last.ca === ca && last.cert === cert && last.key === key
+    const context = isSame ? last.context : this.#contextOf(ca, cert, key)
     this.#last = { ca, cert, key, context }
-    if (last !== undefined) {
+    this.#onExpiry?.('etcd-certfile', own)
+    this.#onExpiry?.('etcd-cafile', validitiesIn(ca))
+    if (last !== undefined && !isSame) {
       this.#logger.info(
         { cafile, certfile, keyfile },
         'the certificates for etcd have changed: new connections use the new ones',
       )
     }
     return { context, ...described }
+  }
+
+  /** Has the files read where that was a minute ago: a connection may go on for months, while they are renewed or end. */
+  look(): void {
+    // What cannot be used is told when the next connection needs it.
+    if (this.#clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
   }
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
@@ -77,19 +96,13 @@ export class EtcdCredentials {
     return usePem(`${certfile} with the key ${keyfile}`, () => createSecureContext(options), failure)
   }
 
-  #describe(cert: string): string {
+  #describe(own: Validity | undefined): string {
     const { certfile } = this.#files
     if (certfile === undefined) return 'there is no client certificate'
-    try {
-      const { validFrom, validTo } = new X509Certificate(cert)
-      const nowMs = this.#clock.wallMs()
-      const fromMs = Date.parse(validFrom)
-      const toMs = Date.parse(validTo)
-      if (toMs < nowMs) return `the client certificate in ${certfile} has expired on ${formatTime(toMs)}`
-      if (fromMs > nowMs) return `the client certificate in ${certfile} is valid only from ${formatTime(fromMs)}`
-    } catch {
-      // Its validity is for the message only.
-    }
+    const { fromMs = Number.NEGATIVE_INFINITY, toMs = Number.POSITIVE_INFINITY } = own ?? {}
+    const nowMs = this.#clock.wallMs()
+    if (toMs < nowMs) return `the client certificate in ${certfile} has expired on ${formatTime(toMs)}`
+    if (fromMs > nowMs) return `the client certificate in ${certfile} is valid only from ${formatTime(fromMs)}`
     return `the client certificate is in ${certfile}`
   }
 }

@@ -2,10 +2,13 @@ import type { KeyValue as StoredKeyValue } from '../protobuf/gen/etcd/api/mvccpb
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { systemRandom } from '../runtime/system-random.ts'
+import { expiryReporter } from '../telemetry/expiry.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
 import { defaultTimes } from './connect-connection.ts'
 import { type CredentialFiles, EtcdCredentials } from './connect-credentials.ts'
-import { EndpointPool } from './connect-pool.ts'
+import { withRight } from './connect-failure.ts'
+import { EndpointPool, type RequestKind, type Server } from './connect-pool.ts'
 import { type WatchTools, watchPrefix } from './connect-watch.ts'
 import type { EtcdEndpoint } from './endpoint.ts'
 import {
@@ -34,6 +37,8 @@ export interface ConnectEtcdOptions extends CredentialFiles {
   readonly endpoints: readonly EtcdEndpoint[]
   readonly clock: Clock
   readonly logger?: Logger | undefined
+  /** Where it is told when the certificates end. @default nowhere */
+  readonly metrics?: Metrics | undefined
   /** For the pauses between tries. @default the system's */
   readonly random?: Random | undefined
   /** For the answer of one server to one request, in milliseconds. @default 3000 */
@@ -61,17 +66,19 @@ class ConnectedEtcd implements EtcdKv {
     endpoints,
     clock,
     logger = silentLogger,
+    metrics,
     random,
     requestTimeoutMs = 3_000,
     ...files
   }: ConnectEtcdOptions) {
-    const credentials = new EtcdCredentials(files, { clock, logger })
+    const onExpiry = metrics && expiryReporter({ metrics, clock, logger })
+    const credentials = new EtcdCredentials(files, { clock, logger, onExpiry })
     this.#pool = new EndpointPool({ endpoints, credentials, clock, logger, times: defaultTimes, requestTimeoutMs })
     this.#tools = { pool: this.#pool, clock, random: random ?? systemRandom(), requestTimeoutMs }
   }
 
   get(key: string, signal: AbortSignal): Promise<KeyValue | undefined> {
-    return this.#pool.ask('repeatable', signal, async ({ kv }, signal) => {
+    return this.#ask('repeatable', `read ${key}`, signal, async ({ kv }, signal) => {
       const { kvs } = await kv.range(getRequest(keyBytes(key)), { signal, headers: requireLeader })
       return kvs[0] === undefined ? undefined : keyValueOf(kvs[0])
     })
@@ -81,7 +88,7 @@ class ConnectedEtcd implements EtcdKv {
     prefix: string,
     { revision = 0n, signal }: { readonly revision?: bigint | undefined; readonly signal: AbortSignal },
   ): Promise<PrefixSnapshot> {
-    return this.#pool.ask('repeatable', signal, async ({ kv }, signal) => {
+    return this.#ask('repeatable', `read all of ${prefix}`, signal, async ({ kv }, signal) => {
       const request = listRequest(keyBytes(prefix), revision)
       const { header, kvs } = await kv.range(request, { signal, headers: requireLeader })
       const items = kvs.map(keyValueOf).sort((a, b) => (a.key < b.key ? -1 : 1))
@@ -90,7 +97,7 @@ class ConnectedEtcd implements EtcdKv {
   }
 
   create(key: string, value: Uint8Array, { lease = 0n, signal }: PutOptions): Promise<bigint | undefined> {
-    return this.#pool.ask('once', signal, async ({ kv }, signal) => {
+    return this.#ask('once', `read and write ${key}`, signal, async ({ kv }, signal) => {
       const request = createRequest(keyBytes(key), { value, lease })
       const { succeeded, header } = await kv.txn(request, { signal, headers: requireLeader })
       return succeeded ? header?.revision : undefined
@@ -103,7 +110,7 @@ class ConnectedEtcd implements EtcdKv {
     modRevision: bigint,
     { lease = 0n, signal }: PutOptions,
   ): Promise<bigint | undefined> {
-    return this.#pool.ask('once', signal, async ({ kv }, signal) => {
+    return this.#ask('once', `read and write ${key}`, signal, async ({ kv }, signal) => {
       const request = updateRequest(keyBytes(key), { value, lease }, modRevision)
       const { succeeded, header } = await kv.txn(request, { signal, headers: requireLeader })
       return succeeded ? header?.revision : undefined
@@ -111,7 +118,7 @@ class ConnectedEtcd implements EtcdKv {
   }
 
   delete(key: string, modRevision: bigint, signal: AbortSignal): Promise<boolean> {
-    return this.#pool.ask('once', signal, async ({ kv }, signal) => {
+    return this.#ask('once', `read and write ${key}`, signal, async ({ kv }, signal) => {
       const request = deleteRequest(keyBytes(key), modRevision)
       const { succeeded, responses } = await kv.txn(request, { signal, headers: requireLeader })
       // kine says of a key that never was that it succeeded, with nothing deleted.
@@ -129,7 +136,7 @@ class ConnectedEtcd implements EtcdKv {
   }
 
   timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined> {
-    return this.#pool.ask('repeatable', signal, async (server, signal) => {
+    return this.#ask('repeatable', `read every key of lease ${lease}`, signal, async (server, signal) => {
       const times = await server.lease.leaseTimeToLive({ ID: lease }, { signal, headers: requireLeader })
       // etcd answers -1 for a lease that is not there.
       return times.TTL < 0n ? undefined : { grantedSeconds: times.grantedTTL, leftSeconds: times.TTL }
@@ -142,6 +149,18 @@ class ConnectedEtcd implements EtcdKv {
 
   close(): Promise<void> {
     return this.#pool.close()
+  }
+
+  /** `right` is what the user of an etcd with users must have for it. */
+  #ask<T>(
+    kind: RequestKind,
+    right: string,
+    signal: AbortSignal,
+    send: (server: Server, signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    return this.#pool.ask(kind, signal, send).catch((error: unknown) => {
+      throw withRight(right, error)
+    })
   }
 }
 

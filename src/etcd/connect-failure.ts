@@ -1,7 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { certificateFault, failureCode, shortMessage, socketReason } from '../net/socket-failure.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
-import { EtcdError, type EtcdErrorCode } from './kv.ts'
+import { EtcdError, type EtcdErrorCode, isEtcdError } from './kv.ts'
 
 /** A try at one endpoint that failed. */
 export interface FailedTry {
@@ -50,6 +50,12 @@ export function combined(tries: readonly FailedTry[]): EtcdError {
   const telling = [first, ...rest].find((error) => error.nature !== 'lasting') ?? first
   const messages = new Set([first, ...rest].map(({ message }) => message.replace(/^etcd /, '')))
   return new EtcdError(telling.code, `etcd ${[...messages].join('; ')}`, telling)
+}
+
+/** Says of what is not permitted which right it takes, such as `read /registry/ranges/`: etcd does not. */
+export function withRight(right: string, error: unknown): unknown {
+  if (!isEtcdError(error, 'PermissionDenied')) return error
+  return new EtcdError(error.code, `${error.message}; it takes the right to ${right}`, error)
 }
 
 /** How the servers' refusals are told apart: the first that matches decides. */

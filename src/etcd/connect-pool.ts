@@ -199,7 +199,10 @@ export class EndpointPool {
   }
 
   #serverOf(member: Member): Promise<Server> {
-    if (member.server?.connection.usable) return Promise.resolve(member.server)
+    if (member.server?.connection.usable) {
+      if (member.endpoint.tls) this.#options.credentials.look()
+      return Promise.resolve(member.server)
+    }
     member.opening ??= this.#openFor(member)
     return member.opening
   }

@@ -5,7 +5,7 @@ import { exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { aborted, linkedController } from '../runtime/signals.ts'
-import { requestFailure } from './connect-failure.ts'
+import { requestFailure, withRight } from './connect-failure.ts'
 import type { EndpointPool, Server } from './connect-pool.ts'
 import { EtcdError, type EtcdErrorCode, type KeyChange, type WatchOptions } from './kv.ts'
 import { getRequest, keyBytes, keyText, requireLeader, watchRequest } from './requests.ts'
@@ -55,7 +55,7 @@ export async function watchPrefix(tools: WatchTools, prefix: string, options: Wa
         for (;;) onChange(changesIn(await next(watch)))
       } catch (error) {
         if (signal.aborted) return
-        const failure = explained(watch?.server, error)
+        const failure = explained(prefix, watch?.server, error)
         if (watch !== undefined && failure.nature === 'away') pool.leave(watch.server, failure)
         if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= provenMs) backoff.reset()
         if (failure.code !== reported) report(failure)
@@ -118,10 +118,10 @@ async function next({ responses }: StandingWatch): Promise<WatchResponse> {
   )
 }
 
-function explained(server: Server | undefined, error: unknown): EtcdError {
-  if (server === undefined)
-    return error instanceof EtcdError ? error : new EtcdError('Unreachable', String(error), error)
-  return requestFailure(server.endpoint, server.connection.failure, error).error
+function explained(prefix: string, server: Server | undefined, error: unknown): EtcdError {
+  const known = server === undefined ? error : requestFailure(server.endpoint, server.connection.failure, error).error
+  const told = withRight(`read all of ${prefix}`, known)
+  return told instanceof EtcdError ? told : new EtcdError('Unreachable', String(error), error)
 }
 
 function changesIn({ events }: WatchResponse): readonly KeyChange[] {

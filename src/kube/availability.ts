@@ -2,26 +2,41 @@ import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/message-of.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import type { KubeErrorCode } from './errors.ts'
 
 /** How long a source may be refused in passing before that counts as a refusal. */
 const returningMs = 5_000
+/** How long a source must be refused for good before that is said: a server that has just started forbids everything until it has read its RBAC rules. */
+const saidAfterMs = 2_000
 
 /** Who hears how the requests of a source fare. */
 export type AvailabilityReporter = Pick<Availability, 'failed' | 'succeeded' | 'forget'>
 
+const UNAUTHORIZED: KubeErrorCode = 'Unauthorized'
+
 type Trouble =
-  /** The server does not answer, or fails. `refused`: what was to be had before was a refusal. */
-  | { readonly kind: 'lost'; readonly refused: boolean }
+  /** The server does not answer, or fails. `refusal`: what was to be had before. */
+  | { readonly kind: 'lost'; readonly refusal: Refusal | undefined }
   /** It answers, but refuses, perhaps in passing: a server that is starting does so until it has read its rules. */
   | { readonly kind: 'returning'; readonly sinceMs: number }
-  /** It refuses for good; said once. */
-  | { readonly kind: 'refused'; readonly reason: string; readonly own: boolean }
+  | Refusal
+
+/** The server refuses for good; said once. */
+interface Refusal {
+  readonly kind: 'refused'
+  readonly code: string | undefined
+  readonly reason: string
+  readonly own: boolean
+  readonly sinceMs: number
+  readonly said: boolean
+}
 
 /**
  * Whether a server can be used, from what everybody who talks to it reports.
  *
  * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last has
- * recovered. A refusal is no outage; it is said once per source until that source succeeds, and not at all if it passes.
+ * recovered. A refusal is no outage; it is said once per source until that source succeeds, and not at all if it passes. `Unauthorized` is
+ * left to whoever holds the credentials: one cause, and one line for all sources.
  */
 export class Availability {
   readonly #server: string
@@ -60,23 +75,25 @@ export class Availability {
     const nature = error instanceof RemoteError ? error.nature : undefined
     const own = nature === undefined
     if (nature === 'away' || nature === 'conflict') {
-      const refused = before?.kind === 'refused' || (before?.kind === 'lost' && before.refused)
-      this.#troubles.set(source, { kind: 'lost', refused })
+      const refusal = before?.kind === 'refused' ? before : before?.kind === 'lost' ? before.refusal : undefined
+      this.#troubles.set(source, { kind: 'lost', refusal })
       this.#outageBegins(source, error)
       return
     }
-    if (before?.kind === 'refused') return
-    const reason = messageOf(error)
     const nowMs = this.#clock.monotonicMs()
-    if (before?.kind === 'lost' && before.refused) {
-      this.#troubles.set(source, { kind: 'refused', reason, own })
-      this.#outageMayEnd()
+    const code = codeOf(error)
+    const fresh: Refusal = { kind: 'refused', code, reason: messageOf(error), own, sinceMs: nowMs, said: false }
+    const known = before?.kind === 'lost' ? before.refusal : before
+    if (known?.kind === 'refused') {
+      // Other credentials may be accepted, and lack a right.
+      const refusal = known.code === UNAUTHORIZED && code !== UNAUTHORIZED ? fresh : known
+      this.#refuse(source, refusal, nowMs - refusal.sinceMs >= saidAfterMs)
     } else if (before?.kind === 'lost' || (before === undefined && (own || nature === 'passing'))) {
       this.#troubles.set(source, { kind: 'returning', sinceMs: nowMs })
-    } else if (before === undefined || nowMs - before.sinceMs >= returningMs) {
-      this.#troubles.set(source, { kind: 'refused', reason, own })
-      this.#logger.warn({ source, code: codeOf(error), reason }, own ? 'not done' : `${this.#server} refuses a request`)
-      this.#outageMayEnd()
+    } else if (before === undefined) {
+      this.#refuse(source, fresh, false)
+    } else if (before.kind === 'returning' && nowMs - before.sinceMs >= returningMs) {
+      this.#refuse(source, fresh, true)
     }
   }
 
@@ -85,7 +102,7 @@ export class Availability {
     const before = this.#troubles.get(source)
     if (before === undefined) return
     this.#troubles.delete(source)
-    if (before.kind === 'refused') {
+    if (before.kind === 'refused' && before.said) {
       this.#logger.info({ source }, before.own ? 'done after all' : `${this.#server} no longer refuses`)
     }
     this.#outageMayEnd()
@@ -106,6 +123,16 @@ export class Availability {
     return () => {
       this.#handlers.delete(own)
     }
+  }
+
+  #refuse(source: string, refusal: Refusal, lasts: boolean): void {
+    const { code, reason, own } = refusal
+    const isSaidNow = lasts && !refusal.said && code !== UNAUTHORIZED
+    this.#troubles.set(source, { ...refusal, said: refusal.said || isSaidNow })
+    if (isSaidNow) {
+      this.#logger.warn({ source, code, reason }, own ? 'not done' : `${this.#server} refuses a request`)
+    }
+    this.#outageMayEnd()
   }
 
   #outageBegins(source: string, error: unknown): void {

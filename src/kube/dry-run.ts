@@ -49,8 +49,21 @@ export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   }
 }
 
-/** A logger that says each info line once: what is never done is planned again at every look. */
-export function sayOnce(logger: Logger): Logger {
+/** What lines of the log begin with that tell of a deed, and what they begin with while nobody does it. */
+const PLANNED: Readonly<Record<string, string>> = {
+  created: 'create',
+  kept: 'keep',
+  leaving: 'leave',
+  resetting: 'reset',
+  set: 'set',
+  took: 'take',
+  upgraded: 'upgrade',
+  withdrew: 'withdraw',
+  wrote: 'write',
+}
+
+/** A logger for a dry run: it tells of deeds as plans, and says each info line once, because what is never done is planned again at every look. */
+export function dryRunLogger(logger: Logger): Logger {
   const said = new Set<string>()
   const wrap = (inner: Logger): Logger => ({
     debug: (fields, message) => inner.debug(fields, message),
@@ -58,7 +71,9 @@ export function sayOnce(logger: Logger): Logger {
       const line = `${message} ${JSON.stringify(fields)}`
       if (said.has(line)) return
       said.add(line)
-      inner.info(fields, message)
+      const [first = ''] = message.split(' ', 1)
+      const plan = PLANNED[first]
+      inner.info(fields, plan === undefined ? message : `dry run: would ${plan}${message.slice(first.length)}`)
     },
     warn: (fields, message) => inner.warn(fields, message),
     error: (fields, message) => inner.error(fields, message),

@@ -1,6 +1,7 @@
 import { Socket } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici'
+import { Semaphore, type Slot } from '../runtime/semaphore.ts'
 import { linkedController } from '../runtime/signals.ts'
 import { answerLimits } from './answer-limits.ts'
 import { KubeError } from './errors.ts'
@@ -41,6 +42,10 @@ export interface HttpTransportOptions {
   readonly connectTimeoutMs?: number | undefined
 }
 
+/** Of what is longer, in bytes, so many answers are read at a time. The rest of the others waits in their connections, not in memory. */
+const LARGE_BYTES = 1024 * 1024
+const LARGE_AT_ONCE = 2
+
 /**
  * Carries requests to one API server over pooled HTTP/1.1 connections, under one set of TLS credentials.
  *
@@ -64,6 +69,7 @@ export class HttpTransport implements Transport {
   #closed = false
   /** Those that take no more requests. */
   readonly #retired = new Set<Dispatcher>()
+  readonly #largeAnswers = new Semaphore(LARGE_AT_ONCE)
   readonly #underWay = new Set<AbortController>()
   /** Every connection, those that are being made included. */
   readonly #sockets = new Set<Socket>()
@@ -95,6 +101,7 @@ export class HttpTransport implements Transport {
     }, timeoutMs)
     const dispatcher = this.#dispatcher
     let streaming = false
+    let slot: Slot | undefined
     try {
       const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
       const answer = { status: statusCode, headers: flatten(headers) }
@@ -114,12 +121,18 @@ export class HttpTransport implements Transport {
       }
       if (Number(announced) > maxBytes) refuse('TooLarge', `has ${announced} bytes, more than the limit of ${maxBytes}`)
       const bytes = new HttpBytes(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
-      for await (const piece of body) bytes.add(piece)
+      for await (const piece of body) {
+        if (slot === undefined && bytes.length + piece.length > LARGE_BYTES) {
+          slot = await this.#largeAnswers.acquire(controller.signal)
+        }
+        bytes.add(piece)
+      }
       return { ...answer, body: decode(bytes.take(), answer.headers['content-type'] ?? '') }
     } catch (error) {
       if (controller.signal.aborted && dispatcher === this.#dispatcher) this.#reconnect()
       throw explain(error)
     } finally {
+      slot?.release()
       clearTimeout(timer)
       if (!streaming) finish()
     }

@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Cluster, Context, KubeConfig, User } from '@kubernetes/client-node'
+import { certificatesIn } from '../runtime/system-pem.ts'
 import { keepSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
 import type { ClusterExtras, UserExtras } from './kube-config-entries.ts'
@@ -111,6 +112,19 @@ function withoutCredentials(access: Access): Access {
     user: told as User & UserExtras,
     warnings: withheld ? [warning] : [],
   }
+}
+
+/** What to do about credentials that the server does not accept, by where they come from: `write a newer token to /run/token`. */
+export function mendOf({ user, clientCertificate }: Access): string {
+  const { tokenFile, token, username, exec, authProvider } = user ?? {}
+  if (tokenFile) return `write a newer token to ${tokenFile}`
+  if (token) return 'write a newer token into the kubeconfig'
+  if (username) return 'write the right username and password into the kubeconfig'
+  if (exec) return `have the exec plugin ${exec.command} give newer ones`
+  if (authProvider) return `log in anew for the auth-provider ${authProvider.name}`
+  if (clientCertificate === undefined) return 'there are none; write some for a user of the context into the kubeconfig'
+  const { cert } = clientCertificate
+  return `write a newer client certificate ${'file' in cert ? `to ${cert.file}` : 'into the kubeconfig'}`
 }
 
 /** The text of a PEM. Throws what `readFileSync` throws. */
@@ -232,8 +246,7 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
 }
 
 function checkCertificates(ca: Pem, what: string, fail: Fail): void {
-  const text = readable(what, ca, fail)
-  const blocks = text.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+  const blocks = certificatesIn(readable(what, ca, fail))
   if (blocks.length === 0) fail(`no PEM certificate in the ${what}`)
   for (const block of blocks) {
     try {

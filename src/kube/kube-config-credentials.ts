@@ -3,6 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/message-of.ts'
 import { abortable } from '../runtime/signals.ts'
 import { formatTime } from '../runtime/time-format.ts'
+import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { keepSecret } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
@@ -11,12 +12,13 @@ import {
   type Access,
   fileProblem,
   keyPairProblem,
+  mendOf,
   type Pem,
   type ResolvedKubeConfig,
   readPem,
 } from './kube-config-access.ts'
 import { ExecPlugin } from './kube-config-exec.ts'
-import { type CredentialsExpiry, certificateExpiry, type ExpiryReporter, tokenExpiry } from './kube-config-expiry.ts'
+import { type CredentialsLifetimes, credentialsLifetimes } from './kube-config-expiry.ts'
 import { authProvider } from './kube-config-provider.ts'
 import { type Grant, Renewal } from './kube-config-renewal.ts'
 
@@ -31,7 +33,7 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
   readonly clock: Clock
   readonly logger: Logger
-  /** Hears when the credentials end that are in force. */
+  /** Hears at each reading when the credentials end that are in force. */
   readonly onExpiry?: ExpiryReporter | undefined
   /** How often files are read again, in milliseconds. */
   readonly rereadMs: number
@@ -67,7 +69,7 @@ interface Held {
   readonly credentials: Credentials
   readonly text: string
   readonly grant: Grant | undefined
-  readonly expiry: CredentialsExpiry
+  readonly lifetimes: CredentialsLifetimes
 }
 
 /**
@@ -132,14 +134,14 @@ export class KubeCredentials {
   /** Takes in what the server answered to `credentials` in the end, and tells when it begins and ceases to be 401. */
   answered(credentials: Credentials, status: number): void {
     const { clock, logger } = this.#options
-    const { source, server } = this.#identity.resolved.access
+    const { access } = this.#identity.resolved
+    const { source, server } = access
     const refusal = this.#refusal
     const nowMs = clock.monotonicMs()
     if (status === 401) {
       this.#refusal = { credentials, lastMs: nowMs }
       if (refusal === undefined) {
-        const message =
-          'the API server does not accept the credentials (401): they are replaced when newer ones can be had'
+        const message = `the API server does not accept the credentials (401): ${mendOf(access)}`
         logger.warn({ source, server: server.origin, ...endsOf(this.#held) }, message)
       }
     } else if (refusal !== undefined && (refusal.credentials !== credentials || nowMs - refusal.lastMs >= REFUSED_MS)) {
@@ -183,6 +185,7 @@ export class KubeCredentials {
       problem ??= error
     }
     if (this.#held === undefined) throw noCredentials(problem)
+    for (const [kind, lifetimes] of this.#held.lifetimes) this.#options.onExpiry?.(kind, lifetimes)
     this.#report(problem ?? this.#identity.renewal?.failure)
     return this.#held.credentials
   }
@@ -250,8 +253,8 @@ export class KubeCredentials {
     if (!isCertain || (held?.text === text && held.grant === parts.grant)) return
     // The same content stays the same object: whoever compares, compares by identity. A plugin may lengthen the life of a token.
     const same = held?.text === text ? held.credentials : credentials
-    this.#held = { credentials: same, text, grant: parts.grant, expiry: expiryOf(parts) }
-    this.#options.onExpiry?.(this.#held.expiry)
+    const lifetimes = credentialsLifetimes({ ...parts, tokenEndsMs: parts.grant?.expiresMs })
+    this.#held = { credentials: same, text, grant: parts.grant, lifetimes }
   }
 
   async #parts(): Promise<Parts> {
@@ -306,16 +309,10 @@ async function readPair({ clientCertificate: pair, source }: Access): Promise<Pa
   return { cert, key }
 }
 
-function expiryOf({ authorization, clientCertificate, grant }: Parts): CredentialsExpiry {
-  return {
-    'client-certificate': clientCertificate === undefined ? undefined : certificateExpiry(clientCertificate.cert),
-    token: authorization === undefined ? undefined : (grant?.expiresMs ?? tokenExpiry(authorization)),
-  }
-}
-
 /** For the log: when credentials end, or did. */
 function endsOf(held: Held | undefined): { readonly ends?: string } {
-  const ends = Object.values(held?.expiry ?? {}).filter((endMs) => endMs !== undefined)
+  const own = (held?.lifetimes ?? []).filter(([kind]) => kind !== 'certificate-authority')
+  const ends = own.flatMap(([, lifetimes]) => lifetimes.map(({ toMs }) => toMs))
   return ends.length === 0 ? {} : { ends: formatTime(Math.min(...ends)) }
 }
 

@@ -1,10 +1,11 @@
 import { spawn } from 'node:child_process'
 import { messageOf } from '../runtime/message-of.ts'
+import { validitiesIn } from '../runtime/system-pem.ts'
 import { parseTime } from '../runtime/time-format.ts'
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { keyPairProblem } from './kube-config-access.ts'
-import { certificateExpiry, tokenExpiry } from './kube-config-expiry.ts'
+import { tokenExpiry } from './kube-config-expiry.ts'
 import type { Grant } from './kube-config-renewal.ts'
 import { oneLine } from './rest-answer.ts'
 
@@ -154,7 +155,7 @@ function readCredential(output: string, apiVersion: string): Grant {
   return {
     authorization: isText(token) ? `Bearer ${token}` : undefined,
     clientCertificate: hasCertificate ? { cert, key } : undefined,
-    expiresMs: isText(expires) ? expiry(expires) : (ends ?? (hasCertificate ? certificateExpiry(cert) : undefined)),
+    expiresMs: isText(expires) ? expiry(expires) : (ends ?? (hasCertificate ? validitiesIn(cert)[0]?.toMs : undefined)),
   }
 }
 

@@ -1,38 +1,27 @@
-import { X509Certificate } from 'node:crypto'
-import type { Gauge, Metrics } from '../telemetry/metrics.ts'
+import { validitiesIn } from '../runtime/system-pem.ts'
+import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
 
-/** When what is shown to the API server ends, in wall time; undefined where it has no end or does not say so. */
-export interface CredentialsExpiry {
-  readonly 'client-certificate': number | undefined
-  readonly token: number | undefined
-}
+/** When what is shown to the API server ends, and what it is trusted by. */
+export type CredentialsLifetimes = readonly (readonly [
+  kind: ExpiringKind & ('client-certificate' | 'certificate-authority' | 'token'),
+  lifetimes: readonly Lifetime[],
+])[]
 
-/** Tells when the credentials end that are in force. */
-export type ExpiryReporter = (expiry: CredentialsExpiry) => void
-
-/** Adds the metric of when the credentials end. */
-export function expiryMetric(metrics: Metrics): ExpiryReporter {
-  const gauge: Gauge<'kind'> = metrics.gauge({
-    name: 'apiserver_bootstrap_credentials_expiration_timestamp_seconds',
-    help: 'When the credentials for the API server end, Unix time; absent where they have no end or do not say so.',
-    labels: ['kind'],
-  })
-  return (expiry) => {
-    for (const kind of ['client-certificate', 'token'] as const) {
-      const endMs = expiry[kind]
-      if (endMs === undefined) gauge.remove({ kind })
-      else gauge.set({ kind }, endMs / 1000)
-    }
-  }
-}
-
-/** When a client certificate ends, in milliseconds since the epoch. */
-export function certificateExpiry(pem: string): number | undefined {
-  try {
-    return Date.parse(new X509Certificate(pem).validTo)
-  } catch {
-    return undefined
-  }
+/** `tokenEndsMs` comes first where a plugin says it. */
+export function credentialsLifetimes(shown: {
+  readonly ca?: string | undefined
+  readonly clientCertificate?: { readonly cert: string } | undefined
+  readonly authorization?: string | undefined
+  readonly tokenEndsMs?: number | undefined
+}): CredentialsLifetimes {
+  const { ca = '', clientCertificate, authorization = '' } = shown
+  const toMs = authorization === '' ? undefined : (shown.tokenEndsMs ?? tokenExpiry(authorization))
+  return [
+    // Those that follow it are of authorities.
+    ['client-certificate', validitiesIn(clientCertificate?.cert ?? '').slice(0, 1)],
+    ['certificate-authority', validitiesIn(ca)],
+    ['token', toMs === undefined ? [] : [{ toMs }]],
+  ]
 }
 
 /** When a bearer token ends, in milliseconds since the epoch, if it is a JWT that says so. `text` may be a header with it. */

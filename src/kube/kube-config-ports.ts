@@ -8,7 +8,6 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { KubeApi } from './api.ts'
 import { httpReadiness } from './http-readiness.ts'
 import { type LoadKubeConfigOptions, loadKubeConfig } from './kube-config.ts'
-import { expiryMetric } from './kube-config-expiry.ts'
 import { fromKubeConfig } from './kube-config-transport.ts'
 import type { Readiness } from './readiness.ts'
 import { restKubeApi } from './rest-api.ts'
@@ -34,8 +33,7 @@ export async function connect(
   const clock = systemClock
   const random = systemRandom()
   const { config, access, reload } = await loadKubeConfig(options)
-  const onExpiry = expiryMetric(metrics)
-  const transport = fromKubeConfig(config, { access, reload, onExpiry, clock, logger })
+  const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics })
   const api = restKubeApi({ transport, clock, random, logger, metrics })
   const readiness = httpReadiness({ transport, logger })
   return { api, readiness, clock, random, logger, metrics, close: () => transport.close() }

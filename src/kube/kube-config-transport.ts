@@ -1,11 +1,12 @@
 import type { KubeConfig } from '@kubernetes/client-node'
 import type { Clock } from '../runtime/clock.ts'
 import { systemClock } from '../runtime/system-clock.ts'
+import { expiryReporter } from '../telemetry/expiry.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
 import { type ClientTls, HttpTransport } from './http-transport.ts'
 import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
 import { type Credentials, KubeCredentials } from './kube-config-credentials.ts'
-import type { ExpiryReporter } from './kube-config-expiry.ts'
 import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
 
 export interface KubeConfigTransportOptions {
@@ -13,8 +14,8 @@ export interface KubeConfigTransportOptions {
   readonly access?: Access | undefined
   /** Reads the kubeconfig again (`reload` of what `loadKubeConfig` gives). @default it is never read again */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
-  /** Hears when the credentials end, whenever they change. @default nobody */
-  readonly onExpiry?: ExpiryReporter | undefined
+  /** Where it is told when the credentials end. @default nowhere */
+  readonly metrics?: Metrics | undefined
   /** @default the system's */
   readonly clock?: Clock | undefined
   /** @default none */
@@ -52,18 +53,19 @@ class KubeConfigTransport implements Transport {
   constructor(config: KubeConfig, options: KubeConfigTransportOptions) {
     this.#options = options
     this.#access = options.access ?? resolveAccess(config, 'given by the program', process.env)
+    const { clock = systemClock, logger = silentLogger, metrics } = options
     this.#credentials = new KubeCredentials({
       config,
       access: this.#access,
       reload: options.reload,
-      onExpiry: options.onExpiry,
-      clock: options.clock ?? systemClock,
-      logger: options.logger ?? silentLogger,
+      onExpiry: metrics && expiryReporter({ metrics, clock, logger }),
+      clock,
+      logger,
       rereadMs: options.rereadMs ?? 1_000,
       execTimeoutMs: options.execTimeoutMs,
     })
     const { source, warnings } = this.#access
-    for (const warning of warnings) options.logger?.warn({ source }, warning)
+    for (const warning of warnings) logger.warn({ source }, warning)
   }
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {

@@ -26,6 +26,8 @@ export interface LookLoopOptions<Own extends string> {
    * the refused one is tried again. @default false
    */
   readonly severalObjects?: boolean | undefined
+  /** No wait after a failed look is longer, in milliseconds. @default as {@link WriteRetry} has it */
+  readonly longestWaitMs?: number | undefined
   /** Looks, and makes right what is not. What it rejects with is looked at again, see {@link WriteRetry}. */
   readonly reconcile: (reasons: ReadonlySet<LookReason<Own>>, signal: AbortSignal) => Promise<void>
 }
@@ -76,7 +78,7 @@ export class LookLoop<Own extends string> {
   }
 
   async #untilRight(causes: ReadonlySet<LookReason<Own>>, signal: AbortSignal): Promise<void> {
-    const { clock, availability, source, reconcile, severalObjects = false } = this.#options
+    const { clock, availability, source, reconcile, severalObjects = false, longestWaitMs = Infinity } = this.#options
     let reasons = causes
     for (;;) {
       try {
@@ -88,7 +90,7 @@ export class LookLoop<Own extends string> {
         signal.throwIfAborted()
         const nature = error instanceof RemoteError ? error.nature : undefined
         if (nature !== 'conflict') availability.failed(source, error)
-        const waitMs = this.#retry.next(error)
+        const waitMs = Math.min(this.#retry.next(error), longestWaitMs)
         const deafMs = severalObjects && nature === 'lasting' ? Math.min(waitMs, REFUSED_MS) : waitMs
         await sleep(clock, deafMs, signal)
         if (waitMs > deafMs) reasons = new Set([...reasons, ...(await this.#askedWithin(waitMs - deafMs, signal))])

@@ -1,5 +1,6 @@
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi } from './api.ts'
+import { answered } from './audit.ts'
 import { isKubeError } from './errors.ts'
 import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
 import type { KubeObject } from './json.ts'
@@ -17,18 +18,20 @@ export type RemovableAction<T> =
   | { readonly type: 'replace'; readonly object: T; readonly reasons: readonly string[] }
   | { readonly type: 'remove'; readonly reasons: readonly string[] }
 
-/** A write that was made. */
+/** A write that was made, or one whose answer was lost. */
 export interface Written {
   readonly resource: Resource<KubeObject>
   readonly verb: 'create' | 'update' | 'delete'
   /** What was there before; undefined: nothing. */
   readonly found: KubeObject | undefined
-  /** What is there now; undefined: nothing. */
+  /** What is there now, or was sent; undefined: nothing. */
   readonly stored: KubeObject | undefined
   /** What was found wrong. */
   readonly reasons: readonly string[]
   /** Set where somebody else had undone what was right. */
   readonly correction: Correction | undefined
+  /** What kept the answer away: whether it was written is not known. Undefined: it was. */
+  readonly error?: unknown
 }
 
 /**
@@ -49,7 +52,7 @@ export interface ObjectWriterOptions {
   readonly metrics: Metrics
   /** Left out: nobody's writes are backed off from. */
   readonly overwrites?: ForeignOverwrites | undefined
-  /** Called after each write; of a replacement, after the deletion only. */
+  /** Called after each write; of a replacement, after the deletion and after the creation. */
   readonly onWritten?: ((written: Written) => void) | undefined
 }
 
@@ -109,14 +112,24 @@ export class ObjectWriter {
       onWritten?.({ resource, verb, found, stored, reasons, correction })
       return { type: 'written', object: stored }
     }
-    if (type === 'update') return done('update', await api.update(resource, action.object, { signal }))
+    const send = <A>(verb: Written['verb'], write: () => Promise<A>): Promise<A> => {
+      // What is created was not there, be it that it was deleted right before.
+      const change = { found: verb === 'create' ? undefined : found, stored: verb === 'delete' ? undefined : wanted }
+      const unanswered = (error: unknown): void =>
+        onWritten?.({ resource, verb, ...change, reasons, correction: undefined, error })
+      return answered(write, unanswered, signal)
+    }
+    const create = (wanted: T) => unlessThere(send('create', () => api.create(resource, wanted, { signal })))
+    if (type === 'update') {
+      return done('update', await send('update', () => api.update(resource, action.object, { signal })))
+    }
     if (type === 'create') {
-      const stored = await unlessThere(api.create(resource, action.object, { signal }))
+      const stored = await create(action.object)
       return stored === undefined ? { type: 'overtaken', object: undefined } : done('create', stored)
     }
     const { namespace, name = '', uid, resourceVersion } = found?.metadata ?? {}
     try {
-      await api.delete(resource, { namespace, name }, { uid, resourceVersion, signal })
+      await send('delete', () => api.delete(resource, { namespace, name }, { uid, resourceVersion, signal }))
     } catch (error) {
       if (!isKubeError(error, 'NotFound')) throw error
       overwrites?.gone(resource, object)
@@ -125,8 +138,11 @@ export class ObjectWriter {
     }
     const removed = done('delete', undefined)
     if (type === 'remove') return removed
-    const stored = await unlessThere(api.create(resource, action.object, { signal }))
-    if (stored !== undefined) this.#count(resource, 'create', reasons)
+    const stored = await create(action.object)
+    if (stored !== undefined) {
+      this.#count(resource, 'create', reasons)
+      onWritten?.({ resource, verb: 'create', found: undefined, stored, reasons, correction: undefined })
+    }
     return { type: 'written', object: stored }
   }
 

@@ -30,4 +30,9 @@ export type ReadinessAnswer =
 export interface Readiness {
   /** GET /readyz?verbose, once. Never rejects, except with the signal's reason. */
   probe(signal: AbortSignal): Promise<ReadinessAnswer>
+  /**
+   * Whether the server answers a request that needs nothing of its datastore: while etcd hangs, /readyz waits for it and the server lives.
+   * Never rejects, except with the signal's reason. Left out where only {@link probe} can tell.
+   */
+  answers?(signal: AbortSignal): Promise<boolean>
 }

@@ -7,6 +7,7 @@ import type { KubeApi, ListQuery, Status, WatchEvent, WatchQuery } from './api.t
 import type { AvailabilityReporter } from './availability.ts'
 import { codeOf, isKubeError, KubeError } from './errors.ts'
 import type { KubeObject } from './json.ts'
+import { nextPage } from './list-pages.ts'
 import { type Ending, planRetry, type ReflectorState, type RetryPlan, startState } from './reflector-plan.ts'
 import { apiVersionOf, type Resource } from './resources.ts'
 import { keyOfObject } from './store.ts'
@@ -123,15 +124,14 @@ export class Reflector<T extends KubeObject> {
     if (this.#state.phase !== 'paging') return undefined
     const { items, limit, continue: token } = this.#state
     this.#lists?.add({ resource: resource.plural })
-    const page = await api.list(resource, { ...query, limit, continue: token, signal }).catch(onlyKubeError)
+    const page = await api
+      .list(resource, { ...query, limit, continue: token, signal })
+      .then((page) => ({ ...page, next: nextPage(this.#source, page, token) }))
+      .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, told: false }
-    const next = page.metadata.continue
-    if (next !== undefined && next !== '' && next === token) {
-      const error = new KubeError('BadResponse', `list ${this.#source}: a page leads back to itself`)
-      return { kind: 'failed', proven: false, error, told: false }
-    }
+    const { next } = page
     const all = items.concat(page.items.map((item) => this.#transform(withKind(resource, item))))
-    if (next !== undefined && next !== '') {
+    if (next !== undefined) {
       this.#state = { phase: 'paging', items: all, continue: next, limit }
     } else {
       this.#listed(page.metadata.resourceVersion, all)

@@ -2,6 +2,9 @@ import type { Logger } from '../telemetry/logger.ts'
 
 const remembered = 1000
 
+/** Endpoints are written because kube-apiserver writes them and clients may read them: nobody can do anything about it. */
+const EXPECTED = 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice'
+
 /**
  * The texts of a Warning header (RFC 7234 section 5.5, as Kubernetes sends it: `299 - "text"`, comma separated where there are
  * several). What does not follow that grammar is left out.
@@ -14,7 +17,10 @@ export function parseWarnings(header: string): string[] {
   return texts
 }
 
-/** Logs each warning of a server once, by its text: a deprecated field in a loop is one line, not one per write. */
+/**
+ * Logs each warning of a server once, by its text: a deprecated field in a loop is one line, not one per write. That Endpoints are deprecated
+ * is logged at debug.
+ */
 export function warnOnce(logger: Logger): (header: string | undefined) => void {
   const seen = new Set<string>()
   return (header) => {
@@ -24,7 +30,7 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
       // Texts may hold values of ours; forgetting all at once keeps the memory bounded.
       if (seen.size >= remembered) seen.clear()
       seen.add(warning)
-      logger.warn({ warning }, 'the API server warns')
+      logger[warning === EXPECTED ? 'debug' : 'warn']({ warning }, 'the API server warns')
     }
   }
 }

@@ -1,3 +1,4 @@
+import { type AuditUser, audit, objectRefOf } from '../kube/audit.ts'
 import { type EventSink, referenceIn } from '../kube/event-object.ts'
 import { type EventReason, eventOf } from '../kube/event-reasons.ts'
 import type { KubeObject } from '../kube/json.ts'
@@ -6,7 +7,7 @@ import { type EndpointSlice, type Endpoints, endpoints, type Resource, type Serv
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
-import { addressesIn, addressesInSlice, KUBERNETES_SERVICE } from './identity.ts'
+import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
 import { isReconciler, OtherReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
 
@@ -14,6 +15,8 @@ export interface AnnouncementsOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly events: EventSink
+  /** Who writes; undefined in a dry run. */
+  readonly user?: AuditUser | undefined
   /** Of this master; undefined with a reconciler that lists nobody. */
   readonly address: string | undefined
   /** Undefined with a reconciler that keeps no leases. */
@@ -54,17 +57,20 @@ export class Announcements {
   readonly #otherReconciler = new OtherReconciler()
   /** Another apiserver-bootstrap, with another lease store. */
   readonly #otherStore = new OtherReconciler()
+  /** Of each object the last write whose answer was lost; the same one once more, on what was found unchanged, is no news. */
+  readonly #unanswered = new Map<string, string>()
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options
   }
 
-  /** A write was made. What a fight is about was told when it began. */
+  /** A write was made, or its answer was lost. What a fight is about was told by an event when it began. */
   written(write: Written): void {
-    const { resource, found, stored, reasons, correction } = write
-    const isList = resource.plural === endpoints.plural
+    const { resource, found, stored, reasons, correction, error } = write
+    const isList = resource.plural === endpoints.plural && error === undefined
     const change = isList ? this.#changeOf(found as Endpoints | undefined, stored as Endpoints | undefined) : undefined
     this.#log(write, change)
+    if (error !== undefined) return
     if (isList) this.#noticeOthers(write)
     if (correction?.isFight === true) return
     if (change !== undefined && correction === undefined) this.#tellOfMasters(change, stored ?? found)
@@ -97,27 +103,27 @@ export class Announcements {
     }
   }
 
-  /** A change of the list is one line: a slice that follows it is none of its own. */
-  #log({ resource, verb, found, stored, reasons, correction }: Written, change: ListChange | undefined): void {
-    const { logger } = this.#options
-    const { kind } = resource
-    const object = stored ?? found
-    const follows =
-      kind === 'EndpointSlice' && correction === undefined && reasons.every((reason) => reason === 'endpoints')
-    const level = follows || correction?.isFight === true ? 'debug' : 'info'
-    if (kind === 'Service') {
-      const { clusterIP } = (object as Service).spec ?? {}
-      if (verb === 'create') logger.info({ clusterIP }, 'created the kubernetes service')
-      else logger[level]({ reasons }, 'resetting the kubernetes service')
-      return
+  /** Each write is one line, that of a slice too: most clients follow the slices. */
+  #log({ resource, verb, found, stored, reasons, correction, error }: Written, change: ListChange | undefined): void {
+    const [before, after] = [clientsAreSentTo(found), clientsAreSentTo(stored)]
+    const portsDiffer = JSON.stringify(before.ports) !== JSON.stringify(after.ports)
+    const entry = {
+      message: doneTo(resource, verb),
+      verb,
+      objectRef: objectRefOf(resource, error === undefined ? (stored ?? found) : (found ?? stored)),
+      reasons,
+      before: before.addresses,
+      after: after.addresses,
+      ...(portsDiffer && { portsBefore: before.ports, portsAfter: after.ports }),
+      ...change,
+      writer: correction?.writer,
+      error,
     }
-    const addresses =
-      kind === 'EndpointSlice'
-        ? addressesInSlice(object as EndpointSlice | undefined)
-        : addressesIn(object as Endpoints | undefined)
-    const { name } = object?.metadata ?? {}
-    const fields = { kind, name, verb, reasons, addresses, ...change, writer: correction?.writer }
-    logger[level](fields, 'resetting endpoints of the kubernetes service')
+    const key = `${resource.plural} ${entry.objectRef.name}`
+    const unanswered = error === undefined ? '' : JSON.stringify([verb, entry.objectRef, entry.after])
+    if (unanswered !== '' && unanswered === this.#unanswered.get(key)) return
+    this.#unanswered.set(key, unanswered)
+    audit(this.#options, entry)
   }
 
   /** Who overwrites the addresses goes by other leases: a kube-apiserver, or who lists masters that have no lease here, and not this one. */
@@ -138,7 +144,7 @@ export class Announcements {
     if (others.length === 0 || listed.includes(address) || !this.#otherStore.overwrote(nowMs)) return
     const note =
       `another apiserver-bootstrap lists ${others.join(', ')}, which no lease in this master's store stands for, and takes this master off: it has ` +
-      'another lease store. Give all masters the same --lease-store, --etcd-servers and --etcd-prefix; docs/lease-stores.md says how to change them without a gap'
+      'another lease store. Give all masters the same --lease-store, --etcd-servers, --etcd-prefix and --lease-namespace; docs/lease-stores.md says how to change them without a gap'
     logger.warn({ others }, note)
     this.#record('OtherLeaseStore', endpoints, found, note)
   }
@@ -178,4 +184,25 @@ function resetNote({ resource, found, stored, correction }: Written, wrong: read
   if (found === undefined) return `${what} was deleted; it was made again`
   const by = correction?.writer === undefined ? '' : ` by ${correction.writer}`
   return `${what} was ${correction === undefined ? 'found wrong' : `changed${by}`} (${wrong.join(', ')}) and put right`
+}
+
+function doneTo({ kind }: Resource<KubeObject>, verb: Written['verb']): string {
+  if (kind !== 'Service') return 'resetting endpoints of the kubernetes service'
+  return verb === 'create' ? 'created the kubernetes service' : 'resetting the kubernetes service'
+}
+
+/** By a Service, Endpoints or a slice, of which each has fields of its own; nowhere if there is none. */
+function clientsAreSentTo(object: KubeObject | undefined) {
+  const { spec } = (object ?? {}) as Partial<Service>
+  const { subsets = [] } = (object ?? {}) as Partial<Endpoints>
+  const slice = (object ?? {}) as Partial<EndpointSlice>
+  const ready = (slice.endpoints ?? []).filter(({ conditions }) => conditions?.ready !== false)
+  return {
+    addresses: [
+      ...(spec?.clusterIPs ?? []),
+      ...addressesIn({ subsets }),
+      ...ready.flatMap(({ addresses }) => addresses),
+    ],
+    ports: spec?.ports ?? slice.ports ?? subsets.flatMap(({ ports = [] }) => ports),
+  }
 }

@@ -30,6 +30,9 @@ type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLiv
 /** While nobody knows who they are, what depends on them stays as it is found. */
 const unknownMembers: ServiceWishes = { settled: false, stack: 'as-found' }
 
+/** So often it tries what it was refused, in milliseconds: the list is right within two seconds of the right being granted. */
+const REFUSED_MS = 1_500
+
 export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
   readonly writer: ObjectWriter
@@ -101,11 +104,13 @@ export class KubernetesServiceController {
     this.#serviceLoop = new LookLoop({
       ...options,
       source: 'kubernetes-service',
+      longestWaitMs: REFUSED_MS,
       reconcile: (reasons, signal) => this.#reconcileService(reasons, signal),
     })
     this.#endpointsLoop = new LookLoop({
       ...options,
       source: 'kubernetes-endpoints',
+      longestWaitMs: REFUSED_MS,
       severalObjects: true,
       reconcile: (reasons, signal) => this.#reconcileEndpoints(reasons, signal),
     })

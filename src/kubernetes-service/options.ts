@@ -93,9 +93,9 @@ export const kubernetesServiceOptions = {
       default: 'kube-system',
     },
     leaseTtl: {
-      schema: duration({ minMs: 2000, wholeSeconds: true }),
+      schema: duration({ minMs: 2000, maxMs: 3_600_000, wholeSeconds: true }),
       metavar: 'DURATION',
-      description: 'a master that does not renew for this long is taken off the list; at least 1.5 intervals',
+      description: 'a master that does not renew for this long is taken off the list; 1.5 to 60 intervals, at most 1h',
       default: '15s',
     },
     reconcileInterval: {
@@ -119,7 +119,7 @@ export const kubernetesServiceOptions = {
     readinessProbePeriod: {
       schema: duration({ minMs: 100 }),
       metavar: 'DURATION',
-      description: 'how often own /readyz is asked',
+      description: 'how often own /readyz is asked; at most the reconcile interval',
       default: '1s',
     },
     onShutdown: {
@@ -134,11 +134,17 @@ export const kubernetesServiceOptions = {
 
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
-/** Why a lease would not outlive one missed renewal, in milliseconds both; `interval` is what the latter is called. */
+/**
+ * Why a lease would not outlive one missed renewal, or would outlive its master for absurdly long, in milliseconds both; `interval` is what the latter
+ * is called. The time that one request for the lease may take is a share of the difference.
+ */
 export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
   const leastMs = 1.5 * reconcileIntervalMs
-  if (leaseTtlMs >= leastMs) return undefined
-  return `must be at least 1.5 times ${interval}, ${formatDuration(leastMs)}, not ${formatDuration(leaseTtlMs)}`
+  const mostMs = 60 * reconcileIntervalMs
+  const given = formatDuration(leaseTtlMs)
+  if (leaseTtlMs < leastMs) return `must be at least 1.5 times ${interval}, ${formatDuration(leastMs)}, not ${given}`
+  if (leaseTtlMs > mostMs) return `must be at most 60 times ${interval}, ${formatDuration(mostMs)}, not ${given}`
+  return undefined
 }
 
 /** For commands that only look at the leases. */
@@ -218,6 +224,15 @@ export const kubernetesServiceRules: readonly Rule<
     on: 'leaseTtl',
     needs: ['leaseTtl', 'reconcileInterval'],
     breach: ({ leaseTtl, reconcileInterval }) => ttlFault(leaseTtl, reconcileInterval, '--reconcile-interval'),
+  },
+  {
+    on: 'readinessProbePeriod',
+    needs: ['readinessProbePeriod', 'reconcileInterval'],
+    // A server that fails is found out by three probes in a row.
+    breach: ({ readinessProbePeriod, reconcileInterval }) =>
+      readinessProbePeriod > reconcileInterval
+        ? `must be at most --reconcile-interval, ${formatDuration(reconcileInterval)}, not ${formatDuration(readinessProbePeriod)}: a server that fails would stay listed for three periods`
+        : undefined,
   },
   {
     on: 'readyzUrl',

@@ -75,6 +75,14 @@ export class ReadinessMonitor {
     return answer
   }
 
+  /** Whether the server answers although its /readyz may wait for its datastore. */
+  async answers(signal: AbortSignal): Promise<boolean> {
+    const { readiness, clock } = this.#options
+    const answers = (await readiness.answers?.(signal)) ?? false
+    if (answers) this.#lastAnswerMs = clock.monotonicMs()
+    return answers
+  }
+
   /** Asks until the signal is aborted; with the `startup` gate it only waits after the first success. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, gate, periodMs } = this.#options

@@ -1,9 +1,12 @@
+import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
 import { isKubeError } from '../kube/errors.ts'
+import { referenceIn } from '../kube/event-object.ts'
+import { endpoints } from '../kube/resources.ts'
 import type { Address } from '../net/address.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
-import { endpointPorts } from './identity.ts'
-import type { Holder, MasterLease, MasterLeases } from './leases/master-leases.ts'
+import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
+import { addressOf, type Holder, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
 import { isHeldBy, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
@@ -25,6 +28,7 @@ export interface Withdrawal {
  */
 export async function withdraw(
   options: {
+    readonly audit: AuditTrail
     readonly leases: MasterLeases
     readonly adapter: EndpointsAdapter
     readonly self: Holder
@@ -37,7 +41,7 @@ export async function withdraw(
   },
   signal: AbortSignal,
 ): Promise<Withdrawal> {
-  const { leases, adapter, self, address, always, place, onRead } = options
+  const { audit, leases, adapter, self, address, always, place, onRead } = options
   const before = await leases.list(signal)
   onRead?.(before)
   const own = before.find((lease) => isHeldBy(lease, self))?.holder
@@ -45,7 +49,8 @@ export async function withdraw(
     const hosts = before
       .filter((lease) => lease.address === address.text)
       .map(({ holder }) => holder?.host ?? 'unknown')
-    const held = hosts.length > 0 ? `; it is held by ${hosts.join(', ')}` : ''
+    const held =
+      hosts.length > 0 ? `; it is held by ${hosts.join(', ')} (--hostname-override says which host is meant)` : ''
     return { type: 'nothing', reason: `no lease of host ${self.host} for ${address.text} ${place}${held}` }
   }
 
@@ -58,7 +63,9 @@ export async function withdraw(
         reason: `${address.text} is the last one; --on-shutdown=always takes it out all the same`,
       }
     }
-    await leases.mark({ ...own, state: 'withdrawn' }, signal)
+    await audited(audit, withdrawalOf(own, place), () => leases.mark({ ...own, state: 'withdrawn' }, signal), {
+      signal,
+    })
   }
   const ports = endpointPorts(self.ports.securePort)
   for (;;) {
@@ -77,5 +84,22 @@ export async function withdraw(
       // The masters that run do the same at this moment; whoever is second looks again.
       if (!isKubeError(error, 'Conflict')) throw error
     }
+  }
+}
+
+/** The mark on the record of a master, for the audit trail. */
+function withdrawalOf(own: Holder, where: string): AuditEntry {
+  const { host, instanceId, state } = own
+  const name = addressOf(own)
+  const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
+  return {
+    message: 'withdrew a master',
+    verb: 'withdraw',
+    objectRef: { resource: 'masterleases', name },
+    where,
+    reasons: ['withdraw'],
+    before: { host, instanceId, state },
+    after: { host, instanceId, state: 'withdrawn' },
+    event: { reason: 'MasterWithdrawn', regarding, note: `${name} (${host}) was withdrawn` },
   }
 }

@@ -58,6 +58,8 @@ export const lifecycleOptions = {
 
 export type LifecycleValues = ValuesOf<typeof lifecycleOptions>
 
+const alwaysAllowed = lifecycleOptions.options.authorizationAlwaysAllowPaths.default.join()
+
 export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[] = [
   {
     on: 'healthTlsCertFile',
@@ -73,6 +75,15 @@ export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[]
     breach: ({ healthTlsCertFile, healthTlsPrivateKeyFile }) =>
       healthTlsPrivateKeyFile !== undefined && healthTlsCertFile === undefined
         ? 'needs --health-tls-cert-file'
+        : undefined,
+  },
+  {
+    on: 'authorizationAlwaysAllowPaths',
+    needs: ['authenticationTokenWebhook', 'clientCaFile'],
+    // kube-controller-manager always authenticates, so there the list always says who sees what. Whoever shortens it here would take /metrics for protected.
+    breach: ({ authorizationAlwaysAllowPaths: paths, authenticationTokenWebhook, clientCaFile }) =>
+      paths.join() !== alwaysAllowed && !authenticationTokenWebhook && clientCaFile === undefined
+        ? 'has no use without --authentication-token-webhook or --client-ca-file: everybody may get every path'
         : undefined,
   },
   ...(['authenticationTokenWebhook', 'clientCaFile'] as const).map(

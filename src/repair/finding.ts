@@ -34,3 +34,10 @@ export const repairReasons = {
 } as const
 
 export type RepairReason = keyof typeof repairReasons
+
+/** The Service that events about a range regard: a range is no object, and this is the one that every cluster has. */
+export const aboutRanges: KubeObject = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { namespace: 'default', name: 'kubernetes' },
+}

@@ -1,12 +1,11 @@
-import { smallerPage } from '../kube/answer-limits.ts'
 import type { KubeApi, ObjectRef } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
+import { listPages } from '../kube/list-pages.ts'
 import { type Service, services } from '../kube/resources.ts'
 import { keyOf, keyOfObject } from '../kube/store.ts'
 
 /** Up to this many Services are read one by one, at once; more come cheaper in one list. */
 const fewServices = 8
-const pageSize = 500
 
 /**
  * Reads Services as they are now, from the store itself, by `namespace/name`: those asked for that exist.
@@ -30,23 +29,9 @@ export async function readServices(
   )
 }
 
-/** All Services as they are now, page by page: each as it was at one moment after the call, which is the first page's. */
+/** All Services as they are now: each as it was at one moment after the call. */
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
-  const all: Service[] = []
-  let token: string | undefined
-  let limit = pageSize
-  for (;;) {
-    try {
-      const page = await api.list(services, { limit, continue: token, signal })
-      all.push(...page.items)
-      token = page.metadata.continue
-      if (token === undefined || token === '') return all
-    } catch (error) {
-      const smaller = isKubeError(error, 'TooLarge') ? smallerPage(limit) : undefined
-      if (smaller === undefined) throw error
-      limit = smaller
-    }
-  }
+  return (await Array.fromAsync(listPages(api, services, { signal }))).flat()
 }
 
 async function readService(api: KubeApi, ref: ObjectRef, signal: AbortSignal): Promise<Service | undefined> {

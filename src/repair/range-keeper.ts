@@ -1,7 +1,9 @@
+import { type AuditEntry, audited } from '../kube/audit.ts'
+import { referenceTo } from '../kube/event-object.ts'
 import { Bitmap } from '../net/bitmap.ts'
 import { exponentialBackoff } from '../runtime/backoff.ts'
 import { sleep } from '../runtime/clock.ts'
-import type { Finding } from './finding.ts'
+import { aboutRanges, type Finding } from './finding.ts'
 import { listServices } from './live-services.ts'
 import type { OwnNumbers } from './own-numbers.ts'
 import type { KeptRange, RangeClaims } from './range-claims.ts'
@@ -204,7 +206,7 @@ export class RangeKeeper {
   #written({ origin }: RangeReading & { readonly type: 'taken' }, findings: readonly Finding[]): void {
     const { registry, logger } = this.#options
     const { name, text: range } = this.range
-    if (origin !== 'kept') logger.info({ range, origin }, `wrote ${registry.where(name)}`)
+    if (origin === 'absent' || origin === 'unnamed') logger.info({ range, origin }, `wrote ${registry.where(name)}`)
     this.#repaired(findings)
   }
 
@@ -220,12 +222,37 @@ export class RangeKeeper {
     previous: StoredRange,
     signal: AbortSignal,
   ): Promise<'written' | 'overtaken' | 'unchanged'> {
-    const { registry } = this.#options
+    const { registry, reporter } = this.#options
     const { name, text: range } = this.range
     const content = { range, data: taken.toBytes() }
-    const written = await this.#hearing(() => registry.write(name, content, previous, signal))
+    const write = () => this.#hearing(() => registry.write(name, content, previous, signal))
+    const isDone = (written: StoredRange | undefined) => written !== undefined && !isSameWrite(written, previous)
+    const adoption = this.#adoption(taken, previous)
+    const written = await (adoption ? audited(reporter.audit, adoption, write, { signal, isDone }) : write())
     if (written === undefined) return 'overtaken'
-    return isSameWrite(written, previous) ? 'unchanged' : 'written'
+    return isDone(written) ? 'written' : 'unchanged'
+  }
+
+  /** For the audit trail: what becomes of a stored range of another text; undefined for this range's own. */
+  #adoption(taken: Bitmap, previous: StoredRange): AuditEntry | undefined {
+    const { name, text: range } = this.range
+    if (previous.type !== 'range' || previous.range === '' || previous.range === range) return undefined
+    const before = {
+      range: previous.range,
+      allocated: Bitmap.fromBytes(8 * previous.data.length, previous.data)?.count,
+    }
+    const where = this.#options.registry.where(name)
+    const note = `${where} was rewritten for the range ${range}; it was of ${previous.range}`
+    return {
+      message: 'rewrote a stored range as another',
+      verb: 'adopt',
+      objectRef: { resource: 'rangeallocations', name },
+      where,
+      reasons: ['adopt-range'],
+      before,
+      after: { range, allocated: taken.count },
+      event: { reason: 'ServiceRangeAdopted', regarding: referenceTo(aboutRanges), note },
+    }
   }
 
   /**

@@ -1,6 +1,5 @@
-import type { KubeObject } from '../kube/json.ts'
 import { Bitmap } from '../net/bitmap.ts'
-import type { Finding } from './finding.ts'
+import { aboutRanges, type Finding } from './finding.ts'
 import type { KeptRange, RangeClaims } from './range-claims.ts'
 import type { StoredRange } from './registries/range-registry.ts'
 
@@ -18,13 +17,6 @@ export type RangeReading =
       /** Which numbers are taken, as the kept range counts them. */
       readonly set: Bitmap
     }
-
-/** The Service that events about a range regard: a range is no object, and this is the one that every cluster has. */
-const aboutRanges: KubeObject = {
-  apiVersion: 'v1',
-  kind: 'Service',
-  metadata: { namespace: 'default', name: 'kubernetes' },
-}
 
 /** Reads what is stored of a range. `where` names its place in messages. */
 export function readRange(

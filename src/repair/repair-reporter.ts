@@ -1,3 +1,4 @@
+import type { AuditTrail, AuditUser } from '../kube/audit.ts'
 import { type EventSink, referenceTo } from '../kube/event-object.ts'
 import { keyOfObject } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -15,6 +16,8 @@ export interface RepairReporterOptions {
   readonly logger: Logger
   readonly metrics: Metrics
   readonly clock: Clock
+  /** Who writes; undefined in a dry run. @default undefined */
+  readonly user?: AuditUser | undefined
   /** A dry run lists everything. @default false */
   readonly dryRun?: boolean | undefined
 }
@@ -26,8 +29,12 @@ export class RepairReporter {
   /** What was told and still stands. */
   #standing = new Set<string>()
 
+  /** For writes that somebody asked for. */
+  readonly audit: AuditTrail
+
   constructor(options: RepairReporterOptions) {
     this.#options = options
+    this.audit = options
     this.metrics = new RepairMetrics(options)
   }
 

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { messageOf } from './message-of.ts'
 
@@ -22,4 +23,27 @@ export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
     const [line = ''] = messageOf(error).split('\n')
     throw failure(`${what} cannot be used: ${line.replace(/^error:[0-9A-F]+:/i, '')}`, error)
   }
+}
+
+/** From when until when a certificate is valid, in milliseconds since the epoch. */
+export interface Validity {
+  readonly fromMs: number
+  readonly toMs: number
+}
+
+/** The certificates in a PEM text, each in PEM. Damaged ones are among them. */
+export function certificatesIn(pem: string): readonly string[] {
+  return pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
+}
+
+/** Of each certificate in a PEM text, in their order; one that cannot be read is left out. */
+export function validitiesIn(pem: string): readonly Validity[] {
+  return certificatesIn(pem).flatMap((certificate) => {
+    try {
+      const { validFrom, validTo } = new X509Certificate(certificate)
+      return [{ fromMs: Date.parse(validFrom), toMs: Date.parse(validTo) }]
+    } catch {
+      return []
+    }
+  })
 }

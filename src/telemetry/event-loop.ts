@@ -1,4 +1,5 @@
 import type { Cancel, Clock } from '../runtime/clock.ts'
+import { watchLateness } from '../runtime/lateness.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -23,20 +24,13 @@ export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Ca
     help: 'The longest time in the last minute by which this process came late to a timer.',
   })
   metrics.onCollect(() => lag.set({}, Math.max(0, ...latenessesMs) / 1000))
-  const next = (dueMs: number): Cancel =>
-    clock.schedule(dueMs - clock.monotonicMs(), () => {
-      const nowMs = clock.monotonicMs()
-      const lateMs = nowMs - dueMs
-      latenessesMs.push(lateMs)
-      if (latenessesMs.length > LOOKS) latenessesMs.shift()
-      if (lateMs >= TOLD_MS) {
-        logger.warn(
-          { lateMs: Math.round(lateMs) },
-          'this process stood still: it was stopped, had no processor, or was busy',
-        )
-      }
-      cancel = next(nowMs + PERIOD_MS)
-    })
-  let cancel = next(clock.monotonicMs() + PERIOD_MS)
-  return () => cancel()
+  return watchLateness(clock, PERIOD_MS, (lateMs) => {
+    latenessesMs.push(lateMs)
+    if (latenessesMs.length > LOOKS) latenessesMs.shift()
+    if (lateMs < TOLD_MS) return
+    logger.warn(
+      { lateMs: Math.round(lateMs) },
+      'this process stood still: it was stopped, had no processor, or was busy',
+    )
+  })
 }

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { AddressInfo, Socket } from 'node:net'
+import type { ExpiryReporter } from './expiry.ts'
 import {
   followServingCertificate,
   readServingCertificate,
@@ -36,6 +37,8 @@ export interface BoundedServerOptions {
   readonly port: number
   /** HTTPS with these files, PEM, which are read again when they change. @default plain HTTP */
   readonly tls?: ServingCertificateFiles | undefined
+  /** Hears each time that the files are looked at when what is in use ends. @default nobody */
+  readonly onExpiry?: ExpiryReporter | undefined
   /** What it rejects with is logged and answered with 500. */
   readonly respond: (request: IncomingMessage) => Promise<HttpAnswer>
   readonly logger: Logger
@@ -82,7 +85,7 @@ const listenFaults: Readonly<Record<string, string>> = {
  * @throws ListenError, ServingCertificateError
  */
 export async function serveBounded(options: BoundedServerOptions): Promise<BoundedServer> {
-  const { host, port, tls, logger } = options
+  const { host, port, tls } = options
   const times = {
     maxHeaderSize: serverLimits.headerBytes,
     headersTimeout: serverLimits.headersMs,
@@ -91,7 +94,7 @@ export async function serveBounded(options: BoundedServerOptions): Promise<Bound
     connectionsCheckingInterval: 1000,
   }
   const { server, follow } =
-    tls === undefined ? { server: createServer(times), follow: undefined } : await tlsServer(tls, times, logger)
+    tls === undefined ? { server: createServer(times), follow: undefined } : await tlsServer(tls, times, options)
   const connections = boundConnections(server)
   server.on(tls === undefined ? 'connection' : 'secureConnection', parseInSlices)
   answerOneAtATime(server, options)
@@ -107,7 +110,7 @@ export async function serveBounded(options: BoundedServerOptions): Promise<Bound
   }
 }
 
-async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, logger: Logger) {
+async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, options: BoundedServerOptions) {
   const context = await readServingCertificate(files)
   const server = createTlsServer({
     ...times,
@@ -117,7 +120,7 @@ async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, l
     // Who has no certificate may still have a token, or ask for what anybody may see.
     rejectUnauthorized: false,
   })
-  return { server, follow: () => followServingCertificate(files, server, context, logger) }
+  return { server, follow: () => followServingCertificate(files, server, context, options) }
 }
 
 /** The connections that are open, the oldest first, never more than the limit. */

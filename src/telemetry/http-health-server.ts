@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
+import { systemClock } from '../runtime/system-clock.ts'
+import { expiryReporter } from './expiry.ts'
 import { answerHealth, answerHealthCheck, type HealthCheck, type HealthEndpoint, healthEndpoints } from './health.ts'
 import { type HealthAccess, type HealthCaller, type HealthVerdict, isAlwaysAllowed } from './health-access.ts'
 import { healthFaultLog } from './health-fault-log.ts'
@@ -35,7 +37,8 @@ const renderingMs = 1000
  */
 export function serveHealth(options: HealthServerOptions): Promise<BoundedServer> {
   const { host, port, tls, logger } = options
-  return serveBounded({ host, port, tls, logger, respond: healthResponder(options) })
+  const onExpiry = expiryReporter({ ...options, clock: systemClock })
+  return serveBounded({ host, port, tls, logger, onExpiry, respond: healthResponder(options) })
 }
 
 function healthResponder(options: HealthServerOptions): (request: IncomingMessage) => Promise<HttpAnswer> {

@@ -1,8 +1,10 @@
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import { messageOf } from '../runtime/message-of.ts'
-import { readPemFile, usePem } from '../runtime/system-pem.ts'
+import { readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
+import type { ExpiryReporter } from './expiry.ts'
 import type { Logger } from './logger.ts'
+import { keepSecret } from './secrets.ts'
 
 /** Where a server's certificates are, PEM throughout. */
 export interface ServingCertificateFiles {
@@ -22,13 +24,21 @@ export class ServingCertificateError extends Error {
 /** How often the files are looked at, in milliseconds. */
 const lookEveryMs = 5000
 
+/** What is in the files. */
+export type ServingCertificate = SecureContextOptions & {
+  readonly cert: string
+  readonly key: string
+  readonly ca: string | undefined
+}
+
 /** @throws ServingCertificateError */
-export async function readServingCertificate(files: ServingCertificateFiles): Promise<SecureContextOptions> {
+export async function readServingCertificate(files: ServingCertificateFiles): Promise<ServingCertificate> {
   const { certFile, keyFile, clientCaFile } = files
   // In turn, so that the first that is missing is named.
-  const cert = await pemIn(certFile)
-  const key = await pemIn(keyFile)
-  const ca = await pemIn(clientCaFile)
+  const cert = await readPemFile(certFile, failure)
+  const key = await readPemFile(keyFile, failure)
+  keepSecret(key)
+  const ca = clientCaFile === undefined ? undefined : await readPemFile(clientCaFile, failure)
   // Node takes an authority that is none, and then trusts nobody.
   if (ca !== undefined) usePem(`${clientCaFile}`, () => new X509Certificate(ca), failure)
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
@@ -43,18 +53,22 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 export function followServingCertificate(
   files: ServingCertificateFiles,
   server: { setSecureContext(context: SecureContextOptions): void },
-  from: SecureContextOptions,
-  logger: Logger,
+  from: ServingCertificate,
+  { logger, onExpiry }: { readonly logger: Logger; readonly onExpiry?: ExpiryReporter | undefined },
 ): { stop(): void } {
-  let last = JSON.stringify(from)
+  let held = from
   let complaint: string | undefined
+  const tell = (): void => {
+    // Those that follow it are of authorities.
+    onExpiry?.('health-tls-cert-file', validitiesIn(held.cert).slice(0, 1))
+    onExpiry?.('client-ca-file', validitiesIn(held.ca ?? ''))
+  }
   const look = async (): Promise<void> => {
     try {
       const context = await readServingCertificate(files)
-      const text = JSON.stringify(context)
       complaint = undefined
-      if (text === last) return
-      last = text
+      if (JSON.stringify(context) === JSON.stringify(held)) return
+      held = context
       server.setSecureContext(context)
       logger.info({ ...files }, 'the certificates of the health server have changed: new connections use the new ones')
     } catch (error) {
@@ -66,15 +80,14 @@ export function followServingCertificate(
         )
       }
       complaint = message
+    } finally {
+      tell()
     }
   }
+  tell()
   const timer = setInterval(() => void look(), lookEveryMs)
   timer.unref()
   return { stop: () => clearInterval(timer) }
-}
-
-async function pemIn(file: string | undefined): Promise<string | undefined> {
-  return file === undefined ? undefined : readPemFile(file, failure)
 }
 
 function failure(message: string, cause: unknown): ServingCertificateError {

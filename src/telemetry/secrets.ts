@@ -13,7 +13,8 @@ const known = new Set<string>()
 
 /** What looks like a secret wherever it came from. */
 const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
-  [/-----BEGIN [A-Z ]*PRIVATE KEY-----[^-]*(?:-----END [A-Z ]*PRIVATE KEY-----)?/g, REDACTED],
+  // An old one has headers with hyphens in them; one that is cut off goes on to the end.
+  [/-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gs, REDACTED],
   // The user and password in a URL, up to the last at sign: passwords hold what should have been escaped.
   [/(:\/\/)[^\s"'<>]{0,500}@/g, `$1${REDACTED}@`],
   [/\b(Bearer|Basic) +[^\s"',;]+/gi, `$1 ${REDACTED}`],

@@ -1,5 +1,3 @@
-import { SERVERS_APART_MS } from '../kubernetes-service/membership/timings.ts'
-
 /** Within which time what must come about does. Every margin of every invariant is made of these. Durations are in milliseconds. */
 export interface Bounds {
   /** How much later than its lease's end a dead master may still be listed. */
@@ -16,8 +14,6 @@ export interface Bounds {
 
 /** Times of what masters do under faults of their own servers, in milliseconds. */
 export const faultTimes = {
-  /** Whoever's server is back so much later than the first of those that failed together still counts as one of them. */
-  togetherMs: SERVERS_APART_MS - 1_000,
   /** A failure of a server that is shorter may not be noticed: a probe that hangs takes 3 s, and may be answered well in the end. */
   noticedMs: 3_500,
   /** What it asked may hang for so long after a fault of its requests is over, or a lost event be missed. */

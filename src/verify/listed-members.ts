@@ -1,4 +1,4 @@
-import { SERVERS_APART_MS } from '../kubernetes-service/membership/timings.ts'
+import { confirmationAfterMs } from '../kubernetes-service/membership/timings.ts'
 import type { MemberHistory } from './member-history.ts'
 import {
   areOverFor,
@@ -77,8 +77,9 @@ export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
   // A master whose server has just come back confirms nobody's departure, nor does one that has just been started.
   const confirmers = moment.histories.filter(
-    ({ wellSinceMs, startedAtMs }) =>
-      wellSinceMs !== undefined && moment.nowMs - Math.max(wellSinceMs, startedAtMs) >= SERVERS_APART_MS + withinMs,
+    ({ wellSinceMs, startedAtMs, illMs }) =>
+      wellSinceMs !== undefined &&
+      moment.nowMs - Math.max(wellSinceMs, startedAtMs) >= confirmationAfterMs(illMs) + withinMs,
   )
   return confirmers.length === 0
     ? []

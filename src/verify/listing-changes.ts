@@ -1,3 +1,4 @@
+import { confirmationAfterMs } from '../kubernetes-service/membership/timings.ts'
 import { faultTimes } from './bounds.ts'
 import type { MemberHistory } from './member-history.ts'
 import {
@@ -181,7 +182,13 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
             unserving.sinceMs <= own.sinceMs &&
             unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
         )
-        return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= faultTimes.togetherMs
+        // As much of it as whoever is back first has surely seen, in its present life.
+        const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
+          Math.max(unserving?.sinceMs ?? 0, startedAtMs),
+        )
+        const failedMs = firstMs - Math.max(...sinceMs)
+        const togetherMs = confirmationAfterMs(failedMs - faultTimes.noticedMs) - SAID_MS
+        return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= togetherMs
       })
       .map(({ name }) => ({
         of: `${name} ${object}`,

@@ -1,11 +1,6 @@
 import assert from 'node:assert/strict'
-import {
-  type Holder,
-  type HolderState,
-  LeaseNotFound,
-  LeaseWithdrawn,
-  type MasterLeases,
-} from '../kubernetes-service/leases/master-leases.ts'
+import type { Holder, HolderState, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
+import { LeaseNotFound, LeaseWithdrawn } from '../kubernetes-service/leases/master-leases.ts'
 
 /** A store for one case: empty at first, and nobody else's. */
 export interface LeaseWorld {
@@ -314,7 +309,12 @@ const cases: readonly Case[] = [
         assert.deepEqual(await statesIn(b), [['192.0.2.1', 'ready']])
       }
       for (const state of ['failing', 'unready', 'ready', 'leaving'] as const) {
-        await giveUp(store, 1, (aborted) => a.mark({ ...self, state }, aborted))
+        const giveMarkUp = (turns: number) => giveUp(store, turns, (aborted) => a.mark({ ...self, state }, aborted))
+        await giveMarkUp(2)
+        await a.update(self, signal)
+        await store.settle()
+        assert.deepEqual(await statesIn(b), [['192.0.2.1', 'ready']], 'what was given up came late')
+        await giveMarkUp(1)
         await a.mark({ ...self, state }, signal)
         assert.deepEqual(await statesIn(b), [['192.0.2.1', state]])
       }

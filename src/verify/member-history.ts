@@ -38,6 +38,9 @@ export class MemberHistory {
   /** When it was last asking its server in vain. */
   #askingAtMs = Number.NEGATIVE_INFINITY
   #wellSinceMs: number | undefined
+  /** Until it became well. */
+  #illMs = 0
+  #lastWellMs: number | undefined
   #goneSinceMs: number | undefined
   #deadSinceMs: number | undefined
   #settledAtMs: number | undefined
@@ -125,6 +128,11 @@ export class MemberHistory {
   /** Since when it is well; undefined while it is not. */
   get wellSinceMs(): number | undefined {
     return this.#wellSinceMs
+  }
+
+  /** For how long it had not been well when it became so, in milliseconds. */
+  get illMs(): number {
+    return this.#illMs
   }
 
   /** Since when it has watched the others without a break; undefined while it is not well. */
@@ -260,7 +268,10 @@ export class MemberHistory {
     const able = state.well && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
     // One that became well while it was slow is given its time from when it is no more.
     const becomesWell = able && this.lagMs === 0
+    const wasWell = this.#wellSinceMs !== undefined
+    if (wasWell) this.#lastWellMs = nowMs
     this.#wellSinceMs = able ? (this.#wellSinceMs ?? (becomesWell ? nowMs : undefined)) : undefined
+    if (!wasWell && this.#wellSinceMs !== undefined) this.#illMs = nowMs - (this.#lastWellMs ?? nowMs)
     // Who is not there when it is over does not renew its lease in the time that others give it then.
     if (!standsStill && !state.well && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#noteOutage(nowMs, standsStill)

@@ -130,6 +130,17 @@ test('a dry run answers what would be and changes nothing', async () => {
   assert.equal((await embedded.send('GET', `${path}/a`)).body.metadata.labels, undefined)
 })
 
+test('an update that is only tried takes no address and no port', async () => {
+  const embedded = await Embedded.started()
+  const services = '/api/v1/namespaces/default/services'
+  const port = (nodePort?: number) => ({ ports: [{ port: 80, nodePort }], type: nodePort ? 'NodePort' : 'ClusterIP' })
+  await embedded.send('POST', services, { metadata: { name: 'a' }, spec: port() })
+  const patch = 'application/merge-patch+json'
+  const tried = await embedded.send('PATCH', `${services}/a?dryRun=All`, { spec: port(30_080) }, patch)
+  assert.equal(tried.body.spec.ports[0].nodePort, 30_080)
+  assert.equal((await embedded.send('POST', services, { metadata: { name: 'b' }, spec: port(30_080) })).status, 201)
+})
+
 test('deleting a collection deletes what the selector selects', async () => {
   const embedded = await Embedded.started()
   for (const name of ['a', 'b', 'c']) await embedded.send('POST', path, { metadata: { name, labels: { [name]: '' } } })

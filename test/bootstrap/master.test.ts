@@ -34,11 +34,40 @@ test('a dry run writes nothing, and says once what it would write and why', asyn
     'create ServiceCIDR kubernetes',
     'patch ServiceCIDR kubernetes',
   ])
-  const done = logger.lines.filter(({ message }) => /^(created|resetting|set)/.test(message))
-  assert.equal(done.length, 9)
-  for (const { fields, message } of done) assert.equal(fields.dryRun, true, message)
   await end()
   assert.equal(server.revision, before)
+  const info = logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message)
+  assert.deepEqual(
+    [...new Set(info)],
+    [
+      'own API server is ready',
+      'dry run: would write',
+      'dry run: would create a system namespace',
+      'dry run: would make and renew a lease',
+      'dry run: would create the default ServiceCIDR',
+      'dry run: would set the default ServiceCIDR to Ready',
+      'dry run: would create the kubernetes service',
+      'dry run: would reset endpoints of the kubernetes service',
+      'shutting down',
+      'dry run: would keep the address: its API server still answers, and no other master says that its own is ready',
+      'shut down',
+    ],
+  )
+  for (const { fields, message } of logger.lines) assert.equal(fields.dryRun, true, message)
+})
+
+test('a dry run beside another master says that it would withdraw its address, and waits for no confirmation', async () => {
+  const { time, api, start, said } = setUp()
+  const other = start({ advertiseAddress: '192.0.2.2' })
+  await time.advance(2_000)
+  const dry = start({ dryRun: 'true' })
+  await time.advance(2_000)
+  await dry.end()
+  assert.equal(said('dry run: would withdraw the address').length, 1)
+  const [end] = said('shut down')
+  assert.ok(Number(end?.fields.durationMs) < 500, JSON.stringify(end))
+  assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.2'])
+  await other.end()
 })
 
 test('withdraw takes a running master out and keeps it out until it is started again', async () => {
@@ -61,6 +90,8 @@ test('withdraw takes a running master out and keeps it out until it is started a
   assert.deepEqual(await listed(), ['192.0.2.2'])
   assert.equal(said('this master was withdrawn; it stays out until it is started again').length, 1)
 
+  const { type, reason } = await withdrawMaster({ ...two.options, dryRun: true }, ports, signal)
+  assert.deepEqual([type, reason], ['nothing', 'a dry run writes nothing'])
   const last = await withdrawMaster(two.options, ports, signal)
   assert.equal(last.type, 'kept')
   assert.match(last.reason, /is the last one/)

@@ -42,7 +42,7 @@ suite('config check', { concurrency: 2 }, () => {
     assert.match(outside.stderr[0] ?? '', /^--in-cluster: not in a Pod/)
   })
 
-  test('a certificate for etcd that is missing, is none or does not fit its key is named in one line', async (t) => {
+  test('a certificate for etcd or the health address that is missing, is none or does not fit its key is named in one line', async (t) => {
     const directory = await tempDir(t)
     const put = async (name: string, text: string): Promise<string> => {
       await writeFile(join(directory, name), text)
@@ -62,6 +62,8 @@ suite('config check', { concurrency: 2 }, () => {
     for (const flags of [
       ['--etcd-cafile', garbage],
       ['--etcd-certfile', certfile, '--etcd-keyfile', otherKey],
+      ['--health-tls-cert-file', garbage, '--health-tls-private-key-file', keyfile],
+      ['--health-tls-cert-file', certfile, '--health-tls-private-key-file', otherKey],
     ]) {
       const [code, line, ...more] = await check(...flags)
       assert.deepEqual([code, more], [2, []])

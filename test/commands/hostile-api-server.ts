@@ -1,10 +1,10 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { Socket } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import type { ApiServer } from '../../src/apiserver/api-server.ts'
 import type { ApiRequest } from '../../src/kube/transport.ts'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import { endlessly } from '../support/endlessly.ts'
 import { listenOnLoopback } from '../support/loopback-server.ts'
 import type { HostileServer } from './hostile-outages.ts'
 
@@ -185,11 +185,3 @@ const wrong: readonly unknown[] = [
   {},
   { a: 1 },
 ]
-
-function endlessly(to: ServerResponse | Socket, piece: string | Buffer): void {
-  const write = (): void => {
-    while (!to.destroyed && to.write(piece));
-    if (!to.destroyed) to.once('drain', write)
-  }
-  write()
-}

@@ -2,6 +2,7 @@ import { createServer as createHttp2Server, type ServerHttp2Stream } from 'node:
 import { connect, createServer, type Socket } from 'node:net'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'
 import type { Cleanup } from '../support/cleanup.ts'
+import { endlessly } from '../support/endlessly.ts'
 import { listenOnLoopback } from '../support/loopback-server.ts'
 import type { HostileServer } from './hostile-outages.ts'
 
@@ -112,12 +113,4 @@ function message(length: number): Buffer {
   const head = Buffer.alloc(5)
   head.writeUInt32BE(length, 1)
   return head
-}
-
-function endlessly(to: ServerHttp2Stream | Socket, piece: Buffer): void {
-  const write = (): void => {
-    while (!to.destroyed && to.write(piece));
-    if (!to.destroyed) to.once('drain', write)
-  }
-  write()
 }

@@ -4,6 +4,7 @@ import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { startServer } from '../kube/loopback-server.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
@@ -117,13 +118,5 @@ async function masters(t: TestContext, listener: RequestListener, args: readonly
 }
 
 async function kubeconfig(t: TestContext, url: URL): Promise<string> {
-  const file = join(await tempDir(t), 'config')
-  const content = {
-    'current-context': 'test',
-    contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
-    clusters: [{ name: 'test', cluster: { server: url.href } }],
-    users: [{ name: 'test', user: {} }],
-  }
-  await writeFile(file, JSON.stringify(content))
-  return file
+  return writeKubeconfig(join(await tempDir(t), 'config'), { server: url.href })
 }

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,6 +9,7 @@ import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { peakResidentMib } from '../peers/footprint.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import type { Child } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { startHostileApiServer } from './hostile-api-server.ts'
@@ -55,9 +55,7 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
   const server = await startHostileApiServer(t, good, random)
   const hostile = options.hostile ?? server
   const kubeconfig = join(await tempDir(t), 'kubeconfig')
-  const cluster = { name: 'c', cluster: { server: server.url } }
-  const context = { name: 'x', context: { cluster: 'c' } }
-  await writeFile(kubeconfig, JSON.stringify({ clusters: [cluster], contexts: [context], 'current-context': 'x' }))
+  writeKubeconfig(kubeconfig, { server: server.url })
   const program = await options.start([
     ...['run', '--kubeconfig', kubeconfig, '--advertise-address', '192.0.2.1', '--health-bind-address', '127.0.0.1:0'],
     ...['--controllers', 'auto,endpoints,endpointslice,endpointslice-mirroring', '--leader-elect', 'false'],

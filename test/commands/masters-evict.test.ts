@@ -4,8 +4,10 @@ import { createApiServer } from '../../src/apiserver/api-server.ts'
 import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { evictAddress } from '../../src/commands/masters-evict.ts'
 import { MastersSource } from '../../src/commands/masters-source.ts'
+import { EtcdError } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { Availability } from '../../src/kube/availability.ts'
+import type { EventToRecord } from '../../src/kube/event-object.ts'
 import { type Endpoints, endpoints, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
@@ -14,8 +16,10 @@ import { EtcdLeaseInspector } from '../../src/kubernetes-service/leases/inspect-
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
+import { abortable } from '../../src/runtime/signals.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import { holder } from '../kubernetes-service/leases/holders.ts'
 
 const { signal } = new AbortController()
@@ -39,10 +43,15 @@ async function setUp(
   const real = new EtcdLeaseInspector({ etcd, prefix })
   const inspector = options.inspector?.(real) ?? real
   const said: string[] = []
+  const logger = memoryLogger()
+  const told: EventToRecord[] = []
   const availability = new Availability({ clock, logger: silentLogger })
   return {
     time,
     said,
+    /** What the log and the events say of who did what. */
+    audited: () => logger.lines.map(({ fields }) => fields),
+    told,
     leases: () => new EtcdLeases({ etcd, prefix, clock, logger: silentLogger, availability, ttlMs: 15_000 }),
     /** As by `etcdctl put`, without a lease. */
     put: (address: string) => etcd.create(`${prefix}/masterleases/${address}`, encodeMasterLease(address), { signal }),
@@ -51,7 +60,16 @@ async function setUp(
     async evict(address: string, flags: { readonly force?: boolean; readonly yes?: boolean } = {}) {
       const { force = false, yes = true } = flags
       // Each run of the program is a new one.
-      const source = new MastersSource({ clock, leaseStore: 'etcd', inspector, api, close: async () => {} })
+      const audit = { logger, user: { host: 'host-9', etcdUser: 'admin' }, events: { record: told.push.bind(told) } }
+      const source = new MastersSource({
+        clock,
+        leaseStore: 'etcd',
+        place: 'under /registry/masterleases/ in etcd',
+        inspector,
+        api,
+        audit,
+        close: async () => {},
+      })
       const done = evictAddress(source, { address, force, yes, say: (line) => said.push(line) }, signal)
       let ended = false
       const noted = done.finally(() => {
@@ -77,7 +95,7 @@ async function setUp(
 }
 
 test('a lease that never ends is removed, after a run without yes that says so and removes nothing', async () => {
-  const { put, leases, keys, evict } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'] })
+  const { put, leases, keys, evict, audited, told } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'] })
   await leases().update(holder('192.0.2.1'), signal)
   await put('192.0.2.9')
   const dry = await evict('192.0.2.9', { yes: false })
@@ -87,12 +105,27 @@ test('a lease that never ends is removed, after a run without yes that says so a
     /^would remove \/registry\/masterleases\/192\.0\.2\.9 at revision \d+ \(no holder record, never ends\); --yes does it$/,
   )
   assert.deepEqual(await keys(), ['192.0.2.1', '192.0.2.9'])
+  assert.deepEqual(audited(), [])
   assert.deepEqual(await evict('192.0.2.9'), { code: 0, line: 'removed /registry/masterleases/192.0.2.9' })
   assert.deepEqual(await keys(), ['192.0.2.1'])
+  const [{ objectRef, ...line } = {}, ...more] = audited()
+  assert.deepEqual(more, [])
+  assert.deepEqual(line, {
+    ...{ audit: true, verb: 'evict', where: '/registry/masterleases/192.0.2.9', reasons: ['stale'] },
+    ...{ before: [{ address: '192.0.2.9' }], after: [], outcome: 'written' },
+    user: { host: 'host-9', etcdUser: 'admin' },
+  })
+  const { resourceVersion, ...ref } = objectRef as Record<string, unknown>
+  assert.deepEqual(ref, { resource: 'masterleases', namespace: undefined, name: '192.0.2.9', uid: undefined })
+  assert.ok(dry.line.includes(` ${resourceVersion} `), dry.line)
+  assert.deepEqual(
+    told.map(({ reason, regarding, note }) => [reason, regarding.kind, note]),
+    [['MasterEvicted', 'Endpoints', 'the lease of 192.0.2.9 was removed by masters evict: stale (by admin on host-9)']],
+  )
 })
 
 test('a live lease is refused with what it is, and removed by force with what becomes of it', async () => {
-  const { leases, keys, evict } = await setUp('etcd')
+  const { leases, keys, evict, audited } = await setUp('etcd')
   for (const address of ['192.0.2.1', '192.0.2.2']) await leases().update(holder(address), signal)
   assert.deepEqual(await evict('192.0.2.2'), {
     code: 1,
@@ -104,7 +137,32 @@ test('a live lease is refused with what it is, and removed by force with what be
     code: 0,
     line: 'removed /registry/masterleases/192.0.2.2; a master that lives makes it anew',
   })
+  const [{ reasons, before } = {}, ...more] = audited()
+  assert.deepEqual(more, [])
+  const { host, instanceId } = holder('192.0.2.2')
+  assert.deepEqual([reasons, before], [['force'], [{ address: '192.0.2.2', host, instanceId, state: 'ready' }]])
   assert.deepEqual(await keys(), ['192.0.2.1'])
+})
+
+test('a removal whose answer is lost is told of as unknown, by no event, and ends with the error', async () => {
+  const inspector = (real: LeaseInspector): LeaseInspector => ({
+    inspect: (limit) => real.inspect(limit),
+    async evict(sighting, limit) {
+      if (sighting.address === '192.0.2.8') return abortable(new Promise<never>(() => {}), limit)
+      await real.evict(sighting, limit)
+      throw new EtcdError('Unreachable', 'connection reset')
+    },
+  })
+  const { put, keys, evict, audited, told } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'], inspector })
+  for (const address of ['192.0.2.8', '192.0.2.9']) await put(address)
+  await assert.rejects(evict('192.0.2.8'), /no answer within 15s/)
+  await assert.rejects(evict('192.0.2.9'), /connection reset/)
+  assert.deepEqual(await keys(), ['192.0.2.8'])
+  assert.deepEqual(
+    audited().map(({ verb, outcome, where }) => [verb, outcome, where]),
+    [8, 9].map((number) => ['evict', 'unknown', `/registry/masterleases/192.0.2.${number}`]),
+  )
+  assert.deepEqual(told, [])
 })
 
 test('the last one is refused, by force too', async () => {
@@ -121,10 +179,13 @@ test('the last one is refused, by force too', async () => {
 
 test('an address without a lease is refused, with what is known of it', async () => {
   const { evict } = await setUp('etcd', { listed: ['192.0.2.9'] })
-  assert.deepEqual(await evict('192.0.2.8'), { code: 1, line: 'refused: 192.0.2.8 has no lease' })
+  assert.deepEqual(await evict('192.0.2.8'), {
+    code: 1,
+    line: 'refused: 192.0.2.8 has no lease under /registry/masterleases/ in etcd',
+  })
   assert.match(
     (await evict('192.0.2.9')).line,
-    /^refused: 192\.0\.2\.9 has no lease; it is listed, and the masters take/,
+    /^refused: 192\.0\.2\.9 has no lease under [^;]*; it is listed, and masters whose leases are there take/,
   )
 })
 

@@ -49,18 +49,16 @@ const unknown: MasterRow = {
 }
 
 test('the table is as wide as its content, and what is not known is a dash', () => {
-  assert.deepEqual(mastersTable([ready, foreign, { ...unknown, address: '192.0.2.9' }], true), [
+  assert.deepEqual(mastersTable([ready, foreign, { ...unknown, address: '192.0.2.9' }]), [
     'ADDRESS     HOLDER    HOST       AGE   LEFT   LISTED  READY  CONFLICTS',
     '192.0.2.1   0b1c2d3e  control-1  3m4s  12s    yes     yes    -',
     '192.0.2.20  -         -          -     never  no      -      no holder record; nothing ends this lease',
     '192.0.2.9   -         -          -     -      -       -      -',
   ])
-  assert.deepEqual(mastersTable([], true), ['no masters: there are no leases, and nobody is listed'])
-  assert.deepEqual(mastersTable([], false), ['no masters: there are no leases'])
 })
 
 test('a time that is only what the lease says is marked, and one that nobody renewed is over', () => {
-  const left = (row: Partial<MasterRow>) => mastersTable([{ ...ready, ...row }], true)[1]?.split(/ {2,}/)[4]
+  const left = (row: Partial<MasterRow>) => mastersTable([{ ...ready, ...row }])[1]?.split(/ {2,}/)[4]
   assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: 9_000 }, verdict: 'unknown' }), '~9s')
   assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: undefined }, verdict: 'unknown' }), '-')
   assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: -9_000 }, verdict: 'stale' }), 'over')
@@ -69,7 +67,7 @@ test('a time that is only what the lease says is marked, and one that nobody ren
 
 test('a master that is not ready says what it is instead', () => {
   const holder = ready.holder && { ...ready.holder, state: 'leaving' as const }
-  assert.match(mastersTable([{ ...ready, holder }], true)[1] ?? '', / leaving +-$/)
+  assert.match(mastersTable([{ ...ready, holder }])[1] ?? '', / leaving +-$/)
 })
 
 test('for programs everything has a field, and what is not known is null', () => {

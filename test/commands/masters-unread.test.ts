@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startServer } from '../kube/loopback-server.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 /** More than a pipe holds. */
@@ -18,11 +18,7 @@ test('masters --watch keeps nothing for a reader that stops, and shows it what i
     const body = isLeases ? leasesOf(++reads) : { kind: 'Status', status: 'Failure', reason: 'NotFound', code: 404 }
     response.writeHead(isLeases ? 200 : 404, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   })
-  const file = join(await tempDir(t), 'config')
-  const context = { name: 'test', context: { cluster: 'test', user: 'test' } }
-  const clusters = [{ name: 'test', cluster: { server: url.href } }]
-  const users = [{ name: 'test', user: {} }]
-  await writeFile(file, JSON.stringify({ 'current-context': 'test', contexts: [context], clusters, users }))
+  const file = writeKubeconfig(join(await tempDir(t), 'config'), { server: url.href })
   const program = resolve(import.meta.dirname, '..', '..', 'src', 'cli.ts')
   const child = spawn(process.execPath, [program, 'masters', '--watch', '--output=json', `--kubeconfig=${file}`], {
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { startServer } from '../kube/loopback-server.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { freePort } from '../support/free-port.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -20,14 +22,7 @@ async function run(t: TestContext, args: readonly string[], more: Readonly<Recor
 async function kubeconfigFor(directory: string, port: number): Promise<string> {
   const file = join(directory, 'config')
   await mkdir(directory, { recursive: true })
-  const content = {
-    'current-context': 'test',
-    contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
-    clusters: [{ name: 'test', cluster: { server: `http://127.0.0.1:${port}` } }],
-    users: [{ name: 'test', user: {} }],
-  }
-  await writeFile(file, JSON.stringify(content))
-  return file
+  return writeKubeconfig(file, { server: `http://127.0.0.1:${port}` })
 }
 
 suite('masters', { concurrency: 2 }, () => {
@@ -73,6 +68,29 @@ suite('masters', { concurrency: 2 }, () => {
       assert.deepEqual([code, stdout, stderr.length], [1, '', 1])
       assert.match(stderr[0] ?? '', new RegExp(`^apiserver-bootstrap: .*127\\.0\\.0\\.1:${port}`))
     }
+  })
+
+  test('where no lease is found, one line on stderr says what was looked for, where, and which flag looks elsewhere', async (t) => {
+    let listed: readonly string[] = []
+    const { url } = await startServer(t, (request, response) => {
+      const subsets = [{ addresses: listed.map((ip) => ({ ip })), ports: [{ name: 'https', port: 6443 }] }]
+      const body = request.url?.includes('/leases')
+        ? { kind: 'LeaseList', metadata: { resourceVersion: '1' }, items: [] }
+        : { kind: 'Endpoints', metadata: { name: 'kubernetes', namespace: 'default' }, subsets }
+      response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(body))
+    })
+    const kubeconfig = await kubeconfigFor(await tempDir(t), Number(url.port))
+    const searched = (namespace: string) => [
+      `no leases of masters among the Leases in ${namespace} with the label apiserver-bootstrap/lease=master (--lease-namespace names another namespace; for leases in etcd give --etcd-servers)`,
+    ]
+    const masters = (...flags: readonly string[]) => run(t, ['masters', '--kubeconfig', kubeconfig, ...flags])
+    const nobody = { code: 0, stdout: 'no masters, and nobody is listed\n' }
+    assert.deepEqual(await masters(), { ...nobody, stderr: searched('kube-system') })
+    assert.deepEqual(await masters('--lease-namespace=leases'), { ...nobody, stderr: searched('leases') })
+    listed = ['192.0.2.1']
+    const { stdout, stderr } = await masters('--output=json')
+    assert.deepEqual(stderr, searched('kube-system'))
+    assert.deepEqual(JSON.parse(stdout).masters[0].conflicts[0].code, 'listed-without-lease')
   })
 
   test('flags of masters may stand before evict where evict has them too', async (t) => {

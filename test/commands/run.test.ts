@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { certificateFile, startServer } from '../kube/loopback-server.ts'
+import { certificate, startServer } from '../kube/loopback-server.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
@@ -51,11 +51,15 @@ suite('run', { concurrency: 2 }, () => {
   })
 
   test('an error that nobody handles ends it with 1 and one logged line', async (t) => {
-    const boom = `data:text/javascript,setTimeout(() => void Promise.reject(new Error('boom')), 1500)`
-    const { code, stderr } = await runProgram(t, embedded, ['--import', boom])
+    const boom = `data:text/javascript,process.once('SIGUSR2', () => void Promise.reject(new Error('boom')))`
+    const program = await startProgram(t, embedded, ['--import', boom])
+    await program.output(/"message":"started"/)
+    program.kill('SIGUSR2')
+    const { code } = await program.exited
     assert.equal(code, 1)
-    assert.equal(stderr.filter((line) => line.includes('boom')).length, 1)
-    assert.match(stderr.at(-1) ?? '', /"level":"error".*"message":"unhandled error"/)
+    const lines = program.stderr().trimEnd().split('\n')
+    assert.equal(lines.filter((line) => line.includes('boom')).length, 1)
+    assert.match(lines.at(-1) ?? '', /"level":"error".*"message":"unhandled error"/)
   })
 
   test('an address that cannot be listened on is a failure of one line', async (t) => {
@@ -65,23 +69,21 @@ suite('run', { concurrency: 2 }, () => {
   })
 
   test('a kubeconfig that would give its credentials away, or needs a shell for them, is one line and 2', async (t) => {
-    const kubeconfig = join(await tempDir(t), 'kubeconfig')
-    for (const [cluster, user, words] of [
+    const file = join(await tempDir(t), 'kubeconfig')
+    for (const [content, words] of [
       [
-        { server: 'http://127.0.0.1:1', 'certificate-authority': certificateFile('ca.crt') },
-        {},
+        { server: 'http://127.0.0.1:1', ca: certificate('ca.crt') },
         /a certificate authority is of no use with the plain http:\/\/127\.0\.0\.1:1; write https:\/\//,
       ],
       [
-        { server: 'https://127.0.0.1:1' },
-        { 'auth-provider': { name: 'gcp', config: { 'cmd-path': 'sleep', 'cmd-args': '4' } } },
+        {
+          server: 'https://127.0.0.1:1',
+          user: { 'auth-provider': { name: 'gcp', config: { 'cmd-path': 'sleep', 'cmd-args': '4' } } },
+        },
         /use the exec plugin gke-gcloud-auth-plugin$/,
       ],
     ] as const) {
-      const clusters = [{ name: 'c', cluster }]
-      const users = [{ name: 'u', user }]
-      const contexts = [{ name: 'x', context: { cluster: 'c', user: 'u' } }]
-      await writeFile(kubeconfig, JSON.stringify({ clusters, users, contexts, 'current-context': 'x' }))
+      const kubeconfig = writeKubeconfig(file, content)
       const { code, stderr } = await runProgram(t, [
         'run',
         '--kubeconfig',
@@ -102,11 +104,8 @@ suite('run', { concurrency: 2 }, () => {
       response.writeHead(403, { 'content-type': 'application/json' })
       response.end(JSON.stringify({ kind: 'Status', reason: 'Forbidden', message }))
     })
-    const kubeconfig = join(await tempDir(t), 'kubeconfig')
-    const clusters = [{ name: 'c', cluster: { server: server.url.origin } }]
-    const users = [{ name: 'u', user: { token: 'secret-of-the-cluster' } }]
-    const contexts = [{ name: 'x', context: { cluster: 'c', user: 'u' } }]
-    await writeFile(kubeconfig, JSON.stringify({ clusters, users, contexts, 'current-context': 'x' }))
+    const content = { server: server.url.origin, token: 'secret-of-the-cluster' }
+    const kubeconfig = writeKubeconfig(join(await tempDir(t), 'kubeconfig'), content)
     const health = ['--health-bind-address', '127.0.0.1:0']
     const program = await startProgram(t, [
       ...['run', '--kubeconfig', kubeconfig, '--advertise-address', '192.0.2.1', '--log-level', 'debug', ...health],

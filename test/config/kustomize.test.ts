@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
-import { readFile } from 'node:fs/promises'
+import { glob, readFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { parse } from 'yaml'
+import { parse, parseAllDocuments } from 'yaml'
 import { resolveConfiguration } from '../../src/config/resolve.ts'
 import { parseYaml } from '../../src/documents/yaml.ts'
 
@@ -66,4 +66,19 @@ test("what fails the sidecar's /readyz does not make the API server's Pod unread
   const { livenessProbe, readinessProbe } = await sidecar()
   assert.equal(livenessProbe?.httpGet.path, '/livez')
   assert.equal(readinessProbe, undefined)
+})
+
+test('whatever is bound to the user of a whole fleet is bound to the group of masters that have users of their own', async () => {
+  const root = new URL('../../config/kustomize/', import.meta.url)
+  const files = await Array.fromAsync(glob('**/*.yaml', { cwd: root }))
+  const texts = await Promise.all(files.map((file) => sample(file)))
+  const bindings = texts
+    .flatMap((text) => [...parseAllDocuments(text)].map((document) => document.toJS()))
+    .filter(({ kind }) => /^(Cluster)?RoleBinding$/.test(kind))
+  assert.ok(bindings.length >= 6)
+  for (const { metadata, subjects } of bindings) {
+    const [apiGroup, names] = ['rbac.authorization.k8s.io', ['apiserver-bootstrap', 'apiserver-bootstrap:masters']]
+    const expected = ['User', 'Group'].map((kind, index) => ({ apiGroup, kind, name: names[index] }))
+    assert.deepEqual(subjects, expected, JSON.stringify(metadata))
+  }
 })

@@ -147,6 +147,15 @@ test('a malformed value in a file is reported at its line, an item of a list at 
   )
 })
 
+test('a setting that is given twice hides no other mistake', () => {
+  assert.deepEqual(mistakes(enough, 'leaseTtl: 20s\nsecurePort: 0\nleaseTtl: 12s\n'), [
+    'sidecar.yaml:5:1: "leaseTtl" is given twice',
+    'sidecar.yaml:4:13: securePort: must be a whole number from 1 to 65535, not 0',
+    'sidecar.yaml:5:11: leaseTtl: must be at least 1.5 times --reconcile-interval, 15s, not 12s',
+  ])
+  assert.deepEqual(mistakes(enough, 'leaseTtl: 20s\nleaseTtl: 20s\n'), ['sidecar.yaml:4:1: "leaseTtl" is given twice'])
+})
+
 test('a breach of a rule is reported where the value came from', () => {
   assert.deepEqual(mistakes(enough, 'leaseTtl: 12s\n'), [
     'sidecar.yaml:3:11: leaseTtl: must be at least 1.5 times --reconcile-interval, 15s, not 12s',
@@ -166,4 +175,9 @@ test('a rule about a malformed value keeps quiet', () => {
 test('all mistakes are found at once', () => {
   const found = mistakes({ context: 'x', securePort: '0', onShutdown: 'leave' }, 'logLevel: loud\nsize: 1\n')
   assert.equal(found.length, 7, found.join('\n'))
+})
+
+test('what a file turns off is not given: it changes no default of another setting', () => {
+  const { configuration } = resolveConfiguration({}, file('embedded: false\n'), [])
+  assert.equal(configuration.advertiseAddress, undefined)
 })

@@ -18,6 +18,8 @@ function mistakes(flags: Flags): readonly string[] {
 
 const none = undefined
 
+const clientCa: Flags = { healthTlsCertFile: 'a.crt', healthTlsPrivateKeyFile: 'a.key', clientCaFile: 'ca.crt' }
+
 /** Flags beside `enough`, and what the one line says that they are refused with; nothing where they are accepted. */
 const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{}],
@@ -202,10 +204,22 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ leaseTtl: '15500ms' }, '--lease-ttl: must be whole seconds, not "15500ms"'],
   [{ leaseTtl: '14s' }, '--lease-ttl: must be at least 1.5 times --reconcile-interval, 15s, not 14s'],
   [{ leaseTtl: '2s', reconcileInterval: '1s' }],
+  [{ leaseTtl: '10m' }],
+  [{ leaseTtl: '601s' }, '--lease-ttl: must be at most 60 times --reconcile-interval, 10m0s, not 10m1s'],
+  [{ leaseTtl: '24h' }, '--lease-ttl: must be at most 1h0m0s, not "24h"'],
   [{ reconcileInterval: '0s' }, '--reconcile-interval: must be at least 1s, not "0s"'],
   [{ reconcileInterval: '1500ms' }, '--reconcile-interval: must be whole seconds, not "1500ms"'],
   [{ readinessProbePeriod: '0s' }, '--readiness-probe-period: must be at least 100ms, not "0s"'],
   [{ readinessProbePeriod: '250ms' }],
+  [{ readinessProbePeriod: '10s' }],
+  [
+    { readinessProbePeriod: '24h' },
+    '--readiness-probe-period: must be at most --reconcile-interval, 10s, not 24h0m0s: a server that fails would stay listed for three periods',
+  ],
+  [
+    { readinessProbePeriod: '1001ms', leaseTtl: '3s', reconcileInterval: '1s' },
+    '--readiness-probe-period: must be at most --reconcile-interval, 1s, not 1.001s: a server that fails would stay listed for three periods',
+  ],
   [{ shutdownDelayDuration: '-1s' }, '--shutdown-delay-duration: must be at least 0s, not "-1s"'],
   [{ readinessGate: 'never' }, '--readiness-gate: must be one of continuous, startup, not "never"'],
   [{ onShutdown: 'stay' }, '--on-shutdown: must be one of withdraw, always, keep, not "stay"'],
@@ -285,7 +299,7 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [{ healthTlsCertFile: 'a.crt' }, '--health-tls-cert-file: needs --health-tls-private-key-file'],
   [{ healthTlsPrivateKeyFile: 'a.key' }, '--health-tls-private-key-file: needs --health-tls-cert-file'],
   [{ healthTlsCertFile: 'a.crt', healthTlsPrivateKeyFile: 'a.key', authenticationTokenWebhook: 'true' }],
-  [{ healthTlsCertFile: 'a.crt', healthTlsPrivateKeyFile: 'a.key', clientCaFile: 'ca.crt' }],
+  [clientCa],
   [
     { authenticationTokenWebhook: 'true' },
     '--authentication-token-webhook: needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else',
@@ -294,8 +308,13 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
     { clientCaFile: 'ca.crt' },
     '--client-ca-file: needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else',
   ],
-  [{ authorizationAlwaysAllowPaths: '/livez,/readyz/*' }],
-  [{ authorizationAlwaysAllowPaths: '' }],
+  [{ ...clientCa, authorizationAlwaysAllowPaths: '/livez,/readyz/*' }],
+  [{ ...clientCa, authorizationAlwaysAllowPaths: '' }],
+  [{ authorizationAlwaysAllowPaths: '/healthz,/livez,/readyz' }],
+  ...['', '/livez', '/livez,/metrics'].map((authorizationAlwaysAllowPaths): (typeof table)[number] => [
+    { authorizationAlwaysAllowPaths },
+    '--authorization-always-allow-paths: has no use without --authentication-token-webhook or --client-ca-file: everybody may get every path',
+  ]),
   [
     { authorizationAlwaysAllowPaths: '/livez,metrics' },
     '--authorization-always-allow-paths: must begin with / and may have a * as its last character only, not "metrics"',

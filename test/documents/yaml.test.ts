@@ -45,15 +45,60 @@ test('a value left out stands where its key stands', () => {
   assert.equal(parseYaml('a: 1\nb:\n', 'a.yaml').positionOf(['b']), 'a.yaml:2:3')
 })
 
-test('every mistake of syntax is one line with its place', () => {
-  assert.deepEqual(refusal('a: 1\nb: 2\na: 3\nb: 4\n'), [
-    'a.yaml:3:1: map keys must be unique',
-    'a.yaml:4:1: map keys must be unique',
+const second = 'a second ": " in one line; put the value in quotation marks, or on lines of its own'
+const follows = 'nothing may follow the value on this line but a comment'
+const indented = 'is indented neither as its neighbours nor as what contains them'
+const noSetting = 'is no setting: write NAME: VALUE, with a blank behind the colon'
+
+/** What a person may write by mistake, and what it is told, each line without the file's name. */
+const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] = [
+  ['a:\n\tb: 1\n', '2:1: a tab indents this line; YAML takes blanks only'],
+  ['a: "open\nb: 1\n', '1:4: the quotation mark that begins here is not closed'],
+  ["a: 1\nb: 'open\n", '2:4: the quotation mark that begins here is not closed'],
+  ['b: 2\na:1\nc: 3\n', `2:1: "a:1" ${noSetting}`],
+  ['a: 1\nb\n', `2:1: "b" ${noSetting}`],
+  [
+    'a: 1\n  b: 2\n',
+    '1:4: the next line is indented as if it belonged to this value; begin it in the column of its neighbours',
+  ],
+  ['a:\n  b: 1\n c: 2\n', `3:1: this line ${indented}`],
+  ['a:\n  - x\n - y\n', `3:1: this list item ${indented}`],
+  ['a: [1, 2\nb: 3\n', '1:4: what begins here with [ is not closed with ]'],
+  ['a: {b: [1], c: 2\nd: 3\n', '1:4: what begins here with { is not closed with }'],
+  ['a: [1, 2]]\n', '1:10: ] closes nothing'],
+  ['a: ["x" "y"]\n', '1:9: a comma is missing between two items'],
+  ['a: {b: 1 c: 2}\n', '1:8: a comma is missing: between [ and ], { and } all that is listed has commas between'],
+  ['a: [1,,2]\n', '1:7: a comma too many, or an item is missing'],
+  ['a: b: c\n', `1:4: ${second}`],
+  ['a: @x\n', '1:4: a value that begins with @ must be in quotation marks'],
+  ['a: *\n', '1:4: a value that begins or ends like an alias or anchor (* and &) must be in quotation marks'],
+  ['a: *.x\n', '1:4: the alias *.x has no anchor; put a value that begins with * in quotation marks'],
+  ['a: !x y\n', '1:4: a value that begins with ! must be in quotation marks; tags are not taken'],
+  ['a: "C:\\dir"\n', `1:7: \\d means nothing between " and "; write \\\\ for a backslash, or use ' and '`],
+  ['a: "x"#c\n', '1:7: a blank is missing before #'],
+  ['a: "x" y\n', `1:8: ${follows}`],
+  ['a: | x\n  y\n', '1:6: nothing may follow | or > on its line'],
+  ['a: - x\n', '1:4: a list begins on a line of its own, below its key'],
+  ['a: &x &y 1\n', '1:7: is no YAML: a node can have at most one anchor'],
+  [`a: it's: x\nb: 'don't'\n`, `1:4: ${second}`, `2:9: ${follows}`],
+  ['a: 1\na: 2\nb: "x" y\n', '2:1: "a" is given twice', `3:8: ${follows}`],
+]
+for (const [text, ...lines] of slips) {
+  test(`${JSON.stringify(text)} is refused in plain words, a line for each mistake, with its place`, () => {
+    assert.deepEqual(
+      refusal(text),
+      lines.map((line) => `a.yaml:${line}`),
+    )
+  })
+}
+
+test('a key that is given twice leaves the rest to be read; the last counts', () => {
+  const { value, mistakes, positionOf } = parseYaml('a: 1\nb: 2\na: 3\nb: 4\n', 'a.yaml')
+  assert.deepEqual(mistakes, [
+    { where: 'a.yaml:3:1', message: '"a" is given twice' },
+    { where: 'a.yaml:4:1', message: '"b" is given twice' },
   ])
-  assert.match(refusal('a:\n\tb: 1\n').join(), /^a\.yaml:2:1: tabs are not allowed as indentation/)
-  assert.match(refusal('a: "open\n').join(), /^a\.yaml:2:1: missing closing "quote/)
-  assert.match(refusal('a: *nowhere\n').join(), /^a\.yaml:1:4: the alias \*nowhere has no anchor/)
-  for (const line of refusal('a: [1\nb: }\n')) assert.match(line, /^a\.yaml:\d+:\d+: \S/)
+  assert.deepEqual([value, positionOf(['a'])], [{ a: 3, b: 4 }, 'a.yaml:3:4'])
 })
 
 test('one document is read, not none and not two', () => {

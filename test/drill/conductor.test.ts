@@ -151,6 +151,19 @@ test('a sidecar that does not end within its grace is killed', async () => {
   ])
 })
 
+test('a master is not started again before its orderly end is over, however short that was to be', async () => {
+  const drilled = await drill(fleetPlan(2), [
+    { atMs: 1_000, action: 'freeze', masters: one, part: 'sidecar' },
+    { atMs: 2_000, action: 'terminate', masters: one, part: 'sidecar', forMs: 1_000 },
+  ])
+  assert.deepEqual(done(drilled), [
+    '1000 freeze master-1 sidecar',
+    '2000 terminate master-1 sidecar',
+    '32000 kill master-1 sidecar',
+    '32000 start master-1 sidecar',
+  ])
+})
+
 test('steps that overlap undo only what nobody else still wants', async () => {
   const drilled = await drill(fleetPlan(3), [
     { atMs: 1_000, action: 'partition', masters: one, from: 'api', forMs: 10_000 },
@@ -194,13 +207,15 @@ test('heal undoes partitions, slowness and failing readiness of those that it na
   const drilled = await drill(fleetPlan(2), [
     { atMs: 1_000, action: 'partition', masters: 'all', from: 'clients' },
     { atMs: 1_500, action: 'slow', masters: one, from: 'store', byMs: 50 },
+    { atMs: 1_700, action: 'readyz-fails', masters: one, how: 'unready' },
     { atMs: 2_000, action: 'freeze', masters: one, part: 'server' },
     { atMs: 3_000, action: 'heal', masters: one },
     { atMs: 4_000, action: 'thaw', masters: one, part: 'server' },
   ])
-  assert.deepEqual(done(drilled).slice(4), [
+  assert.deepEqual(done(drilled).slice(5), [
     '3000 heal master-1 clients',
     '3000 slow master-1 store 0',
+    '3000 readyz master-1 ready',
     '4000 thaw master-1 server',
   ])
   assert.equal(atEnd(drilled, 'master-2')?.clientsMeet, 'black-holed')

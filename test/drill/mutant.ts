@@ -1,23 +1,11 @@
 import { execFile } from 'node:child_process'
-import { cp, glob, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { cp, glob, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
+import { root } from '../../scripts/command.ts'
+import { type Mutant, mutated } from '../mutants/mutant.ts'
 import type { FirstViolation } from './first-violation.ts'
-
-/** One deliberate mistake in the product, which drills must notice. */
-export interface Mutant {
-  /** What it does wrong, in words. */
-  readonly broken: string
-  /** Below src/. */
-  readonly file: string
-  /** What stands there, exactly once. */
-  readonly text: string
-  /** What stands there instead. */
-  readonly instead: string
-}
-
-const root = join(import.meta.dirname, '../..')
 
 /** All of them by the names of their files, in order. */
 export async function allMutants(): Promise<ReadonlyMap<string, Mutant>> {
@@ -28,14 +16,6 @@ export async function allMutants(): Promise<ReadonlyMap<string, Mutant>> {
     mutants.set(basename(file, '.ts'), mutant)
   }
   return mutants
-}
-
-/** The source with the mistake in it. Throws when what is replaced is not there exactly once. */
-export async function mutated({ file, text, instead }: Mutant): Promise<string> {
-  const source = await readFile(join(root, 'src', file), 'utf8')
-  const parts = source.split(text)
-  if (parts.length !== 2) throw new Error(`src/${file} holds ${parts.length - 1} times, not once:\n${text}`)
-  return parts.join(instead)
 }
 
 /** What makes no difference to a mistake, but would to the compiler. */

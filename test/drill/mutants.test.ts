@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { allMutants, findMutant, mutated } from './mutant.ts'
+import { mutated } from '../mutants/mutant.ts'
+import { allMutants, findMutant } from './mutant.ts'
 
 const mutants = await allMutants()
 

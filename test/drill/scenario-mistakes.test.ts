@@ -100,13 +100,13 @@ const inTheFile: readonly (readonly [from: string, to: string, mistake: string])
     'masters: [master-2]\n    for: 30s\nduration: 20s',
     '8:5: steps: kill is over at 35s, after the end of the drill, whose duration is 20s',
   ],
+  ['masters: [master-2]', 'masters: [master-2', '10:14: what begins here with [ is not closed with ]'],
   [
-    'masters: [master-2]',
-    'masters: [master-2',
-    '11:1: flow sequence in block collection must be sufficiently indented and end with a ]',
+    '    masters: [master-2]',
+    '    masters: *nobody',
+    '10:14: the alias *nobody has no anchor; put a value that begins with * in quotation marks',
   ],
-  ['    masters: [master-2]', '    masters: *nobody', '10:14: the alias *nobody has no anchor'],
-  ['name: mine', 'name: mine\nname: mine', '4:1: map keys must be unique'],
+  ['name: mine', 'name: mine\nname: mine', '4:1: "name" is given twice'],
   ['name: mine', 'name: mine\n---\na: b', '4:1: a second document begins here; only one is read'],
 ]
 
@@ -126,7 +126,7 @@ const inTheFleet: readonly (readonly [line: string, mistake: string])[] = [
   ['leaseTtl: 1s', '7:13: leaseTtl: must be at least 2s, not "1s"'],
   ['leaseTtl: 15500ms', '7:13: leaseTtl: must be whole seconds, not "15500ms"'],
   ['leaseTtl: 14s', '7:13: leaseTtl: must be at least 1.5 times reconcileInterval, 15s, not 14s'],
-  ['leaseTtl: 25h', '7:13: leaseTtl: must be at most 24h0m0s, not "25h"'],
+  ['leaseTtl: 25h', '7:13: leaseTtl: must be at most 1h0m0s, not "25h"'],
   [
     'reconcileInterval: 12s',
     '7:22: reconcileInterval: the TTL must be at least 1.5 times reconcileInterval, 18s, not 15s',
@@ -260,17 +260,20 @@ test('each mistake in a list of masters is named in one line with its place', ()
 
 test('all mistakes are named at once, in the order of the file', () => {
   const text = base
-    .replace('kind: Drill', 'kind: Drills')
     .replace('masters: 3', 'masters: 3\n  leaseTtl: 3s\n  reconciler: leases')
     .replace('at: 5s', 'at: -5s')
-    .concat('  - at: 6s\n    action: kil\n  - at: 7s\n    action: freeze\n    masters: [master-4]\nquiet: 1s\n')
+    .concat(
+      '  - at: 6s\n    action: kil\n  - at: 7s\n    action: freeze\n    masters: [master-4]\nquiet: 1s\nkind: Drill\nkind: Drills\n',
+    )
   assert.deepEqual(mistakesIn(text), [
-    '2:7: kind: must be Drill, not "Drills"',
     '7:13: leaseTtl: must be at least 1.5 times reconcileInterval, 15s, not 3s',
     '8:15: reconciler: there is no "leases"; did you mean lease?',
     '10:9: at: must be at least 0s, not "-5s"',
     '14:13: action: there is no action "kil"; did you mean kill?',
     '17:15: masters: there is no master "master-4"; did you mean master-1?',
     '18:1: a drill has no "quiet"; it takes apiVersion, kind, name, description, fleet, clients, bounds, duration, steps',
+    '19:1: "kind" is given twice',
+    '20:1: "kind" is given twice',
+    '20:7: kind: must be Drill, not "Drills"',
   ])
 })

@@ -39,7 +39,6 @@ export class Churn {
   readonly #manual = new Set<string>()
   readonly #nodes = new Set<string>()
   #madeServices = 1_000
-  #touches = 0
   /** Actions that took place. */
   done = 0
 
@@ -92,16 +91,6 @@ export class Churn {
   /** A Pod turns unready or ready, and back after a wait: what has to be written then is what was there before. */
   flap(wait: () => Promise<void>): Promise<void> {
     return this.#pods.flap(wait)
-  }
-
-  /** Has every Service looked at once more: controllers do not look at Services for the sake of Nodes. */
-  async touchServices(): Promise<void> {
-    this.#touches++
-    for (const name of this.#services) {
-      await this.#requests.patch(this.#requests.path('services', name), {
-        metadata: { annotations: { touched: `${this.#touches}` } },
-      })
-    }
   }
 
   /** What a garbage collector does, if there is one: removes slices whose owner is gone. */

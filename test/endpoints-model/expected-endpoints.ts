@@ -17,6 +17,11 @@ export interface ExpectedSlices {
   readonly lines: readonly string[]
   /** Whether a slice without endpoints may be there beside others. */
   readonly mayBeEmpty: boolean
+  /**
+   * Pods whose Node is gone. They may be listed, in their former zone, until something else changes of their Service: nobody looks at Services
+   * because a Node goes, so that one that is made anew costs no endpoint.
+   */
+  readonly undecided: ReadonlySet<string>
 }
 
 /** Of a Service that has endpoints. */
@@ -97,13 +102,15 @@ function expectedSlices(
 ): ExpectedSlices {
   const publishes = service.spec?.publishNotReadyAddresses === true
   const lines: string[] = []
+  const undecided = new Set<string>()
   let mayBeEmpty = false
   for (const { pod, ports, isReady, isTerminating, hostname } of members) {
     if (ports.length === 0) mayBeEmpty = true
     const { nodeName } = pod.spec ?? {}
     const node = state.nodes.find(({ metadata }) => metadata?.name === nodeName)
-    if (node === undefined && !publishes) {
+    if (node === undefined && (nodeName || !publishes)) {
       mayBeEmpty = true
+      undecided.add(podText({ kind: 'Pod', ...pod.metadata }))
       continue
     }
     const addresses = addressesOf(pod, family)
@@ -124,7 +131,7 @@ function expectedSlices(
     }
     lines.push(sliceLine(line))
   }
-  return { lines, mayBeEmpty }
+  return { lines, mayBeEmpty, undecided }
 }
 
 /** Those of `trafficDistribution`; the ones of the topology annotation are a matter of all endpoints together, and not known here. */

@@ -31,9 +31,15 @@ export function sliceFaults(
   for (const { metadata, addressType } of slices) {
     if (!expected.slices.has(addressType)) faults.push(`slice ${metadata?.name} of the type ${addressType}`)
   }
-  for (const [family, { lines, mayBeEmpty }] of expected.slices) {
+  for (const [family, { lines, mayBeEmpty, undecided }] of expected.slices) {
     const ofFamily = slices.filter(({ addressType }) => addressType === family)
-    faults.push(...lineFaults(`${family} slices`, ofFamily.flatMap(linesOf), lines))
+    faults.push(
+      ...lineFaults(
+        `${family} slices`,
+        ofFamily.flatMap((slice) => linesOf(slice, undecided)),
+        lines,
+      ),
+    )
     const empty = ofFamily.filter(({ endpoints }) => (endpoints ?? []).length === 0)
     const most = lines.length === 0 ? 1 : 0
     if (ofFamily.length === 0) faults.push(`no ${family} slice`)
@@ -74,9 +80,10 @@ function ownFaults(slice: EndpointSlice, service: Service, maxEndpoints: number)
   return [...faults, ...labelFaults(what, labels, wanted)]
 }
 
-function linesOf({ ports, endpoints }: EndpointSlice): readonly string[] {
+function linesOf({ ports, endpoints }: EndpointSlice, undecided: ReadonlySet<string>): readonly string[] {
   const text = portsText(ports ?? [])
-  return (endpoints ?? []).map((endpoint) => {
+  const decided = (endpoints ?? []).filter(({ targetRef }) => !undecided.has(podText(targetRef)))
+  return decided.map((endpoint) => {
     const { addresses, conditions = {}, targetRef, nodeName, zone, hostname, hints } = endpoint
     return sliceLine({
       addresses,

@@ -207,7 +207,8 @@ const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...
     { pods: [], endpoints: [{ ...endpoints, subsets: [] }], slices: [{ ...slice, endpoints: [] }] },
     /an? IPv4 placeholder with ports/,
   ],
-  'a Node is gone': [{ nodes: [] }, /IPv4 slices should not have 10.244.0.1/, /IPv4 slices should not have 10.244.0.2/],
+  'a Node is gone, and its Pods are still listed': [{ nodes: [] }],
+  'a Node is gone, and its Pods are left out': [{ nodes: [], slices: [placeholder] }],
 }
 
 for (const [name, [change, ...faults]] of Object.entries(cases)) {

@@ -524,3 +524,17 @@ test('what is refused is tried at growing intervals, however long writes are pau
   assert.equal(cluster.written().length, 6, 'after 0, 1, 3, 7, 15 and 31 s')
   await stop()
 })
+
+test('a Pod on an unknown Node does not take the pauses from the writes for its Service', async () => {
+  const cluster = await Cluster.started()
+  await cluster.pod('late', { ip: '192.0.2.9', spec: { nodeName: 'node-late' } })
+  await cluster.pod('a', { ip: '192.0.2.1' })
+  await cluster.service('foo')
+  const stop = await cluster.lead({ writePause: (slices) => 5_000 * slices }, 500)
+  await cluster.pod('b', { ip: '192.0.2.2' })
+  await cluster.pass(4_000)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+  await cluster.pass(4_000)
+  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
+  await stop()
+})

@@ -3,8 +3,10 @@ import { test } from 'node:test'
 import type { SliceAction } from '../../src/endpointslice/slice-actions.ts'
 import { SliceTracker } from '../../src/endpointslice/slice-tracker.ts'
 import { SliceWriteError, SliceWriter } from '../../src/endpointslice/slice-writer.ts'
+import { KubeError } from '../../src/kube/errors.ts'
 import { type EndpointSlice, endpointSlices, type Service } from '../../src/kube/resources.ts'
 import { Embedded } from '../apiserver/embedded.ts'
+import { ScriptedApi } from '../kube/scripted-api.ts'
 
 const service: Service = { metadata: { name: 'web', namespace: 'default' } }
 
@@ -75,4 +77,18 @@ test('a slice that has taken the place of the one that was seen is left', async 
   const { metadata } = await embedded.api.create(endpointSlices, sliceOf('web-1'))
   assert.equal(await execute([{ type: 'delete', slice: seen }]), true)
   assert.equal((await embedded.api.get(endpointSlices, ref)).metadata?.uid, metadata?.uid)
+})
+
+test('in a namespace that ends a refused creation is no failure, a refused update is', async () => {
+  const causes = [{ reason: 'NamespaceTerminating', message: 'it ends', field: 'metadata.namespace' }]
+  const refusal = new KubeError('Forbidden', 'refused', { status: { details: { causes } } })
+  const api = new ScriptedApi()
+  api.answer = () => {
+    throw refusal
+  }
+  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {} })
+  const { signal } = new AbortController()
+  assert.equal(await writer.execute(service, [{ type: 'create', slice: sliceOf('a') }], signal), false)
+  const update = writer.execute(service, [{ type: 'update', slice: sliceOf('a') }], signal)
+  await assert.rejects(update, (error) => error instanceof SliceWriteError && error.cause === refusal)
 })

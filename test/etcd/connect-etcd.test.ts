@@ -4,8 +4,11 @@ import { createServer } from 'node:http2'
 import type { AddressInfo, Socket } from 'node:net'
 import { test } from 'node:test'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
+import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
+import { parseEndpoint } from '../../src/etcd/endpoint.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { KV, Watch } from '../../src/protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
+import type { Clock } from '../../src/runtime/clock.ts'
 import { aborted } from '../../src/runtime/signals.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { openOwner } from '../peers/owner.ts'
@@ -13,7 +16,7 @@ import { freePort } from '../peers/ports.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
-import { bytes, openClient, openWatch, patient, refusedWith } from './etcd-client.ts'
+import { bytes, openClient, openWatch, patient, refusedWith, startWatch } from './etcd-client.ts'
 
 test('a call that is under way ends at once with its signal', async (t) => {
   const server = await startServer(t, { answers: false })
@@ -133,31 +136,104 @@ test('another endpoint is logged when it is in use, once, and not for each that 
   assert.equal(lines.length, 1)
 })
 
+test('an endpoint that fails late does not push aside the one that others use since', async (t) => {
+  const [silent, answering] = [await startServer(t, { answers: false }), await startServer(t, { answers: true })]
+  const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 60_000 })
+  const [first, second] = [new AbortController(), new AbortController()]
+  const given = [first, second].map(({ signal }) => etcd.create('/a', bytes('one'), { signal }).catch(() => {}))
+  await eventually('the requests', () => silent.asked.length === 2)
+  first.abort()
+  await given[0]
+  second.abort()
+  await given[1]
+  await etcd.create('/a', bytes('one'), { signal: patient })
+  assert.deepEqual([silent.asked.length, answering.asked], [2, ['Txn']])
+})
+
+test('a watch begins with the first change after the revision of the read before it', async (t) => {
+  const server = await startServer(t, { answers: true, revision: 7n })
+  const watch = await openWatch(t, openClient(t, [server.url]), '/watched/')
+  assert.deepEqual(server.watched, [8n])
+  await watch.end()
+})
+
+test('a watch that breaks as soon as it stands is opened again at growing pauses', async (t) => {
+  const server = await startServer(t, { answers: true, watchesEnd: true })
+  const pauses: number[] = []
+  // Pauses, which alone are drawn, pass at once; the times that requests and connections are given never do.
+  const clock: Clock = {
+    wallMs: () => 0,
+    monotonicMs: () => 0,
+    schedule(delayMs, callback) {
+      if (delayMs % 100 === 0) return () => {}
+      pauses.push(delayMs)
+      const waiting = setImmediate(callback)
+      return () => clearImmediate(waiting)
+    },
+  }
+  const endpoints = [parseEndpoint(server.url)]
+  const etcd = connectEtcd({ endpoints, clock, random: { next: () => 0.9871 }, requestTimeoutMs: 60_000 })
+  t.after(() => etcd.close())
+  const watch = startWatch(t, etcd, '/watched/')
+  await eventually('seven watches', () => server.watched.length >= 7)
+  await watch.end()
+  assert.ok(Math.max(...pauses) > 2_000, `pauses of ${pauses}`)
+})
+
+test('a request whose open connection breaks under it is sent again over a new one', async (t) => {
+  const server = await startServer(t, { answers: true })
+  const etcd = openClient(t, [server.url], { requestTimeoutMs: 60_000 })
+  await etcd.get('/a', patient)
+  server.breakNext()
+  assert.equal(await etcd.get('/a', patient), undefined)
+  assert.deepEqual(server.asked, ['Range', 'Range', 'Range'])
+})
+
 /** An etcd that knows nothing, and may not even say so. */
 interface FakeEtcd {
   readonly url: string
   /** The methods that were called. */
   readonly asked: readonly string[]
+  /** The revisions that watches were to begin at. */
+  readonly watched: readonly bigint[]
+  /** The next request is answered by the end of its connection. */
+  breakNext(): void
   end(): Promise<void>
 }
 
-async function startServer(t: Cleanup, { answers }: { readonly answers: boolean }): Promise<FakeEtcd> {
+async function startServer(
+  t: Cleanup,
+  {
+    answers,
+    revision = 1n,
+    watchesEnd = false,
+  }: { readonly answers: boolean; readonly revision?: bigint; readonly watchesEnd?: boolean },
+): Promise<FakeEtcd> {
+  let isToBreak = false
   const asked: string[] = []
+  const watched: bigint[] = []
   const sockets = new Set<Socket>()
   const answer = connectNodeAdapter({
     routes(router) {
-      router.service(KV, { range: () => ({ header: { revision: 1n } }), txn: () => ({ header: { revision: 1n } }) })
+      router.service(KV, { range: () => ({ header: { revision } }), txn: () => ({ header: { revision } }) })
       router.service(Watch, {
-        async *watch(_, { signal }) {
+        async *watch(requests, { signal }) {
+          for await (const { requestUnion } of requests) {
+            if (requestUnion.case === 'createRequest') watched.push(requestUnion.value.startRevision)
+            break
+          }
           yield { created: true }
-          await aborted(signal)
+          if (!watchesEnd) await aborted(signal)
         },
       })
     },
   })
   const http2 = createServer((request, response) => {
     asked.push(request.url.split('/').at(-1) ?? '')
-    if (answers) answer(request, response)
+    if (isToBreak) {
+      isToBreak = false
+      request.stream.session?.destroy()
+    } else if (answers) answer(request, response)
   })
   http2.on('connection', (socket: Socket) => sockets.add(socket))
   http2.listen(0, '127.0.0.1')
@@ -170,5 +246,8 @@ async function startServer(t: Cleanup, { answers }: { readonly answers: boolean 
     await once(http2, 'close')
   }
   t.after(end)
-  return { url: `http://127.0.0.1:${port}`, asked, end }
+  const breakNext = (): void => {
+    isToBreak = true
+  }
+  return { url: `http://127.0.0.1:${port}`, asked, watched, breakNext, end }
 }

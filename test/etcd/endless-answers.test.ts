@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer, type ServerHttp2Stream } from 'node:http2'
 import { test } from 'node:test'
 import type { Cleanup } from '../support/cleanup.ts'
+import { endlessly } from '../support/endlessly.ts'
 import { listenOnLoopback } from '../support/loopback-server.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { openClient, patient, refusedWith } from './etcd-client.ts'
@@ -75,17 +76,6 @@ function envelope(length: number): Buffer {
   const head = Buffer.alloc(5)
   head.writeUInt32BE(length, 1)
   return head
-}
-
-function endlessly(stream: ServerHttp2Stream, piece: Buffer): void {
-  const write = (): void => {
-    let left = 1000
-    while (!stream.destroyed && left-- > 0 && stream.write(piece));
-    if (stream.destroyed) return
-    if (left < 0) setImmediate(write)
-    else stream.once('drain', write)
-  }
-  write()
 }
 
 async function startServer(

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { writeFile } from 'node:fs/promises'
+import { cp, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { spawnChild } from '../support/spawn-child.ts'
@@ -25,7 +25,11 @@ test('the package works where it is installed', { timeout: 180_000 }, async (t) 
   }
 
   const report = await run('npm', ['pack', '--json', '--pack-destination', directory], root)
-  const [tarball] = JSON.parse(report) as { filename: string; files: { path: string }[] }[]
+  const [tarball] = JSON.parse(report) as {
+    filename: string
+    integrity: string
+    files: { path: string }[]
+  }[]
   assert.ok(tarball)
   await writeFile(join(directory, 'package.json'), '{ "name": "consumer", "private": true, "type": "module" }')
   await writeFile(join(directory, 'consumer.ts'), consumer)
@@ -46,6 +50,15 @@ test('the package works where it is installed', { timeout: 180_000 }, async (t) 
       (path) => (path.endsWith('.ts') && !path.endsWith('.d.ts')) || /^(?:src|test|scripts)\//.test(path),
     )
     assert.deepEqual(unwanted, [])
+  })
+
+  await t.test('packed elsewhere, later and with other rights of its files, it has the same bytes', async () => {
+    const elsewhere = join(directory, 'elsewhere')
+    await mkdir(elsewhere)
+    for (const { path } of tarball.files) await cp(join(root, path), join(elsewhere, path))
+    await run('chmod', ['-R', 'g+w', elsewhere])
+    const [again] = JSON.parse(await run('npm', ['pack', '--json', '--dry-run'], elsewhere))
+    assert.equal(again.integrity, tarball.integrity)
   })
 
   await t.test('both doors open', async () => {

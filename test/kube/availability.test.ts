@@ -45,13 +45,18 @@ test('the server is not back before the last source is served', () => {
   assert.equal(availability.available, true)
 })
 
-test('a refusal is no outage: it is said once per source until that source succeeds', () => {
-  const { availability, told, said } = setUp()
-  for (let i = 0; i < 3; i++) availability.failed('a', forbidden)
-  availability.failed('b', new KubeError('Unauthorized', 'who are you'))
+test('a refusal is no outage: it is said once per source until that source succeeds', async () => {
+  const { time, availability, told, said } = setUp()
+  const refusedForSeconds = async (...sources: readonly string[]) => {
+    for (let i = 0; i < 4; i++) {
+      for (const source of sources) availability.failed(source, forbidden)
+      await time.advance(1_000)
+    }
+  }
+  await refusedForSeconds('a', 'b')
   assert.equal(availability.available, true)
   availability.succeeded('a')
-  availability.failed('a', forbidden)
+  await refusedForSeconds('a')
   assert.deepEqual(said(), [
     ['warn', 'the API server refuses a request'],
     ['warn', 'the API server refuses a request'],
@@ -59,6 +64,31 @@ test('a refusal is no outage: it is said once per source until that source succe
     ['warn', 'the API server refuses a request'],
   ])
   assert.deepEqual(told, [])
+})
+
+test('what a server forbids for a moment after its start, until it has read its rules, is known and not said', async () => {
+  const { time, availability, said } = setUp()
+  for (const source of ['a', 'b', 'c']) availability.failed(source, forbidden)
+  assert.equal(availability.refusalOf('b'), 'services is forbidden')
+  await time.advance(1_900)
+  for (const source of ['a', 'b', 'c']) availability.failed(source, forbidden)
+  for (const source of ['a', 'b', 'c']) availability.succeeded(source)
+  assert.deepEqual(said(), [])
+})
+
+test('credentials that are not accepted are left to who holds them to say; what their successors may not do is said', async () => {
+  const { time, availability, said } = setUp()
+  const fail = async (error: KubeError) => {
+    for (let i = 0; i < 4; i++) {
+      for (const source of ['a', 'b', 'c']) availability.failed(source, error)
+      await time.advance(1_000)
+    }
+  }
+  await fail(new KubeError('Unauthorized', 'who are you'))
+  assert.deepEqual([availability.refusalOf('a'), said()], ['who are you', []])
+  availability.succeeded('a')
+  await fail(forbidden)
+  assert.deepEqual([availability.refusalOf('b'), said().length], ['services is forbidden', 3])
 })
 
 test('a refusal that may pass is said only when it has not passed for five seconds', async () => {
@@ -126,12 +156,15 @@ test('a refusal that lasts ends the outage and is said', async () => {
   ])
 })
 
-test('a refusal from before an outage is not said again after it, nor does it prolong it', () => {
-  const { availability, said } = setUp()
+test('a refusal from before an outage is not said again after it, nor does it prolong it', async () => {
+  const { time, availability, said } = setUp()
+  availability.failed('a', forbidden)
+  await time.advance(2_000)
   availability.failed('a', forbidden)
   availability.failed('a', unreachable)
   availability.failed('a', unreachable)
   assert.equal(availability.available, false)
+  await time.advance(10_000)
   availability.failed('a', forbidden)
   assert.equal(availability.available, true)
   assert.deepEqual(said(), [

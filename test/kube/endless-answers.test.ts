@@ -1,29 +1,21 @@
 import assert from 'node:assert/strict'
 import type { RequestListener, ServerResponse } from 'node:http'
 import { type TestContext, test } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { answerLimits } from '../../src/kube/answer-limits.ts'
 import { isKubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
 import { httpReadiness } from '../../src/kube/http-readiness.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
-import { leases, services } from '../../src/kube/resources.ts'
+import { endpoints, leases, services } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { systemRandom } from '../../src/runtime/system-random.ts'
+import { endlessly } from '../support/endlessly.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { startServer } from './loopback-server.ts'
 
 const never = new AbortController().signal
-
-/** Writes `piece` again and again until the other end goes; tells how many bytes there were. */
-function endlessly(response: ServerResponse, piece: string | Buffer): void {
-  const write = (): void => {
-    while (!response.destroyed && response.write(piece));
-    if (!response.destroyed) response.once('drain', write)
-  }
-  response.on('error', () => {}).on('close', () => response.off('drain', write))
-  write()
-}
 
 async function setUp(t: TestContext, listener: RequestListener) {
   const server = await startServer(t, listener)
@@ -97,7 +89,7 @@ test('bytes that come one by one cost no more than their number', async (t) => {
   const one = '1\r\nx\r\n'.repeat(20_000)
   const { api } = await setUp(t, ({ socket }) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n')
-    endlessly(socket as unknown as ServerResponse, one)
+    endlessly(socket, one)
   })
   const before = process.memoryUsage().rss
   await refused('TooLarge', api.get(services, ref))
@@ -147,8 +139,35 @@ test('a redirect is an answer: nothing is sent elsewhere', async (t) => {
 test('headers without end are refused', async (t) => {
   const { server, api } = await setUp(t, ({ socket }) => {
     socket.write('HTTP/1.1 200 OK\r\n')
-    endlessly(socket as unknown as ServerResponse, `x-more: ${'x'.repeat(1000)}\r\n`)
+    endlessly(socket, `x-more: ${'x'.repeat(1000)}\r\n`)
   })
   await refused('BadResponse', api.get(services, ref), /headers/)
   await eventually('the connection closes', () => server.open() === 0)
+})
+
+test('of answers that are longer than a MiB two are read at a time, and short ones do not wait for them', async (t) => {
+  const stalled: ServerResponse[] = []
+  const long = ' '.repeat(2 * 1024 * 1024)
+  const empty = '{"metadata":{"resourceVersion":"1"},"items":[]}'
+  const { api } = await setUp(t, (request, response) => {
+    response.writeHead(200, json)
+    if (request.url?.includes('/endpoints')) return void response.end(empty)
+    response.write(long)
+    if (request.url?.includes('/stalled/')) stalled.push(response)
+    else response.end(empty)
+  })
+  const list = (namespace: string) => api.list(services, { namespace, limit: 500 })
+  const ended: string[] = []
+  const all = ['stalled', 'stalled'].map((namespace) => list(namespace).then(() => ended.push(namespace)))
+  await eventually('both lists', () => stalled.length === 2 || undefined)
+  await sleep(100)
+  all.push(list('whole').then(() => ended.push('whole')))
+  await sleep(100)
+  assert.deepEqual((await api.list(endpoints, { limit: 500 })).items, [])
+  assert.deepEqual(ended, [])
+  stalled[0]?.end(empty)
+  await eventually('the list that waited', () => ended.length === 2 || undefined)
+  assert.deepEqual(ended.toSorted(), ['stalled', 'whole'])
+  stalled[1]?.end(empty)
+  await Promise.all(all)
 })

@@ -15,7 +15,7 @@ interface Watch {
 }
 
 /** A watch that has begun, and both its ends. */
-async function startWatch(t: TestContext, maxBytes = 1000): Promise<Watch> {
+async function startWatch(t: TestContext, timeoutMs = 60_000): Promise<Watch> {
   let response: ServerResponse | undefined
   const server = await startServer(t, (_, taken) => {
     response = taken
@@ -25,7 +25,7 @@ async function startWatch(t: TestContext, maxBytes = 1000): Promise<Watch> {
   t.after(() => transport.close())
   const controller = new AbortController()
   const answer = await transport.send(
-    { method: 'GET', path: '/', query: [], headers: {}, stream: true, timeoutMs: 200, maxBytes },
+    { method: 'GET', path: '/', query: [], headers: {}, stream: true, timeoutMs, maxBytes: 1000 },
     controller.signal,
   )
   assert.ok('stream' in answer && response !== undefined)
@@ -38,11 +38,13 @@ async function expectClosed({ server, controller }: Watch): Promise<void> {
 }
 
 test('events come as they are sent, however long the watch is silent before', async (t) => {
-  const { response, stream } = await startWatch(t)
-  await new Promise((resolve) => setTimeout(resolve, 300))
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { response, stream } = await startWatch(t, 200)
+  t.mock.timers.tick(3_600_000)
+  t.mock.timers.reset()
   response.write('{"type":"ADDED","note":"a\u2028b"}\n{"type":"MODI')
   assert.deepEqual(await stream.next(), { done: false, value: { type: 'ADDED', note: 'a\u2028b' } })
-  setTimeout(() => response.write('FIED"}\n'), 10)
+  setImmediate(() => response.write('FIED"}\n'))
   assert.deepEqual(await stream.next(), { done: false, value: { type: 'MODIFIED' } })
 })
 
@@ -107,6 +109,6 @@ test('an abort throws its reason into a waiting reader', async (t) => {
 test('a stream that breaks while nobody reads tells the next reader', async (t) => {
   const watch = await startWatch(t)
   watch.server.cut()
-  await new Promise((resolve) => setTimeout(resolve, 30))
+  await eventually('the connection is gone', () => watch.server.open() === 0)
   await assert.rejects(watch.stream.next(), (error) => isKubeError(error, 'Unreachable'))
 })

@@ -58,27 +58,27 @@ test('an answer that says nothing about the server proves that it lives, and say
   }
 })
 
-test('that it begins and that it is over is one line each', async (t) => {
-  const statuses = [200, 401, 401, 403, 503, 200, 403]
+test('that it begins and that it is over is one line each, though one in between tells, and a single refusal is none', async (t) => {
+  const statuses = [403, 200, 200, 200, 401, 401, 403, 503, 200, 401, 200, 503, 200, 403, 403]
   const server = await startServer(t, (_, response) => {
     response.writeHead(statuses.shift() ?? 200).end()
   })
   const transport = new HttpTransport({ server: server.url })
   t.after(() => transport.close())
   const logger = memoryLogger()
-  const readiness = httpReadiness({ transport, logger })
+  const readiness = httpReadiness({ transport, name: 'https://own:6443/readyz', logger })
   while (statuses.length > 0) await readiness.probe(never)
   assert.deepEqual(
     logger.lines.map(({ level, fields }) => [level, fields.reason]),
     [
       [
         'warn',
-        '/readyz cannot be asked: HTTP status 401; the credentials are not accepted, and anonymous requests neither',
+        'https://own:6443/readyz cannot be asked: HTTP status 401; the credentials are not accepted, and anonymous requests neither',
       ],
       ['info', undefined],
       [
         'warn',
-        '/readyz cannot be asked: HTTP status 403; the user may not get it (ClusterRole system:public-info-viewer)',
+        'https://own:6443/readyz cannot be asked: HTTP status 403; the user may not get it (ClusterRole system:public-info-viewer)',
       ],
     ],
   )
@@ -104,6 +104,29 @@ test('a server that is away or silent has not answered, and an abort is no answe
   const reason = new KubeError('Timeout', 'enough')
   controller.abort(reason)
   await assert.rejects(probing, reason)
+})
+
+test('whether it answers at all is asked of /livez without etcd, beside a /readyz that hangs', async (t) => {
+  const statuses = [200, 500, 403, 404]
+  const server = await startServer(t, ({ url }, response) => {
+    if (url?.startsWith('/own/livez')) response.writeHead(statuses.shift() ?? 200).end()
+  })
+  const transport = new HttpTransport({ server: server.url })
+  t.after(() => transport.close())
+  const readiness = httpReadiness({ transport, path: '/own/readyz', timeoutMs: 60_000 })
+  while (statuses.length > 0) assert.equal(await readiness.answers?.(never), true)
+  assert.equal(server.asked.at(-1), 'GET /own/livez?exclude=etcd')
+  const impatient = httpReadiness({ transport, path: '/own/readyz', timeoutMs: 30 })
+  assert.equal((await impatient.probe(never)).answered, false)
+  // /livez hangs as well here; and of another path nobody knows one that goes with it.
+  assert.equal(await httpReadiness({ transport, timeoutMs: 30 }).answers?.(never), false)
+  assert.equal(await httpReadiness({ transport, path: '/health' }).answers?.(never), false)
+
+  const controller = new AbortController()
+  const asking = httpReadiness({ transport }).answers?.(controller.signal)
+  const reason = new KubeError('Timeout', 'enough')
+  controller.abort(reason)
+  await assert.rejects(asking ?? assert.fail(), reason)
 })
 
 test('lines that are no checks are passed over', () => {

@@ -166,6 +166,26 @@ test('a resource that is not served is known to be absent, and is followed once 
   await run
 })
 
+test('a resource that was served stays known while its server, which is starting again, does not serve it yet', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const run = informer.run(controller.signal)
+  await informer.whenSynced()
+  const absent = new KubeError('NotFound', 'the server could not find the requested resource')
+  api.onWatch = (watch) => watch.end(absent)
+  api.answer = () => {
+    throw absent
+  }
+  const watches = api.watches.length
+  api.lastWatch.end()
+  await time.advance(60_000)
+  assert.ok(api.watches.length > watches)
+  assert.deepEqual([informer.state, informer.hasSynced, await informer.whenSettled()], ['synced', true, 'synced'])
+  assert.equal(informer.store.list().length, 2)
+  controller.abort()
+  await run
+})
+
 test('waiting for the state ends with the signal', async (t) => {
   const { context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })

@@ -4,11 +4,10 @@ import { rm, writeFile } from 'node:fs/promises'
 import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { expiryMetric } from '../../src/kube/kube-config-expiry.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { eventually } from '../support/with-timeout.ts'
-import { ask, bodyFrom, echo, kubeconfigOf, request, setUp, shown } from './kube-config-setup.ts'
+import { ask, bodyFrom, echo, kubeconfigOf, request, setUp, shown, writePair } from './kube-config-setup.ts'
 import { bodyOf, certificate, serverTls, startServer } from './loopback-server.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -66,11 +65,35 @@ test('a 401 is one line in the log until it is over; what is written meanwhile i
   assert.deepEqual(
     logger.lines.map(({ level, message }) => `${level} ${message}`),
     [
-      'warn the API server does not accept the credentials (401): they are replaced when newer ones can be had',
+      'warn the API server does not accept the credentials (401): write a newer token into the kubeconfig',
       'info the API server accepts the credentials again',
     ],
   )
 })
+
+const mends: readonly (readonly [user: (directory: string) => string, mend: (directory: string) => string])[] = [
+  [(directory) => `tokenFile: ${directory}/token`, (directory) => `write a newer token to ${directory}/token`],
+  [() => 'username: admin, password: x', () => 'write the right username and password into the kubeconfig'],
+  [
+    (directory) => `client-certificate: ${directory}/client.crt, client-key: ${directory}/client.key`,
+    (directory) => `write a newer client certificate to ${directory}/client.crt`,
+  ],
+  [() => inline('client-1'), () => 'write a newer client certificate into the kubeconfig'],
+  [() => '', () => 'there are none; write some for a user of the context into the kubeconfig'],
+]
+for (const [user, mend] of mends) {
+  test(`the line about a 401 says what to do: ${mend('DIR')}`, async (t) => {
+    const { directory, transport, logger } = await setUp(t, (_, response) => response.writeHead(401).end(), prepared)
+    await ask(transport)
+    const [line] = logger.lines
+    assert.equal(line?.message, `the API server does not accept the credentials (401): ${mend(directory)}`)
+    async function prepared(into: string): Promise<string> {
+      await writeFile(`${into}/token`, 'one')
+      await writePair(into, 'client-1')
+      return user(into)
+    }
+  })
+}
 
 test('requests that fare otherwise side by side do not make a line each', async (t) => {
   let asked = 0
@@ -324,7 +347,7 @@ test('a plugin that gives the same token with a later end has renewed it', async
       )
       return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
     },
-    { onExpiry: expiryMetric(metrics) },
+    { metrics },
   )
   const ends = async (): Promise<number> =>
     Number(/\{kind="token"\} (\d+)/.exec(await metrics.expose())?.[1]) * 1000 - startWallMs
@@ -342,20 +365,39 @@ test('a plugin that gives the same token with a later end has renewed it', async
 
 test('a metric tells when the credentials end', async (t) => {
   const metrics = prometheusMetrics()
-  const { transport, clock, write } = await setUp(t, echo, () => inline('client-1'), {
-    onExpiry: expiryMetric(metrics),
-  })
+  const { transport, clock, write } = await setUp(t, echo, () => inline('client-1'), { metrics })
   const samples = async (): Promise<string[]> =>
     [...(await metrics.expose()).matchAll(/^apiserver_bootstrap_credentials_\w+(\{.*)$/gm)].map(
       ([, sample = '']) => sample,
     )
   await ask(transport)
-  assert.deepEqual(await samples(), [`{kind="client-certificate"} ${Date.UTC(2120, 0, 1) / 1000}`])
+  const endsSeconds = Date.UTC(2120, 0, 1) / 1000
+  const authority = `{kind="certificate-authority"} ${endsSeconds}`
+  assert.deepEqual(await samples(), [`{kind="client-certificate"} ${endsSeconds}`, authority])
   const payload = Buffer.from(JSON.stringify({ exp: 4_000_000_000 })).toString('base64url')
   await write(`token: e30.${payload}.c2ln`)
   for (let i = 0; i < 2; i++) {
     await clock.advance(1_000)
     await ask(transport)
   }
-  assert.deepEqual(await samples(), ['{kind="token"} 4000000000'])
+  assert.deepEqual(await samples(), [authority, '{kind="token"} 4000000000'])
+})
+
+test('a client certificate that ends soon is warned of while it is in use', async (t) => {
+  const { transport, clock, logger } = await setUp(t, echo, () => inline('client-1'), {
+    metrics: prometheusMetrics(),
+    startWallMs: Date.UTC(2119, 11, 25) - 1,
+  })
+  await ask(transport)
+  assert.equal(logger.lines.length, 0)
+  await clock.advance(1_000)
+  await ask(transport)
+  await ask(transport)
+  assert.deepEqual(
+    logger.lines.map(({ fields, message }) => [fields.kind, message]),
+    ['client-certificate', 'certificate-authority'].map((kind) => [
+      kind,
+      'a certificate ends soon, and nothing has renewed it',
+    ]),
+  )
 })

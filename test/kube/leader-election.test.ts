@@ -247,6 +247,20 @@ test('a renewal whose answer was lost is no reason to stop', async () => {
   await stopIn(election, a)
 })
 
+test('one renewal that is never answered does not cost the leadership', async () => {
+  const election = new Election()
+  const a = election.add('a')
+  await election.time.advance(3_000)
+  const { writes } = election
+  a.link = 'hangs'
+  assert.ok(await election.time.runUntil(() => election.writes > writes, 5_000))
+  a.link = 'up'
+  await election.time.advance(30_000)
+  assert.equal(a.elector.isLeader, true)
+  assert.equal(a.lines.filter(({ message }) => message === 'leading').length, 1)
+  await stopIn(election, a)
+})
+
 test('a renewal whose answer is read after a long freeze proves nothing', async () => {
   const election = new Election()
   const a = election.add('a')

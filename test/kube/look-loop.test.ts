@@ -7,7 +7,10 @@ import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 
-function setUp(reconcile: (reasons: readonly string[]) => Promise<void> | void, severalObjects = false) {
+function setUp(
+  reconcile: (reasons: readonly string[]) => Promise<void> | void,
+  options: { readonly severalObjects?: boolean; readonly longestWaitMs?: number } = {},
+) {
   const time = new VirtualClock()
   const clock = time.view()
   const looks: string[] = []
@@ -18,7 +21,7 @@ function setUp(reconcile: (reasons: readonly string[]) => Promise<void> | void, 
     availability,
     source: 'test',
     intervalMs: 10_000,
-    severalObjects,
+    ...options,
     async reconcile(reasons) {
       looks.push(`${time.nowMs} ${[...reasons].join(' ')}`)
       await reconcile([...reasons])
@@ -51,6 +54,23 @@ test('a stream of causes does not put the interval off', async () => {
   }
   await time.advance(0)
   assert.deepEqual(looks.filter((look) => look.includes('interval')).length, 2)
+  await end()
+})
+
+test('no wait after a refusal is longer than it may be, however long the refusals last', async () => {
+  let isRefused = true
+  const refused = new KubeError('Forbidden', 'may not')
+  const { time, looks, end } = setUp(
+    () => {
+      if (isRefused) throw refused
+    },
+    { severalObjects: true, longestWaitMs: 1_500 },
+  )
+  await time.advance(33_000)
+  const before = looks.length
+  isRefused = false
+  await time.advance(1_500)
+  assert.ok(looks.length > before)
   await end()
 })
 
@@ -122,9 +142,12 @@ test('what is refused for good is tried at growing distances, whatever is asked 
 
 test('one of several objects that is refused for good does not hold up a look that is asked for', async () => {
   let refused = true
-  const { time, loop, looks, end } = setUp(() => {
-    if (refused) throw new KubeError('Forbidden', 'not for you')
-  }, true)
+  const { time, loop, looks, end } = setUp(
+    () => {
+      if (refused) throw new KubeError('Forbidden', 'not for you')
+    },
+    { severalObjects: true },
+  )
   await time.advance(60_000)
   assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
   // Two seconds after a try at least, or the next would not be far away.

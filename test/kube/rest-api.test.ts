@@ -295,6 +295,14 @@ test('retries are bounded in number and in time, and the last refusal says how l
   assert.equal(long.sent.length, 1)
 })
 
+test('the waits of all retries count together against their limit', async () => {
+  const { api, clock, sent } = apiWith(() => refuse(503, '', { 'retry-after': '12' }))
+  const givenUp = assert.rejects(api.get(namespaces, { name: 'default' }), (error) => isKubeError(error, 'ServerError'))
+  await clock.advance(120_000)
+  await givenUp
+  assert.equal(sent.length, 3, 'two waits of 12 s fit into 30 s')
+})
+
 test('a call that is urgent waits neither for a Retry-After nor for its turn', async () => {
   const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '6' }), { qps: 1, burst: 1 })
   const urgent = { ...service.metadata, urgent: true }
@@ -369,6 +377,19 @@ test('each warning of the server is logged once, by its text', async () => {
       ['warn', 'old, "very" old'],
       ['warn', 'other'],
     ],
+  )
+})
+
+test('that Endpoints are deprecated is no warning, and every other deprecation is one', async () => {
+  const logger = memoryLogger()
+  const deprecated = (what: string) => `299 - "${what}; use discovery.k8s.io/v1 EndpointSlice"`
+  const texts = ['v1 Endpoints is deprecated in v1.33+', 'v1 Endpoints is deprecated in v1.33+, unavailable in v1.50+']
+  const headers = { warning: [...texts, 'v1 ComponentStatus is deprecated in v1.19+'].map(deprecated).join(', ') }
+  const { api } = apiWith(() => ({ status: 200, headers, body: namespace }), { logger })
+  await api.get(namespaces, { name: 'default' })
+  assert.deepEqual(
+    logger.lines.map(({ level }) => level),
+    ['debug', 'warn', 'warn'],
   )
 })
 

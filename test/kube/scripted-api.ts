@@ -62,7 +62,10 @@ export class ScriptedWatch {
   }
 }
 
-/** A KubeApi whose every answer the test decides; it counts what is open. */
+/**
+ * A KubeApi whose every answer the test decides; it counts what is open. Objects go both ways as copies, as over a real connection, so that
+ * nothing can rest on one object being the same as another.
+ */
 export class ScriptedApi implements KubeApi {
   readonly asked: Asked[] = []
   readonly watches: ScriptedWatch[] = []
@@ -103,7 +106,7 @@ export class ScriptedApi implements KubeApi {
       this.onWatch(watch)
       for await (const event of watch.events()) {
         if (signal.aborted) return
-        yield event as WatchEvent<T>
+        yield structuredClone(event) as WatchEvent<T>
       }
     } finally {
       signal.removeEventListener('abort', onAbort)
@@ -118,9 +121,9 @@ export class ScriptedApi implements KubeApi {
     signal: AbortSignal | undefined,
     patch?: Patch,
   ): Promise<Answer> {
-    const asked = { call, resource, of, signal, ...(patch === undefined ? {} : { patch }) }
+    const asked = { call, resource, of: structuredClone(of), signal, ...(patch === undefined ? {} : { patch }) }
     this.asked.push(asked)
-    return (await this.answer(asked)) as Answer
+    return structuredClone(await this.answer(asked)) as Answer
   }
 }
 

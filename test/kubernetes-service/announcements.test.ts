@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { withdrawMaster } from '../../src/bootstrap/master.ts'
 import { defineMaster } from '../../src/config/define-master.ts'
@@ -6,7 +7,8 @@ import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { endpointSlices, endpoints, events, services } from '../../src/kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
-import { silentLogger } from '../../src/telemetry/logger.ts'
+import type { LogFields } from '../../src/telemetry/logger.ts'
+import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { OtherWritersWorld, type RunningMaster } from './other-writers-world.ts'
 
@@ -31,11 +33,18 @@ async function notes(world: OtherWritersWorld, reason: string): Promise<readonly
 
 const master = (number: number) => ({ address: `192.0.2.${number}`, host: `host-${number}` })
 
+/** What the audit trail of a master has of one of the three objects. */
+function audited(master: RunningMaster | undefined, resource: string) {
+  const lines = master?.said(/^(?:resetting|created)/) ?? []
+  return lines.filter(({ fields }) => fields.audit === true && (fields.objectRef as ObjectRef).resource === resource)
+}
+
+type ObjectRef = { readonly resource: string; readonly resourceVersion?: string }
+
 /** Every change of the list that the masters' logs tell of, once each, the arrivals first. */
 function changesIn(masters: readonly RunningMaster[]) {
-  const lines = masters.flatMap((each) => each.said(/^resetting endpoints/).filter(({ level }) => level === 'info'))
+  const lines = masters.flatMap((each) => audited(each, 'endpoints'))
   return lines
-    .filter(({ fields }) => fields.kind === 'Endpoints' || fields.verb !== 'create')
     .map(({ fields: { added, removed } }) => ({ added, removed }) as { added: unknown[]; removed: unknown[] })
     .sort((a, b) => b.added.length - a.added.length || JSON.stringify(a).localeCompare(JSON.stringify(b)))
 }
@@ -75,6 +84,16 @@ test('each master that comes or goes is told of once in the fleet, in the log an
     { added: [], removed: [{ ...master(3), reason: 'lease-ended' }] },
     { added: [], removed: [{ ...master(4), reason: 'leaving' }] },
   ])
+  const ended = masters
+    .flatMap((each) => audited(each, 'endpoints'))
+    .find(({ fields }) => JSON.stringify(fields.removed).includes('lease-ended'))
+  const [, example = ''] = /```json\n(.*)\n```/.exec(readFileSync('docs/audit.md', 'utf8')) ?? []
+  const shapeOf = ({ level, time, message, user, ...fields }: LogFields) => [
+    Object.keys(fields).toSorted(),
+    Object.keys(fields.objectRef as object).toSorted(),
+  ]
+  const line = JSON.parse(JSON.stringify(ended?.fields))
+  assert.deepEqual(shapeOf(line), shapeOf(JSON.parse(example)), 'as docs/audit.md shows it')
   const delays = await Promise.all(
     masters.map((each) => each.sample('apiserver_bootstrap_removal_delay_seconds_count')),
   )
@@ -91,6 +110,91 @@ test('each master that comes or goes is told of once in the fleet, in the log an
   assert.equal(await masters[0]?.sample('apiserver_bootstrap_listed_addresses'), 1)
 })
 
+test('each write is one line of the audit trail: who, what, why, before and after', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const user = { kubeconfigUser: 'admin', localUser: 'root' }
+  const first = world.start(1, {}, { user })
+  await world.time.advance(3_000)
+  const vandal = world.connect('vandal')
+  const subsets = [{ addresses: [{ ip: '198.51.100.1' }], ports: [{ name: 'https', port: 1 }] }]
+  await vandal.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { subsets } })
+  await world.time.advance(1_000)
+
+  const lines = audited(first, 'endpoints')
+  const told = ({ objectRef, reasons, ...fields }: LogFields) => fields
+  const common = { controller: 'kubernetes-service', audit: true, outcome: 'written' }
+  const who = { user: { host: 'host-1', ...user }, error: undefined }
+  const ports = [1, 6443].map((port) => [{ name: 'https', port, protocol: 'TCP' }])
+  assert.deepEqual(
+    lines.map(({ fields: { error, ...fields } }) => ({ ...told(fields), error })),
+    [
+      {
+        ...{ ...common, ...who, verb: 'create', before: [], after: ['192.0.2.1'], writer: undefined },
+        ...{ portsBefore: [], portsAfter: ports[1], added: [master(1)], removed: [] },
+      },
+      {
+        ...{ ...common, ...who, verb: 'update', before: ['198.51.100.1'], after: ['192.0.2.1'], writer: 'vandal' },
+        ...{ portsBefore: ports[0], portsAfter: ports[1], added: [master(1)] },
+        removed: [{ address: '198.51.100.1', host: undefined, reason: 'no-lease' }],
+      },
+    ],
+  )
+  const stored = await vandal.get(endpoints, KUBERNETES_SERVICE)
+  const { uid, resourceVersion } = stored.metadata ?? {}
+  assert.deepEqual(lines[1]?.fields.objectRef, {
+    ...{ resource: 'endpoints', apiVersion: 'v1', ...KUBERNETES_SERVICE },
+    ...{ uid, resourceVersion },
+  })
+  assert.deepEqual(
+    audited(first, 'endpointslices').map(({ fields }) => [fields.verb, fields.before, fields.after]),
+    [['create', [], ['192.0.2.1']]],
+  )
+  assert.deepEqual(
+    audited(first, 'services').map(({ fields }) => [fields.verb, fields.before, fields.after]),
+    [['create', [], ['10.0.0.1']]],
+  )
+})
+
+test('a write that is done and whose answer is lost is told of as unknown, once, and by no event', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { api, faults } = world.connectFaulty('apiserver-bootstrap')
+  const first = world.start(1, {}, { api })
+  await world.time.advance(3_000)
+  const [path, methods] = ['/api/v1/namespaces/default/endpoints', ['PUT'] as const]
+  const vandal = world.connect('vandal')
+  const change = (ip: string) =>
+    vandal.patch(endpoints, KUBERNETES_SERVICE, {
+      type: 'merge',
+      body: { subsets: [{ addresses: [{ ip }], ports: [{ name: 'https', port: 6443, protocol: 'TCP' }] }] },
+    })
+  const outcomes = (since: number) =>
+    audited(first, 'endpoints')
+      .slice(since)
+      .map(({ fields: { outcome, before, after } }) => [outcome, before, after])
+  const own = ['192.0.2.1']
+
+  faults.add({ fault: { type: 'drop', lost: 'answer' }, pathPrefix: path, methods, times: 1 })
+  const eventsBefore = (await world.told('MasterListed')).length
+  await change('198.51.100.1')
+  await world.time.advance(30_000)
+  assert.deepEqual(await world.listed(), own)
+  assert.deepEqual(outcomes(1), [['unknown', ['198.51.100.1'], own]])
+  assert.equal((await world.told('MasterListed')).length, eventsBefore)
+
+  // What is refused is not written, and what is tried in vain again and again is said once.
+  faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: path, methods, times: 3 })
+  await change('198.51.100.2')
+  await world.time.advance(30_000)
+  assert.deepEqual(outcomes(2), [['written', ['198.51.100.2'], own]])
+  faults.add({ fault: { type: 'status', status: 500 }, pathPrefix: path, methods, times: 5 })
+  await change('198.51.100.3')
+  await world.time.advance(30_000)
+  assert.deepEqual(outcomes(3), [
+    ['unknown', ['198.51.100.3'], own],
+    ['written', ['198.51.100.3'], own],
+  ])
+})
+
 test('a master that is withdrawn by the command is told of as such', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1)
@@ -101,13 +205,33 @@ test('a master that is withdrawn by the command is told of as such', async (t) =
     readiness: changing().ports.readiness,
     clock: world.time.view(),
     random: seededRandom(2, 'withdraw'),
-    logger: silentLogger,
+    logger: memoryLogger(),
     metrics: prometheusMetrics(),
+    user: { kubeconfigUser: 'admin' },
   }
   const options = defineMaster({ advertiseAddress: '192.0.2.2' }, 'host-2')
   assert.equal((await withdrawMaster(options, ports, new AbortController().signal)).type, 'withdrawn')
   await world.time.advance(1_000)
   assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.2 (host-2) is no longer listed: it was withdrawn'])
+  assert.deepEqual(await notes(world, 'MasterWithdrawn'), ['192.0.2.2 (host-2) was withdrawn (by admin on host-2)'])
+  const [line, ...more] = ports.logger.lines.filter(({ fields }) => fields.verb === 'withdraw')
+  assert.deepEqual(more, [])
+  const { objectRef, where, reasons, before, after, outcome, user } = line?.fields ?? {}
+  assert.deepEqual(
+    [objectRef, where, reasons, outcome, user],
+    [
+      { resource: 'masterleases', name: '192.0.2.2' },
+      'among the Leases in kube-system',
+      ['withdraw'],
+      'written',
+      { host: 'host-2', kubeconfigUser: 'admin' },
+    ],
+  )
+  const { instanceId, ...self } = before as Record<string, string>
+  assert.deepEqual(self, { host: 'host-2', state: 'ready' })
+  assert.deepEqual(after, { ...self, instanceId, state: 'withdrawn' })
+  assert.equal((await withdrawMaster(options, ports, new AbortController().signal)).type, 'withdrawn')
+  assert.equal(ports.logger.lines.filter(({ fields }) => fields.verb === 'withdraw').length, 1, 'nothing was written')
 })
 
 test('a master that takes itself out is leaving, though its lease has gone first', async (t) => {
@@ -173,6 +297,11 @@ test('a dry run tells nothing', async (t) => {
   }
   await world.repeat(rename, { everyMs: 100, forMs: 15_000 })
   assert.deepEqual(dry.said(/keeps undoing/), [], 'what is never written is never undone')
+  assert.ok(dry.said(/^dry run: would reset endpoints/).length > 0)
+  assert.deepEqual(
+    dry.said(/^/).filter(({ fields }) => 'audit' in fields || 'outcome' in fields),
+    [],
+  )
   await world.time.advance(60_000)
   dry.stop()
   await world.time.advance(30_000)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KubeApi } from '../../src/kube/api.ts'
-import { ObjectWriter } from '../../src/kube/object-writer.ts'
+import { ObjectWriter, type Written } from '../../src/kube/object-writer.ts'
 import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
 import { planEndpoints } from '../../src/kubernetes-service/endpoints-plan.ts'
@@ -11,10 +11,10 @@ import { Embedded } from '../apiserver/embedded.ts'
 
 const { signal } = new AbortController()
 
-function openAdapter(api: KubeApi): EndpointsAdapter {
+function openAdapter(api: KubeApi, onWritten?: (written: Written) => void): EndpointsAdapter {
   return new EndpointsAdapter({
     api,
-    writer: new ObjectWriter({ api, metrics: prometheusMetrics() }),
+    writer: new ObjectWriter({ api, metrics: prometheusMetrics(), onWritten }),
   })
 }
 
@@ -58,6 +58,28 @@ test('the second slice comes and goes with the second addresses, and changes its
   assert.deepEqual(await names(), ['kubernetes'])
 })
 
+test('a slice of another family under its name is replaced: that is two writes, and both are told of', async () => {
+  const { embedded, list } = await started()
+  const { api } = embedded
+  await list(openAdapter(api), ['2001:db8::1'])
+  const ref = { ...KUBERNETES_SERVICE, name: 'kubernetes-ipv6' }
+  const { metadata: { uid, resourceVersion, ...metadata } = {}, ...slice } = await api.get(endpointSlices, ref)
+  await api.delete(endpointSlices, ref)
+  await api.create(endpointSlices, { ...slice, metadata, addressType: 'IPv4', endpoints: [] })
+  const told: Written[] = []
+  await list(
+    openAdapter(api, (written) => told.push(written)),
+    ['2001:db8::1'],
+  )
+  assert.deepEqual(
+    told.map(({ verb, found, stored }) => [verb, found !== undefined, stored?.metadata?.name]),
+    [
+      ['delete', true, undefined],
+      ['create', false, 'kubernetes-ipv6'],
+    ],
+  )
+})
+
 test('a second slice that is right is not written again', async () => {
   const { embedded, list } = await started()
   const { api } = embedded
@@ -92,4 +114,20 @@ test('whoever goes as the last takes the second slice away also when somebody ha
     signal,
   )
   assert.deepEqual(await names(), ['kubernetes'])
+})
+
+test('the slices are read before the Endpoints that they follow', async () => {
+  const { embedded, list } = await started()
+  await list(openAdapter(embedded.api), ['2001:db8::1'])
+  const order: string[] = []
+  const api: KubeApi = {
+    ...passedOn(embedded.api),
+    get: (resource, ...args) => {
+      order.push(`asked for ${resource.plural}`)
+      return embedded.api.get(resource, ...args).finally(() => order.push(`had ${resource.plural}`))
+    },
+  }
+  await openAdapter(api).read(signal)
+  assert.equal(order.filter((line) => line === 'had endpointslices').length, 3)
+  assert.ok(order.lastIndexOf('had endpointslices') < order.indexOf('asked for endpoints'), order.join(', '))
 })

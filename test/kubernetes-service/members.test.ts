@@ -114,6 +114,13 @@ test('a life begins after whatever earlier lives left, also where the clock was 
     { name: 'an earlier life', other: 5, began: 10, later: false, startedAt: at(10) },
     { name: 'a later life', other: 15, began: 10, later: true, startedAt: at(10) },
     {
+      name: 'an earlier life that began at the same moment',
+      other: 10,
+      began: 10,
+      later: false,
+      startedAt: at(10.001),
+    },
+    {
       name: 'an earlier life, before the clock was set back',
       other: 40,
       began: 10,

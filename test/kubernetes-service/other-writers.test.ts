@@ -17,6 +17,7 @@ import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
+import type { LogFields } from '../../src/telemetry/logger.ts'
 import { OtherWritersWorld } from './other-writers-world.ts'
 
 const everyMs = 50
@@ -37,6 +38,8 @@ const undoService = (api: KubeApi): Promise<unknown> =>
 
 const isEndpointsRight = ({ subsets }: Endpoints): boolean => subsets?.[0]?.addresses?.[0]?.ip === '192.0.2.1'
 const isSliceRight = (_slice: EndpointSlice): boolean => true
+const isAbout = ({ objectRef }: LogFields, resource: string): boolean =>
+  (objectRef as { readonly resource?: string }).resource === resource
 const isServiceRight = ({ spec }: Service): boolean => spec?.ports?.[0]?.port === 443
 
 const fights = {
@@ -88,8 +91,9 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
     assert.equal(master.said(backingOff).length, 1)
     assert.ok((await world.told('KubernetesServiceReset')).length <= 10, 'what a fight is about is told of as a whole')
     assert.deepEqual(await world.told('MasterRemoved'), [], 'no master has gone')
-    const lines = master.said(/^resetting/).filter(({ level }) => level === 'info')
-    assert.ok(lines.length <= 15, `${lines.length} lines in the log`)
+    const resource = kind.toLowerCase().replace(/s?$/, 's')
+    const lines = master.said(/^/).filter(({ fields }) => fields.audit && isAbout(fields, resource))
+    assert.equal(lines.length, corrections.length + 2, 'a line for each, for the creation and for the last one')
 
     await time.advance(12_000)
     assert.equal(master.said(calmAgain).length, 1)
@@ -301,6 +305,29 @@ test('a lease that ended while it could not be renewed was overwritten by nobody
   assert.ok(await leaseStores.etcd.takeAway(world))
   await time.advance(1_000)
   assert.equal(await overwrites(), 1)
+})
+
+test('a Service whose ports somebody changes while the leases cannot be read is put right once they can', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  let away = false
+  const kv = faultyEtcd(world.etcd.client(), {
+    clock: time.view(),
+    before: ({ method }) =>
+      away && method === 'list' ? Promise.reject(new EtcdError('Unreachable', 'etcd is away')) : undefined,
+  })
+  world.start(1, inEtcd, { etcd: { kv, Leases: EtcdLeases, Ranges: EtcdRangeRegistry } })
+  await time.advance(3_000)
+  const api = world.connect('somebody')
+  const port = async () => (await api.get(services, KUBERNETES_SERVICE)).spec?.ports?.[0]?.port
+  away = true
+  await time.advance(11_000)
+  await undoService(api)
+  await time.advance(2_000)
+  assert.equal(await port(), 8443, 'other masters may want it so')
+  away = false
+  await time.advance(12_000)
+  assert.equal(await port(), 443)
 })
 
 for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {

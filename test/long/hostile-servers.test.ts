@@ -1,13 +1,29 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
-import { endureHostility } from '../commands/hostile-outages.ts'
+import { type TestContext, test } from 'node:test'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { startHostileEtcd } from '../commands/hostile-etcd.ts'
+import { endureHostility, type HostileServer } from '../commands/hostile-outages.ts'
+import { startEtcd } from '../peers/etcd.ts'
+import { openOwner } from '../peers/owner.ts'
 import { programPath } from '../peers/program.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 
-test('ten thousand hostile answers of an API server: memory is at its most early on, and it is right again at once each time', async (t) => {
-  const start = (args: readonly string[]) => spawnChild(t, process.execPath, [programPath(), ...args])
-  const outages = await endureHostility(t, { seed: 1, answers: 10_000, outages: 40, start })
+const answers = Number(process.env.HOSTILE_ANSWERS ?? 10_000)
+
+/** Memory is at its most early on, and the list is right again at once after each of forty outages. */
+async function endure(t: TestContext, more: readonly string[], hostile?: HostileServer): Promise<void> {
+  const start = (args: readonly string[]) => spawnChild(t, process.execPath, [programPath(), ...args, ...more])
+  const options = { seed: 1, answers, outages: 40, start }
+  const outages = await endureHostility(t, hostile === undefined ? options : { ...options, hostile })
   const [early, last] = [outages[9]?.peakMib ?? 0, outages.at(-1)?.peakMib ?? 0]
   assert.ok(last - early <= 30, `${early} MiB after a quarter, ${last} MiB in the end`)
   for (const { rightMs } of outages) assert.ok(rightMs <= 2_000, `right again after ${rightMs} ms`)
+}
+
+test(`${answers} hostile answers of an API server`, (t) => endure(t, []))
+
+test(`${answers} hostile answers of an etcd`, async (t) => {
+  const etcd = await startEtcd(openOwner(t))
+  const hostile = await startHostileEtcd(t, etcd.port, seededRandom(1, 'etcd'))
+  await endure(t, ['--etcd-servers', hostile.url], hostile)
 })

@@ -28,7 +28,10 @@ export const modelTimings: MembershipTimings = {
   retryMs: 0,
   slowRetryMs: TICK_MS,
   answerFreshMs: 2 * TICK_MS,
+  // What these three decide is not modelled: who serves confirms at once.
+  unseenMs: 1_000 * TICK_MS,
   confirmAfterMs: 0,
+  confirmShare: 0,
   confirmationMs: 2 * TICK_MS,
   removalMarginMs: TICK_MS,
   recoveryMs: 6 * TICK_MS,

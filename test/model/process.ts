@@ -213,6 +213,8 @@ function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false):
         probedAtMs: past(server.probedAtMs),
         serving: server.serving,
         readySinceAtMs: server.readySinceAtMs === undefined ? undefined : LONG_AGO_MS,
+        // Compared with nothing: the share is none here.
+        failedAtMs: undefined,
         failsByEtcd: false,
         askedAtMs: ifAny(server.askedAtMs),
       },
@@ -220,6 +222,7 @@ function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false):
         renewedAtMs: ifAny(lease.renewedAtMs),
         writtenAtMs: past(lease.writtenAtMs),
         missing: lease.missing,
+        outlasts: lease.outlasts,
         request:
           request === undefined
             ? undefined

@@ -232,6 +232,8 @@ export class Requests {
     if (answered && !one.isFrozen && outcome === 'withdrawn') this.#judge.withdrawn(process)
     const after = world.slice()
     after[STORE] = store
+    // Every store compares what a write rests on. So what was given up is not carried out behind a later write.
+    if ((store !== world[STORE] || isRenewed) && this.#cluster.ghostIn(world)?.master === master) after[GHOST] = 0
     setProcess(after, master, slot, process)
     // What it sent before it was told to stop protects nobody.
     const isLeaving = this.#cluster.processes.of(process).state.phase.type === 'leaving'

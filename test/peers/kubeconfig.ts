@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
 
-/** Who to be at which server: a token, a file that is read for it, or whatever else a kubeconfig can say of a user. */
-export type KubeconfigContent = { readonly server: string; readonly ca: string } & (
+/** Who to be at which server: nobody, a token, a file that is read for it, or whatever else a kubeconfig can say of a user. */
+export type KubeconfigContent = { readonly server: string; readonly ca?: string } & (
+  | { readonly user?: undefined }
   | { readonly token: string }
   | { readonly tokenFile: string }
   | { readonly user: Readonly<Record<string, unknown>> }
@@ -9,7 +10,7 @@ export type KubeconfigContent = { readonly server: string; readonly ca: string }
 
 /** Writes a kubeconfig of one cluster, one user and one context; returns its path. */
 export function writeKubeconfig(path: string, content: KubeconfigContent): string {
-  const authority = Buffer.from(content.ca).toString('base64')
+  const authority = content.ca === undefined ? undefined : Buffer.from(content.ca).toString('base64')
   const kubeconfig = {
     apiVersion: 'v1',
     kind: 'Config',
@@ -24,6 +25,7 @@ export function writeKubeconfig(path: string, content: KubeconfigContent): strin
 }
 
 function userOf(content: KubeconfigContent): unknown {
-  if ('user' in content) return content.user
-  return 'token' in content ? { token: content.token } : { tokenFile: content.tokenFile }
+  if ('token' in content) return { token: content.token }
+  if ('tokenFile' in content) return { tokenFile: content.tokenFile }
+  return content.user ?? {}
 }

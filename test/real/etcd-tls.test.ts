@@ -3,11 +3,19 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import type { CredentialFiles } from '../../src/etcd/connect-credentials.ts'
+import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
+import { parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
+import { systemClock } from '../../src/runtime/system-clock.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { bytes, openClient, openWatch, patient, refusedWith, startWatch, untilDone } from '../etcd/etcd-client.ts'
+import { auditIn } from '../peers/audit-lines.ts'
 import { CertificateAuthority, type CertificateRequest, type KeyPair } from '../peers/certificates.ts'
 import { type Etcd, startEtcd } from '../peers/etcd.ts'
 import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
+import { programPath } from '../peers/program.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
+import { spawnChild } from '../support/spawn-child.ts'
 
 const options = { signal: patient }
 const hourMs = 3_600_000
@@ -105,6 +113,30 @@ describe('a real etcd that wants client certificates', () => {
     )
   })
 
+  test('a metric tells when the certificates end that are in use, and follows the files while a connection goes on', async (t) => {
+    const { server, files, authority } = await startWithTls(t)
+    const metrics = prometheusMetrics()
+    const ends = async (kind: string): Promise<number> => {
+      const [, seconds] = new RegExp(`\\{kind="${kind}"\\} (\\d+)`).exec(await metrics.expose()) ?? []
+      return (Number(seconds) * 1000 - Date.now()) / hourMs
+    }
+    let aheadMs = 0
+    const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs }
+    const etcd = connectEtcd({ endpoints: [parseEndpoint(server.url)], clock, metrics, ...files.all })
+    t.after(() => etcd.close())
+    await etcd.get('/a', patient)
+    for (const kind of ['etcd-certfile', 'etcd-cafile']) {
+      const hours = await ends(kind)
+      assert.ok(hours > 239 && hours <= 240, `${kind}: ${hours}`)
+    }
+    files.rotate(authority.issue({ commonName: 'client', validForMs: 1_000 * hourMs }))
+    await etcd.get('/a', patient)
+    assert.ok((await ends('etcd-certfile')) <= 240)
+    aheadMs = 60_000
+    await etcd.get('/a', patient)
+    await untilDone('the metric', async () => assert.ok((await ends('etcd-certfile')) > 999))
+  })
+
   test('a client that is no user of an etcd with users is told what it may not do', async (t) => {
     const { server, files, authority } = await startWithTls(t)
     const key = (text: string): string => Buffer.from(text).toString('base64')
@@ -121,14 +153,45 @@ describe('a real etcd that wants client certificates', () => {
     const watch = await openWatch(t, etcd, '/a/')
     assert.ok(await etcd.create('/a/1', bytes('one'), options))
     await watch.next('created 1')
-    await refusedWith('PermissionDenied', etcd.get('/b/1', patient), /permission denied/)
-    await refusedWith('PermissionDenied', etcd.create('/b/1', bytes('one'), options), /permission denied/)
+    const denied = (call: Promise<unknown>, right: string): Promise<string> =>
+      refusedWith('PermissionDenied', call, new RegExp(`permission denied; it takes the right to ${right}$`))
+    await denied(etcd.get('/b/1', patient), 'read /b/1')
+    await denied(etcd.list('/b/', options), 'read all of /b/')
+    await denied(etcd.create('/b/1', bytes('one'), options), 'read and write /b/1')
+    await denied(etcd.update('/b/1', bytes('one'), 1n, options), 'read and write /b/1')
+    await denied(etcd.delete('/b/1', 1n, patient), 'read and write /b/1')
     const refused = startWatch(t, etcd, '/b/')
     await refused.next('PermissionDenied')
+    assert.match(String(refused.errors[0]?.message), /permission denied; it takes the right to read all of \/b\/$/)
 
     files.rotate(authority.issue({ commonName: 'nobody' }))
     const nobody = openClient(t, [server.url], files.all)
     await refusedWith('PermissionDenied', nobody.get('/a/1', patient), /permission denied/)
+  })
+
+  test('whoever removes a lease with a client certificate is named in the audit trail by its common name', async (t) => {
+    const { owner, server, files } = await startWithTls(t)
+    const etcd = openClient(t, [server.url], files.all)
+    const key = '/registry/masterleases/192.0.2.'
+    await etcd.create(`${key}1`, encodeMasterLease('192.0.2.1'), {
+      lease: (await etcd.grantLease(60, patient)).id,
+      ...options,
+    })
+    await etcd.create(`${key}9`, encodeMasterLease('192.0.2.9'), options)
+    const HOME = temporaryDirectory(owner, 'home')
+    const { cafile, certfile, keyfile } = files.all
+    const flags = [`--etcd-servers=${server.url}`, `--etcd-cafile=${cafile}`, `--etcd-certfile=${certfile}`]
+    const evicting = await spawnChild(
+      owner,
+      process.execPath,
+      [programPath(), 'masters', 'evict', '192.0.2.9', '--yes', ...flags, `--etcd-keyfile=${keyfile}`],
+      { env: { HOME, KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined } },
+    )
+    assert.equal((await evicting.exited).code, 0, evicting.stderr())
+    assert.deepEqual(
+      auditIn(evicting.stderr()).map(({ verb, outcome, user }) => [verb, outcome, user.etcdUser, user.kubeconfigUser]),
+      [['evict', 'written', 'client', undefined]],
+    )
   })
 
   test('a server that wants TLS and is not spoken to with it is Unreachable', async (t) => {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { after, before, describe, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Apiserver } from '../peers/apiserver.ts'
+import { auditIn, logOf } from '../peers/audit-lines.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { footprintOf } from '../peers/footprint.ts'
 import { type Fault, HttpProxy } from '../peers/http-proxy.ts'
@@ -126,6 +127,20 @@ describe('between the program and its server', () => {
       await sleep(2000)
       writeFileSync(tokenFile, 'the-second-token')
     }))
+
+  test('a write that is done and whose answer is torn is told of as one of which nobody knows', async () => {
+    const said = master.log.length
+    http.fail((path) => path.includes('/endpointslices?fieldManager='), { answer: 'torn' })
+    await server.api.delete(paths.slice)
+    await right()
+    http.heal()
+    await sleep(quietMs)
+    const lines = auditIn(logOf({ log: master.log.slice(said) }))
+    assert.deepEqual(
+      lines.map(({ verb, objectRef, outcome, after }) => [verb, objectRef.resource, outcome, after]),
+      [['create', 'endpointslices', 'unknown', [address]]],
+    )
+  })
 
   test('after all that no connection is left over', async () => {
     // One for each watch, and what the probes and the renewals share.

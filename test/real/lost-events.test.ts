@@ -76,14 +76,23 @@ test('a foreign address in Endpoints, in the slice, and a foreign port, of which
     () => api.merge(paths.slice, { endpoints: [{ addresses: ['198.51.100.1'], conditions: { ready: true } }] }),
     () => api.merge(paths.service, { spec: { ports: [{ name: 'x', port: 8443, targetPort: 1 }] } }),
   ]
+  const isRight = (): Promise<boolean> =>
+    whenRight(api, right, 0).then(
+      () => true,
+      () => false,
+    )
   for (const damage of damages) {
-    const before = way.lost
-    way.loses = true
-    await damage()
-    await sleep(500)
-    way.loses = false
-    assert.ok(way.lost > before, 'an event was lost')
-    await assert.rejects(whenRight(api, right, 0))
+    // Where the interval is over right after the damage, so is the damage; an interval later it cannot be again.
+    for (let tries = 1, stands = false; !stands; tries++) {
+      assert.ok(tries <= 2, 'somebody is told')
+      const before = way.lost
+      way.loses = true
+      await damage()
+      await sleep(500)
+      way.loses = false
+      assert.ok(way.lost > before, 'an event was lost')
+      stands = !(await isRight())
+    }
     await whenRight(api, right, intervalMs + 1_000)
   }
   assert.deepEqual(master.logged(/watch has missed|lost the API server|refuses/), [])

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
+import { hostname } from 'node:os'
 import { type TestContext, test } from 'node:test'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
 import { parseEndpoint } from '../../src/etcd/endpoint.ts'
 import type { EtcdKv } from '../../src/etcd/kv.ts'
+import type { KubeEvent } from '../../src/kube/resources.ts'
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
+import { eventsFor } from '../peers/allocations.ts'
+import { auditIn, auditUser, logOf } from '../peers/audit-lines.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { startKine } from '../peers/kine.ts'
 import { listedIn, readState } from '../peers/kubernetes-service.ts'
@@ -112,8 +116,30 @@ test('beside a kube-apiserver a key that never ends is shown as what it is, and 
   )
   assert.equal((await list(...flags)).length, 3)
   const done = await run('masters', 'evict', '--yes', '192.0.2.66', ...flags)
-  assert.deepEqual(done, { code: 0, stdout: 'removed /registry/masterleases/192.0.2.66\n', stderr: '' })
+  assert.deepEqual([done.code, done.stdout], [0, 'removed /registry/masterleases/192.0.2.66\n'])
+  assert.deepEqual(auditIn(dry.stderr), [])
+  const [line, ...more] = auditIn(done.stderr)
+  assert.deepEqual([done.stderr.split('\n').length, more], [2, []], 'one line and nothing else')
+  assert.deepEqual(
+    [line?.verb, line?.where, line?.reasons, line?.before, line?.after, line?.outcome, line?.user],
+    [
+      ...['evict', '/registry/masterleases/192.0.2.66', ['stale'], [{ address: '192.0.2.66' }], [], 'written'],
+      auditUser(hostname()),
+    ],
+  )
   await listed('192.0.2.1', '192.0.2.250')
+  const changes = auditIn(logOf(master))
+  const lists = changes.filter(({ objectRef }) => objectRef.resource === 'endpoints')
+  assert.deepEqual(
+    lists.map(({ after }) => after).at(-1),
+    ['192.0.2.1', '192.0.2.250'],
+    'the write that follows is in the log of whoever made it',
+  )
+  const evicted = await eventsFor(server.api, 'MasterEvicted')
+  assert.deepEqual(
+    evicted.map(({ regarding, note }) => [regarding?.kind, note]),
+    [['Endpoints', `the lease of 192.0.2.66 was removed by masters evict: stale (by test on ${hostname()})`]],
+  )
 
   for (const address of ['192.0.2.1', '192.0.2.250']) {
     const refused = await run('masters', 'evict', address, '--yes', ...flags)
@@ -230,6 +256,19 @@ test('with Leases, a killed fleet is shown as it dies, and its members can be ev
   const done = await run('masters', 'evict', '192.0.2.1', '--yes', ...flags)
   assert.equal(done.code, 0, done.stderr)
   assert.match(done.stdout, /^removed Lease kube-system\/apiserver-bootstrap-192-0-2-1-[0-9a-f]+\n$/)
+  const [line, ...more] = auditIn(done.stderr)
+  assert.deepEqual(more, [])
+  assert.deepEqual(
+    [`removed ${line?.where}\n`, line?.objectRef.resource, line?.user],
+    [...[done.stdout, 'leases'], auditUser(hostname())],
+  )
+  const events = await server.api.get<{ readonly items: readonly KubeEvent[] }>(
+    '/apis/events.k8s.io/v1/namespaces/kube-system/events',
+  )
+  assert.deepEqual(
+    events.items.map(({ reason, regarding }) => [reason, regarding?.kind, regarding?.name, regarding?.uid]),
+    [['MasterEvicted', 'Lease', line?.objectRef.name, line?.objectRef.uid]],
+  )
   const remaining = await list(...flags)
   assert.deepEqual(
     remaining.map((master) => [master.address, master.hasLease, ...(codesOf(master) ?? [])]),

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
+import { encodeHolder } from '../../src/kubernetes-service/leases/holder-record.ts'
+import { HOLDER_ANNOTATION } from '../../src/kubernetes-service/leases/kubernetes.ts'
+import { holder } from '../kubernetes-service/leases/holders.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { kubectlFor } from '../peers/kubectl.ts'
 import { whenRight } from '../peers/kubernetes-service.ts'
@@ -24,10 +27,19 @@ async function startRestricted(owner: Owner, name: string) {
   const applied = await kubectl('apply', '-k', manifests(name))
   assert.equal(applied.code, 0, applied.stderr)
   const kubeconfig = `${server.kubeconfig}-impersonated`
-  const content = JSON.parse(readFileSync(server.kubeconfig, 'utf8')) as { users: { user: { as?: string } }[] }
-  for (const { user } of content.users) user.as = 'apiserver-bootstrap'
-  writeFileSync(kubeconfig, JSON.stringify(content), { mode: 0o600 })
+  copyFileSync(server.kubeconfig, kubeconfig)
+  impersonate(kubeconfig, { as: 'apiserver-bootstrap' })
   return { server, kubectl, kubeconfig }
+}
+
+/** Has the user of a kubeconfig act as another from now on. */
+function impersonate(
+  kubeconfig: string,
+  other: { readonly as: string; readonly 'as-groups'?: readonly string[] },
+): void {
+  const content = JSON.parse(readFileSync(kubeconfig, 'utf8')) as { users: { user: object }[] }
+  for (const { user } of content.users) Object.assign(user, other)
+  writeFileSync(kubeconfig, JSON.stringify(content), { mode: 0o600 })
 }
 
 function assertNothingForbidden(master: Program): void {
@@ -53,6 +65,25 @@ test('the roles in config/kustomize/rbac are enough to bootstrap an empty server
     assert.equal(deleted.code, 0, deleted.stderr)
     await whenRight(server.api, right, 30_000)
   }
+  const address = '192.0.2.9'
+  await server.api.create('/apis/coordination.k8s.io/v1/namespaces/kube-system/leases', {
+    metadata: {
+      name: 'leftover',
+      labels: { 'apiserver-bootstrap/lease': 'master' },
+      annotations: { [HOLDER_ANNOTATION]: encodeHolder(holder(address)) },
+    },
+    spec: {},
+  })
+  const eviction = await runToEnd(owner, [
+    'masters',
+    'evict',
+    address,
+    '--force',
+    '--yes',
+    `--kubeconfig=${kubeconfig}`,
+  ])
+  assert.equal(eviction.code, 0, eviction.output)
+  assert.match((await kubectl('get', 'events', '--namespace=kube-system')).stdout, /MasterEvicted/)
   const flags = ['--on-shutdown=always']
   const [, ...rest] = runFlags(server, { address: '192.0.2.1', kubeconfig, flags })
   const withdrawal = await runToEnd(owner, ['withdraw', ...rest.filter((flag) => !flag.startsWith('--health'))])
@@ -149,4 +180,11 @@ test('those in config/kustomize/lease-namespace are enough with leases in a name
   assert.equal(replaced.code, 0, replaced.stderr)
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
   assertNothingForbidden(master)
+
+  // The same master with its own user has all the rights that the one user had.
+  impersonate(kubeconfig, { as: own, 'as-groups': ['apiserver-bootstrap:masters', 'system:authenticated'] })
+  const alone = await startMaster(owner, server, { address: '192.0.2.1', kubeconfig, flags })
+  await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 30_000)
+  assert.deepEqual(await alone.stop(), { code: 0, signal: null })
+  assertNothingForbidden(alone)
 })

@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
+import { hostname } from 'node:os'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { loseIpAddresses } from '../peers/allocation-damage.ts'
 import { countIpAddresses, createServices, eventsFor, portsOf, whenAllocated } from '../peers/allocations.ts'
+import { auditIn, auditUser, logOf } from '../peers/audit-lines.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { openOwner } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
@@ -61,6 +63,20 @@ test('a server with other NodePorts than the flag is left unharmed, with a warni
   const { nodePorts } = await whenAllocated(cluster, withinMs)
   assert.equal(nodePorts?.range, '31000-32767')
   assert.equal(nodePorts?.taken.size, 10)
+  const adoptions = auditIn(logOf(adopting)).filter(({ verb }) => verb === 'adopt')
+  assert.deepEqual(
+    adoptions.map(({ where, before, after, outcome, user }) => [where, before, after, outcome, user]),
+    [
+      [
+        `${portsKey} in etcd`,
+        { range: '31000-31999', allocated: 10 },
+        { range: '31000-32767', allocated: 10 },
+        'written',
+        auditUser(hostname()),
+      ],
+    ],
+  )
+  assert.equal((await eventsFor(server.api, 'ServiceRangeAdopted')).length, 1)
   assert.equal(await metricOf(adopting, mismatch), 0)
   await createServices(server.api, 'c', 10, nodePort)
   const later = await whenAllocated(cluster, withinMs)

@@ -1,7 +1,11 @@
 import assert from 'node:assert/strict'
+import { hostname } from 'node:os'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Service } from '../../src/kube/resources.ts'
+import { eventsFor } from '../peers/allocations.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
+import { auditIn, auditUser, logOf } from '../peers/audit-lines.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { listedIn, listedInSlices, type Transition, watchState, whenRight } from '../peers/kubernetes-service.ts'
 import { type Owner, openOwner } from '../peers/owner.ts'
@@ -112,6 +116,31 @@ test('withdraw takes the address of a running master out before it returns, and 
     ...shortLease,
   ])
   assert.equal(withdrawal.code, 0, withdrawal.output)
+  const lines = [withdrawal.output, ...masters.map(logOf)].flatMap(auditIn)
+  assert.deepEqual(
+    lines
+      .filter(({ verb }) => verb === 'withdraw')
+      .map(({ objectRef, outcome, user }) => [objectRef.name, outcome, user]),
+    [['192.0.2.1', 'written', auditUser(hostname())]],
+  )
+  await whenListed('192.0.2.2')
+  const stored: Readonly<Record<string, (state: Transition['state']) => readonly (Service | undefined)[]>> = {
+    services: ({ service }) => [service],
+    endpoints: (state) => [state.endpoints],
+    endpointslices: ({ slices }) => slices,
+  }
+  for (const [resource, objectsOf] of Object.entries(stored)) {
+    const told = lines.filter(({ objectRef }) => objectRef.resource === resource)
+    const seen = history.flatMap(({ state }) =>
+      objectsOf(state).flatMap((each) => each?.metadata?.resourceVersion ?? []),
+    )
+    assert.deepEqual(
+      told.map(({ objectRef }) => objectRef.resourceVersion).toSorted(),
+      [...new Set(seen)].toSorted(),
+      `each write of ${resource} that the server tells of is in the audit trail of the fleet, once`,
+    )
+  }
+  assert.equal((await eventsFor(server.api, 'MasterWithdrawn')).length, 1)
   const state = await whenRight(server.api, { addresses: ['192.0.2.2'], port: server.port }, 0)
   assert.deepEqual(listedIn(state.endpoints), ['192.0.2.2'])
   await sleep(5000)
@@ -159,7 +188,7 @@ test('withdraw that finds nothing ends with 1 and says what it looked for, and w
   assert.equal(nothing.code, 1, nothing.output)
   assert.match(
     nothing.output,
-    /^nothing withdrawn: no lease of host host-7 for 192\.0\.2\.1 among the Leases in kube-system; it is held by \S+$/m,
+    /^nothing withdrawn: no lease of host host-7 for 192\.0\.2\.1 among the Leases in kube-system; it is held by \S+ \(--hostname-override says which host is meant\)$/m,
   )
   await whenListed('192.0.2.1', '192.0.2.2')
 })

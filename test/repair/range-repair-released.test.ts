@@ -99,3 +99,14 @@ test('one that another Service holds by then is kept', async () => {
   assert.deepEqual(await world.taken(), [30_001, 30_002])
   await master.stop()
 })
+
+test('it is given back in time although another number was cleared a moment ago', async () => {
+  const { world, master } = await convertedAfter(5_000)
+  await world.time.advance(1_900)
+  world.store([30_001])
+  await world.time.advance(150)
+  assert.deepEqual(await world.taken(), [])
+  await world.time.advance(500)
+  assert.deepEqual(await world.taken(), [30_002], 'the other one is a Service’s')
+  await master.stop()
+})

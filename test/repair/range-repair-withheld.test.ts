@@ -1,10 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { EtcdError } from '../../src/etcd/kv.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
 import { parsePortRange } from '../../src/net/port-range.ts'
 import { clusterIpClaims } from '../../src/repair/cluster-ip/cluster-ip-claims.ts'
 import { nodePortClaims } from '../../src/repair/node-port/node-port-claims.ts'
-import { RangeWorld, thirtySeconds } from './range-world.ts'
+import { type RangeMaster, RangeWorld, thirtySeconds } from './range-world.ts'
+
+function audited({ logger }: RangeMaster) {
+  return logger.lines.filter(({ fields }) => fields.audit === true).map(({ fields }) => fields)
+}
 
 const withheld = 'apiserver_bootstrap_range_withheld'
 
@@ -86,11 +91,47 @@ test('with --adopt-range it is rewritten: what Services hold, and what is taken 
   world.store([29_999, 30_010, 30_020], '29950-30050')
   await world.service(30_001)
   await world.service(30_010)
-  const master = world.master('a', { adoptRange: true }).run()
+  const user = { host: 'host-1' }
+  const master = world.master('a', { adoptRange: true, user }).run()
   await world.time.advance(1_000)
   assert.deepEqual(await world.taken(), [30_001, 30_010, 30_020])
+  const where = 'servicenodeports in memory'
+  assert.deepEqual(audited(master), [
+    {
+      ...{ audit: true, verb: 'adopt', reasons: ['adopt-range'], outcome: 'written', user, where },
+      objectRef: { resource: 'rangeallocations', name: 'servicenodeports' },
+      before: { range: '29950-30050', allocated: 3 },
+      after: { range: '30000-30099', allocated: 3 },
+    },
+  ])
+  assert.deepEqual(
+    master.events.filter(({ reason }) => reason === 'ServiceRangeAdopted').map(({ note }) => note),
+    [`${where} was rewritten for the range 30000-30099; it was of 29950-30050 (by host-1)`],
+  )
   assert.equal(master.settled, true)
   assert.equal(master.repair.fault(), undefined)
+  await master.stop()
+})
+
+test('a range that is adopted while the answer is lost is told of as unknown, and by no event', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_010], '29950-30050')
+  const master = world.master('a', { adoptRange: true, user: { host: 'host-1' } })
+  master.registry.writesHappen = true
+  master.registry.beforeWrite = () => {
+    master.registry.failure = new EtcdError('Timeout', 'no answer')
+  }
+  master.run()
+  await world.time.advance(100)
+  master.registry.failure = undefined
+  master.registry.beforeWrite = () => {}
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_010])
+  assert.deepEqual(
+    audited(master).map(({ verb, outcome }) => [verb, outcome]),
+    [['adopt', 'unknown']],
+  )
+  assert.deepEqual(master.events, [])
   await master.stop()
 })
 
@@ -151,5 +192,21 @@ test('a range that is stored without its text, as before a first pass, gets it',
   const stored = await world.registry.read('servicenodeports', new AbortController().signal)
   assert.ok(stored.type === 'range')
   assert.deepEqual([stored.range, ...stored.data], ['30000-30099', 3])
+  await master.stop()
+})
+
+test('once a range that was left alone is right again everything is looked through at once, and what is wrong is told', async () => {
+  const world = await RangeWorld.start()
+  world.store([31_050], '31000-31099')
+  await world.service(31_050)
+  const master = world.master('a', { intervalMs: 600_000 }).run()
+  await world.time.advance(2_000)
+  assert.deepEqual(
+    master.events.map(({ reason }) => reason),
+    ['ServiceRangeMismatch'],
+  )
+  world.store([])
+  await world.time.advance(1_000)
+  assert.deepEqual(master.events.map(({ reason }) => reason).slice(1), ['PortOutOfRange'])
   await master.stop()
 })

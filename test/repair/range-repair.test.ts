@@ -414,3 +414,19 @@ test('where a server repairs itself, a Service that it is just making is not tol
   assert.deepEqual(master.events, [])
   await master.stop()
 })
+
+test('what the watch tells during a read counts, not the older answer of the read', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  world.store([30_001])
+  const master = world.master('a').run()
+  await world.time.advance(2_000)
+  master.registry.afterRead = () => {
+    master.registry.afterRead = () => {}
+    world.store([])
+  }
+  await world.time.advance(1.2 * thirtySeconds)
+  assert.equal(master.requests().filter((request) => request.startsWith('write')).length, 1)
+  assert.deepEqual(await world.taken(), [30_001])
+  await master.stop()
+})

@@ -2,6 +2,7 @@ import { createApiServer } from '../../src/apiserver/api-server.ts'
 import { faultyTransport } from '../../src/apiserver/faults.ts'
 import { inProcessTransport } from '../../src/apiserver/in-process.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
+import type { AuditUser } from '../../src/kube/audit.ts'
 import { Availability } from '../../src/kube/availability.ts'
 import type { EventToRecord } from '../../src/kube/event-object.ts'
 import { Informer } from '../../src/kube/informer.ts'
@@ -105,6 +106,7 @@ export interface MasterOptions {
   readonly claims?: RangeClaims
   readonly registry?: RangeRegistry
   readonly adoptRange?: boolean
+  readonly user?: AuditUser
   readonly permit?: Partial<WritePermit>
   readonly intervalMs?: number
 }
@@ -146,7 +148,7 @@ export class RangeMaster {
     })
     this.repair = new RangeRepair({
       ...{ api, clock, random, logger, availability, claims, registry: this.registry },
-      reporter: new RepairReporter({ kind: claims.kind, events, logger, metrics, clock }),
+      reporter: new RepairReporter({ kind: claims.kind, events, logger, metrics, clock, user: options.user }),
       permit: { mode: 'repair', granted: async () => true, ...options.permit },
       services: this.#informer,
       intervalMs: options.intervalMs ?? thirtySeconds,
@@ -192,6 +194,8 @@ export class TriedRegistry implements RangeRegistry {
   failure: Error | undefined
   /** Whether a write that fails happens. */
   writesHappen = false
+  /** Called after each read that was made, before its answer is there. */
+  afterRead: () => void | Promise<void> = () => {}
   /** Called before each write reaches the registry. */
   beforeWrite: () => void | Promise<void> = () => {}
   /** Called after each write that was made, before its answer is there. */
@@ -214,7 +218,9 @@ export class TriedRegistry implements RangeRegistry {
   async read(...[name, signal]: Parameters<RangeRegistry['read']>): Promise<StoredRange> {
     this.calls.push(`read ${name}`)
     if (this.failure !== undefined) throw this.failure
-    return this.#inner.read(name, signal)
+    const stored = await this.#inner.read(name, signal)
+    await this.afterRead()
+    return stored
   }
 
   async write(...[name, ...rest]: Parameters<RangeRegistry['write']>): Promise<StoredRange | undefined> {

@@ -31,6 +31,13 @@ export const raceNames = [
 
 export type RaceName = (typeof raceNames)[number]
 
+/** Those that a few hundred seeds may miss; thousands must not. */
+export const rareRaces: ReadonlySet<RaceName> = new Set([
+  'an IPAddress that came too late was taken back',
+  'an IPAddress was made for a Service that had just gone',
+  'a bit was set for a Service that had just gone',
+])
+
 /** How often each race was run. */
 export class RepairCoverage {
   readonly counts = new Map<string, number>()

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { raceNames, rareRaces } from './repair-coverage.ts'
 import { runRepairCampaign } from './repair-processes.ts'
 import { runRepairScenario } from './repair-scenario.ts'
 import { foreignResources } from './tripwire.ts'
@@ -8,8 +9,10 @@ const SEEDS = 200
 const UNDER_TRIPWIRE = 10
 
 test(`in ${SEEDS} random interleavings no Service loses an address or port, and no IPAddress of a deleted one comes back`, async () => {
-  const { failures, digests } = await runRepairCampaign(SEEDS)
+  const { failures, digests, races } = await runRepairCampaign(SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
+  const missed = raceNames.filter((name) => !rareRaces.has(name) && (races[name] ?? 0) < 5)
+  assert.deepEqual(missed, [])
   const again: string[] = []
   const foreign = await foreignResources(async () => {
     for (let seed = 1; seed <= UNDER_TRIPWIRE; seed++) again.push((await runRepairScenario(seed)).digest)

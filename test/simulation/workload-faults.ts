@@ -129,7 +129,19 @@ const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
     rule((random) => ({ fault: { type: 'drop', lost: 'request' }, probability: someOrAll(random), times: 4 })),
   ],
   ['slow writes', rule((random) => ({ fault: { type: 'delay', ms: random.next() * 4_000 }, methods: writes }))],
-  ['slow watches', rule((random) => ({ fault: { type: 'delay', ms: random.next() * 1_000 }, stream: true }), true)],
+  [
+    'slow watches',
+    (process, world, random) => {
+      const { life } = process
+      const slow = rule(() => ({ fault: { type: 'delay', ms: random.next() * 1_000 }, stream: true }), true)
+      const end = slow(process, world, random)
+      return () => {
+        end()
+        // A stream stays as slow as it was when it began.
+        life?.faults.resetStreams()
+      }
+    },
+  ],
   ['refused', rule(() => ({ fault: { type: 'refuse' } }), true)],
   [
     'late news',
@@ -190,6 +202,9 @@ function own(process: WorkloadProcess, _world: WorkloadWorld, random: Random): (
   for (const plural of ['endpoints', 'endpointslices']) process.lag.hold(plural, random.next() * 15_000)
   return () => process.lag.end()
 }
+
+/** What is done to processes. */
+export const workloadFaultNames: readonly string[] = [...new Set(faults.map(([name]) => name))]
 
 const lifeEnding = ['killed', 'terminated', 'frozen', 'its Lease deleted']
 

@@ -88,7 +88,11 @@ export class WorkloadProcess {
       } as unknown as Parameters<typeof composeWorkloads>[0],
       ports,
       active,
-      () => ({ begun() {}, crashed: (error) => this.#ended(stop, error) }),
+      () => ({
+        // As DutyHealth: who is told to stop before it has settled never does.
+        begun: ({ settled }) => void settled.catch(() => {}),
+        crashed: (error) => this.#ended(stop, error),
+      }),
     )
     this.life = { clock, stop, faults: transport.faults }
     workloads?.run(stop.signal).then(

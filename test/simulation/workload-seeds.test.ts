@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { foreignResources } from './tripwire.ts'
+import { workloadFaultNames } from './workload-faults.ts'
 import { runWorkloadCampaign } from './workload-processes.ts'
 import { runWorkloadScenario } from './workload-scenario.ts'
 
@@ -8,8 +9,14 @@ const SEEDS = 120
 const UNDER_TRIPWIRE = 10
 
 test(`after ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices are what the model of the cluster says`, async () => {
-  const { failures, digests } = await runWorkloadCampaign(SEEDS)
+  const { failures, digests, coverage } = await runWorkloadCampaign(SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
+  const steps = ['add', 'change', 'delete', 'end', 'flap', 'flip', 'move', 'relabel', 'remove', 'spoil', 'write']
+  const expected = [...workloadFaultNames, ...steps.map((step) => `step ${step}`), 'leading', 'conflicts']
+  assert.deepEqual(
+    expected.filter((what) => (coverage[what] ?? 0) < 10),
+    [],
+  )
   const again: string[] = []
   const foreign = await foreignResources(async () => {
     for (let seed = 1; seed <= UNDER_TRIPWIRE; seed++) again.push((await runWorkloadScenario(seed)).digest)

@@ -15,6 +15,7 @@ import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const authority = new CertificateAuthority()
+const dayMs = 86_400_000
 
 /** A server whose files can be written anew, and to which nobody is allowed more than anybody but who `access` lets in. */
 async function setUp(t: TestContext, access?: HealthAccess) {
@@ -29,12 +30,13 @@ async function setUp(t: TestContext, access?: HealthAccess) {
   write(authority.issue({ commonName: 'first', ips: ['127.0.0.1'] }))
   writeFileSync(clientCaFile, authority.certificate)
   const logger = memoryLogger()
+  const metrics = prometheusMetrics()
   const broken = { name: 'etcd', fault: () => '/secret/path: https://192.0.2.7:2379 does not answer' }
   const server = await serveHealth({
     host: '127.0.0.1',
     port: 0,
     checks: () => [broken],
-    metrics: prometheusMetrics(),
+    metrics,
     logger,
     tls: { certFile, keyFile, clientCaFile },
     access,
@@ -50,19 +52,32 @@ async function setUp(t: TestContext, access?: HealthAccess) {
   const whenServed = async (name: string): Promise<void> => {
     while ((await served()) !== name) await sleep(200)
   }
-  return { server, logger, certFile, write, served, whenServed }
+  /** In milliseconds from now. */
+  const ends = async (kind: string): Promise<number> => {
+    const [, seconds] = new RegExp(`\\{kind="${kind}"\\} (\\d+)`).exec(await metrics.expose()) ?? []
+    return Number(seconds) * 1000 - Date.now()
+  }
+  return { server, logger, certFile, write, served, whenServed, ends }
 }
 
 test('a certificate that changes is served from then on, and one that cannot be used is not', async (t) => {
-  const { server, logger, certFile, write, served, whenServed } = await setUp(t)
+  const { server, logger, certFile, write, served, whenServed, ends } = await setUp(t)
   assert.equal(await served(), 'first')
-  write(authority.issue({ commonName: 'second', ips: ['127.0.0.1'] }))
+  for (const kind of ['health-tls-cert-file', 'client-ca-file']) {
+    const days = (await ends(kind)) / dayMs
+    assert.ok(days > 9.9 && days <= 10, `${kind}: ${days}`)
+  }
+  write(authority.issue({ commonName: 'second', ips: ['127.0.0.1'], validForMs: 100 * dayMs }))
   await whenServed('second')
+  assert.ok((await ends('health-tls-cert-file')) > 99 * dayMs)
   writeFileSync(certFile, 'halfway')
   while (logger.lines.at(-1)?.level !== 'warn') await sleep(200)
   assert.equal(await served(), 'second')
-  write(authority.issue({ commonName: 'third', ips: ['127.0.0.1'] }))
+  assert.ok((await ends('health-tls-cert-file')) > 99 * dayMs)
+  write(authority.issue({ commonName: 'third', ips: ['127.0.0.1'], validForMs: 60_000 }))
   await whenServed('third')
+  assert.ok((await ends('health-tls-cert-file')) < 60_000)
+  assert.deepEqual(logger.lines.pop()?.fields.kind, 'health-tls-cert-file')
   assert.deepEqual(
     logger.lines.map(({ level }) => level),
     ['info', 'warn', 'info'],

@@ -23,6 +23,10 @@ test('of a private key each line is taken out, also of one that nobody has loade
   assert.equal(withoutSecrets(`line 2 is ${lines[1]}, ${lines[2]}`), 'line 2 is [redacted], [redacted]')
   const other = '-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\nxxxx'
   assert.equal(withoutSecrets(`read ${other}\n-----END PRIVATE KEY----- in it`), 'read [redacted] in it')
+  const old =
+    '-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,0A\n\nMIGHAgEAMBMGByqGSM49'
+  assert.equal(withoutSecrets(`read ${old}\n-----END RSA PRIVATE KEY----- in it`), 'read [redacted] in it')
+  assert.equal(withoutSecrets(`cut off: ${old}`), 'cut off: [redacted]')
   assert.equal(withoutSecrets(`cut off: ${other}`), 'cut off: [redacted]')
 })
 

@@ -16,8 +16,9 @@ tellStories({
     () => outageStory(2_000).turn('b', BACK).wait(2_500).list(['a', 'c']).list(all).wait(60_000),
     'unready-leaves-only-for-ready',
   ],
-  'a server that is back much later than the others takes its master along': [
+  'a server that is back later than the others, as happens after an outage of that length, takes its master along': [
     () => outageStory(7_000).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
+    'unready-leaves-only-for-ready',
   ],
   'a lease ends whose server is not back from an outage for longer than it lasts': [
     () => outageStory(15_000).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),

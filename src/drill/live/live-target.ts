@@ -1,4 +1,5 @@
-import { type Clock, sleep } from '../../runtime/clock.ts'
+import { type Cancel, type Clock, sleep } from '../../runtime/clock.ts'
+import { watchLateness } from '../../runtime/lateness.ts'
 import type { Random } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
@@ -18,6 +19,8 @@ import { WriteCounts } from './write-counts.ts'
 
 /** Between two looks at what the sidecars have written, in milliseconds. */
 const COUNT_MS = 1_000
+/** Between two looks at how late the host's timers are, in milliseconds. */
+const LATENESS_PERIOD_MS = 100
 /** How long the others wait for the first kube-apiserver, in milliseconds. */
 const FIRST_LIMIT_MS = 60_000
 /** How long what a damage has done may take to be heard of, in milliseconds. */
@@ -48,6 +51,8 @@ export class LiveTarget implements DrillTarget {
   readonly #spoiled = new Map<Spoiled, number>()
   readonly #underWay = new Set<Promise<void>>()
   #around: LiveSurroundings | undefined
+  #latenessMs = 0
+  #endLateness: Cancel = () => {}
   /** A kube-apiserver has been started. */
   #bootstrapped = false
   #closing: Promise<void> | undefined
@@ -72,7 +77,14 @@ export class LiveTarget implements DrillTarget {
     )
   }
 
+  get latenessMs(): number {
+    return this.#latenessMs
+  }
+
   async open(observer: TargetObserver, signal: AbortSignal): Promise<void> {
+    this.#endLateness = watchLateness(this.clock, LATENESS_PERIOD_MS, (lateMs) => {
+      this.#latenessMs = Math.max(this.#latenessMs, lateMs)
+    })
     this.#around = await this.#stage.open(signal)
     const { cluster } = this.#around
     const clients = new LiveClients({
@@ -170,6 +182,7 @@ export class LiveTarget implements DrillTarget {
   }
 
   async #close(): Promise<void> {
+    this.#endLateness()
     this.#end.abort(new Error('the drill is over'))
     // What is just being started would be left behind.
     await Promise.allSettled(this.#underWay)

@@ -30,7 +30,7 @@ export async function whenUnoccupied(
   )
   if (own.text.includes('poststarthook/bootstrap-controller') && listed.length > 0 && cluster.etcd === undefined) {
     throw new DrillError(
-      `the API server keeps default/kubernetes itself (${listed.join(', ')}), which would disturb a drill: give one with --endpoint-reconciler-type=none`,
+      `default/kubernetes lists ${listed.join(', ')}, and whoever keeps that would disturb a drill: give an API server with --endpoint-reconciler-type=none and stop masters whose leases are elsewhere; if nobody keeps it, delete the Endpoints kubernetes first`,
     )
   }
 }

@@ -15,7 +15,7 @@ export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
 
 /**
  * The readiness endpoint of one master's API server: the real one's answer, unless told otherwise. Each life of the sidecar asks at a path of
- * its own, `/LIFE/readyz`, so that it is known who heard what.
+ * its own, `/LIFE/readyz`, so that it is known who heard what; its `/LIFE/livez` answers whenever the server does.
  */
 export class ReadyzResponder {
   readonly port: number
@@ -35,7 +35,8 @@ export class ReadyzResponder {
     this.#heard = heard
     server.on(
       'request',
-      (request, response) => void this.#respond(Number.parseInt(request.url?.slice(1) ?? '', 10), response),
+      ({ url = '/' }, response) =>
+        void this.#respond(Number.parseInt(url.slice(1), 10), response, /\/livez\b/.test(url)),
     )
   }
 
@@ -71,11 +72,15 @@ export class ReadyzResponder {
     await closed
   }
 
-  async #respond(life: number, response: ServerResponse): Promise<void> {
+  async #respond(life: number, response: ServerResponse, isLivez: boolean): Promise<void> {
     if (this.answer === 'hangs') {
-      const respond = (): void => void this.#respond(life, response)
+      const respond = (): void => void this.#respond(life, response, isLivez)
       this.#hanging.add(respond)
       response.once('close', () => this.#hanging.delete(respond))
+      return
+    }
+    if (isLivez) {
+      response.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end('ok')
       return
     }
     if (this.store === 'hangs') await sleep(ETCD_CHECKS_MS, undefined, { signal: this.#end.signal }).catch(() => {})

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import type { Cancel, Clock } from '../../runtime/clock.ts'
 
 /** What is under way in one direction of a connection, with the time before which it must not arrive. */
 interface Parcel {
@@ -14,9 +15,11 @@ export class TcpFlow {
   readonly #delayMs: () => number
   readonly #waiting: Parcel[] = []
   #held = false
-  #timer: NodeJS.Timeout | undefined
+  readonly #clock: Clock
+  #cancel: Cancel = () => {}
 
-  constructor(from: Socket, to: Socket, delayMs: () => number) {
+  constructor(from: Socket, to: Socket, { clock, delayMs }: { readonly clock: Clock; readonly delayMs: () => number }) {
+    this.#clock = clock
     this.#from = from
     this.#to = to
     this.#delayMs = delayMs
@@ -38,24 +41,24 @@ export class TcpFlow {
   }
 
   close(): void {
-    clearTimeout(this.#timer)
+    this.#cancel()
     this.#waiting.length = 0
   }
 
   #take(chunk: Buffer | undefined): void {
-    this.#waiting.push({ dueMs: performance.now() + this.#delayMs(), chunk })
+    this.#waiting.push({ dueMs: this.#clock.monotonicMs() + this.#delayMs(), chunk })
     this.#pass()
   }
 
   #pass(): void {
-    clearTimeout(this.#timer)
+    this.#cancel()
     while (!this.#held) {
       const [next] = this.#waiting
       if (next === undefined) return
       // Nothing overtakes what was sent before it, also when the delay is taken away.
-      const leftMs = next.dueMs - performance.now()
+      const leftMs = next.dueMs - this.#clock.monotonicMs()
       if (leftMs > 0) {
-        this.#timer = setTimeout(() => this.#pass(), Math.ceil(leftMs))
+        this.#cancel = this.#clock.schedule(Math.ceil(leftMs), () => this.#pass())
         return
       }
       this.#waiting.shift()

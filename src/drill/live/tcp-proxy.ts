@@ -1,5 +1,7 @@
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
+import type { Clock } from '../../runtime/clock.ts'
+import { systemClock } from '../../runtime/system-clock.ts'
 import { listenAnywhere, listenOn } from './free-port.ts'
 import { TcpFlow } from './tcp-flow.ts'
 
@@ -24,29 +26,31 @@ export class TcpProxy {
   readonly #place: number | string
   readonly #server: Server
   readonly #target: TcpTarget
+  readonly #clock: Clock
   readonly #connections = new Set<Connection>()
   readonly #holds = new Set<Hold>()
   #delayMs = 0
 
-  private constructor(server: Server, place: number | string, target: TcpTarget) {
+  private constructor(server: Server, place: number | string, target: TcpTarget, clock: Clock) {
     this.#server = server
     this.#place = place
     this.#target = target
+    this.#clock = clock
     server.on('connection', (client) => this.#connect(client))
   }
 
-  /** Takes a free port. */
-  static async open(target: TcpTarget): Promise<TcpProxy> {
+  /** Takes a free port. Delays are counted by `clock`. */
+  static async open(target: TcpTarget, clock: Clock = systemClock): Promise<TcpProxy> {
     const server = newServer()
     const port = await listenAnywhere(server)
-    const proxy = new TcpProxy(server, port, target)
+    const proxy = new TcpProxy(server, port, target, clock)
     await proxy.refuse()
     return proxy
   }
 
   /** For whoever may use a socket of this path, which nobody has yet. */
   static at(path: string, target: TcpTarget): TcpProxy {
-    return new TcpProxy(newServer(), path, target)
+    return new TcpProxy(newServer(), path, target, systemClock)
   }
 
   /** Throws where it is at a socket. */
@@ -101,8 +105,8 @@ export class TcpProxy {
 
   #connect(client: Socket): void {
     const upstream = connect({ ...this.#target, allowHalfOpen: true } as Parameters<typeof connect>[0] & object)
-    const delayMs = (): number => this.#delayMs
-    const flows = [new TcpFlow(client, upstream, delayMs), new TcpFlow(upstream, client, delayMs)]
+    const pace = { clock: this.#clock, delayMs: () => this.#delayMs }
+    const flows = [new TcpFlow(client, upstream, pace), new TcpFlow(upstream, client, pace)]
     const connection = { client, upstream, flows }
     this.#connections.add(connection)
     for (const socket of [client, upstream]) {

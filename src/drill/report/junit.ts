@@ -29,14 +29,16 @@ interface Suite {
 }
 
 function suite(
-  { scenario, command, target, seed, unjudged }: DrillReport,
+  { scenario, command, target, seed, unjudged, hostLate }: DrillReport,
   { name, runs, figures }: VariantReport,
 ): Suite {
   const violations = runs.flatMap((run) => run.violations.map((violation) => ({ ...violation, seed: run.seed })))
   const names = [...new Set<string>([...invariantNames, ...violations.map(({ invariant }) => invariant)])]
   const failed = new Set<string>(violations.map(({ invariant }) => invariant)).size
   const seconds = (runs.length * scenario.durationMs) / 1000
-  const said = unjudged === undefined ? [] : [['unjudged', unjudged] as const]
+  const said = Object.entries({ unjudged, hostLate }).flatMap(([key, value]) =>
+    value === undefined ? [] : [[key, value] as const],
+  )
   const properties = [['target', target], ['seed', seed], ['command', command], ...said, ...flatten(figures)] as const
   const cases = names.flatMap((invariant) => {
     const own = violations.filter((violation) => violation.invariant === invariant)

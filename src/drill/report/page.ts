@@ -16,7 +16,7 @@ const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
  * Pure: the same report gives the same bytes. However long the histories are, they take less than half a megabyte; samples and violations come on top.
  */
 export function renderPage(report: DrillReport): string {
-  const { scenario, variants, target, version, unjudged } = report
+  const { scenario, variants, target, version, unjudged, hostLate } = report
   const breaches = violations(variants)
   const sections = [
     ...(breaches === undefined ? [] : [['violations', 'What did not hold']]),
@@ -43,7 +43,7 @@ ${definitions}
 <header>
 <h1>Failover drill: ${scenario.name}</h1>
 ${verdict(report)}
-${unjudged === undefined ? undefined : html`<p>${unjudged}</p>`}
+${hostLate === undefined ? undefined : html`<p>${hostLate}</p>`}${unjudged === undefined ? undefined : html`<p>${unjudged}</p>`}
 <p>${scenario.description}</p>
 </header>
 <nav aria-label="Sections"><ul>${sections.map(([id = '', name]) => html`<li><a href="#${id}">${name}</a>`)}</ul></nav>

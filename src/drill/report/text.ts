@@ -13,7 +13,7 @@ const WIDTH = 100
  * longer. Ends without a newline.
  */
 export function renderText(report: DrillReport): string {
-  const { scenario, variants, held, unjudged, command, seed } = report
+  const { scenario, variants, held, unjudged, hostLate, command, seed } = report
   const failed = variants.flatMap(describeViolations)
   const known = variants.flatMap(describeKnownFailures)
   const again = command === '' ? `seed ${seed}` : command
@@ -21,6 +21,7 @@ export function renderText(report: DrillReport): string {
     [...wrap(`${scenario.name}: ${scenario.description}`, ''), describeRuns(report)],
     failed.length === 0 ? [] : ['Did not hold:', ...failed],
     known.length === 0 ? [] : ['Known failures:', ...known],
+    hostLate === undefined ? [] : wrap(hostLate, ''),
     unjudged === undefined ? [] : wrap(unjudged, ''),
     ['Figures, times as p50 / p99 / max:', ...renderFigureTable(variants, WIDTH)],
     [`${held ? 'held' : 'did not hold'}: ${again}`],

@@ -330,7 +330,7 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
         server.frozen ||
         server.silent ||
         met?.end?.type === 'hang' ||
-        (server.store.state === 'hangs' && seconds < ETCD_CHECKS_S)
+        (server.store.state === 'hangs' && seconds < ETCD_CHECKS_S && request.path !== '/livez')
       for (let seconds = 0; hangs(seconds); seconds++) {
         if (seconds * 1_000 >= timeoutMs) throw new KubeError('Timeout', 'no answer')
         await sleep(clock, 1_000, signal)

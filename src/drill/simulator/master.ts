@@ -107,6 +107,11 @@ export class SimulatedMaster implements MemberState {
         if (answer.answered && answer.ready) life.wasReady = true
         return answer
       },
+      async answers(signal) {
+        const answers = (await server.answers?.(signal)) ?? false
+        if (answers) life.answeredAtMs = time.nowMs
+        return answers
+      },
     }
     const etcd = this.etcd?.connect({ clock, random, spikes })
     const master = this.#surroundings.createMaster(options, {

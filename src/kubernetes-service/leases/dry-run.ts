@@ -2,7 +2,10 @@ import type { Logger } from '../../telemetry/logger.ts'
 import { masterKey } from '../members.ts'
 import { addressOf, type Holder, type MasterLease, type MasterLeases } from './master-leases.ts'
 
-/** Leases as they would be: those of the others, and this master's own, which is written nowhere. */
+/**
+ * Leases as they would be: those of the others, and this master's own, which is written nowhere. When this master leaves, the others that are
+ * ready appear to have confirmed it: they never see its record, and would be waited for in vain.
+ */
 export class DryRunLeases implements MasterLeases {
   readonly #inner: MasterLeases
   readonly #logger: Logger
@@ -17,7 +20,9 @@ export class DryRunLeases implements MasterLeases {
     const others = (await this.#inner.list(signal)).filter(
       ({ holder }) => holder === undefined || !this.#own.has(masterKey(holder)),
     )
-    return [...others, ...this.#own.values()]
+    const own = [...this.#own.values()]
+    const departures = own.flatMap(({ holder }) => (holder?.state === 'leaving' ? (holder.departure ?? []) : []))
+    return [...others.map((lease) => confirming(lease, departures)), ...own]
   }
 
   async update(holder: Holder): Promise<void> {
@@ -37,4 +42,10 @@ export class DryRunLeases implements MasterLeases {
   watch(look: () => void, signal: AbortSignal): Promise<void> {
     return this.#inner.watch(look, signal)
   }
+}
+
+function confirming(lease: MasterLease, departures: readonly string[]): MasterLease {
+  const { holder } = lease
+  if (holder?.state !== 'ready' || departures.length === 0) return lease
+  return { ...lease, holder: { ...holder, confirms: [...(holder.confirms ?? []), ...departures] } }
 }

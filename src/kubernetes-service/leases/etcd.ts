@@ -100,16 +100,17 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { record } = this.#ownKeys(holder)
+    const { lease, record } = this.#ownKeys(holder)
     const address = addressOf(holder)
     let there = this.#removing.has(record.key)
     // Withdrawn first, deleted last: a lease without any record is a kube-apiserver's, and another master might go on its account.
     for (;;) {
-      const stored = await record.read(signal)
+      const [stored, leaseBefore] = await Promise.all([record.read(signal), lease.read(signal)])
       if (stored === undefined) break
       const before = decodeRecord(stored.value)
       if (isOfAnotherLife(before, holder)) return
-      if (before?.state === 'unready' || before?.state === 'leaving') there = true
+      // Read before this master is marked: once it is, another at this address that goes too may delete the lease.
+      if (leaseBefore !== undefined || before?.state === 'unready' || before?.state === 'leaving') there = true
       if (this.#hasCompany) {
         there = true
         if (await record.delete(stored, signal)) break

@@ -1,3 +1,4 @@
+import type { ObjectReference } from '../../kube/event-object.ts'
 import type { Holder } from './master-leases.ts'
 
 /**
@@ -23,6 +24,8 @@ export interface OddValue {
 export interface LeaseSighting {
   /** Where it is in the store: a key, or `Lease kube-system/NAME`. */
   readonly id: string
+  /** The object that it is, where leases are objects. */
+  readonly object?: ObjectReference
   /** Changes with each write. */
   readonly revision: string
   /** In canonical form, where what is stored names one. */

@@ -1,21 +1,20 @@
-import type { KubeApi } from '../../kube/api.ts'
+import type { CallOptions, KubeApi, ListQuery } from '../../kube/api.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { ifFound, isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
 import { claimedSpec } from '../../kube/lease-lock.ts'
 import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
 import { limitedApi } from '../../kube/limited-api.ts'
+import { listPages } from '../../kube/list-pages.ts'
 import { isNewer } from '../../kube/resource-version.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
-import type { Cancel, Clock } from '../../runtime/clock.ts'
+import type { Cancel } from '../../runtime/clock.ts'
 import { hashText } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
-import { tryParseTime } from '../../runtime/time-format.ts'
 import { TokenBucket } from '../../runtime/token-bucket.ts'
 import { masterKey } from '../members.ts'
 import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf } from './ended-leases.ts'
 import { decodeHolder, encodeHolder } from './holder-record.ts'
-import type { LeaseInspector, LeaseSighting } from './inspect.ts'
 import {
   addressOf,
   type Holder,
@@ -43,9 +42,6 @@ const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
 const MAX_MASTERS = 1_000
 /** Looks that others' Leases may ask for, by changes other than renewals and by their ends: so many at once, and so many a second. */
 const LOOKS = { burst: 30, qps: 4 }
-
-/** Of a Lease that does not say; masters always do. */
-const DEFAULT_TTL_MS = 15_000
 
 export interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
@@ -89,11 +85,10 @@ export class KubernetesLeases implements MasterLeases {
     const { clock } = this.#options
     const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, urgent: true, signal }
     const { told } = this.#observer
-    const list = await this.#api.list(leases, query).catch((error: unknown) => {
+    const items = await this.#listOldest(query).catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
-    const items = list.items.length > MAX_MASTERS ? this.#oldest(list.items) : list.items
     const observed = items.map((lease) => this.#observed(lease))
     this.#observer.readAll(observed, clock.monotonicMs(), told)
     this.#wakeAtNextRead()
@@ -240,6 +235,16 @@ export class KubernetesLeases implements MasterLeases {
     return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
   }
 
+  /** {@link MAX_MASTERS} at most; of a page of forged ones no more than these are kept. */
+  async #listOldest(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
+    let oldest: readonly Lease[] = []
+    for await (const page of listPages(this.#api, leases, query)) {
+      oldest = oldest.concat(page)
+      if (oldest.length > MAX_MASTERS) oldest = this.#oldest(oldest)
+    }
+    return oldest
+  }
+
   /** By when the server made them, which nobody can say for it. This master's own counts in any case. */
   #oldest(items: readonly Lease[]): readonly Lease[] {
     const own = this.#own?.metadata?.name
@@ -266,58 +271,7 @@ export class KubernetesLeases implements MasterLeases {
   }
 }
 
-/** Shows and removes the coordination.k8s.io Leases of masters. Whether one is renewed is known only to who watches it. */
-export class KubernetesLeaseInspector implements LeaseInspector {
-  readonly #api: KubeApi
-  readonly #clock: Clock
-  readonly #namespace: string
-  readonly #seen = new WeakMap<LeaseSighting, Lease>()
-
-  constructor(options: { readonly api: KubeApi; readonly clock: Clock; readonly namespace?: string | undefined }) {
-    this.#api = options.api
-    this.#clock = options.clock
-    this.#namespace = options.namespace ?? LEASE_NAMESPACE
-  }
-
-  async inspect(signal: AbortSignal): Promise<readonly LeaseSighting[]> {
-    const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, signal }
-    const { items } = await this.#api.list(leases, query)
-    return items.map((lease) => this.#sighting(lease))
-  }
-
-  async evict(sighting: LeaseSighting, signal: AbortSignal): Promise<boolean> {
-    const lease = this.#seen.get(sighting)
-    if (lease === undefined) return false
-    try {
-      await deleteAsRead(this.#api, lease, { signal })
-      return true
-    } catch (error) {
-      if (isKubeError(error, 'Conflict', 'NotFound')) return false
-      throw error
-    }
-  }
-
-  #sighting(lease: Lease): LeaseSighting {
-    const { metadata, spec } = lease
-    const holder = holderOf(lease)
-    const ttlMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
-    const renewedMs = tryParseTime(spec?.renewTime ?? '')
-    const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
-    const sighting: LeaseSighting = {
-      id: `Lease ${this.#namespace}/${metadata?.name}`,
-      revision: metadata?.resourceVersion ?? '',
-      address: holder?.addresses[0],
-      holders: holder === undefined ? [] : [holder],
-      life: { type: 'renewed', ttlMs, leftMs },
-      leased: true,
-      odd: holder === undefined ? [{ type: 'unreadable', reason: `Lease ${metadata?.name} names no holder` }] : [],
-    }
-    this.#seen.set(sighting, lease)
-    return sighting
-  }
-}
-
-function holderOf(lease: Lease | undefined): Holder | undefined {
+export function holderOf(lease: Lease | undefined): Holder | undefined {
   return decodeHolder(recordOf(lease))
 }
 

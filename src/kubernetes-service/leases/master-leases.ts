@@ -77,7 +77,8 @@ export interface MasterLease {
  *
  * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The attempt may have been
  * done or not, and the next one must find its way in either case: what it finds of its own is nobody else's, and a connection that hung is
- * not used again. No method waits before it tries, whatever the store asks for.
+ * not used again. It may also reach the store late: it must then change nothing that a later write of the same master has left, so each write
+ * names what it rests on (a revision, a sequence). No method waits before it tries, whatever the store asks for.
  *
  * `masterLeasesContract` in `apiserver-bootstrap/testing` holds a store to all of this.
  * Upstream: `Leases` in pkg/controlplane/reconcilers/lease.go.

@@ -1,8 +1,8 @@
 import type { MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, startedAfter } from '../members.ts'
 import { fleetAfterRead, isNewcomer, provedBy } from './fleet.ts'
-import { contended, departureId, end, type Turn, wouldLast } from './requests.ts'
-import type { Membership, MembershipInput, OnShutdown, OwnLease, Trust } from './state.ts'
+import { confirmsFromMs, contended, departureId, end, type Turn, wouldLast } from './requests.ts'
+import type { Membership, MembershipInput, OnShutdown, OwnLease, ServerFacts, Trust } from './state.ts'
 import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
 
 /** What is known after an input. What to do about it follows from all that is known. Pure. */
@@ -20,11 +20,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         answeredAtMs: answered ? nowMs : server.answeredAtMs,
         probedAtMs: Math.max(sentAtMs, server.probedAtMs),
         serving: isNewest ? serving : server.serving,
-        readySinceAtMs: !isNewest
-          ? server.readySinceAtMs
-          : serving && !refused
-            ? (server.readySinceAtMs ?? nowMs)
-            : undefined,
+        ...(isNewest && sinceWhen(server, serving && !refused, sentAtMs, turn)),
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
@@ -61,6 +57,27 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
   }
 }
 
+/**
+ * Since when the server is ready or is not, with this answer. One that fails again soon after a failure has failed since then. Of one that
+ * nobody asked for long, because this process was frozen, it must be assumed that it failed meanwhile.
+ */
+function sinceWhen(
+  server: ServerFacts,
+  isReady: boolean,
+  sentAtMs: number,
+  { nowMs, timings }: Turn,
+): Partial<ServerFacts> {
+  const { readySinceAtMs, failedAtMs, probedAtMs } = server
+  if (readySinceAtMs === undefined) return isReady ? { readySinceAtMs: nowMs } : {}
+  const isUnseen = sentAtMs - probedAtMs >= timings.unseenMs
+  if (isReady && !isUnseen) return {}
+  const failsFromMs = isUnseen ? probedAtMs : nowMs
+  return {
+    readySinceAtMs: isReady ? nowMs : undefined,
+    failedAtMs: failsFromMs < confirmsFromMs(server, timings) ? (failedAtMs ?? failsFromMs) : failsFromMs,
+  }
+}
+
 function takeLeases(state: Membership, input: Extract<MembershipInput, { type: 'leases' }>, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   const { lease, phase } = state
@@ -81,10 +98,11 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       const { state: says, instanceId } = own?.holder ?? {}
       if (says === 'withdrawn' && instanceId === state.self.instanceId) return end(after, 'withdrawn', turn)
       const missing = own === undefined
-      if (missing === lease.missing) return after
+      const outlasts = !missing && !wouldLast(lease, input.sentAtMs, timings)
+      if (missing === lease.missing) return { ...after, lease: { ...lease, outlasts } }
       // The store answers: after an outage nobody must find this lease gone for longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
-      const found = { ...after, lease: { ...lease, missing, retryAtMs } }
+      const found = { ...after, lease: { ...lease, missing, outlasts, retryAtMs } }
       // One that was not renewed in time has ended, and nobody has taken it away.
       if (missing && !wouldLast(lease, nowMs, timings)) return found
       return contended(found, missing ? 'undone' : 'right', turn)
@@ -125,7 +143,7 @@ function done(state: Membership, turn: Turn): Membership {
       const isBack = isLate || lease.trust.type === 'lost'
       const isNew = state.phase.type === 'joining' || isNewcomer(lease.trust)
       const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
-      const renewed = { ...written, trust, renewedAtMs: request.sentAtMs, missing: false }
+      const renewed = { ...written, trust, renewedAtMs: request.sentAtMs, missing: false, outlasts: false }
       const ended = provedBy({ fleet, lease: { ...lease, trust } }, request.sentAtMs, nowMs)
       const kept = { ...after, lease: renewed, fleet: { ...fleet, ended, renewed: isBack ? [] : fleet.renewed } }
       if (!lease.missing) return kept

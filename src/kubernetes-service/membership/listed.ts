@@ -3,7 +3,18 @@ import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
 import { othersReady } from '../members.ts'
 import { isConfirmed, isJudged, isProved } from './fleet.ts'
 import { isFailing } from './readiness.ts'
-import { contended, departureId, isAlive, limitsOf, type Now, probe, read, request, type Turn } from './requests.ts'
+import {
+  confirmsFromMs,
+  contended,
+  departureId,
+  isAlive,
+  limitsOf,
+  type Now,
+  probe,
+  read,
+  request,
+  type Turn,
+} from './requests.ts'
 import type { Membership } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -113,12 +124,8 @@ function nextProbeAtMs(state: Membership, now: Now): number {
 
 /** Whether its lease has ended, or may have. */
 function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
-  return lease.missing || nowMs - (lease.renewedAtMs ?? nowMs) >= timings.ttlMs
-}
-
-/** From when on this master confirms departures for unreadiness. */
-function confirmsFromMs({ readySinceAtMs }: Membership['server'], { confirmAfterMs }: MembershipTimings): number {
-  return (readySinceAtMs ?? Number.POSITIVE_INFINITY) + confirmAfterMs
+  const { renewedAtMs = nowMs, missing, outlasts } = lease
+  return missing || (nowMs - renewedAtMs >= timings.ttlMs && !outlasts)
 }
 
 /** Whether the written record says all that it should; more confirmations than are asked for do no harm. */

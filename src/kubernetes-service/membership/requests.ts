@@ -1,7 +1,7 @@
 import { type ContentionInput, contentionLimits, nextContention } from '../../runtime/contention.ts'
 import type { Holder } from '../leases/master-leases.ts'
 import type { LeaseRequest, Membership, MembershipEffect, OutReason, OwnLease } from './state.ts'
-import type { MembershipTimings } from './timings.ts'
+import { confirmationAfterMs, type MembershipTimings } from './timings.ts'
 
 /** The moment of a step. */
 export interface Now {
@@ -71,4 +71,14 @@ export function departureId({ self, departures }: Membership): string {
 export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now): boolean {
   const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
   return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs
+}
+
+/** From when on this master confirms departures for unreadiness. */
+export function confirmsFromMs(
+  { readySinceAtMs, failedAtMs }: Membership['server'],
+  timings: MembershipTimings,
+): number {
+  if (readySinceAtMs === undefined) return Number.POSITIVE_INFINITY
+  const failedMs = failedAtMs === undefined ? 0 : readySinceAtMs - failedAtMs
+  return readySinceAtMs + confirmationAfterMs(failedMs, timings)
 }

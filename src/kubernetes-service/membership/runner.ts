@@ -284,21 +284,25 @@ export class MembershipRunner implements EndpointReconciler {
   }
 
   async #probe(limitMs: number): Promise<void> {
+    const { monitor } = this.#options
     const sentAtMs = this.#nowMs
-    const answer = await this.#within(limitMs, (signal) => this.#options.monitor.probe(signal)).catch(() => undefined)
-    this.#probed(sentAtMs, answer, true)
+    // A lease is not lost for a /readyz that waits longer for etcd than a renewal may.
+    const answers = this.#within(limitMs, (signal) => monitor.answers(signal)).catch(() => false)
+    const answer = await this.#within(limitMs, (signal) => monitor.probe(signal)).catch(() => undefined)
+    this.#probed(sentAtMs, answer, true, answer?.answered !== true && (await answers))
   }
 
-  /** `asked`: for a `probe` effect. */
-  #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, asked: boolean): void {
+  /** `asked`: for a `probe` effect. `answers`: the server does, whatever its /readyz does. */
+  #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, asked: boolean, answers = false): void {
     const { state: readiness, serves } = this.#options.monitor
-    const answered = answer?.answered === true
+    const isJudged = answer?.answered === true
+    const answered = isJudged || answers
     this.#take({
       type: 'probed',
       sentAtMs,
       answered,
-      serving: answered && serves,
-      refused: answered && answer.refused !== undefined,
+      serving: isJudged && serves,
+      refused: isJudged && answer.refused !== undefined,
       failsByEtcd: answer !== undefined && failsByEtcd(answer),
       readiness,
       asked,

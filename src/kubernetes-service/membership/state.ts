@@ -94,6 +94,8 @@ export interface OwnLease {
   readonly writtenAtMs: number
   /** A read has shown that it has gone. */
   readonly missing: boolean
+  /** A read has shown it later than it would have ended by this master's clock: leases do not end while the store is away. */
+  readonly outlasts: boolean
   readonly request: LeaseRequest | undefined
   /** Failed attempts in a row. */
   readonly failures: number
@@ -115,6 +117,8 @@ export interface ServerFacts {
   readonly serving: boolean
   /** When it first answered that it is ready, without another answer since: a probe may have hung through an outage before. */
   readonly readySinceAtMs: number | undefined
+  /** When it was first found not ready, after it had been; undefined before that. */
+  readonly failedAtMs: number | undefined
   /** Whether that one found nothing failing but its etcd. */
   readonly failsByEtcd: boolean
   /** When a probe was asked for here that has not ended. */

@@ -28,8 +28,12 @@ export interface MembershipTimings {
   readonly slowRetryMs: number
   /** An answer older than this does not show that the server still lives. */
   readonly answerFreshMs: number
-  /** How long a master must have served before it confirms that another may leave for unreadiness. */
+  /** A server that was not asked for so long may have failed meanwhile. */
+  readonly unseenMs: number
+  /** How long a master must have served, at least, before it confirms that another may leave for unreadiness; see {@link confirmationAfterMs}. */
   readonly confirmAfterMs: number
+  /** The same, as a share of how long its server has failed. */
+  readonly confirmShare: number
   /** How long a master that stops waits for another to confirm that it serves. */
   readonly confirmationMs: number
   /** How long the address of an ended lease is kept after this master has proved that the store takes writes. */
@@ -50,8 +54,14 @@ const REQUESTS_PER_CALL = 8
 const PROBE_TIMEOUT_MS = 3_000
 /** kube-apiservers were ready 3.7 to 7.9 s after their etcd was. They must not be judged before. */
 const SERVER_RECOVERY_MS = 10_000
-/** So servers that failed together are back at most 4.2 s apart. The first must not take the others for the only ones that fail. */
-export const SERVERS_APART_MS = 7_000
+/**
+ * How far apart servers that failed together may be back: the first must not take the others for the only ones that fail. After an outage of 20 s
+ * kube-apiservers were back 4.2 s apart at most. After a longer one they are farther apart: the etcd client of each waits 1.6 times as long after each try
+ * as before (gRPC), so the last is back up to 0.6 of the outage later, give or take a fifth. After 27 to 46 s they were ready 1.7 to 29.9 s later.
+ */
+export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
+/** It never waits longer than two minutes and a fifth. */
+const SERVERS_APART_MOST_MS = 144_000
 
 /** Computes all times from the settings. Pure. */
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
@@ -72,7 +82,9 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     slowRetryMs: 1_000,
     // A renewal that finds no fresh answer asks for one, so a long probe period costs a probe and no lease.
     answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
-    confirmAfterMs: SERVERS_APART_MS,
+    // A server is asked at each renewal at least, and a renewal may fail twice.
+    unseenMs: Math.max(intervalMs, 2 * probePeriodMs) + PROBE_TIMEOUT_MS,
+    ...SERVERS_APART,
     // The other master's probe may take its whole time-out; it then says no.
     confirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
     removalMarginMs: 250,
@@ -80,4 +92,12 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     recoveryMs: Math.max(ttlMs, SERVER_RECOVERY_MS),
     leavingMs,
   }
+}
+
+/** How long a master must have served before it confirms that another may leave for unreadiness, when its server had failed for `failedMs`. Pure. */
+export function confirmationAfterMs(
+  failedMs: number,
+  { confirmAfterMs, confirmShare }: Pick<MembershipTimings, 'confirmAfterMs' | 'confirmShare'> = SERVERS_APART,
+): number {
+  return Math.max(confirmAfterMs, Math.min(confirmShare * failedMs, SERVERS_APART_MOST_MS))
 }

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ConnectionOutcome } from '../../../src/drill/event.ts'
 import { listenAnywhere } from '../../../src/drill/live/free-port.ts'
 import { type ClientTarget, LiveClients } from '../../../src/drill/live/live-clients.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
-import { systemClock } from '../../../src/runtime/system-clock.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { eventually } from '../../support/with-timeout.ts'
 
 const plan = { count: 4, intervalMs: 20, watchDelayMs: 30, timeoutMs: 100 }
 
@@ -26,19 +26,32 @@ test('clients connect to what the slice listed, and tell what they met', async (
     ],
   }
   const met = new Map<string, Set<ConnectionOutcome>>()
+  // Connections that end by what a server does, not by time.
+  let underWay = 0
+  const isAnswered = (address: string): boolean => address !== '192.0.2.2' && targets[address] !== undefined
+  const time = new VirtualClock()
   const clients = new LiveClients({
     plan,
-    clock: systemClock,
+    clock: time.view(),
     random: seededRandom(1, 'clients'),
-    targetsOf: (address) => targets[address] ?? [],
-    connected: ({ address, outcome }) => void met.set(address, (met.get(address) ?? new Set()).add(outcome)),
+    targetsOf: (address) => {
+      if (isAnswered(address)) underWay++
+      return targets[address] ?? []
+    },
+    connected: ({ address, outcome }) => {
+      if (isAnswered(address)) underWay--
+      met.set(address, (met.get(address) ?? new Set()).add(outcome))
+    },
   })
   const end = new AbortController()
   const running = clients.run(end.signal)
-  await sleep(60)
+  await time.advance(60)
   assert.deepEqual([...met], [['', new Set(['nobody'])]])
   clients.hear([...Object.keys(targets), '203.0.113.9'])
-  for (let waited = 0; met.size < 6 && waited < 100; waited++) await sleep(50)
+  for (let step = 0; step < 200; step++) {
+    await time.advance(5)
+    await eventually('the answers', () => underWay === 0)
+  }
   end.abort()
   await running
   assert.deepEqual(

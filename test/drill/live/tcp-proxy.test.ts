@@ -2,12 +2,10 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { connect, createServer, type Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { listenAnywhere } from '../../../src/drill/live/free-port.ts'
 import { TcpProxy } from '../../../src/drill/live/tcp-proxy.ts'
-
-/** Far longer than anything takes on loopback; what is held is waited for so long. */
-const awhileMs = 150
+import { type ClockView, VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { eventually } from '../../support/with-timeout.ts'
 
 test('until it accepts, and after it refuses, nobody gets through; open connections are reset', async (t) => {
   const { proxy } = await open(t)
@@ -24,19 +22,26 @@ test('until it accepts, and after it refuses, nobody gets through; open connecti
 })
 
 test('while it is held connections are taken and nothing is answered; afterwards what waited goes on', async (t) => {
-  const { proxy } = await open(t)
+  const { proxy, upstream } = await open(t)
   await proxy.accept()
   const old = await connected(t, proxy)
   await echo(old, 'a')
   proxy.hold('frozen')
   proxy.hold('cut')
   const young = await connected(t, proxy)
-  const answers = Promise.all([echo(old, 'old'), echo(young, 'young')])
-  assert.equal(await Promise.race([answers, sleep(awhileMs, 'nothing')]), 'nothing')
+  let answered = 0
+  const counted = (text: string) => (back: string) => {
+    answered++
+    assert.equal(back, text)
+  }
+  const answers = Promise.all([echo(old, 'old').then(counted('old')), echo(young, 'young').then(counted('young'))])
+  await others(t, upstream)
+  assert.equal(answered, 0)
   proxy.release('cut')
-  assert.equal(await Promise.race([answers, sleep(awhileMs, 'nothing')]), 'nothing', 'one hold is left')
+  await others(t, upstream)
+  assert.equal(answered, 0, 'one hold is left')
   proxy.release('frozen')
-  assert.deepEqual(await answers, ['old', 'young'])
+  await answers
 })
 
 test('a reset ends what is open, and new connections get through', async (t) => {
@@ -51,22 +56,35 @@ test('a reset ends what is open, and new connections get through', async (t) => 
 })
 
 test('with a delay everything takes longer both ways, and nothing overtakes what was sent before it', async (t) => {
-  const { proxy } = await open(t)
+  const { proxy, time, clock, upstream } = await open(t)
   await proxy.accept()
   const socket = await connected(t, proxy)
   await echo(socket, 'a')
   proxy.delay(100)
-  const beganMs = performance.now()
-  assert.equal(await echo(socket, 'b'), 'b')
-  assert.ok(performance.now() - beganMs >= 199)
+  let isBack = false
+  const back = echo(socket, 'b').then((text) => {
+    isBack = true
+    return text
+  })
+  for (const way of ['there', 'back']) {
+    await eventually(`it is on its way ${way}`, () => clock.timers === 1)
+    await time.advance(99)
+    await others(t, upstream)
+    assert.deepEqual([clock.timers, isBack], [1, false], way)
+    await time.advance(1)
+  }
+  assert.equal(await back, 'b')
   socket.write('first ')
-  await sleep(20)
+  await eventually('it is on its way', () => clock.timers === 1)
   proxy.delay(0)
-  assert.equal(await echo(socket, 'second', 'first second'.length), 'first second')
+  const both = echo(socket, 'second', 'first second'.length)
+  await others(t, upstream)
+  await time.advance(100)
+  assert.equal(await both, 'first second')
 })
 
 test('an end is passed on, after all that was sent before it', async (t) => {
-  const { proxy } = await open(t)
+  const { proxy, time, clock } = await open(t)
   await proxy.accept()
   proxy.delay(20)
   const socket = await connected(t, proxy)
@@ -74,28 +92,54 @@ test('an end is passed on, after all that was sent before it', async (t) => {
   socket.on('data', (chunk) => {
     text += chunk
   })
+  let isOver = false
+  const over = once(socket, 'end').then(() => {
+    isOver = true
+  })
   socket.end('all of it')
-  await once(socket, 'end')
+  await eventually('the end', async () => {
+    if (clock.timers > 0) await time.advance(20)
+    return isOver
+  })
+  await over
   assert.equal(text, 'all of it')
 })
 
-async function open(t: TestContext): Promise<{ readonly proxy: TcpProxy }> {
+interface Opened {
+  readonly proxy: TcpProxy
+  /** Where the server behind it is. */
+  readonly upstream: { readonly port: number }
+  readonly time: VirtualClock
+  /** The proxy's own. */
+  readonly clock: ClockView
+}
+
+async function open(t: TestContext): Promise<Opened> {
   const sockets = new Set<Socket>()
   const server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.add(socket)
     socket.on('error', () => {}).pipe(socket)
   })
   const port = await listenAnywhere(server)
-  const proxy = await TcpProxy.open({ host: '127.0.0.1', port })
+  const time = new VirtualClock()
+  const clock = time.view()
+  const proxy = await TcpProxy.open({ host: '127.0.0.1', port }, clock)
   t.after(async () => {
     await proxy.close()
     for (const socket of sockets) socket.destroy()
     server.close()
   })
-  return { proxy }
+  return { proxy, upstream: { port }, time, clock }
 }
 
-async function connected(t: TestContext, { port }: TcpProxy): Promise<Socket> {
+/** Others are answered ten times past the proxy: what is not held would have come by then. */
+async function others(t: TestContext, upstream: { readonly port: number }): Promise<void> {
+  const socket = await connected(t, upstream)
+  for (let round = 0; round < 10; round++) await echo(socket, 'x')
+  socket.destroy()
+}
+
+async function connected(t: TestContext, { port }: { readonly port: number }): Promise<Socket> {
   const socket = connect({ host: '127.0.0.1', port })
   t.after(() => void socket.destroy())
   await once(socket, 'connect')

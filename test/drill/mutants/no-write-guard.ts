@@ -1,11 +1,10 @@
-import type { Mutant } from '../mutant.ts'
+import type { Mutant } from '../../mutants/mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Updates objects without the resourceVersion that they were read at.',
   file: 'kube/object-writer.ts',
-  text: "return done('update', await api.update(resource, action.object, { signal }))",
-  instead: `{
-      const { resourceVersion: _, ...metadata } = action.object.metadata ?? {}
-      return done('update', await api.update(resource, { ...action.object, metadata } as T, { signal }))
-    }`,
+  text: "return done('update', await send('update', () => api.update(resource, action.object, { signal })))",
+  instead: `const { resourceVersion: _, ...metadata } = action.object.metadata ?? {}
+      const unguarded = { ...action.object, metadata } as T
+      return done('update', await send('update', () => api.update(resource, unguarded, { signal })))`,
 }

@@ -1,4 +1,4 @@
-import type { Mutant } from '../mutant.ts'
+import type { Mutant } from '../../mutants/mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Takes its own address out at each start, as upstream does.',
@@ -7,7 +7,7 @@ export const mutant: Mutant = {
   instead: `  if (state.fleet.readAtMs === undefined) return read(state, turn)
   if (earlierLife(state) !== undefined && state.self.state !== 'unready') {
     if (state.lease.request !== undefined || turn.nowMs < state.lease.retryAtMs) return state
-    return request(state, 'mark', { ...state.self, state: 'unready' }, turn)
+    return request(state, 'renew', { ...state.self, state: 'unready' }, turn)
   }
   if (state.server.readiness.phase !== 'starting') return joining`,
 }

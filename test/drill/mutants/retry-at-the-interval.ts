@@ -1,4 +1,4 @@
-import type { Mutant } from '../mutant.ts'
+import type { Mutant } from '../../mutants/mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Tries a renewal that failed again only when the next one is due.',

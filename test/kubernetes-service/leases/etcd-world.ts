@@ -28,7 +28,7 @@ export function openWorld(flavour: 'etcd' | 'kine' = 'etcd', options: Pick<Memor
   const time = new VirtualClock()
   const store = new MemoryEtcd({ clock: time.view(), flavour, ...options })
   const etcd: EtcdKv = store.client()
-  const open = (): Opened => {
+  const open = (own: { readonly ttlMs: number } = { ttlMs }): Opened => {
     const clock = time.view()
     const logger = memoryLogger()
     const calls: string[] = []
@@ -46,7 +46,7 @@ export function openWorld(flavour: 'etcd' | 'kine' = 'etcd', options: Pick<Memor
       succeeded: (source: string) => void reports.push(`succeeded ${source}`),
       forget: (source: string) => void reports.push(`forget ${source}`),
     }
-    const leases = new EtcdLeases({ etcd: faulty, prefix: '/registry', clock, logger, availability, ttlMs })
+    const leases = new EtcdLeases({ etcd: faulty, prefix: '/registry', clock, logger, availability, ttlMs: own.ttlMs })
     const opened: Opened = {
       leases,
       calls,

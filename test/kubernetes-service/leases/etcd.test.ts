@@ -349,6 +349,23 @@ test('a lease that a kube-apiserver at the same address renews too is left to it
   assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1' }])
 })
 
+test('a kube-apiserver at the same address is remembered from one renewal of a long lease to the next', async () => {
+  const { time, etcd, open } = openWorld()
+  const one = open({ ttlMs: 60_000 })
+  await one.leases.update(self, signal)
+  for (let round = 0; round < 2; round++) {
+    await time.advance(20_000)
+    const stored = await etcd.get(leaseKey, signal)
+    const lease = (await etcd.grantLease(60, signal)).id
+    await etcd.update(leaseKey, encodeMasterLease('192.0.2.1'), stored?.modRevision ?? 0n, { lease, signal })
+    await time.advance(20_000)
+    await one.leases.update(self, signal)
+  }
+  await time.advance(39_000)
+  await one.leases.remove(self, signal)
+  assert.deepEqual(await liveIn(one.leases), [{ address: '192.0.2.1' }])
+})
+
 test('one renewal whose answer was lost, or another master at the address, is no company', async () => {
   const { etcd, open } = openWorld()
   const [a, b] = [open(), open()]
@@ -463,6 +480,27 @@ test('whoever comes to a shared address at any moment of another’s leaving has
       if (!came) break
       assert.ok(await etcd.get(leaseKey, signal), `${leaving}: before call ${moment}`)
       assert.ok((await b.leases.list(signal)).some(({ holder: held }) => held?.host === 'other'))
+    }
+  }
+})
+
+test('of two that leave a shared address at any moment of each other neither is told that it had no lease', async () => {
+  for (const place of ['before', 'after'] as const) {
+    for (let moment = 1, went = true; went; moment++) {
+      const { etcd, open } = openWorld()
+      const [a, b] = [open(), open()]
+      await a.leases.update(self, signal)
+      await b.leases.update(other, signal)
+      let calls = 0
+      went = false
+      a.fault = async (_, at) => {
+        if (at !== place || ++calls !== moment) return
+        went = true
+        await b.leases.remove(other, signal)
+      }
+      await a.leases.remove(self, signal)
+      if (!went) await b.leases.remove(other, signal)
+      assert.deepEqual((await etcd.list('/registry/', { signal })).items, [], `${place} call ${moment}`)
     }
   }
 })

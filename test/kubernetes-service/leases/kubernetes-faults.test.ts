@@ -170,3 +170,21 @@ test('a renewal that was done and not answered is found by the next one, which g
   const [lease] = (await direct.list(leaseResource)).items
   assert.equal(lease?.spec?.leaseTransitions, 0)
 })
+
+test('a later life that takes the lease over while its removal is on the way keeps it', async () => {
+  const { time, direct, open } = await openWorld()
+  const [earlier, later] = [open(), open()]
+  const second = holder('192.0.2.1', { instanceId: '192.0.2.1 second', startedAt: '2026-01-01T00:00:01Z' })
+  await earlier.leases.update(self, signal)
+  earlier.add({ methods: ['DELETE'], fault: { type: 'delay', ms: 500 } })
+  const removed = earlier.leases.remove(self, signal)
+  await time.advance(200)
+  await later.leases.update(second, signal)
+  await time.advance(1_000)
+  await removed
+  const { items } = await direct.list(leaseResource)
+  assert.deepEqual(
+    items.map(({ spec }) => spec?.holderIdentity),
+    ['host_192.0.2.1 second'],
+  )
+})

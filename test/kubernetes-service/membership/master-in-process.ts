@@ -21,6 +21,8 @@ export interface MasterInProcess {
   readonly runner: MembershipRunner
   /** What its API server answers to a probe. */
   answer: ReadinessAnswer
+  /** Whether it answers beside that; see `Readiness.answers`. */
+  answers: boolean
   /** Kills it. Resolves when nothing of it is left. */
   kill(): Promise<void>
 }
@@ -41,7 +43,7 @@ export function startMaster(
     ...shared,
     gate: 'continuous',
     periodMs: 1_000,
-    readiness: { probe: async () => master.answer },
+    readiness: { probe: async () => master.answer, answers: async () => master.answers },
   })
   const runner: MembershipRunner = new MembershipRunner({
     ...shared,
@@ -66,6 +68,7 @@ export function startMaster(
   const master: MasterInProcess = {
     runner,
     answer: options.answer ?? { answered: true, ready: true, checks: [] },
+    answers: false,
     async kill() {
       stop.abort(new Error('killed'))
       await Promise.allSettled(running)

@@ -44,6 +44,8 @@ class Played {
   state = startMembership(holder(1))
   /** Every effect so far, with its time: `renew ready`, `probe`, … */
   readonly log: string[] = []
+  /** What the list was to be written for. */
+  readonly lists: Extract<MembershipEffect, { type: 'write-list' }>[] = []
   /** The leases of the others. */
   others: Holder[] = []
   /** The addresses of kube-apiservers. */
@@ -52,7 +54,8 @@ class Played {
   /** What the store shows of the last renewals, by host. */
   renewals: Readonly<Record<string, string>> = {}
   server: keyof typeof answers = 'ready'
-  store: 'answers' | 'refuses' | 'hangs' = 'answers'
+  /** `held`: writes are answered by the test. */
+  store: 'answers' | 'refuses' | 'hangs' | 'held' = 'answers'
   /** Whether anybody but the step asks for the server's health. */
   isProbed = true
   #probedAtMs = -1_000
@@ -128,6 +131,7 @@ class Played {
         return
       }
       case 'write-list':
+        this.lists.push(effect)
         this.input({ type: 'list', outcome: 'written' })
         return
       default:
@@ -135,6 +139,7 @@ class Played {
           this.input({ type: 'failed', failure: 'unknown' })
           return
         }
+        if (this.store === 'held') return
         if (this.store === 'hangs') {
           // The store gives a request up after that.
           this.#limits.push({
@@ -531,20 +536,48 @@ test('a lease that has ended because its master could not renew it was taken awa
   assert.equal(played.times('tell contention').length, 1, 'one that was live is another matter')
 })
 
-test('a lease that has ended because its master could not renew it was taken away by nobody', () => {
-  const played = listedMaster()
-  played.advance(9_000)
+test('a lease that the store shows after its time, as after an outage, is renewed though its server does not serve and another does', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(3_000)
   played.store = 'refuses'
-  played.advance(8_000)
-  played.own = undefined
+  played.server = 'etcd-fails'
+  played.advance(30_000)
+  const before = played.times('renew failing').length
   played.store = 'answers'
   played.changed()
   played.advance(1_000)
-  assert.ok(played.own !== undefined && !played.state.lease.missing, 'it is there again')
-  assert.deepEqual(played.times('tell contention'), [])
-  played.own = undefined
+  assert.ok(played.times('renew failing').length > before)
+})
+
+test('a master whose server has failed for long confirms no departure until others that failed with it must be back', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(3_000)
+  played.server = 'etcd-fails'
+  played.advance(30_000)
+  played.server = 'ready'
+  played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
   played.changed()
-  assert.equal(played.times('tell contention').length, 1, 'one that was live is another matter')
+  played.advance(23_000)
+  assert.deepEqual(played.own?.confirms ?? [], [])
+  played.advance(2_500)
+  assert.deepEqual(played.own?.confirms, ['life-2/1'])
+})
+
+test('a sidecar that was frozen has not seen whether its server failed meanwhile, and confirms as late as if it had', () => {
+  for (const [frozenMs, waitsMs] of [
+    [10_000, 0],
+    [40_000, 31_000],
+  ] as const) {
+    const played = listedMaster({}, [holder(2)])
+    played.advance(20_000)
+    played.nowMs += frozenMs
+    played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
+    played.changed()
+    played.advance(waitsMs)
+    if (waitsMs > 0) assert.deepEqual(played.own?.confirms ?? [], [])
+    played.advance(2_500)
+    assert.deepEqual(played.own?.confirms, ['life-2/1'], `frozen for ${frozenMs} ms`)
+  }
 })
 
 test('a lease that is taken away again and again is made ten times at once, then at growing distances', () => {
@@ -639,4 +672,57 @@ test('a master follows 64 departures at most, those that it has seen first, and 
   assert.equal(departures.length, 64)
   assert.equal(departures[0]?.id, 'life-2/1')
   assert.ok(!departures.some(({ id }) => id === 'life-3/1'))
+})
+
+for (const mode of ['withdraw', 'always'] as const) {
+  test(`a master that was told to go (${mode}) may ${mode === 'always' ? '' : 'not '}leave the list empty`, () => {
+    const played = listedMaster({}, [holder(2)])
+    played.server = 'silent'
+    played.stop(mode)
+    played.advance(10_000)
+    assert.deepEqual(
+      played.lists.map(({ mayEmpty }) => mayEmpty),
+      [mode === 'always'],
+    )
+  })
+}
+
+test('what could not be written in the record is not taken for said', () => {
+  const played = listedMaster({}, [holder(2)])
+  played.advance(2_000)
+  played.store = 'refuses'
+  played.server = 'failing'
+  played.advance(5_000)
+  assert.ok(played.log.some((line) => line.endsWith(' mark failing')))
+  assert.equal(played.state.self.state, 'ready')
+})
+
+test('a master stays although its record says that an earlier life of it was withdrawn', () => {
+  const played = listedMaster()
+  played.advance(2_000)
+  played.own = holder(1, 'withdrawn', { instanceId: 'life-0' })
+  played.changed()
+  played.advance(20_000)
+  assert.equal(played.state.phase.type, 'listed')
+})
+
+test('a lease lasts from when its renewal was sent, however late the answer comes', () => {
+  const played = listedMaster()
+  played.store = 'held'
+  while (played.times('renew ready').length < 2) played.advance(50)
+  const sentMs = played.times('renew ready').at(-1)
+  played.advance(400)
+  played.own = holder(1)
+  played.input({ type: 'done' })
+  assert.equal(played.state.lease.renewedAtMs, sentMs)
+})
+
+test('who said that it leaves is off the list as soon as its lease is gone', () => {
+  const played = listedMaster({}, [holder(2, 'leaving'), holder(3)])
+  played.advance(2_000)
+  played.changed()
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2', '192.0.2.3'])
+  played.others = [holder(3)]
+  played.changed()
+  assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.3'])
 })

@@ -292,3 +292,33 @@ test('what an earlier life left is cleared away, unless it is the last', async (
   assert.equal(await clear(one), false)
   assert.deepEqual(await world.listed(), ['192.0.2.2'])
 })
+
+test('a place that is taken back at the interval is none of the corrections that may follow', async () => {
+  const world = await setUp()
+  const one = world.open('192.0.2.1', 1)
+  await one.look('interval')
+  await world.list('192.0.2.2')
+  await one.look('interval')
+  assert.deepEqual(await world.listed(), ['192.0.2.1'])
+  for (let correction = 1; correction <= 3; correction += 1) {
+    await world.list('192.0.2.1', `192.0.2.${correction + 1}`)
+    await one.look('objects')
+    assert.deepEqual(await world.listed(), ['192.0.2.1'], `correction ${correction}`)
+  }
+})
+
+test('damage that leaves the addresses alone uses up none of the corrections of who is listed', async () => {
+  const world = await setUp()
+  const one = world.open('192.0.2.1', 1)
+  await one.look('interval')
+  for (let damage = 0; damage < 4; damage += 1) {
+    const { metadata, ...stored } = await world.stored()
+    await world.api.update(endpoints, { ...stored, metadata: { ...metadata, labels: { damaged: `${damage}` } } })
+    await one.look('objects')
+  }
+  await world.list('192.0.2.1', '192.0.2.2')
+  await one.look('objects')
+  assert.deepEqual(await world.listed(), ['192.0.2.1'])
+  await one.look('interval')
+  assert.equal(one.warnings(), 0)
+})

@@ -113,6 +113,35 @@ test('a server with both has both repaired once it is seen to use the bitmap', a
   await end()
 })
 
+test('where both are repaired, neither alone counts as settled', async () => {
+  const { time, ipAddresses, bitmaps, settled, use, end } = start(await stored('serviceips'))
+  use()
+  ipAddresses.served = 'served'
+  await time.advance(1_000)
+  bitmaps.settle()
+  await time.advance(1_000)
+  assert.deepEqual([bitmaps.running, settled()], [true, false])
+  ipAddresses.settle()
+  await time.advance(1)
+  assert.equal(settled(), true)
+  await end()
+})
+
+test('a server that lacks IPAddresses for a moment now and then has them', async () => {
+  const { time, ipAddresses, bitmaps, end } = start(new MemoryRangeRegistry())
+  ipAddresses.served = 'absent'
+  await time.advance(2_000)
+  ipAddresses.served = 'served'
+  await time.advance(180_100)
+  ipAddresses.served = 'absent'
+  await time.advance(1_000)
+  assert.equal(bitmaps.running, false, 'a second of the three that it may take to start')
+  ipAddresses.served = 'served'
+  await time.advance(181_000)
+  assert.equal(bitmaps.running, false)
+  await end()
+})
+
 test('a bitmap that appears later is found within an interval', async () => {
   const registry = new MemoryRangeRegistry()
   const { time, ipAddresses, bitmaps, use, end } = start(registry)

@@ -268,6 +268,34 @@ describe('what the server refuses is tried until it does not', () => {
     await world.end()
   })
 
+  test('a first look that fails for a moment is made again at once, not seconds later', async () => {
+    const world = await IpAddressWorld.start()
+    for (const ip of await world.services(20)) await world.deleteIp(ip)
+    const master = world.master()
+    const failing = { fault: { type: 'status', status: 500 }, pathPrefix: '/api/v1/services', stream: false } as const
+    const remove = master.line.faults.add(failing)
+    await world.advance(200)
+    assert.equal(master.settled, false)
+    remove()
+    await world.advance(1_500)
+    assert.equal(master.settled, true)
+    await world.end()
+  })
+
+  test('an orphan whose deletion is refused for a moment goes soon after that, not at the next interval', async () => {
+    const world = await IpAddressWorld.start()
+    const master = world.master({ intervalMs: 3_600_000 })
+    await world.advance(1_000)
+    await world.makeIp('10.96.0.77', { name: 'never-made' })
+    const remove = master.line.faults.add({ fault: { type: 'status', status: 500 }, methods: ['DELETE'] })
+    await world.advance(61_000)
+    assert.deepEqual(master.writes, ['DELETE 10.96.0.77'])
+    remove()
+    await world.advance(10_000)
+    assert.equal(await world.ip('10.96.0.77'), undefined)
+    await world.end()
+  })
+
   test('one address that is refused for good does not keep the others waiting', async () => {
     const world = await IpAddressWorld.start()
     const [refused, ...ips] = await world.services(10)

@@ -9,10 +9,16 @@ export interface OutputWatch {
   fault(): string | undefined
 }
 
+let watched: OutputWatch | undefined
+
+/** Watches standard output, from the first call on. What becomes of standard error is nobody's concern: there is no other place to tell it. */
 export function watchOutput(): OutputWatch {
+  if (watched !== undefined) return watched
   const gone = new AbortController()
   process.stdout.on('error', (error) => gone.abort(error))
-  return { gone: gone.signal, fault: () => faultOf(gone.signal.reason) }
+  process.stderr.on('error', () => {})
+  watched = { gone: gone.signal, fault: () => faultOf(gone.signal.reason) }
+  return watched
 }
 
 /** Shows a text as {@link printableLines} has it. Resolves when it is written, or nobody reads on. Rejects, in one line, when it could not be. */

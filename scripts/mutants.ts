@@ -1,0 +1,104 @@
+import { parseArgs } from 'node:util'
+import { randomInteger, seededRandom } from '../src/runtime/random.ts'
+import { testedMutants } from '../test/mutants/list.ts'
+import type { TestedMutant } from '../test/mutants/mutant.ts'
+import { SourceCopy } from '../test/mutants/source-copy.ts'
+
+// usage: node scripts/mutants.ts [--only NAME …] [--from NAME] [--sample COUNT [--seed TEXT]] [--jobs 2] [--limit SECONDS]
+// Puts one mistake at a time into a copy of the sources and runs the test files that must notice it. Ends with 1 when one is not noticed.
+
+type Named = readonly [name: string, mutant: TestedMutant]
+
+const { values: options } = parseArgs({
+  options: {
+    only: { type: 'string', multiple: true },
+    from: { type: 'string' },
+    sample: { type: 'string' },
+    seed: { type: 'string', default: '1' },
+    jobs: { type: 'string', default: '2' },
+    limit: { type: 'string', default: '180' },
+  },
+})
+const limitMs = 1000 * wholeNumber('limit', options.limit)
+const jobs = wholeNumber('jobs', options.jobs)
+const all = await testedMutants()
+const chosen = sampled(begunAt(named([...all])))
+const queue = chosen.values()
+const total = { noticed: 0, 'not noticed': 0, 'out of time': 0 }
+const faults: string[] = []
+
+await Promise.all(Array.from({ length: Math.min(jobs, chosen.length) }, () => work()))
+console.log(
+  `mutants: ${total.noticed} noticed, ${total['out of time']} out of time, ${total['not noticed']} not noticed, ${faults.length} faults, of ${chosen.length}`,
+)
+for (const fault of faults) console.error(`✖ ${fault}`)
+if (faults.length > 0 || total['not noticed'] > 0) process.exitCode = 1
+
+/** Each job has a copy of its own, and takes the next mutant from the queue that all share. */
+async function work(): Promise<void> {
+  const copy = await SourceCopy.make()
+  /** Test files that pass here without any mistake: a test that fails anyway would notice everything. */
+  const sound = new Set<string>()
+  try {
+    for (const [name, mutant] of queue) {
+      try {
+        await proveSound(copy, mutant.tests, sound)
+        const { type, failed } = await copy.try(mutant, limitMs)
+        total[type]++
+        console.log(
+          `${type === 'not noticed' ? '✖' : '✔'} ${name} (${type})${failed.map((test) => `\n    ${test}`).join('')}`,
+        )
+      } catch (error) {
+        faults.push(`${name}: ${error instanceof Error ? error.message : error}`)
+      }
+    }
+  } finally {
+    await copy.remove()
+  }
+}
+
+async function proveSound(copy: SourceCopy, tests: readonly string[], sound: Set<string>): Promise<void> {
+  const unproved = tests.filter((file) => !sound.has(file))
+  if (unproved.length === 0) return
+  const { type, output } = await copy.run(unproved, limitMs)
+  if (type !== 'not noticed') throw new Error(`its tests fail without it (${type})\n${output}`)
+  for (const file of unproved) sound.add(file)
+}
+
+function named(mutants: readonly Named[]): readonly Named[] {
+  const { only } = options
+  if (only === undefined) return mutants
+  for (const name of only) if (!all.has(name)) fail(`no mutant is named ${name}`)
+  return mutants.filter(([name]) => only.includes(name))
+}
+
+function begunAt(mutants: readonly Named[]): readonly Named[] {
+  const { from } = options
+  if (from === undefined) return mutants
+  const first = mutants.findIndex(([name]) => name === from)
+  if (first < 0) fail(`no mutant is named ${from}`)
+  return mutants.slice(first)
+}
+
+/** So many of them, drawn by the seed, in the order of the list. */
+function sampled(mutants: readonly Named[]): readonly Named[] {
+  if (options.sample === undefined) return mutants
+  const random = seededRandom(1, options.seed)
+  const left = [...mutants]
+  const drawn = new Set<Named>()
+  for (let count = wholeNumber('sample', options.sample); count > 0 && left.length > 0; count--) {
+    for (const one of left.splice(randomInteger(random, left.length), 1)) drawn.add(one)
+  }
+  return mutants.filter((one) => drawn.has(one))
+}
+
+function wholeNumber(name: string, text: string): number {
+  const number = Number(text)
+  if (!Number.isSafeInteger(number) || number < 1) fail(`--${name} must be a whole number of at least 1`)
+  return number
+}
+
+function fail(reason: string): never {
+  console.error(`✖ ${reason}`)
+  process.exit(2)
+}

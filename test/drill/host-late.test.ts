@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { renderJunit } from '../../src/drill/report/junit.ts'
+import { renderPage } from '../../src/drill/report/page.ts'
+import { renderText } from '../../src/drill/report/text.ts'
+import { runDrill } from '../../src/drill/run-drill.ts'
+import type { Scenario } from '../../src/drill/scenario.ts'
+import { SimulatedTarget } from '../../src/drill/simulator/target.ts'
+import { scenario } from './reports.ts'
+
+class OnLateHost extends SimulatedTarget {
+  readonly latenessMs: number
+
+  constructor(scenario: Scenario, seed: number, latenessMs: number) {
+    super(scenario.fleet, seed)
+    this.latenessMs = latenessMs
+  }
+}
+
+test('a report says how late its host was for its timers where that is more than the judge or the leases allow, and else nothing', async () => {
+  const short = { ...scenario, durationMs: 10_000 }
+  const drillOn = (...latenessesMs: readonly number[]) =>
+    runDrill(short, {
+      runs: latenessesMs.length,
+      openTarget: async (varied, seed) => new OnLateHost(varied, seed, latenessesMs[seed - 1] ?? 0),
+    })
+  const inTime = await drillOn(1_500)
+  assert.equal(inTime.hostLate, undefined)
+  assert.doesNotMatch(renderText(inTime), /host/)
+
+  const late = await drillOn(10, 3_210, 500)
+  const sentence = late.hostLate ?? ''
+  assert.match(
+    sentence,
+    /^This host was up to 3\.2 s late for its own timers, where the judge and the leases allow 1\.5s: /,
+  )
+  assert.ok(renderText(late).replaceAll('\n', ' ').includes(sentence))
+  assert.ok(renderJunit(late).includes('<property name="hostLate" value="This host was up to 3.2 s late'))
+  assert.ok(renderPage(late).includes('<p>This host was up to 3.2 s late'))
+})

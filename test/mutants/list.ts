@@ -1,0 +1,17 @@
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { TestedMutant } from './mutant.ts'
+
+/** All mutants of `list/` by their names, in the order of its files. Throws where two have one name. */
+export async function testedMutants(): Promise<ReadonlyMap<string, TestedMutant>> {
+  const directory = join(import.meta.dirname, 'list')
+  const all = new Map<string, TestedMutant>()
+  for (const file of (await readdir(directory)).sort()) {
+    const { mutants } = (await import(join(directory, file))) as { mutants: Readonly<Record<string, TestedMutant>> }
+    for (const [name, mutant] of Object.entries(mutants)) {
+      if (all.has(name)) throw new Error(`two mutants are named ${name}`)
+      all.set(name, mutant)
+    }
+  }
+  return all
+}

@@ -1,0 +1,103 @@
+import type { TestedMutant } from '../mutant.ts'
+
+export const mutants: Readonly<Record<string, TestedMutant>> = {
+  'withdraw-without-preconditions': {
+    broken: 'Deletes its own Lease whoever has made it anew since it was read.',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: `      await deleteAsRead(this.#api, current, { urgent: true, signal })
+      this.#own = undefined`,
+    instead: `      const { namespace, name = '' } = current.metadata ?? {}
+      await this.#api.delete(leases, { namespace, name }, { urgent: true, signal })
+      this.#own = undefined`,
+    tests: ['kubernetes-service/leases/master-leases.test.ts', 'kubernetes-service/leases/kubernetes-faults.test.ts'],
+  },
+  'forget-company-too-soon': {
+    broken: 'Forgets a kube-apiserver at its address after two of its own short lease times.',
+    file: 'kubernetes-service/leases/etcd.ts',
+    text: 'Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)',
+    instead: 'Math.min(options.ttlMs, KUBE_APISERVER_TTL_MS)',
+    tests: ['kubernetes-service/leases/etcd.test.ts'],
+  },
+  'empty-the-list-when-told-to-withdraw': {
+    broken: 'A master that was told to withdraw may leave the list empty.',
+    file: 'kubernetes-service/membership/leaving.ts',
+    text: "mayEmpty: isLeaving && phase.mode === 'always'",
+    instead: 'mayEmpty: isLeaving',
+    tests: ['kubernetes-service/membership/step.test.ts', 'kubernetes-service/membership/phase-table.test.ts'],
+  },
+  'say-before-it-is-written': {
+    broken: 'Takes its record for written when the request is sent.',
+    file: 'kubernetes-service/membership/requests.ts',
+    text: 'return { ...state, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }',
+    instead: 'return { ...state, self: holder, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'withdrawn-for-an-earlier-life': {
+    broken: 'A new life ends because an earlier one was withdrawn.',
+    file: 'kubernetes-service/membership/inputs.ts',
+    text: "if (says === 'withdrawn' && instanceId === state.self.instanceId)",
+    instead: "if (says === 'withdrawn')",
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'known-after-a-failed-read': {
+    broken: 'Takes the members for known although the last read of them failed.',
+    file: 'kubernetes-service/controller.ts',
+    text: `      this.#known = false
+      this.#tellWishes()`,
+    instead: '      this.#tellWishes()',
+    tests: ['kubernetes-service/other-writers.test.ts'],
+  },
+  'begin-at-the-same-moment': {
+    broken: 'A life that begins at the very moment of an earlier one does not come after it.',
+    file: 'kubernetes-service/members.ts',
+    text: 'latest < self.startedAt) return self',
+    instead: 'latest <= self.startedAt) return self',
+    tests: ['kubernetes-service/members.test.ts'],
+  },
+  'count-a-claim-as-a-correction': {
+    broken: 'Counts the place that it takes at an interval as one of the corrections between two intervals.',
+    file: 'kubernetes-service/reconcilers/master-count.ts',
+    text: "if (!this.#displaced && plan.type === 'update'",
+    instead: "if (plan.type === 'update'",
+    tests: ['kubernetes-service/reconcilers/master-count.test.ts'],
+  },
+  'count-every-update-as-a-correction': {
+    broken: 'Counts a change of ports or labels as a correction of who is listed.',
+    file: 'kubernetes-service/reconcilers/master-count.ts',
+    text: " && plan.reasons.includes('addresses')) this.#mendsLeft -= 1",
+    instead: ') this.#mendsLeft -= 1',
+    tests: ['kubernetes-service/reconcilers/master-count.test.ts'],
+  },
+  'date-a-renewal-by-its-answer': {
+    broken: 'Takes a lease to last from when the renewal was answered, not from when it was sent.',
+    file: 'kubernetes-service/membership/inputs.ts',
+    text: 'renewedAtMs: request.sentAtMs, missing',
+    instead: 'renewedAtMs: nowMs, missing',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'read-the-slices-last': {
+    broken: 'Reads the slices after the Endpoints that they follow.',
+    file: 'kubernetes-service/endpoints-adapter.ts',
+    text: `    const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
+    const [slice, ...seconds] = await Promise.all(
+      names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
+    )
+    const secondSlices = seconds.filter((second) => second !== undefined)
+    return { slice, secondSlices, endpoints: await this.getEndpoints(signal) }`,
+    instead: `    const endpoints = await this.getEndpoints(signal)
+    const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
+    const [slice, ...seconds] = await Promise.all(
+      names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
+    )
+    const secondSlices = seconds.filter((second) => second !== undefined)
+    return { slice, secondSlices, endpoints }`,
+    tests: ['kubernetes-service/dual-stack-adapter.test.ts', 'kubernetes-service/other-writers.test.ts'],
+  },
+  'doubt-who-has-left': {
+    broken: 'Keeps a master in the list as doubtful although it said that it leaves.',
+    file: 'kubernetes-service/membership/fleet.ts',
+    text: 'present.has(nameOf(other)) || hasLeft(other)) continue',
+    instead: 'present.has(nameOf(other))) continue',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+}

@@ -1,0 +1,48 @@
+import type { TestedMutant } from '../mutant.ts'
+
+export const mutants: Readonly<Record<string, TestedMutant>> = {
+  'false-in-a-file-counts-as-given': {
+    broken: 'Takes a setting that a file sets to false for one that was asked for.',
+    file: 'config/resolve.ts',
+    text: '(given.file[other] !== undefined && given.file[other] !== false)',
+    instead: 'given.file[other] !== undefined',
+    tests: ['config/resolve.test.ts', 'config/rules.test.ts'],
+  },
+  'a-dry-run-update-reserves': {
+    broken: 'An update that is only tried takes the addresses and ports that it would need.',
+    file: 'apiserver/writes.ts',
+    text: `  if (options.dryRun || (!changed && equalJson(next, live))) return next
+  take()`,
+    instead: `  take()
+  if (options.dryRun || (!changed && equalJson(next, live))) return next`,
+    tests: ['apiserver/api-server.test.ts', 'kube/contract/in-process.test.ts'],
+  },
+  'healing-leaves-readyz-faults': {
+    broken: 'A step that heals leaves the faults of /readyz.',
+    file: 'drill/conductor.ts',
+    text: "'fault', 'own-etcd', 'readyz']",
+    instead: "'fault', 'own-etcd']",
+    tests: ['drill/conductor.test.ts'],
+  },
+  'undo-before-it-is-done': {
+    broken: 'Undoes a termination after its time though it is not over yet.',
+    file: 'drill/conductor.ts',
+    text: 'await Promise.all([before, this.#fleet.sleep(forMs)])',
+    instead: 'await this.#fleet.sleep(forMs)',
+    tests: ['drill/conductor.test.ts'],
+  },
+  'no-pacing-while-pods-are-left-out': {
+    broken: 'Writes the slices of a Service without pacing while one of its Pods has no known Node.',
+    file: 'endpointslice/controller.ts',
+    text: 'if (errors.length === leftOut.length) {',
+    instead: 'if (errors.length === 0) {',
+    tests: ['endpointslice/controller.test.ts', 'endpointslice/awaited-nodes.test.ts'],
+  },
+  'updates-in-a-namespace-that-ends': {
+    broken: 'Takes every refusal that names the end of a namespace for done, that of an update too.',
+    file: 'endpointslice/slice-writer.ts',
+    text: "if (first.action.type === 'create' && isNamespaceTerminating(first.error))",
+    instead: 'if (isNamespaceTerminating(first.error))',
+    tests: ['endpointslice/slice-writer.test.ts'],
+  },
+}

@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict'
+import { access } from 'node:fs/promises'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { root } from '../../scripts/command.ts'
+import { testedMutants } from './list.ts'
+import { mutated, type TestedMutant } from './mutant.ts'
+import { SourceCopy } from './source-copy.ts'
+
+const limitMs = 120_000
+
+test('the text that each mutant replaces is in its file once, and its tests are there', async () => {
+  for (const [name, mutant] of await testedMutants()) {
+    assert.notEqual(mutant.text, mutant.instead, name)
+    await mutated(mutant)
+    assert.ok(mutant.tests.length > 0, name)
+    for (const file of mutant.tests) await access(join(root, 'test', file))
+  }
+})
+
+test('a mistake is noticed, a change without a meaning is not, and neither is left behind', async (t) => {
+  const copy = await SourceCopy.make()
+  t.after(() => copy.remove())
+  const of = (text: string, instead: string): TestedMutant => ({
+    ...{ broken: 'A try.', file: 'net/port-range.ts', text, instead },
+    tests: ['net/port-range.test.ts'],
+  })
+  const declared = 'export function parsePortRange('
+  const noOp = of(declared, `export  function parsePortRange(`)
+  assert.equal((await copy.try(noOp, limitMs)).type, 'not noticed')
+  const empty = of(declared, `if (true) throw new Error('broken')\n${declared}`)
+  assert.equal((await copy.try(empty, limitMs)).type, 'noticed')
+  assert.equal((await copy.try(noOp, limitMs)).type, 'not noticed', 'the mistake before is gone')
+  await assert.rejects(copy.try(of('is nowhere in the file', ''), limitMs), /has this text 0 times, not once/)
+  await assert.rejects(copy.try(of(declared, 'export function ('), limitMs), SyntaxError)
+})

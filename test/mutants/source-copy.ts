@@ -1,0 +1,107 @@
+import { spawn } from 'node:child_process'
+import { cp, mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
+import { stripTypeScriptTypes } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { output, root } from '../../scripts/command.ts'
+import { mutated, type TestedMutant } from './mutant.ts'
+
+/** What the test files said of one mutant. */
+export interface Verdict {
+  readonly type: 'noticed' | 'not noticed' | 'out of time'
+  /** The tests that failed, by their names. */
+  readonly failed: readonly string[]
+  /** All that the tests printed. */
+  readonly output: string
+}
+
+/** A copy of the repository in a temporary directory, in which one mistake at a time is put and removed again. */
+export class SourceCopy {
+  readonly directory: string
+
+  private constructor(directory: string) {
+    this.directory = directory
+  }
+
+  /** Copies every file that Git knows or would add, as it is now; `node_modules` is a link. */
+  static async make(): Promise<SourceCopy> {
+    const directory = await mkdtemp(join(tmpdir(), 'mutants-'))
+    const listed = await output('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'])
+    for (const file of listed.split('\0').filter((name) => name !== '' && name !== 'node_modules')) {
+      await mkdir(dirname(join(directory, file)), { recursive: true })
+      // A file that was removed and not committed yet is listed as well.
+      await cp(join(root, file), join(directory, file)).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error
+      })
+    }
+    await symlink(join(root, 'node_modules'), join(directory, 'node_modules'))
+    return new SourceCopy(directory)
+  }
+
+  /**
+   * Runs the mutant's tests on sources that have its mistake, for `limitMs` at most. Throws when the text that it replaces is not in its
+   * file exactly once, or when what stands there instead is no TypeScript: a test that fails for that has noticed nothing.
+   */
+  async try(mutant: TestedMutant, limitMs: number): Promise<Verdict> {
+    const path = join(this.directory, 'src', mutant.file)
+    const source = await mutated(mutant)
+    stripTypeScriptTypes(source)
+    await writeFile(path, source)
+    try {
+      return await this.run(mutant.tests, limitMs)
+    } finally {
+      await cp(join(root, 'src', mutant.file), path)
+    }
+  }
+
+  /** Runs test files, below test/, on the sources as they are in the copy. */
+  run(tests: readonly string[], limitMs: number): Promise<Verdict> {
+    const files = tests.map((file) => join('test', file))
+    return new Promise((settle, reject) => {
+      // A group of its own, so that whatever the tests have started ends with them.
+      const child = spawn(process.execPath, ['scripts/test.ts', 'unit', ...files], {
+        cwd: this.directory,
+        // Inside a test file node:test would run none of them.
+        env: { ...process.env, NODE_TEST_CONTEXT: undefined },
+        stdio: ['ignore', 'pipe', 'pipe'],
+        detached: true,
+      })
+      let isLate = false
+      let printed = ''
+      for (const stream of [child.stdout, child.stderr]) {
+        stream.setEncoding('utf8').on('data', (chunk: string) => {
+          printed += chunk
+        })
+      }
+      const timer = setTimeout(() => {
+        isLate = true
+        endGroup(child.pid)
+      }, limitMs)
+      child.once('error', reject)
+      child.once('close', (code) => {
+        clearTimeout(timer)
+        const type = isLate ? 'out of time' : code === 0 ? 'not noticed' : 'noticed'
+        settle({ type, failed: failedTests(printed), output: printed })
+      })
+    })
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.directory, { recursive: true, force: true })
+  }
+}
+
+function endGroup(pid: number | undefined): void {
+  if (pid === undefined) return
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+/** The names of tests that the reporter marks as failed. */
+function failedTests(printed: string): readonly string[] {
+  const names = printed.matchAll(/^\s*✖ (.+) \(\d[\d.]*ms\)$/gm)
+  return [...new Set([...names].map(([, name = '']) => name))]
+}

@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { CertificateAuthority } from '../../src/drill/live/certificate-authority.ts'
+import { validitiesIn } from '../../src/runtime/system-pem.ts'
+
+const hourMs = 3_600_000
+
+test('the validity of each certificate of a text is known, and what cannot be read is left out', () => {
+  const authority = new CertificateAuthority()
+  const [first, second] = [2, 3].map((hours) => authority.issue({ commonName: 'one', validForMs: hours * hourMs }))
+  const damaged = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'
+  const text = `Subject: one\n${first?.certificate}${damaged}${first?.key}\n${second?.certificate}`
+  const hours = validitiesIn(text).map(({ fromMs, toMs }) => (toMs - fromMs) / hourMs)
+  // They begin an hour ago.
+  assert.deepEqual(hours, [3, 4])
+  assert.deepEqual(validitiesIn(''), [])
+})

@@ -1,0 +1,17 @@
+import type { Writable } from 'node:stream'
+
+/** So many pieces are written in one turn of the event loop: small ones fill no buffer, and nobody else would have a turn. */
+const PIECES_IN_A_TURN = 1000
+
+/** Writes `piece` again and again, as fast as the other end takes it, until it goes. What becomes of the connection fails nobody. */
+export function endlessly(to: Writable, piece: string | Buffer): void {
+  const write = (): void => {
+    let left = PIECES_IN_A_TURN
+    while (!to.destroyed && left > 0 && to.write(piece)) left -= 1
+    if (to.destroyed) return
+    if (left === 0) setImmediate(write)
+    else to.once('drain', write)
+  }
+  to.on('error', () => {}).on('close', () => to.off('drain', write))
+  write()
+}

@@ -76,6 +76,9 @@ const rank = (file: string): string => (/^test\/(?:simulation\/|drill\/random-)/
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 if (tier.needsPeers && !(await ensurePeers())) process.exit(1)
 
+// Each file is a process of its own, and most of what a short one costs is to compile what it imports. The other tiers run the built
+// program, which is to find its own cache.
+if (!tier.needsPeers) process.env.NODE_COMPILE_CACHE ??= resolve('node_modules/.cache/compiled')
 const problems: string[] = []
 const overall = AbortSignal.timeout(tier.tierTimeoutMs)
 // Whoever ends this process alone, and not its group as a terminal does, ends the tests, and these what they have started.

@@ -115,7 +115,7 @@ export async function withdrawMaster(
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
   }
-  const availability = openAvailability(ports)
+  const availability = openAvailability(options, ports)
   const events = openEvents(options, ports)
   const fleet = new FleetView({ ...ports, ttlMs: options.leaseTtlMs })
   const audit = { logger: ports.logger, events, user: auditUserOf(options, ports) }
@@ -140,7 +140,7 @@ export async function withdrawMaster(
 }
 
 function compose(options: MasterOptions, given: MasterPorts) {
-  const real = { ...given, availability: openAvailability(given) }
+  const real = { ...given, availability: openAvailability(options, given) }
   const ports = options.dryRun ? { ...real, ...dryRunPorts(given) } : real
   const { clock, logger } = ports
   const as = (controller: string) => ({ ...ports, logger: logger.child({ controller }) })
@@ -206,7 +206,8 @@ async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSi
 }
 
 /** Each server that can be lost has its own lines in the log; the API server and etcd have metrics too. */
-function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): ServersAvailability {
+function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
+  const { clock, logger, metrics, etcd } = ports
   const api = new Availability({ clock, logger })
   observeAvailability(
     api,
@@ -226,7 +227,8 @@ function openAvailability({ clock, logger, metrics, etcd }: MasterPorts): Server
       }),
     )
   }
-  return availabilityByServer({ api, etcd: store, own })
+  const leases = ports.leases === undefined ? { kubernetes: api, etcd: store, memory: own }[leaseStore] : own
+  return availabilityByServer({ api, etcd: store, own, leases })
 }
 
 function observeAvailability(availability: Availability, gauge: Gauge<never>): void {

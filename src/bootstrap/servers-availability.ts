@@ -2,6 +2,7 @@ import { isEtcdError } from '../etcd/kv.ts'
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
+import { RequestTimeout } from '../runtime/request-limit.ts'
 
 /** Who hears how requests fare, and can say what is refused for good. */
 export type ServersAvailability = AvailabilityReporter &
@@ -18,13 +19,16 @@ export interface Servers {
   readonly etcd: Availability
   /** A lease store or range registry that the embedding program brought along. */
   readonly own: Availability
+  /** The one of them that holds the leases: a request that was given up at its limit was for them. */
+  readonly leases: Availability
 }
 
 /** Sorts what is reported by the server that it is about, which the class of the error tells; what no server said is the API server's. */
-export function availabilityByServer({ api, etcd, own }: Servers): ServersAvailability {
+export function availabilityByServer({ api, etcd, own, leases }: Servers): ServersAvailability {
   const all = [api, etcd, own]
   const serverOf = (error: unknown): Availability => {
     if (isEtcdError(error)) return etcd
+    if (error instanceof RequestTimeout) return leases
     return error instanceof RemoteError && !isKubeError(error) ? own : api
   }
   return {

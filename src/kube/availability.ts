@@ -1,4 +1,5 @@
 import type { Clock } from '../runtime/clock.ts'
+import { FlapDamping } from '../runtime/flap-damping.ts'
 import { messageOf } from '../runtime/message-of.ts'
 import { RemoteError } from '../runtime/remote-error.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -35,7 +36,7 @@ interface Refusal {
  * Whether a server can be used, from what everybody who talks to it reports.
  *
  * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last has
- * recovered. A refusal is no outage; it is said once per source until that source succeeds, and not at all if it passes. `Unauthorized` is
+ * recovered; a server that comes and goes makes no more lines ({@link FlapDamping}). A refusal is no outage; it is said once per source until that source succeeds, and not at all if it passes. `Unauthorized` is
  * left to whoever holds the credentials: one cause, and one line for all sources.
  */
 export class Availability {
@@ -44,6 +45,7 @@ export class Availability {
   readonly #logger: Logger
   readonly #troubles = new Map<string, Trouble>()
   readonly #handlers = new Set<(available: boolean) => void>()
+  readonly #damping = new FlapDamping(true)
   #outage: { readonly sinceMs: number; readonly reason: string; readonly sources: Set<string> } | undefined
 
   /** `server` names it in the log. @default 'the API server' */
@@ -113,6 +115,7 @@ export class Availability {
     if (!this.#troubles.delete(source) || this.#outage === undefined || this.#inTrouble) return
     // The last that suffered has gone: nobody can say that the server is back.
     this.#outage = undefined
+    this.#damping.observe(true, this.#clock.monotonicMs())
     this.#tell(true)
   }
 
@@ -136,25 +139,25 @@ export class Availability {
   }
 
   #outageBegins(source: string, error: unknown): void {
-    if (this.#outage !== undefined) {
-      this.#outage.sources.add(source)
-      return
-    }
+    const nowMs = this.#clock.monotonicMs()
     const reason = messageOf(error)
-    this.#outage = { sinceMs: this.#clock.monotonicMs(), reason, sources: new Set([source]) }
-    this.#logger.warn({ source, reason }, `lost ${this.#server}`)
-    this.#tell(false)
+    const isNew = this.#outage === undefined
+    this.#outage ??= { sinceMs: nowMs, reason, sources: new Set() }
+    this.#outage.sources.add(source)
+    if (this.#damping.observe(false, nowMs) === 'down') this.#logger.warn({ source, reason }, `lost ${this.#server}`)
+    if (isNew) this.#tell(false)
   }
 
   #outageMayEnd(): void {
     const outage = this.#outage
     if (outage === undefined || this.#inTrouble) return
     this.#outage = undefined
-    const durationMs = Math.round(this.#clock.monotonicMs() - outage.sinceMs)
-    this.#logger.info(
-      { durationMs, reason: outage.reason, sources: [...outage.sources].sort() },
-      `${this.#server} is back`,
-    )
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#damping.observe(true, nowMs) === 'up') {
+      const durationMs = Math.round(nowMs - outage.sinceMs)
+      const sources = [...outage.sources].sort()
+      this.#logger.info({ durationMs, reason: outage.reason, sources }, `${this.#server} is back`)
+    }
     this.#tell(true)
   }
 

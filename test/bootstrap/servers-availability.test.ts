@@ -5,30 +5,34 @@ import { EtcdError } from '../../src/etcd/kv.ts'
 import { Availability } from '../../src/kube/availability.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import { LeaseStoreError } from '../../src/kubernetes-service/leases/reliable-leases.ts'
+import { RequestTimeout } from '../../src/runtime/request-limit.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
 
 function openServers() {
-  const [clock, logger] = [new VirtualClock().view(), memoryLogger()]
+  const time = new VirtualClock()
+  const [clock, logger] = [time.view(), memoryLogger()]
   const api = new Availability({ clock, logger })
   const etcd = new Availability({ clock, logger, server: 'etcd' })
   const own = new Availability({ clock, logger, server: 'the lease store' })
-  return { api, etcd, own, logger }
+  return { api, etcd, own, leases: etcd, logger, time }
 }
 
 for (const [server, error] of [
   ['api', new KubeError('Unreachable', 'connection refused')],
   ['etcd', new EtcdError('Unreachable', 'connection refused')],
   ['own', new LeaseStoreError('update', new Error('connection refused'))],
+  ['etcd', new RequestTimeout(1_500)],
 ] as const) {
-  test(`an outage of ${server} is that server’s alone, until the one who suffered it is served`, () => {
-    const servers = openServers()
+  test(`an outage of ${server} (${error.name}) is that server’s alone, until the one who suffered it is served`, async () => {
+    const { time, ...servers } = openServers()
     const availability = availabilityByServer(servers)
     const lost = () => (['api', 'etcd', 'own'] as const).filter((name) => !servers[name].available)
     availability.failed('lease', error)
     assert.deepEqual(lost(), [server])
     availability.succeeded('lease')
     assert.deepEqual(lost(), [])
+    await time.advance(5_000)
     availability.failed('lease', error)
     availability.forget('lease')
     assert.deepEqual(lost(), [])

@@ -35,6 +35,41 @@ test('an outage of many sources is said once at its begin and once at its end, w
   assert.deepEqual(told, [false, true])
 })
 
+test('a server that answers every other request is one outage in the log, and those who ask hear each change', async () => {
+  const { time, availability, told, said } = setUp()
+  for (let i = 0; i < 20; i++) {
+    availability.failed('a', unreachable)
+    await time.advance(700)
+    availability.succeeded('a')
+    await time.advance(4_000)
+  }
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+  assert.equal(told.length, 40)
+  await time.advance(5_000)
+  availability.failed('a', unreachable)
+  assert.deepEqual(said().slice(2), [['warn', 'lost the API server']])
+})
+
+test('a loss right after a recovery is said once it has lasted for five seconds, and its length is its own', async () => {
+  const { time, logger, availability, said } = setUp()
+  availability.failed('a', unreachable)
+  availability.succeeded('a')
+  await time.advance(1_000)
+  for (let i = 0; i < 6; i++) {
+    assert.equal(said().length, 2)
+    availability.failed('a', unreachable)
+    await time.advance(1_000)
+  }
+  assert.deepEqual(said().slice(2), [['warn', 'lost the API server']])
+  await time.advance(4_000)
+  availability.succeeded('a')
+  assert.deepEqual(said().slice(3), [['info', 'the API server is back']])
+  assert.equal(logger.lines.at(-1)?.fields.durationMs, 10_000)
+})
+
 test('the server is not back before the last source is served', () => {
   const { availability } = setUp()
   availability.failed('a', unreachable)

@@ -10,14 +10,19 @@ import { spawnChild } from '../support/spawn-child.ts'
 
 const answers = Number(process.env.HOSTILE_ANSWERS ?? 10_000)
 
-/** Memory is at its most early on, and the list is right again at once after each of forty outages. */
+/** Memory is at its most early on, the list is right again at once after each of forty outages, and the log has a few lines for each. */
 async function endure(t: TestContext, more: readonly string[], hostile?: HostileServer): Promise<void> {
   const start = (args: readonly string[]) => spawnChild(t, process.execPath, [programPath(), ...args, ...more])
   const options = { seed: 1, answers, outages: 40, start }
   const outages = await endureHostility(t, hostile === undefined ? options : { ...options, hostile })
   const [early, last] = [outages[9]?.peakMib ?? 0, outages.at(-1)?.peakMib ?? 0]
   assert.ok(last - early <= 30, `${early} MiB after a quarter, ${last} MiB in the end`)
-  for (const { rightMs } of outages) assert.ok(rightMs <= 2_000, `right again after ${rightMs} ms`)
+  for (const { rightMs, lines } of outages) {
+    assert.ok(rightMs <= 2_000, `right again after ${rightMs} ms`)
+    assert.ok(lines <= 20, `${lines} lines in the log`)
+  }
+  const lines = outages.reduce((sum, outage) => sum + outage.lines, 0)
+  assert.ok(lines <= 8 * outages.length, `${lines / outages.length} lines an outage`)
 }
 
 test(`${answers} hostile answers of an API server`, (t) => endure(t, []))

@@ -69,7 +69,7 @@ export class WorkloadProcess {
       random,
       logger,
       metrics: prometheusMetrics(),
-      availability: availabilityByServer({ api: own, etcd: own, own }),
+      availability: availabilityByServer({ api: own, etcd: own, own, leases: own }),
       events: noted(logger),
     }
     const active = ports.metrics.gauge({ name: 'duty_active', help: 'As in a master.', labels: ['duty'] })

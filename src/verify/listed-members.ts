@@ -3,6 +3,7 @@ import type { MemberHistory } from './member-history.ts'
 import {
   areOverFor,
   type Breach,
+  isUnguarded,
   latenessOf,
   listedNow,
   type Moment,
@@ -42,9 +43,8 @@ export function deadAndListed(moment: Moment): readonly Breach[] {
 /** Masters that are well and not listed, later than they may be. */
 export function wellAndMissing(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, damagedAtMs, bounds } = moment
-  // A kube-apiserver guards its write to a slice by nothing.
-  const upstream = histories.some(({ kind }) => kind === 'kube-apiserver')
-  if (upstream && nowMs <= (latest.slice?.atMs ?? 0) + bounds.agreementMs) return []
+  const { slice } = latest
+  if (slice !== undefined && isUnguarded(slice, histories) && nowMs <= slice.atMs + bounds.agreementMs) return []
   const listed = listedNow(moment)
   const missing = histories.filter(
     (history) =>

@@ -7,6 +7,7 @@ import {
   comeTo,
   doubtMs,
   goneFrom,
+  isUnguarded,
   type Moment,
   mayHaveMissedTick,
   names,
@@ -85,11 +86,9 @@ function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOther
 /** Addresses that come although nobody may hold a lease for them. */
 export function comesWithoutCause(moment: Moment): readonly Breach[] {
   const { listings, histories } = moment
-  const upstream = histories.some(({ kind }) => kind === 'kube-apiserver')
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
-    // A kube-apiserver guards its write to a slice by nothing.
-    if (object === 'slice' && upstream) return []
+    if (isUnguarded(successor.listing, histories)) return []
     return comeTo(successor)
       .filter((address) => {
         const own = histories.filter((history) => history.address === address)
@@ -106,12 +105,10 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
 
 /** Addresses that go after they came while their masters were well all the time. */
 export function goneThoughWell({ listings, histories }: Moment): readonly Breach[] {
-  const upstream = histories.some(({ kind }) => kind === 'kube-apiserver')
   return listings.flatMap((successor) =>
     goneFrom(successor).flatMap((address) => {
       const { atMs, object } = successor.listing
-      // A kube-apiserver guards its write to a slice by nothing.
-      if (object === 'slice' && upstream) return []
+      if (isUnguarded(successor.listing, histories)) return []
       return histories
         .filter((history) => history.address === address && history.kind === 'apiserver-bootstrap')
         .filter((history) => (history.wellSinceMs ?? atMs) < (successor.since.get(address) ?? 0))

@@ -103,6 +103,12 @@ export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, 
   return kind === 'kube-apiserver' && sinceMs <= ttlMs + state.reconcileIntervalMs + lagMs
 }
 
+/** Whether a kube-apiserver wrote it: it guards its writes to a slice by nothing, so they may rest on what was so long ago. */
+export function isUnguarded({ object, by }: Listing, all: readonly MemberHistory[]): boolean {
+  if (object !== 'slice') return false
+  return all.some(({ kind, name }) => kind === 'kube-apiserver' && (by === undefined || name === by))
+}
+
 /** How old what a version of an object rests on may be: as slowly as its writer's messages go. */
 export function ageOf({ by }: Listing, all: readonly MemberHistory[]): number {
   return Math.max(0, ...all.filter(({ name }) => by === undefined || name === by).map(({ lagMs }) => lagMs))

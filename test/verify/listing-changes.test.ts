@@ -305,6 +305,7 @@ const stories: Stories = {
   ],
   'a kube-apiserver goes for no reason': [
     () => deletedServiceStory(false).list(['a']).wait(500).list(['a', 'k']),
+    'live-master-listed',
     'no-address-goes-without-cause',
   ],
 
@@ -405,8 +406,26 @@ const stories: Stories = {
         .wait(15_200)
         .list(['a', 'c'])
         .wait(5_000)
-        .list(['a', 'b', 'c'], { only: 'slice' })
+        .list(['a', 'b', 'c'], { only: 'slice', by: 'c' })
         .list(['a', 'c'], { only: 'slice' }),
+  ],
+  'a kube-apiserver takes one that is ready out of the slice': [() => mixedStory('k'), 'no-address-goes-without-cause'],
+  'beside a kube-apiserver, one of ours takes another that is ready out of the slice': [
+    () => mixedStory('a'),
+    'listed-master-stays',
+    'live-master-listed',
+    'no-address-goes-without-cause',
+  ],
+  'beside a kube-apiserver, one of ours puts a dead one into the slice': [
+    () =>
+      new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } })
+        .turn('b', killed)
+        .wait(15_200)
+        .list(['a', 'k'])
+        .wait(5_000)
+        .list(['a', 'b', 'k'], { only: 'slice', by: 'a' })
+        .list(['a', 'k'], { only: 'slice', by: 'a' }),
+    'no-address-comes-without-cause',
   ],
 
   // unready-leaves-only-for-ready
@@ -451,6 +470,12 @@ const stories: Stories = {
   'one leaves to others of whom one serves': [
     () => storyOfThree().turn('a', unready).wait(500).turn('b', unready).wait(4_000).list(['c']).wait(60_000),
   ],
+}
+
+/** Of three that are ready, one is gone from the slice for a moment. */
+function mixedStory(by: string): FleetStory {
+  const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } }).wait(10_000)
+  return story.list(['a', 'k'], { only: 'slice', by }).list(['a', 'b', 'k'], { only: 'slice', by: 'a' })
 }
 
 /** Of two that take themselves out whatever becomes of the list, the one that is not listed is well again. */

@@ -101,7 +101,7 @@ export const kubernetesServiceOptions = {
     reconcileInterval: {
       schema: duration({ minMs: 1000, wholeSeconds: true }),
       metavar: 'DURATION',
-      description: 'how often leases are renewed and everything is looked at, changes aside',
+      description: 'how often leases are renewed and everything is reconciled, whether or not it changed',
       default: '10s',
     },
     readyzUrl: {
@@ -126,7 +126,7 @@ export const kubernetesServiceOptions = {
       schema: z.enum(['withdraw', 'always', 'keep']),
       metavar: 'MODE',
       description:
-        'withdraw: take the address out, but not the last one of a server that still answers; always: take it out; keep: leave it to its lease',
+        'withdraw: take the address out, but not the last one of a server that still answers; always: take it out; keep: leave it listed until its lease ends',
       default: 'withdraw',
     },
   },

@@ -82,11 +82,7 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
     description: 'each message takes longer; undone by `heal`',
     keys: {
       masters,
-      from: choice(
-        ['api', 'store'],
-        "on the sidecar's way to its own API server, or to what leases are stored in",
-        'api',
-      ),
+      from: choice(['api', 'store'], 'between the sidecar and its own API server, or its lease store', 'api'),
       by: time(1, 'how much longer', { required: true }),
       for: undone,
     },

@@ -35,7 +35,7 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     'at: 5s\naction: constructor\nmasters: [master-2]',
     `9:13: action: there is no action "constructor"; there are ${actionNames.join(', ')}`,
   ],
-  ['at: 5s\naction: kill', '8:5: the action kill needs "masters": whom it befalls'],
+  ['at: 5s\naction: kill', '8:5: the action kill needs "masters": which masters'],
   [
     'at: 5s\naction: kill\nmasters: master-2',
     '10:14: masters: must be all, or a list of names such as [master-2], not "master-2"',

@@ -119,3 +119,22 @@ test('the glossary has at most 40 terms, each once', () => {
   assert.ok(terms.length > 20 && terms.length <= 40, `${terms.length} terms`)
   assert.equal(new Set(terms).size, terms.length)
 })
+
+test('the page of dependencies has every dependency with its reason, and no other', () => {
+  const { dependencies, devDependencies } = JSON.parse(textOf('package.json')) as Record<string, object>
+  const rows = [...textOf('docs/decisions/dependencies.md').matchAll(/^\| (`.+`) \| (.+) \|$/gm)]
+  const documented = rows.flatMap(([, names = '']) => [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => name))
+  assert.deepEqual(documented.sort(), Object.keys({ ...dependencies, ...devDependencies }).sort())
+})
+
+test('every decision has a context, a decision and consequences, and is in the list', () => {
+  const list = textOf('docs/decisions/README.md')
+  const pages = globSync('docs/decisions/*.md').filter((page) => !/(?:README|dependencies)\.md$/.test(page))
+  assert.ok(pages.length > 20)
+  for (const page of pages) {
+    const parts = [...textOf(page).matchAll(/^\*\*(\w+)\.\*\* /gm)].map(([, part]) => part)
+    assert.deepEqual(parts, ['Context', 'Decision', 'Consequences'], page)
+    const title = /^# (.+)$/m.exec(textOf(page))?.[1]
+    assert.ok(list.includes(`- [${title}](${page.split(/[\\/]/).at(-1)})\n`), page)
+  }
+})

@@ -1,56 +1,89 @@
 import assert from 'node:assert/strict'
-import { existsSync, readFileSync } from 'node:fs'
+import { globSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { commands } from '../src/commands/declarations.ts'
 import { readDrillRequest } from '../src/commands/drill-request.ts'
 import { resolveConfiguration } from '../src/config/resolve.ts'
+import { flagOf } from '../src/documents/option.ts'
 
-const readme = readFileSync('README.md', 'utf8')
-const blocks = (language: string): string[] =>
-  [...readme.matchAll(new RegExp(`\`\`\`${language}\n(.*?)\n\`\`\``, 'gs'))].map((match) => match[1] ?? '')
+const pages = ['README.md', ...globSync('docs/guides/*.md').sort()].map((file) => ({
+  file,
+  text: readFileSync(file, 'utf8'),
+}))
 
-test("the README's examples are the ones that the tests run", () => {
-  const examples = ['embed', 'in-process', 'drill'].map((name) =>
-    readFileSync(`test/examples/${name}.ts`, 'utf8')
-      .trim()
-      .replaceAll("'../../src/index.ts'", "'apiserver-bootstrap'")
-      .replaceAll("'../../src/testing.ts'", "'apiserver-bootstrap/testing'"),
-  )
-  assert.deepEqual(blocks('ts'), examples)
-})
+function blocks(text: string, language: string): readonly string[] {
+  return [...text.matchAll(new RegExp(`^ *\`\`\`${language}\n(.*?)\n *\`\`\``, 'gms'))].map((match) => match[1] ?? '')
+}
 
-test("the README's npm scripts exist, and its command line is accepted", () => {
-  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
-  const shell = blocks('sh').join('\n')
-  for (const [, script] of shell.matchAll(/npm (?:run )?([a-z:]+)/g)) {
-    if (script !== 'ci') assert.ok(scripts[script ?? ''] !== undefined, `npm run ${script}`)
-  }
-  const lines = blocks('sh')
-    .flatMap((block) => block.replaceAll('\\\n', ' ').split('\n'))
-    .map((line) => line.split(/\s+/).slice(2))
-  const run = lines.filter(([command]) => command === 'run').map((words) => flagsOf(words.slice(1)))
-  assert.equal(resolveConfiguration(Object.assign({}, ...run)).configuration.advertiseAddress?.[0]?.text, '192.0.2.1')
-  const drills = lines.filter(([command]) => command === 'drill')
-  assert.ok(drills.length > 0)
-  for (const [, scenario = '', ...words] of drills)
-    assert.doesNotThrow(() => readDrillRequest(flagsOf(words), scenario))
-})
+/** Every command line of a page, without line breaks and comments. */
+function commandLines(text: string): readonly string[] {
+  return blocks(text, 'sh')
+    .flatMap((block) => block.replaceAll(/\\\n */g, '').split('\n'))
+    .map((line) => line.trim())
+    .filter((line) => line !== '' && !line.startsWith('#'))
+}
 
-function flagsOf(words: readonly string[]): Record<string, string> {
-  const flags = words
-    .join(' ')
-    .split(/ ?--/)
-    .filter((flag) => flag !== '')
+/** What stands behind the name of the program, for the lines that call it. */
+function ownCommands(text: string): readonly (readonly string[])[] {
+  return commandLines(text)
+    .map((line) => /^(?:apiserver-bootstrap|node_modules\/\.bin\/node dist\/cli\.js) (.*)$/.exec(line)?.[1])
+    .filter((line) => line !== undefined)
+    .map((line) => line.split(/\s+/))
+}
+
+function flagsOf(words: readonly string[]): Readonly<Record<string, string>> {
+  const flags = ` ${words.join(' ')}`
+    .split(/ --/)
+    .slice(1)
     .map((flag) => {
-      const [name = '', value = 'true'] = flag.split(' ')
+      const [name = '', value = 'true'] = flag.split(/[ =]/)
       return [name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase()), value]
     })
   return Object.fromEntries(flags)
 }
 
-test('every file that the documentation links to is there', () => {
-  for (const file of ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', 'CHANGELOG.md']) {
-    for (const [, target] of readFileSync(file, 'utf8').matchAll(/\]\(([^)#:]+)\)/g)) {
-      assert.ok(existsSync(target ?? ''), `${file} links to ${target}`)
-    }
+test('the examples of the README and the guides are the ones that the tests run', () => {
+  const examples = ['embed', 'drill', 'in-process'].map((name) =>
+    readFileSync(`test/examples/${name}.ts`, 'utf8')
+      .trim()
+      .replaceAll("'../../src/index.ts'", "'apiserver-bootstrap'")
+      .replaceAll("'../../src/testing.ts'", "'apiserver-bootstrap/testing'"),
+  )
+  assert.deepEqual(pages.flatMap(({ text }) => blocks(text, 'ts')).sort(), examples.sort())
+})
+
+test('every npm script that the README and the guides run exists', () => {
+  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
+  const lines = pages.flatMap(({ text }) => commandLines(text)).filter((line) => line.startsWith('npm '))
+  assert.ok(lines.length >= 4)
+  for (const line of lines) {
+    const [, script = ''] = /^npm (?:run )?([a-z:]+)/.exec(line) ?? []
+    if (script !== 'ci') assert.ok(scripts[script] !== undefined, line)
   }
+})
+
+test('every command line of the README and the guides is accepted', () => {
+  const lines = pages.flatMap(({ file, text }) => ownCommands(text).map((words) => ({ file, words })))
+  assert.ok(lines.filter(({ file }) => file === 'README.md').length >= 2)
+  for (const { file, words } of lines) {
+    const name = `${file}: ${words.join(' ')}`
+    const first = words.findIndex((word) => word.startsWith('--'))
+    const [command = '', argument = ''] = words.slice(0, first === -1 ? words.length : first)
+    const flags = flagsOf(words)
+    const declared =
+      commands.find(({ path }) => path.join(' ') === `${command} ${argument}`) ??
+      commands.find(({ path }) => path.join(' ') === command)
+    assert.ok(declared !== undefined, name)
+    const known = declared.groups.flatMap(({ options }) => Object.keys(options))
+    for (const key of Object.keys(flags)) assert.ok(known.includes(key), `${name}: --${flagOf(key)}`)
+    if (command === 'run') assert.doesNotThrow(() => resolveConfiguration(flags), name)
+    if (command === 'drill') assert.doesNotThrow(() => readDrillRequest(flags, argument), name)
+  }
+})
+
+test('the recipe of a sidecar advertises its address and gives etcd', () => {
+  const run = ownCommands(readFileSync('README.md', 'utf8')).find(([command]) => command === 'run') ?? []
+  const { configuration } = resolveConfiguration(flagsOf(run))
+  assert.equal(configuration.advertiseAddress?.[0]?.text, '192.0.2.1')
+  assert.ok(configuration.etcdServers !== undefined)
 })

@@ -23,7 +23,7 @@ export const masterOptions = {
       schema: controllers,
       metavar: 'LIST',
       description:
-        'duties: names on, -name off; auto: all of kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair and node-port-repair, but what the server does itself is left to it (of the repairs it is told what they find); endpoints, endpointslice and endpointslice-mirroring, for clusters without a kube-controller-manager, by name only',
+        'duties: NAME turns one on, -NAME off; auto: kubernetes-service, system-namespaces, default-service-cidr, cluster-ip-repair and node-port-repair, except those that the server performs itself (such repairs report only); endpoints, endpointslice and endpointslice-mirroring, for clusters without a kube-controller-manager, by name only',
       default: ['auto'],
     },
     dryRun: {

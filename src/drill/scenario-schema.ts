@@ -51,9 +51,14 @@ export const drillKeys = {
   kind: { schema: z.literal(kind), description: 'what the file holds', required: true },
   name: { schema: nameSchema, metavar: 'NAME', description: 'lower case letters, digits and dashes', required: true },
   description: { schema: sentence, metavar: 'TEXT', description: 'what is drilled, in one sentence', required: true },
-  fleet: { schema: nested, metavar: 'MAPPING', description: 'the masters, and how they keep the list', required: true },
-  clients: { schema: nested, metavar: 'MAPPING', description: 'who connects to the API servers meanwhile' },
-  bounds: { schema: nested, metavar: 'MAPPING', description: 'within which time what must come about does' },
+  fleet: {
+    schema: nested,
+    metavar: 'MAPPING',
+    description: 'the masters, and how they maintain the list',
+    required: true,
+  },
+  clients: { schema: nested, metavar: 'MAPPING', description: 'the clients that connect to the API servers' },
+  bounds: { schema: nested, metavar: 'MAPPING', description: 'time limits of the invariants' },
   duration: time(1000, 'from the moment that everybody is listed to the end', {
     unset: 'the end of the last step, and then twice the TTL, bounds.recovery and 10s',
   }),
@@ -78,7 +83,7 @@ export const fleetKeys = {
       },
     ),
     metavar: 'N|LIST',
-    description: 'how many; or a list, with what each has of its own',
+    description: 'how many; or a list with the properties of each',
     required: true,
   },
   virtualAddresses: {
@@ -96,7 +101,7 @@ export const fleetKeys = {
   leaseStore: {
     schema: z.enum(['etcd', 'kine', 'kubernetes', 'memory']),
     metavar: 'STORE',
-    description: 'where the leases are; live, kine is whatever --etcd-servers leads to, and memory cannot be',
+    description: 'where the leases are; live, kine means that --etcd-servers leads to kine, and memory is refused',
     default: 'etcd',
   },
   leaseTtl: options.leaseTtl,
@@ -106,7 +111,7 @@ export const fleetKeys = {
   spikes: {
     schema: z.boolean(),
     metavar: 'true|false',
-    description: 'in the simulator: whether what is sent is sometimes late',
+    description: 'in the simulator: whether some messages are late',
     default: false,
   },
 } as const satisfies Keys
@@ -127,7 +132,7 @@ export const settingsKeys = {
   addresses: {
     schema: options.advertiseAddress.schema,
     metavar: 'LIST',
-    description: 'of roll-config alone: its addresses from then on',
+    description: 'only of roll-config: its new addresses',
   },
 } as const satisfies Keys
 
@@ -143,7 +148,7 @@ export const masterKeys = {
   kind: {
     schema: z.enum(['apiserver-bootstrap', 'kube-apiserver']),
     metavar: 'KIND',
-    description: 'who keeps its place: our sidecar, or the reconciler of a kube-apiserver, with 15s and 10s',
+    description: 'our sidecar, or a kube-apiserver with its own reconciler, 15s and 10s',
     default: 'apiserver-bootstrap',
   },
   skew: {
@@ -183,7 +188,7 @@ export const boundsKeys = {
   removalMargin: time(0, "how much later than its lease's end a dead master may still be listed", {
     default: formatDuration(defaultBounds.removalMarginMs),
   }),
-  listed: time(0, 'until a master that has become well is listed', {
+  listed: time(0, 'until a master that has recovered is listed', {
     default: formatDuration(defaultBounds.listedMs),
   }),
   agreement: time(0, 'how long Endpoints and EndpointSlice may differ', {
@@ -191,7 +196,7 @@ export const boundsKeys = {
   }),
   recovery: time(
     0,
-    "after the last fault, from the API server's own first successful write, until everything is right",
+    "after the last fault, from the API server's own first successful write, until everything is in sync",
     {
       default: formatDuration(defaultBounds.recoveryMs),
     },
@@ -199,7 +204,7 @@ export const boundsKeys = {
   writesPerTenSeconds: {
     schema: wholeNumber(1, 10_000),
     metavar: 'N',
-    description: 'what one master may write in ten seconds',
+    description: 'how many writes one master may make in ten seconds',
     default: defaultBounds.writesPerTenSeconds,
   },
 } as const satisfies Keys

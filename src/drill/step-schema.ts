@@ -22,17 +22,17 @@ const chosen: Key = {
     error: 'must be all, or a list of names such as [master-2]',
   }),
   metavar: 'all|LIST',
-  description: 'whom it befalls',
+  description: 'which masters',
 }
 const masters: Key = { ...chosen, required: true }
 const mastersOrAll: Key = { ...chosen, default: 'all' }
-const part = choice(['sidecar', 'server', 'both'], 'of the two processes of a master', 'both')
-const undone = time(1, 'so much later it is undone; left out, it stays')
-const undoneRequired = time(1, 'so much later it is undone', { required: true })
+const part = choice(['sidecar', 'server', 'both'], 'which of the two processes of a master', 'both')
+const undone = time(1, 'how long until it is undone; left out, it stays')
+const undoneRequired = time(1, 'how long until it is undone', { required: true })
 const settings: Key = {
   schema: z.unknown(),
   metavar: 'MAPPING',
-  description: 'what is otherwise from then on',
+  description: 'what changes',
   required: true,
 }
 const between = time(0, 'after each, once it is listed again', { default: '5s' })
@@ -40,7 +40,7 @@ const between = time(0, 'after each, once it is listed again', { default: '5s' }
 /** Of every step: when. */
 export const timeKeys = {
   at: time(0, 'when, from the moment that everybody is listed', { required: true }),
-  jitter: time(1, 'it happens up to so much later, as the seed of each run decides'),
+  jitter: time(1, 'it happens up to this much later; the seed of each run decides'),
 } as const satisfies Keys
 
 /** Of every step. */
@@ -57,12 +57,12 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
   start: { description: 'starts what does not run', keys: { masters, part } },
   thaw: { description: 'SIGCONT', keys: { masters, part } },
   restart: {
-    description: 'ends and starts it again; or starts the next life of the sidecar before the one that runs is ended',
+    description: 'stops and starts it; with `overlap` the next life of the sidecar starts before the current one stops',
     keys: {
       masters,
       part,
-      signal: choice(['kill', 'terminate'], 'what it is ended by', 'terminate'),
-      pause: time(0, 'from its end to its start', { default: '1s' }),
+      signal: choice(['kill', 'terminate'], 'how it is stopped', 'terminate'),
+      pause: time(0, 'from its stop to its start', { default: '1s' }),
       overlap: time(1, 'how long two lives of the sidecar run side by side; instead of `part`, `signal` and `pause`'),
     },
   },
@@ -72,7 +72,7 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
       masters,
       from: choice(
         ['api', 'store', 'clients', 'all'],
-        'the sidecar from its own API server; sidecar and server from what they store in; the server from its clients; or everything',
+        'the sidecar from its own API server; sidecar and server from their datastore; the server from its clients; or everything',
         'all',
       ),
       for: undone,
@@ -82,17 +82,13 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
     description: 'each message takes longer; undone by `heal`',
     keys: {
       masters,
-      from: choice(
-        ['api', 'store'],
-        "on the sidecar's way to its own API server, or to what leases are stored in",
-        'api',
-      ),
+      from: choice(['api', 'store'], 'between the sidecar and its own API server, or its lease store', 'api'),
       by: time(1, 'how much longer', { required: true }),
       for: undone,
     },
   },
   'requests-fail': {
-    description: 'what the sidecar asks its own API server goes wrong; undone by `heal`',
+    description: 'requests of the sidecar to its own API server fail; undone by `heal`',
     keys: {
       masters,
       how: {
@@ -105,23 +101,26 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
       status: { schema: wholeNumber(400, 599), metavar: 'CODE', description: 'which, with `how: status`' },
       retryAfter: time(1000, 'Retry-After, with the status 429 or 503'),
       by: time(1, 'how much later, with `how: delay`'),
-      every: time(1, 'with `how: cut-watches`: each watch when it is so old; left out, those that are open, once'),
+      every: time(
+        1,
+        'with `how: cut-watches`: the age at which each watch is cut; left out, those that are open are cut once',
+      ),
       requests: {
         schema: wholeNumber(1, 1000),
         metavar: 'N',
-        description: 'with `status`, `hang` and `delay`: over after so many requests',
+        description: 'with `status`, `hang` and `delay`: over after this many requests',
         unset: 'all',
       },
       resource: {
         schema: z.string().check(z.regex(/^[a-z]+(?:\.[a-z0-9.-]+)?$/, 'must be a plural such as leases')),
         metavar: 'RESOURCE',
-        description: 'of one resource alone, such as `leases`',
+        description: 'only of this resource, such as `leases`',
       },
-      verb: { schema: z.enum(verbs), metavar: 'VERB', description: 'of one verb alone, such as `delete`' },
+      verb: { schema: z.enum(verbs), metavar: 'VERB', description: 'only of this verb, such as `delete`' },
       only: {
         schema: z.enum(['probe', 'api']),
         metavar: 'WHICH',
-        description: 'of the probes of /readyz alone, or of all but these',
+        description: 'only the probes of /readyz, or all requests but these',
       },
       for: undone,
     },
@@ -162,8 +161,8 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
     },
   },
   'datastore-outage': {
-    description: 'what everything is stored in is away, or full',
-    keys: { how: choice(['away', 'full'], 'nobody answers, or nothing new is taken', 'away'), for: undoneRequired },
+    description: 'the datastore is away, or full',
+    keys: { how: choice(['away', 'full'], 'nobody answers, or no write is accepted', 'away'), for: undoneRequired },
   },
   'apiserver-outage': {
     description: 'the API servers are killed, and started again; the sidecars run on',
@@ -173,13 +172,17 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
     description: "the API server's /readyz fails; undone by `heal`",
     keys: {
       masters,
-      how: choice(['unready', 'hangs', 'etcd'], 'it says no, or nothing, or that its etcd check fails', 'unready'),
+      how: choice(
+        ['unready', 'hangs', 'etcd'],
+        'it answers not ready, does not answer, or answers that its etcd check fails',
+        'unready',
+      ),
       for: undone,
     },
   },
-  compact: { description: 'etcd forgets its history, and watches begin anew', keys: {} },
+  compact: { description: 'etcd discards its history, and watches list again', keys: {} },
   damage: {
-    description: 'somebody spoils `default/kubernetes`',
+    description: 'something damages `default/kubernetes`',
     keys: {
       damage: {
         schema: z.enum(Object.keys(damages) as [DamageName, ...DamageName[]]),
@@ -199,8 +202,15 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
   },
   scale: {
     description:
-      'more masters are added, `master-N` at 192.0.2.N, never with a name of before; or the last ones are terminated for good',
-    keys: { to: { schema: wholeNumber(1, MAX_MASTERS), metavar: 'N', description: 'how many then', required: true } },
+      'masters are added, `master-N` at 192.0.2.N, never with an earlier name; or the last ones are terminated for good',
+    keys: {
+      to: {
+        schema: wholeNumber(1, MAX_MASTERS),
+        metavar: 'N',
+        description: 'how many masters after it',
+        required: true,
+      },
+    },
   },
   random: {
     description: 'steps that a seed decides; everything is undone at their end',

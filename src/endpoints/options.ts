@@ -8,14 +8,14 @@ export const endpointsOptions = {
     concurrentEndpointSyncs: {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
-      description: 'how many Services are worked on at the same time',
+      description: 'how many Services are synced at the same time',
       default: 5,
     },
     endpointUpdatesBatchPeriod: {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
       description:
-        'how long after a Pod has changed its Services are looked at, so that more changes may come together',
+        'how long to wait after a Pod has changed before its Services are synced, so that changes are batched',
       default: '0s',
     },
   },

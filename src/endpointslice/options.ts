@@ -8,26 +8,26 @@ export const endpointSliceOptions = {
     concurrentServiceEndpointSyncs: {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
-      description: 'how many Services are worked on at the same time',
+      description: 'how many Services are synced at the same time',
       default: 5,
     },
     maxEndpointsPerSlice: {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
-      description: 'how many endpoints are put into one EndpointSlice',
+      description: 'most endpoints in one EndpointSlice',
       default: 100,
     },
     endpointsliceUpdatesBatchPeriod: {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
       description:
-        'how long after a Pod has changed its Services are looked at, so that more changes may come together',
+        'how long to wait after a Pod has changed before its Services are synced, so that changes are batched',
       default: '0s',
     },
     mirroringConcurrentServiceEndpointSyncs: {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
-      description: 'mirroring: how many Services are worked on at the same time',
+      description: 'mirroring: how many Services are synced at the same time',
       default: 5,
     },
     mirroringMaxEndpointsPerSubset: {
@@ -40,7 +40,7 @@ export const endpointSliceOptions = {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
       description:
-        'mirroring: how long after Endpoints have changed they are mirrored, so that more changes may come together',
+        'mirroring: how long to wait after Endpoints have changed before they are mirrored, so that changes are batched',
       default: '0s',
     },
   },

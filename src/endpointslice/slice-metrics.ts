@@ -76,7 +76,7 @@ export class EndpointSliceMetrics {
     const slices = total('num_endpoint_slices', 'EndpointSlices that the Services have.')
     const desired = total(
       'desired_endpoint_slices',
-      'EndpointSlices that the Services would have were all well filled.',
+      'EndpointSlices that the Services would have if each were as full as possible.',
     )
     metrics.onCollect(() => {
       endpoints.set({}, this.#endpoints)

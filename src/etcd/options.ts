@@ -18,13 +18,13 @@ export const etcdOptions = {
     etcdPrefix: {
       schema: parsedText(parsePrefix, String),
       metavar: 'PREFIX',
-      description: "what the API servers' keys begin with, as their own --etcd-prefix",
+      description: "prefix of the API servers' keys, like their own --etcd-prefix",
       default: '/registry',
     },
     etcdCafile: {
       schema: file,
       metavar: 'FILE',
-      description: 'certificates (PEM) that the etcd servers are trusted by; read again when it changes',
+      description: 'certificate authorities (PEM) of the etcd servers; read again when it changes',
     },
     etcdCertfile: {
       schema: file,

@@ -36,17 +36,17 @@ export class ContentionReports {
     const { metrics } = options
     this.#overwrites = metrics.counter({
       name: 'apiserver_bootstrap_foreign_overwrites_total',
-      help: "Times that somebody else undid what is kept and it was put right, by the writer's field manager: unknown where it left no trace, other beyond 20 of them.",
+      help: "Corrections of managed objects after a foreign write, by the writer's field manager: unknown where it left no trace, other beyond 20 of them.",
       labels: ['kind', 'writer'],
     })
     this.#backoffs = metrics.counter({
       name: 'apiserver_bootstrap_backoffs_total',
-      help: 'Times that a back-off began because somebody else kept undoing what is kept; kind is Lease for own leases that are taken away.',
+      help: 'Back-offs that began because a foreign writer overwrote a managed object again and again; kind is Lease for own leases that are taken away.',
       labels: ['kind'],
     })
     this.#backingOff = metrics.gauge({
       name: 'apiserver_bootstrap_backing_off',
-      help: 'Whether what is kept is put right at growing intervals only (1), or at once (0).',
+      help: 'Whether managed objects are corrected at growing intervals only (1), or at once (0).',
       labels: ['kind'],
     })
   }

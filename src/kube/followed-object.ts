@@ -42,7 +42,7 @@ export class FollowedObject<T extends KubeObject> {
     this.#informer.subscribe(onChange)
     this.#missed = metrics.counter({
       name: 'apiserver_bootstrap_watch_missed_total',
-      help: 'Changes of what is kept that a live read found and the watch had not told two seconds later, so that it was started anew.',
+      help: 'Changes of managed objects that a live read found and the watch did not deliver within two seconds, so that it was restarted.',
       labels: ['resource'],
     })
   }

@@ -17,25 +17,25 @@ export const leaderElectionOptions = {
   options: {
     leaderElect: {
       schema: z.boolean(),
-      description: 'work only while this process holds the Lease; false: always, for one that is alone',
+      description: 'work only while this process holds the Lease; false: always, for a single process',
       default: true,
     },
     leaderElectLeaseDuration: {
       schema: duration({ minMs: 1000, wholeSeconds: true }),
       metavar: 'DURATION',
-      description: 'others take the Lease when they have seen no renewal for so long',
+      description: 'others take the Lease after they have seen no renewal for this long',
       default: '15s',
     },
     leaderElectRenewDeadline: {
       schema: duration({ minMs: 1 }),
       metavar: 'DURATION',
-      description: 'a leader that could not renew for so long stops its work',
+      description: 'a leader that could not renew for this long stops',
       default: '10s',
     },
     leaderElectRetryPeriod: {
       schema: duration({ minMs: 1 }),
       metavar: 'DURATION',
-      description: 'between two tries to get or renew the Lease',
+      description: 'time between attempts to get or renew the Lease',
       default: '2s',
     },
     leaderElectResourceName: {

@@ -65,7 +65,7 @@ export class ObjectWriter {
     this.#options = options
     this.#writes = options.metrics.counter({
       name: 'apiserver_bootstrap_writes_total',
-      help: 'Writes to the objects that are kept, by what was found wrong.',
+      help: 'Writes to managed objects, by the difference that was found.',
       labels: ['kind', 'verb', 'reason'],
     })
   }

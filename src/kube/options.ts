@@ -19,7 +19,7 @@ export const connectionOptions = {
     },
     embedded: {
       schema: z.boolean(),
-      description: 'run an API server in this process and bootstrap that one: to try things out',
+      description: 'run an API server in this process and bootstrap it, to try things out',
       default: false,
       replaces: ['kubeconfig', 'context', 'inCluster'],
     },

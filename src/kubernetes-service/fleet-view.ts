@@ -60,7 +60,7 @@ export class FleetView {
     this.#ttlMs = ttlMs
     this.#masters = metrics.gauge({
       name: 'apiserver_bootstrap_masters',
-      help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; doubtful: ended, perhaps only because nobody could renew.',
+      help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; `doubtful`: suspected expiry, which may only mean that nobody could renew.',
       labels: ['state'],
     })
     this.#delays = metrics.histogram({

@@ -67,7 +67,7 @@ export const kubernetesServiceOptions = {
       schema: z.enum(['lease', 'master-count', 'none']),
       metavar: 'TYPE',
       description:
-        'lease: list the masters whose leases live; master-count: list as many as --apiserver-count says; none: leave the list alone',
+        'lease: list the masters with a live lease; master-count: list at most --apiserver-count masters; none: leave the list alone',
       default: 'lease',
     },
     apiserverCount: {
@@ -89,26 +89,27 @@ export const kubernetesServiceOptions = {
     leaseNamespace: {
       schema: objectName,
       metavar: 'NAMESPACE',
-      description: 'where the Leases of --lease-store=kubernetes are; it must be there, unless it is kube-system',
+      description: 'namespace of the Leases of --lease-store=kubernetes; it must exist, unless it is kube-system',
       default: 'kube-system',
     },
     leaseTtl: {
       schema: duration({ minMs: 2000, maxMs: 3_600_000, wholeSeconds: true }),
       metavar: 'DURATION',
-      description: 'a master that does not renew for this long is taken off the list; 1.5 to 60 intervals, at most 1h',
+      description:
+        'a master that does not renew for this long is removed from the list; 1.5 to 60 intervals, at most 1h',
       default: '15s',
     },
     reconcileInterval: {
       schema: duration({ minMs: 1000, wholeSeconds: true }),
       metavar: 'DURATION',
-      description: 'how often leases are renewed and everything is looked at, changes aside',
+      description: 'how often leases are renewed and everything is reconciled, whether or not it changed',
       default: '10s',
     },
     readyzUrl: {
       schema: parsedText(parseReadyzUrl, String),
       metavar: 'URL',
       description: "/readyz of this master's own API server",
-      unset: "the kubeconfig's server, if that is evidently this master's own",
+      unset: "the kubeconfig's server, if that is clearly this master's own",
     },
     readinessGate: {
       schema: z.enum(['continuous', 'startup']),
@@ -119,14 +120,14 @@ export const kubernetesServiceOptions = {
     readinessProbePeriod: {
       schema: duration({ minMs: 100 }),
       metavar: 'DURATION',
-      description: 'how often own /readyz is asked; at most the reconcile interval',
+      description: 'how often own /readyz is probed; at most the reconcile interval',
       default: '1s',
     },
     onShutdown: {
       schema: z.enum(['withdraw', 'always', 'keep']),
       metavar: 'MODE',
       description:
-        'withdraw: take the address out, but not the last one of a server that still answers; always: take it out; keep: leave it to its lease',
+        'withdraw: take the address out, but not the last one of a server that still answers; always: take it out; keep: leave it listed until its lease ends',
       default: 'withdraw',
     },
   },

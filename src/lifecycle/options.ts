@@ -22,7 +22,7 @@ export const lifecycleOptions = {
     healthTlsCertFile: {
       schema: file,
       metavar: 'FILE',
-      description: 'certificate (PEM) with which they are served, by HTTPS alone then; read again when it changes',
+      description: 'certificate (PEM) to serve them by HTTPS only; read again when it changes',
     },
     healthTlsPrivateKeyFile: {
       schema: file,
@@ -32,25 +32,25 @@ export const lifecycleOptions = {
     authenticationTokenWebhook: {
       schema: z.boolean(),
       description:
-        'ask the API server by TokenReview whose a bearer token is, and by SubjectAccessReview whether that user may get /metrics and whatever else is not always allowed',
+        'authenticate bearer tokens by TokenReview, and authorize their users by SubjectAccessReview for /metrics and every other path that is not always allowed',
       default: false,
     },
     clientCaFile: {
       schema: file,
       metavar: 'FILE',
       description:
-        'certificates (PEM) that client certificates are trusted by: the common name is the user, the organizations are the groups, and SubjectAccessReview says what they may; read again when it changes',
+        'certificate authorities (PEM) of client certificates: the common name is the user, the organizations are the groups, and SubjectAccessReview authorizes them; read again when it changes',
     },
     authorizationAlwaysAllowPaths: {
       schema: paths,
       metavar: 'LIST',
-      description: 'paths that everybody may get where callers are authenticated; /path/* stands for all that begin so',
+      description: 'paths that need no authentication; /path/* stands for every path below it',
       default: ['/healthz', '/livez', '/readyz'],
     },
     shutdownDelayDuration: {
       schema: duration({ minMs: 0 }),
       metavar: 'DURATION',
-      description: 'stay this long after the address is withdrawn',
+      description: 'how long to stay after the address is withdrawn',
       default: '0s',
     },
   },

@@ -11,7 +11,7 @@ export const repairOptions = {
       schema: z.enum(['etcd', 'configmap', 'memory', 'none']),
       metavar: 'REGISTRY',
       description:
-        "where the bitmaps of allocated ports and addresses are: etcd (kube-apiserver's own), configmap (a ledger in kube-system, for servers without an allocator), memory (masters of one process) or none (duplicates and what is out of range are only told)",
+        "where the bitmaps of allocated ports and addresses are: etcd (kube-apiserver's own), configmap (a ledger in kube-system, for servers without an allocator), memory (masters of one process) or none (duplicates and allocations out of range are only reported)",
       conditionalDefault: {
         says: 'etcd if --etcd-servers is given, else none',
         value: (given) => (given('etcdServers') ? 'etcd' : 'none'),
@@ -21,20 +21,20 @@ export const repairOptions = {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        'how often everything is looked through, changes aside; what has leaked is freed in the third such pass, and not before two minutes',
+        'how often everything is checked in a full pass; leaked allocations are freed in the third such pass, and not before two minutes',
       default: '3m',
     },
     repairStartupTimeout: {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        'how long a duty may be refused or not be done before it counts as degraded, which is told; it goes on trying, and takes nothing else along. A start that is refused default/kubernetes for so long ends with 1. A server or etcd that is away is waited for',
+        'how long a duty may be refused or fail before it is reported as degraded; it retries, and stops no other duty. A start that is refused default/kubernetes for this long exits with 1. The time does not count while the server or etcd is away',
       default: '1m',
     },
     adoptRange: {
       schema: z.boolean(),
       description:
-        'rewrite a stored range that is another than the flag says; without it such a range is left alone, because the server that uses it would refuse every new Service',
+        'rewrite a stored range that differs from the flag; without it such a range is left alone, because the server that uses it would refuse every new Service',
       default: false,
     },
   },

@@ -52,7 +52,7 @@ export class RepairMetrics {
     this.#failures = metrics.counter({ name: names.failures, help: `Passes of the repair of ${items} that failed.` })
     this.#repairs = metrics.counter({
       name: 'apiserver_bootstrap_repairs_total',
-      help: 'Allocations put right, by the reason that is given in events.',
+      help: 'Allocations repaired, by the reason that is given in events.',
       labels: ['repair', 'reason'],
     })
     const labels = kind === 'cluster-ip' ? (['cidr'] as const) : []

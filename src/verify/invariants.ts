@@ -48,19 +48,19 @@ export const invariants = {
     broken: removedByOthers,
   },
   'no-address-goes-without-cause': {
-    sentence: 'No address goes while one of its masters has no cause to.',
+    sentence: 'No address is removed while one of its masters has no cause to leave.',
     broken: goesWithoutCause,
   },
   'no-address-comes-without-cause': {
-    sentence: 'No address comes that nobody can hold a lease for.',
+    sentence: 'No address is added that nobody can hold a lease for.',
     broken: comesWithoutCause,
   },
   'listed-master-stays': {
-    sentence: 'An address that came stays while its master is well.',
+    sentence: 'An address that was added stays while its master is healthy.',
     broken: goneThoughWell,
   },
   'stopped-master-leaves': {
-    sentence: 'A master that is told to stop leaves at once while another serves.',
+    sentence: 'A master that gets SIGTERM leaves at once while another serves.',
     broken: stoppedAndListed,
   },
   'unready-master-leaves': {
@@ -80,7 +80,7 @@ export const invariants = {
     broken: wrongAfterwards,
   },
   'quiet-when-right': {
-    sentence: 'When all is right nothing is written but leases.',
+    sentence: 'In sync, nothing is written but leases.',
     broken: writtenInQuiet,
   },
   'writes-bounded': {
@@ -88,7 +88,7 @@ export const invariants = {
     broken: writingMuch,
   },
   'nobody-taken-for-a-foreign-writer': {
-    sentence: 'No master takes another, or a repair, for somebody who keeps undoing what it writes.',
+    sentence: 'No master mistakes another master, or a repair, for a foreign writer.',
     broken: suspecting,
   },
   'service-kept': {

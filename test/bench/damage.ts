@@ -50,9 +50,8 @@ export async function measureDamage({ rounds }: { readonly rounds: number }): Pr
     return {
       title: 'Damage',
       method:
-        `Each damage ${rounds} times at ${spacingMs / 1000} s spacing, and once on a stock kube-apiserver at the same time. Milliseconds from the ` +
-        'moment at which a watcher sees default/kubernetes wrong to the moment at which it sees it right for good; "never": not within ' +
-        `${neverMs / 1000} s.`,
+        `Each damage ${rounds} times at ${spacingMs / 1000} s spacing, and once on a stock kube-apiserver at the same time. Milliseconds from when a watcher ` +
+        `sees the damage until it sees the final correction; "never": not within ${neverMs / 1000} s.`,
       header: ['ms', 'median', 'most', 'stock kube-apiserver'],
       rows,
       bounds: [

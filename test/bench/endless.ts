@@ -47,7 +47,7 @@ export async function measureEndlessAnswers({ seconds }: { readonly seconds: num
   const [usual, ...long] = found.map(({ peakMib }) => peakMib)
   return {
     title: 'Endless answers',
-    method: `An API server that answers every request but /readyz with a list of so many bytes, for ${seconds} s each. What is too long is cut off by its limit (SECURITY.md) and asked for again. Before there were limits: 286 MiB with 60 MB, 2,015 MiB with 600 MB.`,
+    method: `An API server that answers every request but /readyz with a list of this size, for ${seconds} s each. Longer answers are cut off by their limit (SECURITY.md) and requested again. Without limits: 286 MiB with 60 MB, 2,015 MiB with 600 MB.`,
     header: ['answers', 'most resident, MiB', 'sent, MB', 'lines in the log'],
     rows: found.map(({ name, peakMib, sentMb, lines }) => [name, peakMib.toFixed(0), sentMb.toFixed(0), `${lines}`]),
     bounds: [

@@ -38,7 +38,7 @@ export async function measureFlood({ seconds }: { readonly seconds: number }): P
     ]
     return {
       title: 'Flood',
-      method: `/livez, asked each ${askEveryMs} ms for ${seconds} s over connections of its own, while another process pipelines 4 MB of \`GET /metrics\` over six connections, reads nothing, and begins again on each that is closed. Before there were bounds: 19 to 26 s, and 570 to 660 MiB resident.`,
+      method: `/livez, requested every ${askEveryMs} ms for ${seconds} s over connections of its own, while another process pipelines 4 MB of \`GET /metrics\` over six connections, reads nothing, and starts again on each that is closed. Without bounds: 19 to 26 s, and 570 to 660 MiB resident.`,
       header: ['/livez, ms', 'median', 'most'],
       rows: [row('quiet', quiet), row('flooded', flooded)],
       bounds: [

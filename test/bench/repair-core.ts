@@ -44,7 +44,7 @@ export async function measureRepairCore({ rounds }: { readonly rounds: number })
     method:
       `${rounds} rounds, each in processes of its own: informers of 100,000 Services (every second one with a NodePort, from ${widePortRange}) and their IPAddresses, with and without the repairs of ` +
       'IPAddresses, ClusterIP bitmap and NodePort bitmap on top. The API is in the same process and at rest; each object is parsed from JSON as it is sent. ' +
-      '"First pass": CPU of the start with the repairs less that without, so that what they do while the lists come counts. Memory: heap and buffers after a collection; "young": within the first minute, in which the age of IPAddresses is kept.',
+      '"First pass": CPU of the start with the repairs less that without, so that what they do while the lists come counts. Memory: heap and buffers after a collection; "young": within the first minute, in which ages of IPAddresses are tracked.',
     header: ['', 'median', 'most'],
     rows: [
       row('CPU of the lists alone, ms', lists),

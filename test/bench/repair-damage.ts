@@ -86,9 +86,9 @@ export async function measureRepairDamage({ rounds }: { readonly rounds: number 
     return {
       title: 'Repair: damage',
       method:
-        `A bare kube-apiserver and its etcd with ${mass.services} Services, ${mass.nodePorts} of them with a NodePort; each damage is done in etcd at one revision, ` +
-        `${rounds} times. Milliseconds from before that write to the moment at which a watcher has seen the last allocation right (IPAddresses with parent and labels) for ` +
-        'good. Beside it in the same run a stock kube-apiserver with its own repair, damaged once, right after its first pass: that is its longest wait, and half of it is what damage at any moment would wait. A server under load ends watches, its own too, and of the changes of one revision it tells no rest: then its repair knows nothing of some. ClusterIPs ' +
+        `A bare kube-apiserver and its etcd with ${mass.services} Services, ${mass.nodePorts} of them with a NodePort. Each damage is done in etcd at one revision, ` +
+        `${rounds} times. Milliseconds from before that write until a watcher has seen the last allocation corrected (IPAddresses with parent and labels). ` +
+        'Beside it a stock kube-apiserver with its own repair, damaged once right after its first pass: the longest wait; the average is half of it. Under load a server closes watches, its own too, and its repair then misses changes. ClusterIPs ' +
         'are in a bitmap on a bare kube-apiserver 1.32.2.',
       header: ['ms', 'median', 'most', 'stock kube-apiserver'],
       rows: [...times].map(([damage, values]) => [

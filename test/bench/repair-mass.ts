@@ -123,10 +123,10 @@ function reportOn(costs: Costs, minutes: number): Report {
   return {
     title: 'Repair: 10,000 Services at rest',
     method:
-      `${mass.services} Services, ${mass.nodePorts} of them with a NodePort, all right, on four API servers with an etcd each, side by side; ${minutes} minutes from the start of each server, so that the first pass is in it. ` +
-      '"Nobody": a bare kube-apiserver. "Own": a stock one, without an endpoint reconciler. "Without": the bare one beside this program with all its duties but the repairs. "Ours": with them. The last two columns are what each repair adds. ' +
-      'Requests are those for Services and IPAddresses, from the server’s own metrics, its own clients included; a WATCH counts when it begins, and what a program’s informer lists is one WATCH. ' +
-      'The bare server’s clients watch Services and IPAddresses for its repair although that is disabled, so the first bound takes all of what a stock one asks. CPU is from /proc.',
+      `${mass.services} Services, ${mass.nodePorts} of them with a NodePort, all in sync, on four API servers with an etcd each, side by side, for ${minutes} minutes from the start of each server. ` +
+      '"Nobody": a bare kube-apiserver. "Own": a stock one, without an endpoint reconciler. "Without": the bare one beside this program without its repairs. "Ours": with them. The last two columns are what each repair adds. ' +
+      'Requests are those for Services and IPAddresses, from the server’s own metrics, its own clients included; a WATCH counts when it starts, and a streaming list is one WATCH. ' +
+      'The bare server’s clients watch Services and IPAddresses although its repair is disabled, so the first bound is against all requests of a stock one. CPU is from /proc.',
     header: ['', 'nobody', 'own', 'without', 'ours', 'own adds', 'ours adds'],
     rows: [
       row('LISTs', ({ requests }) => requests.list),

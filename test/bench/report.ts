@@ -1,7 +1,7 @@
 /** What one bench found. */
 export interface Report {
   readonly title: string
-  /** How it was measured, for a reader who doubts it. */
+  /** How it was measured, so that a reader can repeat it. */
   readonly method: string
   readonly header: readonly string[]
   readonly rows: readonly (readonly string[])[]
@@ -36,10 +36,12 @@ export function shown(value: number): string {
 
 /** The report as Markdown, which is also how it is printed. */
 export function markdown({ title, method, header, rows, bounds }: Report): string {
-  const verdicts = bounds.map((bound) =>
-    `- ${isMet(bound) ? 'met' : '**missed**'}: ${bound.name}: ${shown(bound.value)} ${bound.unit}, at most ${bound.limit} ${bound.unit}`.trimEnd(),
-  )
-  return [`## ${title}`, '', method, '', ...table([header, ...rows]), '', ...verdicts, ''].join('\n')
+  const verdicts = bounds.map((bound) => {
+    const [found = '', most = ''] = [shown(bound.value), `${bound.limit}`].map((text) => `${text} ${bound.unit}`.trim())
+    return [bound.name, found, most, isMet(bound) ? 'met' : '**missed**']
+  })
+  const promised = bounds.length === 0 ? [] : [...table([['bound', 'found', 'at most', ''], ...verdicts]), '']
+  return [`## ${title}`, '', method, '', ...table([header, ...rows]), '', ...promised].join('\n')
 }
 
 function table(rows: readonly (readonly string[])[]): readonly string[] {

@@ -55,8 +55,8 @@ function reportOn(samples: readonly Readonly<Record<'node' | 'load' | 'calls' | 
     title: 'Startup',
     method:
       `${samples.length} rounds, interleaved, on one bare kube-apiserver whose store is emptied before each. "Loads": from exec to the first ` +
-      'connection, on a server that never answers; Node’s own start is in it. "Calls": a script that knows the answers, over a keep-alive ' +
-      'connection. "Program": from exec until a watcher has seen all objects right.',
+      'connection, Node’s own start included. "Calls": a script that makes the necessary calls over a keep-alive connection. "Program": from exec ' +
+      'until a watcher has seen all objects in their desired state.',
     header: ['ms', 'median', 'least', 'most'],
     rows: [
       row('Node starts', of('node')),

@@ -83,12 +83,12 @@ export async function measureWorkloads({ rounds }: { readonly rounds: number }):
   return {
     title: 'Endpoints and EndpointSlices',
     method:
-      `${rounds} rounds, the two managers in turn, each on a stock kube-apiserver and an etcd of its own, which nobody else uses; all of it on the same cores. ` +
+      `${rounds} rounds, the two managers in turn, each with a stock kube-apiserver and an etcd of its own, all on the same cores. ` +
       'The peer: kube-controller-manager with endpoints-controller and endpointslice-controller alone, qps 1000, burst 2000; ours: the program with the same two. ' +
-      `The store is full of Services × Pods, all in one namespace where nothing else is said, on ${nodes} Nodes, each Pod ${shown(template.podJsonBytes / 1000)} kB of JSON, and has no Endpoints or EndpointSlices. ` +
-      '"Converged": from exec until a watcher has seen all of both right. ' +
-      `Then ${flips} random Pods become unready, 100 a second, as a kubelet says it; from the server’s answer to the event of the EndpointSlice that shows it. ` +
-      'CPU is that of the manager from /proc, until 3 s after all was right; requests are from the server’s own metrics, those of the bench left out.',
+      `The store has Services × Pods on ${nodes} Nodes, in one namespace unless a row names more, each Pod ${shown(template.podJsonBytes / 1000)} kB of JSON, and no Endpoints or EndpointSlices. ` +
+      '"Converged": from exec until a watcher has seen all of both. ' +
+      `Then ${flips} random Pods become unready, 100 a second: from the server’s answer to the event of the EndpointSlice that shows it. ` +
+      'CPU is the manager’s, from /proc, until 3 s after convergence; requests are from the server’s own metrics, without those of the bench.',
     header: ['Services × Pods', '', 'kube-controller-manager', 'program', 'of it'],
     rows,
     bounds,

@@ -35,7 +35,7 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     'at: 5s\naction: constructor\nmasters: [master-2]',
     `9:13: action: there is no action "constructor"; there are ${actionNames.join(', ')}`,
   ],
-  ['at: 5s\naction: kill', '8:5: the action kill needs "masters": whom it befalls'],
+  ['at: 5s\naction: kill', '8:5: the action kill needs "masters": which masters'],
   [
     'at: 5s\naction: kill\nmasters: master-2',
     '10:14: masters: must be all, or a list of names such as [master-2], not "master-2"',
@@ -117,13 +117,13 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     '12:15: resource: has no use with how: expired: all requests are refused',
   ],
   ['at: 5s\naction: own-etcd-dead\nmasters: all\nhow: slowly', '11:10: how: must be one of fails, hangs, not "slowly"'],
-  ['at: 5s\naction: datastore-outage', '8:5: the action datastore-outage needs "for": so much later it is undone'],
+  ['at: 5s\naction: datastore-outage', '8:5: the action datastore-outage needs "for": how long until it is undone'],
   ['at: 5s\naction: datastore-outage\nfor: 5s\nhow: broken', '11:10: how: must be one of away, full, not "broken"'],
   [
     'at: 5s\naction: datastore-outage\nfor: 5s\nmasters: all',
     '11:5: the action datastore-outage has no "masters"; it takes at, jitter, action, how, for',
   ],
-  ['at: 5s\naction: apiserver-outage', '8:5: the action apiserver-outage needs "for": so much later it is undone'],
+  ['at: 5s\naction: apiserver-outage', '8:5: the action apiserver-outage needs "for": how long until it is undone'],
   [
     'at: 5s\naction: readyz-fails\nmasters: all\nhow: slowly',
     '11:10: how: must be one of unready, hangs, etcd, not "slowly"',
@@ -139,11 +139,8 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     '10:13: damage: must be one of endpoints-deleted, endpoints-emptied, endpoints-unlabelled, endpoints-with-a-foreign-port, endpoints-with-a-foreign-protocol, endpoints-with-a-foreign-address, endpoints-with-a-foreign-unready-address, slice-deleted, slice-unlabelled, slice-emptied, service-deleted, service-with-a-foreign-port, not "everything"',
   ],
   ['at: 5s\naction: rolling-restart\npause: -1s', '10:12: pause: must be at least 0s, not "-1s"'],
-  ['at: 5s\naction: roll-config', '8:5: the action roll-config needs "settings": what is otherwise from then on'],
-  [
-    'at: 5s\naction: roll-config\nsettings:',
-    '10:14: the action roll-config needs "settings": what is otherwise from then on',
-  ],
+  ['at: 5s\naction: roll-config', '8:5: the action roll-config needs "settings": what changes'],
+  ['at: 5s\naction: roll-config\nsettings:', '10:14: the action roll-config needs "settings": what changes'],
   ['at: 5s\naction:', `9:12: action: is missing; there are ${actionNames.join(', ')}`],
   ['at: 5s\naction: roll-config\nsettings: {}', '10:15: settings: needs at least one setting: nothing would be rolled'],
   [
@@ -166,7 +163,7 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
     'at: 5s\naction: roll-config\nsettings: {leaseTtl: soon}',
     '10:26: leaseTtl: "soon" is not a duration (a duration is written like 10s or 1m30s)',
   ],
-  ['at: 5s\naction: scale', '8:5: the action scale needs "to": how many then'],
+  ['at: 5s\naction: scale', '8:5: the action scale needs "to": how many masters after it'],
   ['at: 5s\naction: scale\nto: 0', '10:9: to: must be a whole number from 1 to 100, not 0'],
   ['at: 5s\naction: scale\nto: many', '10:9: to: must be a whole number from 1 to 100, not "many"'],
   ['at: 5s\naction: random', '8:5: the action random needs "for": how long'],

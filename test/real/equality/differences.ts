@@ -91,9 +91,9 @@ const ownUnreadyBesideAnother: ListState = {
 export const differences: readonly Difference[] = [
   {
     found: 'Endpoints with another port, protocol or name of the port, with more ports or without any',
-    upstream: 'stays so, also when the addresses are put right; with master-count until it is started again',
-    ours: 'gets its own port, unless another master is listed that may want the other one',
-    reason: 'Clients are sent where nobody listens. kube-apiserver compares ports only when it starts and stops.',
+    upstream: 'stays so, even when the addresses are corrected; with master-count until the next start',
+    ours: 'gets its own port, unless another listed master may want the other one',
+    reason: 'Clients are sent to a port that is closed. kube-apiserver compares ports only when it starts and stops.',
     cases: [
       ...otherPorts('another port', [wrongPort]),
       {
@@ -110,11 +110,10 @@ export const differences: readonly Difference[] = [
     ],
   },
   {
-    found: 'Endpoints with the address of somebody else that is not ready',
+    found: 'Endpoints with a foreign address that is not ready',
     upstream: 'stays so, and the slice lists the address as not ready',
     ours: 'the address is removed',
-    reason:
-      'No lease stands behind it, so nobody will ever make it ready or take it out. kube-apiserver compares ready addresses only.',
+    reason: 'It has no lease, so nobody will ever remove it. kube-apiserver compares ready addresses only.',
     cases: [
       {
         start: 'a foreign address that is not ready',
@@ -129,10 +128,10 @@ export const differences: readonly Difference[] = [
   },
   {
     found: 'Endpoints with the own address among those that are not ready',
-    upstream: 'stays there, written again at every interval: the Service has one ready address too few, or none',
+    upstream: 'stays there and is written again at every interval: the Service lacks a ready address',
     ours: 'is listed as ready',
     reason:
-      'A master that lives is not listed. kube-apiserver adds its address, and then, packing the subset anew, lets the unready one win.',
+      'Otherwise a live master is not listed. kube-apiserver adds its address, and its repacking of the subset prefers the unready one.',
     cases: [
       { start: 'the own address not ready', modes: modeNames, upstream: ownUnready, ours: listing(own) },
       {
@@ -157,9 +156,9 @@ export const differences: readonly Difference[] = [
   },
   {
     found: 'Endpoints with the own address twice, and master-count with room for more',
-    upstream: 'stays so: the double counts as a master',
+    upstream: 'stays so: the duplicate counts as a master',
     ours: 'is listed once',
-    reason: 'It takes the place of another master. With leases kube-apiserver removes the double, too.',
+    reason: 'The duplicate takes the place of another master. With leases kube-apiserver removes it too.',
     cases: [
       {
         start: 'the own address twice',
@@ -171,10 +170,10 @@ export const differences: readonly Difference[] = [
     ],
   },
   {
-    found: 'a slice that has to be changed, with annotations or owners',
+    found: 'a slice with annotations or owners that needs a change',
     upstream: 'loses them with the change',
-    ours: 'keeps them',
-    reason: 'They are not ours. kube-apiserver itself leaves them while nothing else has to be changed.',
+    ours: 'preserves them',
+    reason: 'They belong to others. kube-apiserver too leaves them while nothing else changes.',
     cases: [
       sliceMetadata('the slice with a foreign annotation, and a dead address', { annotations: { note: 'a' } }),
       sliceMetadata('the slice with an owner, and a dead address', { ownerReferences: [owner()] }),
@@ -183,9 +182,9 @@ export const differences: readonly Difference[] = [
   {
     found: 'at its start, the own address in the list',
     upstream:
-      'takes it out, and puts it in again when it is ready: what came with the address and the slice is gone, the order is another',
-    ours: 'leaves it there if the API server is ready, and does the same as at any other time',
-    reason: 'The API server has been serving all the time: it is this program that was restarted.',
+      'removes it, and adds it again when it is ready: other fields of the address and the slice are lost, the order changes',
+    ours: 'leaves it if the API server is ready, as at any other time',
+    reason: 'The API server has served all the time: only this program was restarted.',
     cases: [
       atStart('another master lives, and is listed first', ['lease'], listing(own, another), listing(another, own)),
       atStart('hostname, node and target of the own address', masterCounts, listing(own), {
@@ -201,9 +200,9 @@ export const differences: readonly Difference[] = [
     ],
   },
   {
-    found: 'at its start, another port beside a master that does not say which port it wants',
-    upstream: 'makes its own port that of all',
-    ours: 'keeps the port until all have said the same',
+    found: 'at its start, another port beside a master that does not state its port',
+    upstream: 'gives all its own port',
+    ours: 'leaves the port until all state the same',
     reason: 'A change of the port rolls through a fleet without a fight.',
     cases: [
       'another master lives, and the port is another',
@@ -212,9 +211,9 @@ export const differences: readonly Difference[] = [
   },
   {
     found: 'at its start, with master-count, two subsets',
-    upstream: 'merges them or keeps the first, whatever its port is, depending on where its own address is',
-    ours: 'remakes them, as kube-apiserver does at any other time',
-    reason: 'The same damage has the same end, whenever it is found.',
+    upstream: 'merges them or retains the first, whatever its port, depending on where its own address is',
+    ours: 'rebuilds them, as kube-apiserver does at any other time',
+    reason: 'The same damage has the same result, whenever it is found.',
     cases: [
       atStart('two subsets', ['master-count 1'], portsOf([own], [wrongPort]), listing(own)),
       atStart('two subsets', ['master-count 3'], portsOf([own, another], [wrongPort]), listing(own)),

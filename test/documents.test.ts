@@ -1,0 +1,140 @@
+import assert from 'node:assert/strict'
+import { existsSync, globSync, readFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { test } from 'node:test'
+
+/** Every document of the repository; what is built or installed has others. */
+const files = globSync('**/*.md', {
+  exclude: (path) => /(?:^|[\\/])(?:node_modules|dist|\.git|peers|artefacts)$/.test(path),
+}).sort()
+const textOf = (file: string): string => readFileSync(file, 'utf8')
+
+/** As many as `wc -w` counts. */
+function words(text: string): number {
+  return text.split(/\s+/).filter((word) => word !== '').length
+}
+
+/** Prose alone: no code, and no part of a link that a reader does not see. */
+function proseOf(text: string): string {
+  const blank = (code: string): string => code.replaceAll(/[^\n]/g, ' ')
+  return text
+    .replaceAll(/^ *```.*?^ *```/gms, blank)
+    .replaceAll(/`[^`\n]+`/g, blank)
+    .replaceAll(/\]\([^)\n]*\)/g, blank)
+}
+
+/** The anchors that GitHub gives the headings of a page. */
+function anchorsOf(text: string): ReadonlySet<string> {
+  const headings = outsideFences(text).matchAll(/^#+ +(.+)$/gm)
+  return new Set(
+    [...headings].map(([, heading = '']) =>
+      heading
+        .replaceAll(/\[([^\]]*)\]\([^)]*\)/g, '$1')
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+        .trim()
+        .replaceAll(' ', '-'),
+    ),
+  )
+}
+
+function outsideFences(text: string): string {
+  return text.replaceAll(/^ *```.*?^ *```/gms, '')
+}
+
+for (const [file, most] of [
+  ['README.md', 1_000],
+  ['ARCHITECTURE.md', 1_200],
+] as const) {
+  test(`${file} has at most ${most} words`, () => {
+    const count = words(textOf(file))
+    assert.ok(count > 100 && count <= most, `${count} words`)
+  })
+}
+
+test('every relative link of a document leads to a file, and its anchor to a heading', () => {
+  let links = 0
+  for (const file of files) {
+    for (const [, target = ''] of outsideFences(textOf(file)).matchAll(/\]\(([^)\s]+)\)/g)) {
+      if (/^[a-z]+:/.test(target)) continue
+      links++
+      const [path = '', anchor] = target.split('#')
+      const linked = path === '' ? file : join(dirname(file), path)
+      assert.ok(existsSync(linked), `${file} links to ${target}`)
+      if (anchor !== undefined) assert.ok(anchorsOf(textOf(linked)).has(anchor), `${file} links to ${target}`)
+    }
+  }
+  assert.ok(links > 50)
+})
+
+test('every source file and folder that ARCHITECTURE.md names exists', () => {
+  const named = [...textOf('ARCHITECTURE.md').matchAll(/`([\w./-]+(?:\/|\.ts))`/g)].map(([, path = '']) => path)
+  const sources = globSync('{src,test}/**', { withFileTypes: false }).map((path) => `/${path.replaceAll('\\', '/')}`)
+  assert.ok(named.length > 40)
+  for (const path of named) {
+    const wanted = `/${path.replace(/\/$/, '')}`
+    assert.ok(
+      sources.some((source) => source.endsWith(wanted)),
+      `${path} is not there`,
+    )
+  }
+})
+
+/** Private words, and those of the field that say the same. What the code calls so stands in a code span. */
+const banned: Readonly<Record<string, string>> = {
+  'look|looks|looked|looking': 'reconcile, read, check',
+  'tell|tells|told|telling|news|said': 'report, log, record, state',
+  company: 'co-holder',
+  'doubt|doubts|doubtful|doubted': 'suspected expiry',
+  wishes: 'desired state',
+  kept: 'managed, preserved, stored',
+  'hasten|hastens|hastened': 'expedite',
+  heard: 'received',
+  whereabouts: 'location',
+  ripe: 'due',
+  well: 'healthy, recovered',
+  ways: 'paths, connections',
+  'to be had': 'available',
+}
+
+/** A name in reports that the code gives. */
+const names = ['dead kept too long']
+
+test('the documents use the words of the field', () => {
+  const found = files.flatMap((file) =>
+    proseOf(names.reduce((text, name) => text.replaceAll(name, ''), textOf(file)))
+      .split('\n')
+      .flatMap((line, index) =>
+        Object.entries(banned).flatMap(([words, instead]) => {
+          const [word] = new RegExp(`\\b(?:${words})\\b`, 'i').exec(line) ?? []
+          return word === undefined ? [] : [`${file}:${index + 1}: ${word} (instead: ${instead})`]
+        }),
+      ),
+  )
+  assert.deepEqual(found, [])
+})
+
+test('the glossary has at most 40 terms, each once', () => {
+  const terms = [...textOf('docs/glossary.md').matchAll(/^\| ([^|]+) \| [^|]+ \|$/gm)].map(([, term]) => term).slice(2)
+  assert.ok(terms.length > 20 && terms.length <= 40, `${terms.length} terms`)
+  assert.equal(new Set(terms).size, terms.length)
+})
+
+test('the page of dependencies has every dependency with its reason, and no other', () => {
+  const { dependencies, devDependencies } = JSON.parse(textOf('package.json')) as Record<string, object>
+  const rows = [...textOf('docs/decisions/dependencies.md').matchAll(/^\| (`.+`) \| (.+) \|$/gm)]
+  const documented = rows.flatMap(([, names = '']) => [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => name))
+  assert.deepEqual(documented.sort(), Object.keys({ ...dependencies, ...devDependencies }).sort())
+})
+
+test('every decision has a context, a decision and consequences, and is in the list', () => {
+  const list = textOf('docs/decisions/README.md')
+  const pages = globSync('docs/decisions/*.md').filter((page) => !/(?:README|dependencies)\.md$/.test(page))
+  assert.ok(pages.length > 20)
+  for (const page of pages) {
+    const parts = [...textOf(page).matchAll(/^\*\*(\w+)\.\*\* /gm)].map(([, part]) => part)
+    assert.deepEqual(parts, ['Context', 'Decision', 'Consequences'], page)
+    const title = /^# (.+)$/m.exec(textOf(page))?.[1]
+    assert.ok(list.includes(`- [${title}](${page.split(/[\\/]/).at(-1)})\n`), page)
+  }
+})

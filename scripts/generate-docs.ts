@@ -1,8 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { configurationSchema } from '../src/config/json-schema.ts'
-import { configurationReference } from '../src/config/reference.ts'
-import { scenarioSchema } from '../src/drill/scenario-json-schema.ts'
+import { configurationReference, configurationSchema } from '../src/config/reference.ts'
+import { scenarioSchema } from '../src/drill/scenario/render.ts'
 
 // usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the options and from the keys of scenarios, below DIRECTORY or the repository.
 

@@ -26,11 +26,16 @@ const chosen = sampled(begunAt(named([...all])))
 const queue = chosen.values()
 const total = { noticed: 0, 'not noticed': 0, 'out of time': 0 }
 const faults: string[] = []
+/** By the folders of src/: how many of how many were noticed. */
+const folders = new Map<string, { noticed: number; all: number }>()
 
 await Promise.all(Array.from({ length: Math.min(jobs, chosen.length) }, () => work()))
 console.log(
   `mutants: ${total.noticed} noticed, ${total['out of time']} out of time, ${total['not noticed']} not noticed, ${faults.length} faults, of ${chosen.length}`,
 )
+for (const [folder, { noticed, all }] of [...folders].sort(([a], [b]) => (a < b ? -1 : 1))) {
+  console.log(`${`${noticed}/${all}`.padStart(7)}  ${folder}`)
+}
 for (const fault of faults) console.error(`✖ ${fault}`)
 if (faults.length > 0 || total['not noticed'] > 0) process.exitCode = 1
 
@@ -45,6 +50,7 @@ async function work(): Promise<void> {
         await proveSound(copy, mutant.tests, sound)
         const { type, failed } = await copy.try(mutant, limitMs)
         total[type]++
+        count(mutant.file, type !== 'not noticed')
         console.log(
           `${type === 'not noticed' ? '✖' : '✔'} ${name} (${type})${failed.map((test) => `\n    ${test}`).join('')}`,
         )
@@ -55,6 +61,12 @@ async function work(): Promise<void> {
   } finally {
     await copy.remove()
   }
+}
+
+function count(file: string, isNoticed: boolean): void {
+  const [folder = ''] = file.split('/', 1)
+  const { noticed, all } = folders.get(folder) ?? { noticed: 0, all: 0 }
+  folders.set(folder, { noticed: noticed + (isNoticed ? 1 : 0), all: all + 1 })
 }
 
 async function proveSound(copy: SourceCopy, tests: readonly string[], sound: Set<string>): Promise<void> {

@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import type { CommandDeclaration } from './commands/declarations.ts'
 
-// Above the guard nothing but types is imported: a Node that is too old must come as far as its one line.
+// Above the guard only types are imported: a Node that is too old must still print its one line.
 const oldestNode = [22, 19] as const
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1])) {
@@ -10,24 +10,24 @@ if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1]))
   process.stderr.write(`apiserver-bootstrap needs Node ${needed} or later; this is ${process.versions.node}\n`)
   process.exitCode = 2
 } else {
-  const { keepCompiledCode } = await import('./runtime/system-compile-cache.ts')
-  keepCompiledCode()
+  const { enableCompileCache } = await import('./runtime/system-compile-cache.ts')
+  enableCompileCache()
   const { watchOutput } = await import('./commands/output.ts')
   const { gone, fault } = watchOutput()
   const { code, isExplained } = await main(process.argv.slice(2))
   process.exitCode = code
   const outputLost = (): void => {
     process.exitCode ||= 1
-    if (!isExplained) process.stderr.write(`apiserver-bootstrap: ${fault() ?? 'nobody reads the output any more'}\n`)
+    if (!isExplained) process.stderr.write(`apiserver-bootstrap: ${fault() ?? 'the reader of the output has gone'}\n`)
   }
-  // What was written last may turn out only now to reach nobody.
+  // The failure of the last write may appear only now.
   if (gone.aborted) outputLost()
   else gone.addEventListener('abort', outputLost)
-  // Whatever is still open then is not worth staying for, but what has been written has a moment to get out.
+  // Open handles must not delay the end, but the output has a moment to be written.
   setTimeout(() => process.exit(), 1000).unref()
 }
 
-/** Does what the command line says; ends with the exit code, and whether it was said why. */
+/** Runs the command; resolves with the exit code, and whether a failure was explained. */
 async function main(argv: readonly string[]): Promise<{ readonly code: number; readonly isExplained: boolean }> {
   try {
     const chosen = await parse(argv)
@@ -38,12 +38,11 @@ async function main(argv: readonly string[]): Promise<{ readonly code: number; r
   }
 }
 
-/** Says, in a line for each thing that is wrong, what was thrown; ends with the exit code. Loads what it needs: most runs do not. */
+/** Prints a line for each mistake of an error; resolves with the exit code. Imports lazily: most runs do not fail. */
 async function explain(error: unknown): Promise<number> {
   const { CommanderError } = await import('commander')
   const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
-  const { messageOf } = await import('./runtime/message-of.ts')
-  const { printable } = await import('./runtime/printable.ts')
+  const { messageOf, printable } = await import('./runtime/errors.ts')
   const { withoutSecrets } = await import('./telemetry/secrets.ts')
   const fail = (code: 1 | 2, ...lines: readonly string[]): number => {
     for (const line of lines) process.stderr.write(`${printable(withoutSecrets(line))}\n`)
@@ -54,7 +53,7 @@ async function explain(error: unknown): Promise<number> {
   return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
 }
 
-/** What the command line asks for. Throws a CommanderError, which after help and version is no failure. */
+/** Parses the command line. Throws a CommanderError, which after help and version is no failure. */
 async function parse(argv: readonly string[]): Promise<(() => Promise<number>) | undefined> {
   const commander = await import('commander')
   const { commands, commandSummaries } = await import('./commands/declarations.ts')
@@ -74,11 +73,11 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
     if (argument !== undefined) leaf.argument(`<${argument.name}>`, argument.description)
     await addFlags(leaf.usage(argument === undefined ? '[flags]' : `${argument.name} [flags]`), declaration)
     leaf.action((first: unknown) => {
-      // Flags of the command may stand before its subcommand.
+      // Flags of the command may precede its subcommand.
       const given = { ...(leaf === command ? {} : command.opts()), ...leaf.opts() }
       const known = leaf.options.map((option) => option.attributeName())
-      const stray = Object.keys(given).find((key) => !known.includes(key))
-      if (stray !== undefined) leaf.error(`'${declaration.path.join(' ')}' does not take all flags of '${name}'`)
+      const unknownKey = Object.keys(given).find((key) => !known.includes(key))
+      if (unknownKey !== undefined) leaf.error(`'${declaration.path.join(' ')}' does not take all flags of '${name}'`)
       const flags = Object.fromEntries(Object.entries(given).map(([key, value]) => [key, String(value)]))
       chosen = async () => (await declaration.load()).execute(flags, argument === undefined ? '' : String(first))
     })
@@ -87,18 +86,18 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
   return chosen
 }
 
-/** What is the same for the program and for every command in it. */
+/** The settings of the program and of every command in it. */
 function setUp(command: Command, { Help }: typeof import('commander')): Command {
   return (
     command
       .exitOverride()
       .enablePositionalOptions()
-      // What is wrong is said by main; help is written on request only.
+      // main prints the errors; help is written on request only.
       .configureOutput({ writeErr: () => {} })
       .configureHelp({
         optionTerm: (option) => option.flags.replace(/ <(.*)>$/, ' $1').replace(/ \[BOOL\]$/, ''),
         subcommandTerm: (subcommand) => subcommand.name(),
-        // Few terms are longer; they stand on a line of their own, so that what the others mean has room beside them.
+        // Longer terms get a line of their own, so that the descriptions beside the others have enough space.
         padWidth: (about, help) => Math.min(Help.prototype.padWidth.call(help, about, help), 35),
         formatItem(term, width, description, help) {
           const item = (of: string): string => Help.prototype.formatItem.call(help, of, width, description, help)
@@ -116,7 +115,7 @@ async function addFlags(command: Command, { groups, argument: operand }: Command
   const { defaultTextOf, flagOf, inputKindOf } = await import('./documents/option.ts')
   for (const { title, options } of groups) {
     for (const [key, option] of Object.entries(options)) {
-      // Where something stands behind the flags, a switch must not take it for its value.
+      // If an argument follows the flags, a switch must not take it for its value.
       const toggle = operand === undefined ? '[BOOL]' : ''
       const argument = option.metavar === undefined ? toggle : `<${option.metavar}>`
       const defaultText = defaultTextOf(option)
@@ -130,7 +129,7 @@ async function addFlags(command: Command, { groups, argument: operand }: Command
   }
 }
 
-/** commander's complaint as one line of ours. */
+/** commander's message as one line in our words. */
 function describeUsageError({ code, message }: { readonly code: string; readonly message: string }): string {
   if (code === 'commander.help') return 'a command is needed; see --help'
   const line = message.replace(/^error: /, '').replace(/\.$/, '')

@@ -1,21 +1,20 @@
 /**
- * The public door of the library: one master, its ports, and what an embedding program may bring of its own. Everything else may
- * change without notice.
+ * The public door of the library: one master, its ports, and the interfaces that an embedding program may implement.
+ * Everything else may change without notice.
  */
 export { createMaster, type Master, withdrawMaster } from './bootstrap/master.ts'
 export type { EtcdStore, MasterOptions, MasterPorts } from './bootstrap/master-options.ts'
-export { defineMaster, type MasterSettings } from './config/define-master.ts'
-export { connectEtcdStore } from './config/load-etcd-store.ts'
+export { connectEtcdStore } from './config/load-configuration.ts'
+export { defineMaster, type MasterSettings } from './config/master-options.ts'
 export { InvalidInputError } from './documents/validation.ts'
 export { EtcdError, type EtcdErrorCode, type EtcdKv } from './etcd/kv.ts'
 export type { KubeApi } from './kube/api.ts'
 export { KubeError, type KubeErrorCode } from './kube/errors.ts'
-export type { Json } from './kube/json.ts'
-export { type LoadKubeConfigOptions, loadKubeConfig } from './kube/kube-config.ts'
-export { KubeConfigError } from './kube/kube-config-error.ts'
-export { type Connection, connect } from './kube/kube-config-ports.ts'
+export { type Connection, connect, type LoadKubeConfigOptions, loadKubeConfig } from './kube/kube-config.ts'
+export { KubeConfigError } from './kube/kube-config-document.ts'
 export { fromKubeConfig } from './kube/kube-config-transport.ts'
 export type { Readiness, ReadinessAnswer } from './kube/readiness.ts'
+export type { Json } from './kube/resources.ts'
 export {
   type EndpointSlice,
   type Endpoints,
@@ -44,7 +43,7 @@ export {
   type MasterLeases,
 } from './kubernetes-service/leases/master-leases.ts'
 export { MemoryLeaseRegistry, MemoryLeases } from './kubernetes-service/leases/memory.ts'
-export { LeaseStoreError } from './kubernetes-service/leases/reliable-leases.ts'
+export { LeaseStoreError } from './kubernetes-service/leases/wrappers.ts'
 export type {
   EndpointReconciler,
   ObservedEndpoints,
@@ -62,7 +61,7 @@ export type {
   StoredRange,
 } from './repair/registries/range-registry.ts'
 export type { Clock } from './runtime/clock.ts'
-export { type FailureNature, RemoteError } from './runtime/remote-error.ts'
+export { type FailureNature, RemoteError } from './runtime/errors.ts'
 export { systemClock } from './runtime/system-clock.ts'
 export { type Logger, silentLogger } from './telemetry/logger.ts'
 export type { Metrics } from './telemetry/metrics.ts'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { eventReasons } from '../src/kube/event-reasons.ts'
-import { repairReasons } from '../src/repair/finding.ts'
+import { eventReasons } from '../src/kube/event-object.ts'
+import { repairReasons } from '../src/repair/reporter.ts'
 
 const page = readFileSync('docs/events.md', 'utf8')
 
@@ -25,7 +25,8 @@ test('every event is of a reason that is declared in one place, and every reason
     .map((file) => readFileSync(file, 'utf8'))
   for (const source of sources) {
     for (const [, event = ''] of source.matchAll(/\bevents\.record\((.*?)\)\n/gs)) {
-      assert.match(event, /^\s*eventOf\(|\.\.\.eventReasons\.\w+|repairReasons\[reason\]/)
+      // A contested write is reported with the event that its caller made.
+      assert.match(event, /^contested\.event\(|^\s*eventOf\(|\.\.\.eventReasons\.\w+|repairReasons\[reason\]/)
     }
   }
   const text = sources.join('\n')

@@ -1,23 +1,21 @@
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { createApiServer } from '../src/apiserver/api-server.ts'
-import { inProcessReadiness, inProcessTransport } from '../src/apiserver/in-process.ts'
-import { workloadControllerNames } from '../src/bootstrap/controller-selection.ts'
+import { createApiServer, inProcessReadiness, inProcessTransport } from '../src/apiserver/api-server.ts'
+import { workloadControllerNames } from '../src/bootstrap/duties.ts'
 import { createMaster } from '../src/bootstrap/master.ts'
-import { defineMaster } from '../src/config/define-master.ts'
+import { defineMaster } from '../src/config/master-options.ts'
 import { MemoryEtcd } from '../src/etcd/memory-etcd.ts'
 import { restKubeApi } from '../src/kube/rest-api.ts'
-import { EtcdLeases } from '../src/kubernetes-service/leases/etcd.ts'
+import { EtcdLeases } from '../src/kubernetes-service/leases/etcd/leases.ts'
 import { EtcdRangeRegistry } from '../src/repair/registries/etcd.ts'
 import { seededRandom } from '../src/runtime/random.ts'
 import { VirtualClock } from '../src/runtime/virtual-clock.ts'
-import { watchEventLoop } from '../src/telemetry/event-loop.ts'
 import { expiryReporter } from '../src/telemetry/expiry.ts'
 import { answerHealth, ping } from '../src/telemetry/health.ts'
 import { silentLogger } from '../src/telemetry/logger.ts'
 import type { MetricOptions, Metrics } from '../src/telemetry/metrics.ts'
-import { observeProcess } from '../src/telemetry/process-metrics.ts'
+import { observeProcess, watchEventLoop } from '../src/telemetry/process-metrics.ts'
 import { prometheusMetrics } from '../src/telemetry/prometheus-metrics.ts'
 
 /** Metrics that note what they are asked for, as a row of the table in docs/metrics.md. */
@@ -37,6 +35,11 @@ function noting(rows: Set<string>): Metrics {
     },
     histogram(options) {
       note('histogram', options)
+      assert.deepEqual(
+        [...new Set(options.buckets)].sort((a, b) => a - b),
+        [...options.buckets],
+        options.name,
+      )
       return inner.histogram(options)
     },
     onCollect: (collect) => inner.onCollect(collect),

@@ -1,62 +1,64 @@
-import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
-import { type PortRange, parsePortRange } from '../net/port-range.ts'
+import { KubeError } from '../kube/errors.ts'
+import { httpReadiness } from '../kube/http-readiness.ts'
+import type { Readiness } from '../kube/readiness.ts'
+import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
+import { type PortRange, parsePortRange } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { discoveryDocuments } from './discovery.ts'
-import { Handlers } from './handlers.ts'
-import { Health } from './health.ts'
-import { NamespaceContents } from './namespace-contents.ts'
+import { discoveryDocuments, Health } from './discovery.ts'
+import { Handlers, Routes } from './handlers.ts'
 import { Refusal } from './refusal.ts'
 import { Kinds } from './resources/kinds.ts'
-import { Routes } from './routes.ts'
 import { Store } from './store.ts'
+import { NamespaceContents } from './writes.ts'
 
-/** What an embedded API server is made of. */
+/** The parts of an embedded API server. */
 export interface ApiServerOptions {
   readonly clock: Clock
   readonly random: Random
   /**
    * The IP families that Services may have, the default one first. Addresses come from ServiceCIDRs.
-   * @default the families of the ServiceCIDRs that are there, IPv4 first
+   * @default the families of the existing ServiceCIDRs, IPv4 first
    */
   readonly serviceIpFamilies?: readonly ('IPv4' | 'IPv6')[]
   /** @default 30000-32767 */
   readonly serviceNodePortRange?: PortRange
   /**
-   * Who gives Services their ClusterIPs and NodePorts. `own`: this server, when it stores a Service. `none`: nobody; Services keep what they
-   * are given, and IPAddresses are neither made nor deleted, for tests of what allocates from outside.
+   * What allocates the ClusterIPs and NodePorts of Services. `own`: this server, when it stores a Service. `none`:
+   * nothing; Services have only the values that clients set, and IPAddresses are neither created nor deleted, for tests
+   * of external allocators.
    * @default 'own'
    */
   readonly serviceAllocators?: 'own' | 'none'
   /**
-   * At least this many changes of each kind are kept for watches and pages that go back.
+   * At least this many changes of each kind are retained for watches and older pages.
    * @default 1000
    */
   readonly historyLimit?: number
   /**
-   * A watcher that lets this many events pile up is disconnected.
+   * A watcher with more pending events than this is disconnected.
    * @default 10000
    */
   readonly watchBufferLimit?: number
 }
 
-/** A Kubernetes API server in this process, with the kinds that this program keeps, reads or repairs. */
+/** A Kubernetes API server in this process, with the kinds that this program manages, reads or repairs. */
 export interface ApiServer {
   /**
-   * Answers one request. Everything that the server itself refuses is an answer; a malformed request too. State changes before the
-   * promise is returned, so that requests take effect in the order of the calls.
-   * Rejects only with the reason of an aborted `signal`, which also ends a watch.
+   * Answers one request. Every refusal is an answer, also that of a malformed request. State changes before the promise
+   * is returned, so that requests take effect in the order of the calls. Rejects only with the reason of an aborted
+   * `signal`, which also ends a watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
-  /** What /readyz says. All checks are ok at first. */
+  /** The answer of /readyz. All checks are ok at first. */
   readonly health: Health
-  /** The revision of the newest write: what a list answers as its resourceVersion. */
+  /** The revision of the newest write: the resourceVersion of lists. */
   readonly revision: number
-  /** Forgets the history up to now: watches and pages that go further back get 410, as after etcd's compaction. */
+  /** Discards the history up to now: older watches and pages get 410, as after etcd's compaction. */
   compact(): void
 }
 
-/** Makes an empty server: no namespace, no ServiceCIDR, like a kube-apiserver that nobody bootstraps. */
+/** Creates an empty server: no namespace, no ServiceCIDR, like a kube-apiserver before its bootstrap. */
 export function createApiServer(options: ApiServerOptions): ApiServer {
   const { clock, random } = options
   const store = new Store(options.historyLimit ?? 1000)
@@ -101,3 +103,22 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 }
 
 const json = { 'content-type': 'application/json' }
+
+/** Carries requests to an embedded server by a call. Bodies are shared, not copied: the server's answers are frozen. */
+export function inProcessTransport(server: ApiServer): Transport {
+  let closed = false
+  return {
+    send(request, signal) {
+      if (closed) return Promise.reject(new KubeError('Unreachable', 'the transport is closed'))
+      return server.handle(request, signal)
+    },
+    async close() {
+      closed = true
+    },
+  }
+}
+
+/** Reads the health of an embedded server. */
+export function inProcessReadiness(server: ApiServer): Readiness {
+  return httpReadiness({ transport: inProcessTransport(server) })
+}

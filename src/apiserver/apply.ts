@@ -1,32 +1,30 @@
 import type { Clock } from '../runtime/clock.ts'
+import { equalJson } from './decode.ts'
+import type { Draft, Kind } from './kind.ts'
 import {
   changedFields,
+  entriesOf,
+  entry,
   type FieldSet,
   fieldsOf,
   intersection,
-  mergeFields,
-  pathsOf,
-  removeFields,
-  without,
-} from './field-set.ts'
-import type { Draft, Kind } from './kind.ts'
-import {
-  entriesOf,
-  entry,
   isBy,
   type ManagedEntry,
   type ManagedFields,
   type Manager,
+  mergeFields,
   ownable,
+  pathsOf,
+  removeFields,
+  without,
 } from './managed-fields.ts'
-import { equalJson } from './plain-json.ts'
 import { Refusal } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 import type { Change } from './writes.ts'
 
 /**
- * Server-side apply: lays what a manager wants over the object, takes away what it wanted before and nobody else does, and
- * writes down who owns what (KEP-555, structured-merge-diff's `merge.Updater.Apply`).
+ * Server-side apply: merges the manager's fields into the object, removes fields that only this manager applied before
+ * and no longer applies, and updates the owners (KEP-555, structured-merge-diff's `merge.Updater.Apply`).
  * @throws Refusal 409 where another manager owns a field with another value, unless `force` takes it over
  */
 export function applyTo(
@@ -54,13 +52,13 @@ export function applyTo(
   const conflicts = others.flatMap((old) => conflictsWith(old, disputed))
   if (conflicts.length > 0 && !write.force) throw applyConflict(conflicts)
 
-  const kept = others.flatMap((old) => {
+  const retained = others.flatMap((old) => {
     const fieldsV1 = without(old.fieldsV1, disputed)
     return fieldsV1 === undefined ? [] : [{ ...old, fieldsV1 }]
   })
-  const dropped = own === undefined ? undefined : kept.reduce(minus, without(own.fieldsV1, applied))
+  const dropped = own === undefined ? undefined : retained.reduce(minus, without(own.fieldsV1, applied))
   const result = dropped === undefined ? merged : removeFields(merged, dropped, schema)
-  return { draft: joined(live, result as Draft, wanted), managers: (isChanged) => withOwn(kept, isChanged) }
+  return { draft: joined(live, result as Draft, wanted), managers: (isChanged) => withOwn(retained, isChanged) }
 
   function withOwn(rest: ManagedFields, isChanged: boolean): ManagedFields {
     if (own !== undefined && !isChanged && equalJson(own.fieldsV1, applied)) return entries
@@ -77,7 +75,7 @@ function minus(fields: FieldSet | undefined, other: ManagedEntry): FieldSet | un
   return fields === undefined ? undefined : without(fields, other.fieldsV1)
 }
 
-/** The merged fields within everything else that the object has. */
+/** The merged fields within the other fields of the object. */
 function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
   const { labels: _l, annotations: _a, finalizers: _f, ownerReferences: _o, ...identity } = live.metadata
   const { resourceVersion, uid } = wanted.metadata ?? {}

@@ -1,25 +1,25 @@
-import { deepestNesting } from '../kube/answer-limits.ts'
+import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { parseTime } from '../runtime/time-format.ts'
-import type { Schema } from './schema.ts'
+import type { Schema } from './kind.ts'
 
 /** A value does not have the type that its field has. The message is the end of a sentence. */
 export class DecodeError extends Error {
   override readonly name = 'DecodeError'
 }
 
-/** Everything that came out of {@link decode}: known to be frozen, plain and clean, so that it may be shared instead of copied. */
+/** Results of {@link decode}: they are frozen, plain and clean, and can be shared instead of copied. */
 const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
- * A frozen copy of `value`, as a Go server would read it: `undefined` and `null` members, empty lists and empty maps are left out,
- * wrong types are refused, and so is what nests too deep. What was decoded before is not copied again.
+ * A frozen copy of `value`, as a Go server would read it: `undefined` and `null` members, empty lists and empty maps
+ * are left out, wrong types and too deep nesting are refused. A result of `decode` is not copied again.
  * @throws DecodeError
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
   if (typeof value === 'object' && value !== null) {
     if (decoded.get(value) === schema && decoded.has(value)) return value
-    // In the words of Go's decoder, which gives up at 10,000: the stack here would not last so long.
-    if (depth > deepestNesting) throw new DecodeError('json: exceeded max depth')
+    // In the words of Go's decoder, whose limit is 10,000: the stack here would not suffice.
+    if (depth > DEEPEST_NESTING) throw new DecodeError('json: exceeded max depth')
   }
   switch (schema?.type) {
     case undefined:
@@ -121,7 +121,7 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
     case 'string':
       return schema.omitEmpty === true && value === ''
     case 'list':
-      return schema.keepEmpty !== true && (value as readonly unknown[]).length === 0
+      return schema.preserveEmpty !== true && (value as readonly unknown[]).length === 0
     case 'map':
       return Object.keys(value as object).length === 0
     default:
@@ -144,4 +144,37 @@ function remember<T extends object>(value: T, schema: Schema | undefined): T {
 function mismatch(value: unknown, wanted: string, path: string): never {
   const given = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
   throw new DecodeError(`json: cannot unmarshal ${given} into field ${path} of type ${wanted}`)
+}
+
+/** Whether two JSON values are equal; fast where they share parts. Members that are undefined count as absent. */
+export function equalJson(a: unknown, b: unknown): boolean {
+  if (a === b) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (Array.isArray(a)) {
+    return Array.isArray(b) && a.length === b.length && a.every((item, index) => equalJson(item, b[index]))
+  }
+  if (Array.isArray(b)) return false
+  return sameMembers(a as Members, b as Members)
+}
+
+type Members = Readonly<Record<string, unknown>>
+
+function sameMembers(a: Members, b: Members): boolean {
+  let count = 0
+  for (const key of Object.keys(a)) {
+    if (a[key] === undefined) continue
+    count++
+    if (!Object.hasOwn(b, key) || !equalJson(a[key], b[key])) return false
+  }
+  for (const key of Object.keys(b)) if (b[key] !== undefined) count--
+  return count === 0
+}
+
+/** Freezes a JSON value deeply; frozen parts are assumed to be frozen deeply. */
+export function deepFrozen<T>(value: T): T {
+  if (typeof value === 'object' && value !== null && !Object.isFrozen(value)) {
+    Object.freeze(value)
+    for (const key of Object.keys(value)) deepFrozen((value as Members)[key])
+  }
+  return value
 }

@@ -3,19 +3,16 @@ import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
-import { type Fault, type FaultRule, isAbout, refusedWith, torn } from './fault-rules.ts'
 
-export type { Fault, FaultRule } from './fault-rules.ts'
-
-/** What can be done to the way between a client and its server. */
+/** Controls the faults between a client and its server. */
 export interface Faults {
-  /** Adds a rule behind those that are there; every rule that is about a request takes part. Returns what removes it. */
+  /** Appends a rule; every matching rule applies. Returns a function that removes it. */
   add(rule: FaultRule): () => void
   /** Removes all rules. */
   clear(): void
-  /** From now on nothing gets through in either direction; nothing is refused. */
+  /** From now on nothing passes in either direction, and nothing is refused. */
   partition(): void
-  /** What was held back since {@link partition} and has not been given up goes on its way. */
+  /** Messages held back since {@link partition} continue, unless they were aborted. */
   heal(): void
   readonly partitioned: boolean
   /** Breaks every open stream. */
@@ -23,8 +20,8 @@ export interface Faults {
 }
 
 /**
- * A transport that fails as it is told, deterministically by clock and random. Unlike the transports that it wraps it keeps to
- * `timeoutMs`: for an answer, or for the beginning of a stream.
+ * A transport with configurable faults, deterministic by clock and random. Unlike the transports that it wraps it
+ * observes `timeoutMs`: for an answer, or for the start of a stream.
  */
 export function faultyTransport(
   inner: Transport,
@@ -40,7 +37,7 @@ class FaultyLine implements Faults {
   readonly #random: Random
   readonly #rules: { readonly rule: FaultRule; left: number }[] = []
   readonly #streams = new Set<AbortController>()
-  /** Settled when the partition is over; undefined while there is none. */
+  /** Settled when the partition ends; undefined while there is none. */
   #healed: PromiseWithResolvers<void> | undefined
 
   constructor(inner: Transport, clock: Clock, random: Random) {
@@ -99,7 +96,7 @@ class FaultyLine implements Faults {
     }
   }
 
-  /** The faults of this request, or of a change that a stream tells, in the order of their rules. */
+  /** The faults of this request, or of a change in a stream, in the order of their rules. */
   #drawFaults(request: ApiRequest, of: 'request' | 'change' = 'request'): readonly Fault[] {
     const faults: Fault[] = []
     for (const entry of this.#rules) {
@@ -159,7 +156,7 @@ class FaultyLine implements Faults {
         yield event.value
       }
     } catch (error) {
-      // An aborted watch ends, whatever it was waiting for.
+      // An aborted watch ends, whatever it waited for.
       if (!line.signal.aborted) throw error
     } finally {
       this.#streams.delete(line.controller)
@@ -181,4 +178,87 @@ function isChange(event: unknown): boolean {
 /** Never resolves; rejects with the signal's reason. */
 function silence(signal: AbortSignal): Promise<never> {
   return abortable(new Promise<never>(() => {}), signal)
+}
+
+/** A fault of a request. */
+type Fault =
+  /** The request arrives `ms` later, and so does each event of a stream. */
+  | { readonly type: 'delay'; readonly ms: number }
+  /**
+   * The request, or the answer to it, is lost: in one case it is not carried out, in the other it is, and the client
+   * gets no answer.
+   */
+  | { readonly type: 'drop'; readonly lost: 'request' | 'answer' }
+  /** The connection is refused. */
+  | { readonly type: 'refuse' }
+  /** The server answers with this status and does nothing. */
+  | { readonly type: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
+  /** The request is carried out, but the answer is unreadable. */
+  | { readonly type: 'garbage' }
+  /** After this many events a stream breaks, ends normally, or falls silent. */
+  | { readonly type: 'cut' | 'end' | 'stall'; readonly afterEvents: number }
+  /**
+   * A change is lost on its way, and the stream continues; this includes streams that are already open. Each lost
+   * change counts as a fault.
+   */
+  | { readonly type: 'lose' }
+
+/** Which requests get a fault. A missing field matches everything. */
+export interface FaultRule {
+  readonly fault: Fault
+  readonly methods?: readonly ApiRequest['method'][]
+  readonly pathPrefix?: string
+  /** Only watches, or only other requests. */
+  readonly stream?: boolean
+  /** The probability of the fault for each matching request or change: 0 to 1. @default 1 */
+  readonly probability?: number
+  /** The rule is removed after this many faults. @default no limit */
+  readonly times?: number
+}
+
+/** Whether a rule matches this request, apart from chance and count. */
+function isAbout(rule: FaultRule, request: ApiRequest): boolean {
+  if (rule.methods !== undefined && !rule.methods.includes(request.method)) return false
+  if (rule.pathPrefix !== undefined && !request.path.startsWith(rule.pathPrefix)) return false
+  return rule.stream === undefined || rule.stream === (request.stream === true)
+}
+
+const reasons: Readonly<Record<number, string>> = {
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'NotFound',
+  409: 'Conflict',
+  410: 'Expired',
+  429: 'TooManyRequests',
+  500: 'InternalError',
+  503: 'ServiceUnavailable',
+  504: 'Timeout',
+}
+
+/** The answer of a server that refuses with a status. */
+export function refusedWith(status: number, retryAfterSeconds: number | undefined): ApiResponse {
+  const message = `the fault that was asked for: ${status}`
+  const details = retryAfterSeconds === undefined ? {} : { details: { retryAfterSeconds } }
+  const retryAfter = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) }
+  const reason = reasons[status] ?? 'Unknown'
+  return {
+    status,
+    headers: { 'content-type': 'application/json', ...retryAfter },
+    body: {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Failure',
+      message,
+      reason,
+      ...details,
+      code: status,
+    },
+  }
+}
+
+/** The answer, truncated. */
+function torn(response: ApiResponse): ApiResponse {
+  const text = 'body' in response ? JSON.stringify(response.body ?? null) : ''
+  return { status: response.status, headers: response.headers, body: `${text.slice(0, text.length / 2)}\0` }
 }

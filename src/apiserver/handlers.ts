@@ -1,5 +1,6 @@
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
 import { applyTo, ownedOnApply } from './apply.ts'
+import type { Kind } from './kind.ts'
 import { listObjects } from './list.ts'
 import type { Manager } from './managed-fields.ts'
 import { readBody, readDraft } from './object-meta.ts'
@@ -16,7 +17,6 @@ import {
   successStatus,
   uidConflict,
 } from './refusal.ts'
-import type { Route } from './routes.ts'
 import type { StoredObject } from './store.ts'
 import { openWatch, type WatchContext } from './watch.ts'
 import {
@@ -232,4 +232,68 @@ function fieldManagerRequired(): Error {
     field: 'fieldManager',
   }
   return invalid({ kind: 'PatchOptions', group: 'meta.k8s.io' }, '', [cause])
+}
+
+/** The target of a request. */
+type Route =
+  | { readonly to: 'collection'; readonly kind: Kind; readonly namespace: string | undefined }
+  | {
+      readonly to: 'object'
+      readonly kind: Kind
+      readonly namespace: string | undefined
+      readonly name: string
+      readonly subresource: 'status' | undefined
+    }
+  /** Below a served group version, but nothing exists there. */
+  | { readonly to: 'nothing' }
+  /** Not below a served group version: discovery, health, or an unknown path. */
+  | { readonly to: 'elsewhere' }
+
+/** Finds the kinds by their paths. */
+export class Routes {
+  readonly #kinds = new Map<string, ReadonlyMap<string, Kind>>()
+
+  constructor(kinds: readonly Kind[]) {
+    for (const kind of kinds) {
+      const { group, version, plural } = kind.resource
+      const root = group === '' ? `api/${version}` : `apis/${group}/${version}`
+      this.#kinds.set(root, new Map([...(this.#kinds.get(root) ?? []), [plural, kind]]))
+    }
+  }
+
+  find(path: ApiRequest['path']): Route {
+    const parts = path.split('/')
+    // The part before the leading slash is empty.
+    const rootLength = parts[1] === 'api' ? 3 : 4
+    if (parts.length <= rootLength) return { to: 'elsewhere' }
+    const plurals = this.#kinds.get(parts.slice(1, rootLength).join('/'))
+    if (plurals === undefined) return { to: 'elsewhere' }
+    const rest = parts.slice(rootLength).map(decoded)
+    if (rest.some((part) => part === undefined || part === '')) return { to: 'nothing' }
+    return findBelow(plurals, rest as string[])
+  }
+}
+
+function findBelow(plurals: ReadonlyMap<string, Kind>, parts: readonly string[]): Route {
+  const inNamespace = parts[0] === 'namespaces' && parts.length > 2 && plurals.has(parts[2] as string)
+  const namespace = inNamespace ? parts[1] : undefined
+  const [plural = '', name, subresource, ...more] = inNamespace ? parts.slice(2) : parts
+  const kind = plurals.get(plural)
+  if (kind === undefined || more.length > 0) return { to: 'nothing' }
+  if (inNamespace && !kind.resource.namespaced) return { to: 'nothing' }
+  if (name === undefined) return { to: 'collection', kind, namespace }
+  if (kind.resource.namespaced && namespace === undefined) return { to: 'nothing' }
+  if (subresource === undefined) return { to: 'object', kind, namespace, name, subresource: undefined }
+  if (subresource === 'status' && kind.hasStatus) return { to: 'object', kind, namespace, name, subresource }
+  return { to: 'nothing' }
+}
+
+/** Undefined for broken percent-encoding. */
+function decoded(part: string): string | undefined {
+  if (!part.includes('%')) return part
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return undefined
+  }
 }

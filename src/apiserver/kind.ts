@@ -1,21 +1,19 @@
-import type { KubeObject } from '../kube/json.ts'
-import type { Resource } from '../kube/resources.ts'
-import type { FieldErrors } from './field-errors.ts'
-import type { FieldGetters } from './field-selector.ts'
-import type { Schema } from './schema.ts'
+import type { KubeObject, Resource } from '../kube/resources.ts'
+import type { FieldErrors } from './refusal.ts'
+import type { FieldGetters } from './selectors.ts'
 import type { StoredObject } from './store.ts'
 
-/** An object on its way in: decoded and frozen, but not yet what the server would store. */
+/** An incoming object: decoded and frozen, but not yet in its stored form. */
 export type Draft = Readonly<Record<string, unknown>> & KubeObject
 
-/** What a write needs besides the object itself, such as an address. */
+/** Resources that a write needs beside the object itself, such as an address. */
 export interface Reservation {
   readonly object: Draft
-  /** Takes what is reserved. Called after everything was checked, just before the object is stored. */
+  /** Takes the reservation. Called after all checks, just before the object is stored. */
   readonly take: () => void
 }
 
-/** What one kind does that others do not; the rest of the server knows no kind by name. */
+/** The specifics of one kind; the rest of the server knows no kind by name. */
 export interface Kind {
   readonly resource: Resource<KubeObject>
   readonly singular: string
@@ -23,33 +21,36 @@ export interface Kind {
   readonly schema: Schema
   /** Whether `/status` is served; then `status` changes there only. */
   readonly hasStatus: boolean
-  /** Whether PUT makes an object that is not there. */
+  /** Whether PUT creates a missing object. */
   readonly createOnUpdate: boolean
   /** Whether PUT must name a resourceVersion. */
   readonly guardedUpdate?: boolean
-  /** Whether DELETE answers the deleted object instead of a Status. */
+  /** Whether DELETE returns the deleted object instead of a Status. */
   readonly answersDeleted?: boolean
   readonly selectableFields?: FieldGetters
-  /** What is wrong with a name, or undefined. */
+  /** The fault of a name, or undefined. */
   readonly nameFault: (name: string) => string | undefined
-  /** Fills in what the API's defaults are. */
+  /** Adds the API's defaults. */
   readonly withDefaults?: (draft: Draft) => Draft
-  /** What the server decides at creation: an initial status, a generation. */
+  /** Fields that the server sets at creation: an initial status, a generation. */
   readonly forCreate?: (draft: Draft) => Draft
-  /** The same for an update; `live` is what is stored. */
+  /** The same for an update; `live` is the stored object. */
   readonly forUpdate?: (draft: Draft, live: StoredObject) => Draft
   readonly validate: (draft: Draft, errors: FieldErrors, live: StoredObject | undefined) => void
-  /** Finds what else the object needs; throws a Refusal when that cannot be had. Must not change anything yet. */
+  /**
+   * Finds the resources that the object needs; throws a Refusal when they are not available. Must not change anything
+   * yet.
+   */
   readonly reserve?: (draft: Draft, live: StoredObject | undefined) => Reservation
-  /** Called with what was removed: gives back what was taken. */
+  /** Called with a removed object: releases its resources. */
   readonly release?: (gone: StoredObject) => void
   /** Throws a Refusal when the object may not be deleted. */
   readonly refuseDelete?: (live: StoredObject) => void
-  /** What else deletion changes, beside the metadata. */
+  /** Further changes at deletion, beside the metadata. */
   readonly forDelete?: (marked: StoredObject) => StoredObject
-  /** Whether something other than finalizers keeps a deleted object. */
-  readonly isKept?: (object: StoredObject) => boolean
-  /** How long a deleted object stays, in seconds. `asked` is what the request wants. Left out: it goes at once. */
+  /** Whether something other than finalizers retains a deleted object. */
+  readonly isRetained?: (object: StoredObject) => boolean
+  /** How long a deleted object stays, in seconds. `asked` is from the request. Left out: it is removed at once. */
   readonly graceSeconds?: (live: StoredObject, asked: number | undefined) => number
 }
 
@@ -64,4 +65,85 @@ export function listMember(
   name: string,
 ): readonly Readonly<Record<string, unknown>>[] {
   return (container[name] ?? []) as readonly Readonly<Record<string, unknown>>[]
+}
+
+/**
+ * The fields of a kind: enough to refuse wrong types, to leave out what Go's `omitempty` leaves out, and to own fields
+ * one by one. Unknown fields are preserved.
+ */
+export type Schema =
+  | { readonly type: 'string'; readonly omitEmpty?: boolean }
+  | { readonly type: 'integer' | 'boolean' | 'time' | 'microTime' | 'integerOrString' | 'any' }
+  /** A struct. */
+  | { readonly type: 'object'; readonly fields: Readonly<Record<string, Schema>>; readonly atomic?: boolean }
+  /** Any keys, string values. */
+  | { readonly type: 'map'; readonly atomic?: boolean }
+  | {
+      readonly type: 'list'
+      readonly items: Schema
+      /** The fields that identify an item; `'value'` for a set of scalars. Left out: the list is owned as a whole. */
+      readonly keys?: readonly string[] | 'value'
+      /** Written as `[]` and `null` even when empty, as Go does without `omitempty`. */
+      readonly preserveEmpty?: boolean
+    }
+
+export const string: Schema = { type: 'string' }
+/** A string whose empty value means that it is absent. */
+export const optionalString: Schema = { type: 'string', omitEmpty: true }
+export const integer: Schema = { type: 'integer' }
+export const boolean: Schema = { type: 'boolean' }
+export const time: Schema = { type: 'time' }
+export const microTime: Schema = { type: 'microTime' }
+export const integerOrString: Schema = { type: 'integerOrString' }
+export const any: Schema = { type: 'any' }
+export const map: Schema = { type: 'map' }
+export const atomicMap: Schema = { type: 'map', atomic: true }
+export const strings: Schema = { type: 'list', items: string }
+export const stringSet: Schema = { type: 'list', items: string, keys: 'value' }
+
+export function object(fields: Readonly<Record<string, Schema>>): Schema {
+  return { type: 'object', fields }
+}
+
+export function list(items: Schema, keys?: readonly string[]): Schema {
+  return keys === undefined ? { type: 'list', items } : { type: 'list', items, keys }
+}
+
+/** What every object's `metadata` is. */
+const metadata = object({
+  name: optionalString,
+  generateName: optionalString,
+  namespace: optionalString,
+  uid: optionalString,
+  resourceVersion: optionalString,
+  generation: integer,
+  creationTimestamp: time,
+  deletionTimestamp: time,
+  deletionGracePeriodSeconds: integer,
+  labels: map,
+  annotations: map,
+  finalizers: stringSet,
+  ownerReferences: list(
+    object({
+      apiVersion: string,
+      kind: string,
+      name: string,
+      uid: string,
+      controller: boolean,
+      blockOwnerDeletion: boolean,
+    }),
+    ['uid'],
+  ),
+  managedFields: list(any),
+})
+
+/** A metav1.Condition list, as most statuses have one. */
+export const conditions = list(
+  object({ type: string, status: string, reason: string, message: string, lastTransitionTime: time }),
+  ['type'],
+)
+
+/** The schema of a kind from its own fields. */
+export function kindSchema(fields: Readonly<Record<string, Schema>>): Schema {
+  return object({ kind: string, apiVersion: string, metadata, ...fields })
 }

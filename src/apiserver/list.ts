@@ -4,7 +4,9 @@ import { type ListOptions, revisionOf } from './query.ts'
 import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
 import { type Collection, Compacted, type Store, type StoredObject } from './store.ts'
 
-/** Where a list goes on: at the state of `revision`, from the first key at or after `start` (relative to the namespace). */
+/**
+ * Where a list goes on: at the state of `revision`, from the first key at or after `start` (relative to the namespace).
+ */
 interface ContinueToken {
   readonly v: 'meta.k8s.io/v1'
   readonly rv: number

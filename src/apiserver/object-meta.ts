@@ -1,17 +1,15 @@
-import type { ObjectMeta } from '../kube/json.ts'
-import { apiVersionOf } from '../kube/resources.ts'
+import { apiVersionOf, type ObjectMeta } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomSuffix, randomUuid } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { DecodeError, decode } from './decode.ts'
-import type { FieldErrors } from './field-errors.ts'
 import { type Draft, type Kind, listMember } from './kind.ts'
 import { labelFault, labelKeyFault } from './names.ts'
-import { badRequest, cannotDecode, isOfResource } from './refusal.ts'
+import { badRequest, cannotDecode, type FieldErrors, isOfResource } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 
 /** metav1's limit on all annotations of an object together, in bytes of UTF-8. */
-const maxAnnotationBytes = 256 * 1024
+const MAX_ANNOTATION_BYTES = 256 * 1024
 
 /** Metadata as it is stored. */
 type StoredMeta = StoredObject['metadata']
@@ -41,7 +39,9 @@ export function readBody(kind: Kind, body: unknown): Draft {
   return draft
 }
 
-/** Refuses a body that names another object than the path does. A name or namespace that is not given is not another. */
+/**
+ * Refuses a body that names another object than the path does. A name or namespace that is not given is not another.
+ */
 export function checkTarget(draft: Draft, namespace: string | undefined, name: string | undefined): void {
   const meta = draft.metadata
   if (name !== undefined && meta?.name !== undefined && meta.name !== name) {
@@ -98,9 +98,9 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
     annotations: _annotations,
     finalizers: _finalizers,
     ownerReferences: _owners,
-    ...kept
+    ...fixed
   } = live.metadata
-  return { ...kept, ...given }
+  return { ...fixed, ...given }
 }
 
 /** What every kind asks of metadata; `live` for an update. */
@@ -156,8 +156,8 @@ function validateLabels(meta: ObjectMeta, errors: FieldErrors): void {
     if (fault !== undefined) errors.invalid('metadata.annotations', key, fault)
     bytes += Buffer.byteLength(key) + Buffer.byteLength(value)
   }
-  if (bytes > maxAnnotationBytes)
-    errors.invalid('metadata.annotations', '', `may not be more than ${maxAnnotationBytes} bytes`)
+  if (bytes > MAX_ANNOTATION_BYTES)
+    errors.invalid('metadata.annotations', '', `may not be more than ${MAX_ANNOTATION_BYTES} bytes`)
 }
 
 function validateOwners(draft: Draft, errors: FieldErrors): void {

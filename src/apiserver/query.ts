@@ -1,8 +1,7 @@
 import type { ApiRequest } from '../kube/transport.ts'
-import { parseFieldSelector } from './field-selector.ts'
 import type { Kind } from './kind.ts'
-import { parseLabelSelector } from './label-selector.ts'
 import { badRequest, invalid } from './refusal.ts'
+import { parseFieldSelector, parseLabelSelector } from './selectors.ts'
 import type { StoredObject } from './store.ts'
 
 /** The parameters of a list or watch, checked. */

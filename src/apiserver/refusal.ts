@@ -1,8 +1,7 @@
-import type { KubeObject } from '../kube/json.ts'
-import { apiVersionOf, type Resource } from '../kube/resources.ts'
+import { apiVersionOf, type KubeObject, type Resource } from '../kube/resources.ts'
 
 /** Why one field of an object is refused: a cause in a Status. */
-export interface Cause {
+interface Cause {
   readonly reason: string
   readonly message: string
   readonly field: string
@@ -17,7 +16,7 @@ interface StatusDetails {
   readonly retryAfterSeconds?: number
 }
 
-/** The answer to a request that is not done: an HTTP status and a Status body in kube-apiserver's words. */
+/** The answer to a refused request: an HTTP status and a Status body in kube-apiserver's words. */
 export class Refusal extends Error {
   override readonly name = 'Refusal'
   readonly httpStatus: number
@@ -40,7 +39,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The Status that says a delete is done where the deleted object itself is not answered. */
+/** The Status after a successful delete that does not return the deleted object. */
 export function successStatus(resource: Resource<KubeObject>, name: string, uid: string): object {
   const details = { name, ...groupOf(resource), kind: resource.plural, uid }
   return { kind: 'Status', apiVersion: 'v1', metadata: {}, status: 'Success', details }
@@ -134,7 +133,7 @@ export function unprocessable(): Refusal {
   return new Refusal(422, 'Invalid', 'the server rejected our request due to an error in our request', {})
 }
 
-/** The history that is asked for has been compacted. */
+/** The requested history has been compacted. */
 export function expired(message: string, metadata?: object): Refusal {
   return new Refusal(410, 'Expired', message, undefined, metadata)
 }
@@ -153,7 +152,7 @@ export function internalError(message: string): Refusal {
 }
 
 /** `services`, `leases.coordination.k8s.io`. */
-export function qualifiedPlural(resource: Resource<KubeObject>): string {
+function qualifiedPlural(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
 }
 
@@ -177,4 +176,42 @@ export function isOfResource(object: KubeObject, resource: Resource<KubeObject>)
 
 function groupOf(resource: { readonly group: string }): { readonly group?: string } {
   return resource.group === '' ? {} : { group: resource.group }
+}
+
+/** Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. */
+export class FieldErrors {
+  readonly causes: Cause[] = []
+
+  required(field: string, detail?: string): void {
+    this.#add('FieldValueRequired', field, detail === undefined ? 'Required value' : `Required value: ${detail}`)
+  }
+
+  invalid(field: string, value: unknown, detail: string): void {
+    this.#add('FieldValueInvalid', field, `Invalid value: ${JSON.stringify(value)}: ${detail}`)
+  }
+
+  notSupported(field: string, value: unknown, supported: readonly string[]): void {
+    const values = supported.map((text) => JSON.stringify(text)).join(', ')
+    this.#add(
+      'FieldValueNotSupported',
+      field,
+      `Unsupported value: ${JSON.stringify(value)}: supported values: ${values}`,
+    )
+  }
+
+  duplicate(field: string, value: unknown): void {
+    this.#add('FieldValueDuplicate', field, `Duplicate value: ${JSON.stringify(value)}`)
+  }
+
+  forbidden(field: string, detail: string): void {
+    this.#add('FieldValueForbidden', field, `Forbidden: ${detail}`)
+  }
+
+  tooMany(field: string, count: number, limit: number): void {
+    this.#add('FieldValueTooMany', field, `Too many: ${count}: must have at most ${limit} items`)
+  }
+
+  #add(reason: string, field: string, message: string): void {
+    this.causes.push({ reason, message, field })
+  }
 }

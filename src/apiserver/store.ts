@@ -1,6 +1,6 @@
-import type { KubeObject, ObjectMeta } from '../kube/json.ts'
+import type { KubeObject, ObjectMeta } from '../kube/resources.ts'
 
-/** An object as the server holds it: frozen, with everything that the server gives an object. */
+/** An object as the server stores it: frozen, with all the fields that the server sets. */
 export interface StoredObject extends KubeObject {
   readonly kind: string
   readonly apiVersion: string
@@ -13,7 +13,7 @@ export interface StoredObject extends KubeObject {
   readonly [field: string]: unknown
 }
 
-/** One write, as watches tell it. */
+/** One write, as watches receive it. */
 export interface Change {
   readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'
   readonly revision: number
@@ -23,10 +23,10 @@ export interface Change {
   readonly previous: StoredObject | undefined
 }
 
-/** What a watch or an old page asks for is no longer kept. */
+/** The requested history has been compacted. */
 export class Compacted extends Error {
   override readonly name = 'Compacted'
-  /** The oldest revision that can still be asked for. */
+  /** The oldest revision that is still available. */
   readonly oldest: number
 
   constructor(oldest: number) {
@@ -36,15 +36,15 @@ export class Compacted extends Error {
 }
 
 /**
- * The state of a server: one collection per kind and one revision counter for all of them, as etcd has it.
- * Every write takes the next revision, is told to the collection's listeners before it returns, and is kept as history.
+ * The state of a server: one collection per kind and one revision counter for all of them, as in etcd. Every write
+ * takes the next revision, is delivered to the collection's listeners before it returns, and is added to the history.
  */
 export class Store {
   readonly #historyLimit: number
   readonly #collections = new Map<string, Collection>()
   #revision = 1
 
-  /** `historyLimit`: at least this many changes of each kind are kept for watches that start in the past. */
+  /** `historyLimit`: at least this many changes of each kind are retained for watches that start in the past. */
   constructor(historyLimit: number) {
     this.#historyLimit = historyLimit
   }
@@ -65,7 +65,7 @@ export class Store {
     return collection
   }
 
-  /** Forgets all history up to and including `revision`, as etcd's compaction does. */
+  /** Discards all history up to and including `revision`, as etcd's compaction does. */
   compact(revision: number): void {
     for (const collection of this.#collections.values()) collection.compact(revision)
   }
@@ -107,7 +107,7 @@ export class Collection {
     return this.#keys.slice(from, to)
   }
 
-  /** Writes an object whole and gives it the next revision. What is written is returned. */
+  /** Writes an object whole and gives it the next revision. Returns the stored object. */
   put(key: string, object: StoredObject): StoredObject {
     const revision = this.#nextRevision()
     const previous = this.#objects.get(key)
@@ -118,7 +118,7 @@ export class Collection {
     return stored
   }
 
-  /** Removes an object. Its last state, with the revision of the removal, is what watches see and what is returned. */
+  /** Removes an object. Returns its last state with the revision of the removal, as watches receive it. */
   remove(key: string, last: StoredObject): StoredObject {
     const revision = this.#nextRevision()
     const previous = this.#objects.get(key)
@@ -148,7 +148,7 @@ export class Collection {
     return objects
   }
 
-  /** Calls `listener` with every change from now on, within the write. Returns what ends that. */
+  /** Calls `listener` with every change from now on, within the write. Returns a function that ends that. */
   subscribe(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)

@@ -5,25 +5,23 @@ import type { Kind } from './kind.ts'
 import { type ListOptions, revisionOf } from './query.ts'
 import { expired, internalError, type Refusal, resourceVersionTooLarge } from './refusal.ts'
 import { type Change, Compacted, type Store, type StoredObject } from './store.ts'
-import { type WatchEvent, WatchStream } from './watch-stream.ts'
 
-const bookmarkPeriodMs = 60_000
+const BOOKMARK_PERIOD_MS = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts this long to twice this long. */
-const minTimeoutSeconds = 1800
+const MIN_TIMEOUT_SECONDS = 1800
 
 export interface WatchContext {
   readonly store: Store
   readonly clock: Clock
   readonly random: Random
-  /** A watcher that lets this many events pile up is disconnected. */
+  /** A watcher with more pending events than this is disconnected. */
   readonly bufferLimit: number
 }
 
 /**
- * Opens a watch: it misses no change from the moment of the call. Events come in the order of their revisions; an object that
- * enters or leaves the selector is ADDED or DELETED.
- * @throws Refusal for a resourceVersion that is none; one that is too old, or not yet reached, is told by an ERROR event, as
- *   kube-apiserver does.
+ * Opens a watch: it misses no change from the moment of the call. Events come in the order of their revisions; an
+ * object that enters or leaves the selector is ADDED or DELETED.
+ * @throws Refusal for a malformed resourceVersion; a too old or future one causes an ERROR event, as in kube-apiserver.
  */
 export function openWatch(
   context: WatchContext,
@@ -54,13 +52,13 @@ export function openWatch(
   }
 
   const stream = new WatchStream(first, context.bufferLimit)
-  const seconds = options.timeoutSeconds ?? minTimeoutSeconds + randomInteger(random, minTimeoutSeconds)
+  const seconds = options.timeoutSeconds ?? MIN_TIMEOUT_SECONDS + randomInteger(random, MIN_TIMEOUT_SECONDS)
   const onAbort = (): void => stream.close()
-  const tell = (change: Change): void => {
+  const deliver = (change: Change): void => {
     const event = eventIn(change)
     if (event !== undefined) stream.push(event)
   }
-  stream.onEnd(collection.subscribe(tell))
+  stream.onEnd(collection.subscribe(deliver))
   stream.onEnd(clock.schedule(seconds * 1000, () => stream.end()))
   if (options.allowWatchBookmarks) {
     stream.onEnd(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false))))
@@ -70,7 +68,7 @@ export function openWatch(
   return stream
 }
 
-/** Where a watch begins: with the present state, or after a revision. @throws Refusal */
+/** Where a watch starts: with the present state, or after a revision. @throws Refusal */
 function startOf(store: Store, options: ListOptions): { readonly initialState: boolean; readonly revision: number } {
   const wanted = options.resourceVersion ?? '0'
   const revision = revisionOf(wanted)
@@ -98,7 +96,7 @@ function presentState(
   return withBookmark ? [...events, bookmark(kind, store.revision, true)] : events
 }
 
-/** A stream that says why there is none. */
+/** A stream with an ERROR event only. */
 function refused(refusal: Refusal): WatchStream {
   const stream = new WatchStream([{ type: 'ERROR', object: refusal.body }], 0)
   stream.end()
@@ -124,10 +122,84 @@ function bookmark(kind: Kind, revision: number, endsInitialEvents: boolean): Wat
 }
 
 function everyMinute(clock: Clock, callback: () => void): () => void {
-  let cancel = clock.schedule(bookmarkPeriodMs, repeat)
+  let cancel = clock.schedule(BOOKMARK_PERIOD_MS, repeat)
   function repeat(): void {
     callback()
-    cancel = clock.schedule(bookmarkPeriodMs, repeat)
+    cancel = clock.schedule(BOOKMARK_PERIOD_MS, repeat)
   }
   return () => cancel()
+}
+
+/** One event of a watch, as it is on the wire. */
+interface WatchEvent {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR'
+  readonly object: object
+}
+
+/** The events of a watch, queued for its one reader. A reader that falls too far behind is disconnected. */
+class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
+  readonly #limit: number
+  readonly #events: WatchEvent[]
+  readonly #cleanups: (() => void)[] = []
+  #waiting: ((result: IteratorResult<WatchEvent, undefined>) => void) | undefined
+  #ended = false
+
+  /** `first` are the initial events; beyond that, up to `limit` events may wait. */
+  constructor(first: readonly WatchEvent[], limit: number) {
+    this.#events = [...first]
+    this.#limit = limit + first.length
+  }
+
+  push(event: WatchEvent): void {
+    if (this.#ended) return
+    if (this.#waiting !== undefined) {
+      const resolve = this.#waiting
+      this.#waiting = undefined
+      resolve({ done: false, value: event })
+    } else if (this.#events.length >= this.#limit) {
+      this.close()
+    } else {
+      this.#events.push(event)
+    }
+  }
+
+  /** No more events will come; queued ones are still delivered. */
+  end(): void {
+    if (this.#ended) return
+    this.#ended = true
+    for (const cleanup of this.#cleanups.splice(0)) cleanup()
+    this.#waiting?.({ done: true, value: undefined })
+    this.#waiting = undefined
+  }
+
+  /** Ends at once. */
+  close(): void {
+    this.#events.length = 0
+    this.end()
+  }
+
+  /** Registers a callback for the end of the stream. */
+  onEnd(cleanup: () => void): void {
+    if (this.#ended) cleanup()
+    else this.#cleanups.push(cleanup)
+  }
+
+  next(): Promise<IteratorResult<WatchEvent, undefined>> {
+    const value = this.#events.shift()
+    if (value !== undefined) return Promise.resolve({ done: false, value })
+    if (this.#ended) return Promise.resolve({ done: true, value: undefined })
+    if (this.#waiting !== undefined) return Promise.reject(new Error('a watch has one reader'))
+    return new Promise((resolve) => {
+      this.#waiting = resolve
+    })
+  }
+
+  return(): Promise<IteratorResult<WatchEvent, undefined>> {
+    this.close()
+    return Promise.resolve({ done: true, value: undefined })
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
 }

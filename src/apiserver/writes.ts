@@ -1,15 +1,14 @@
-import type { ObjectMeta } from '../kube/json.ts'
-import { apiVersionOf } from '../kube/resources.ts'
+import { apiVersionOf, type ObjectMeta } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
-import { FieldErrors } from './field-errors.ts'
+import { deepFrozen, equalJson } from './decode.ts'
 import type { Draft, Kind, Reservation } from './kind.ts'
 import { entriesOf, type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate } from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
-import { deepFrozen, equalJson } from './plain-json.ts'
 import {
   alreadyExists,
+  FieldErrors,
   forbidden,
   internalError,
   invalid,
@@ -18,6 +17,7 @@ import {
   preconditionFailed,
   uidConflict,
 } from './refusal.ts'
+import { namespaceKind } from './resources/plain-kinds.ts'
 import type { Collection, Store, StoredObject } from './store.ts'
 
 /** What writes need; one per server. */
@@ -38,16 +38,16 @@ export interface Target {
   readonly subresource: 'status' | undefined
 }
 
-export interface WriteOptions {
+interface WriteOptions {
   readonly manager: Manager
-  /** Answer as if it were done, but change nothing. */
+  /** Answer as usual, but change nothing. */
   readonly dryRun: boolean
 }
 
-/** What a write makes of an object. */
+/** The change of an object by a write. */
 export interface Change {
   readonly draft: Draft
-  /** Who owns what afterwards, where the write decides that itself. */
+  /** The owners afterwards, where the write decides that itself. */
   readonly managers?: (changed: boolean) => ManagedFields
 }
 
@@ -55,7 +55,7 @@ export interface DeleteRequest {
   readonly uid?: string | undefined
   readonly resourceVersion?: string | undefined
   readonly gracePeriodSeconds?: number | undefined
-  /** The finalizer that a propagation policy asks for. */
+  /** The finalizer of a propagation policy. */
   readonly finalizer?: 'orphan' | 'foregroundDeletion' | undefined
   readonly dryRun: boolean
 }
@@ -92,7 +92,8 @@ export function createObject(
 }
 
 /**
- * Replaces a stored object by what `change` makes of it, and returns what is stored then. Nothing is written if nothing changes.
+ * Replaces a stored object by the result of `change`, and returns the stored object. Nothing is written if nothing
+ * changes.
  * @throws Refusal
  */
 export function updateObject(
@@ -140,8 +141,8 @@ export function updateObject(
 }
 
 /**
- * Deletes an object, or marks it deleted while finalizers or a grace period keep it.
- * @returns what is left, and whether it is gone
+ * Deletes an object, or marks it deleted while finalizers or a grace period retain it.
+ * @returns the remaining object, and whether it is gone
  * @throws Refusal
  */
 export function deleteObject(
@@ -170,7 +171,7 @@ export function keyOf(namespace: string | undefined, name: string): string {
   return namespace === undefined ? name : `${namespace}/${name}`
 }
 
-/** Takes an object out of the store and gives back what it had. Returns its last state. */
+/** Removes an object from the store and releases its resources. Returns its last state. */
 export function removeObject(kind: Kind, collection: Collection, key: string, last: StoredObject): StoredObject {
   const gone = collection.remove(key, last)
   kind.release?.(gone)
@@ -189,7 +190,7 @@ function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteReque
   }
 }
 
-/** The object with its deletion noted; the same object where that was so before. */
+/** The object with its deletion noted; the same object where it was already noted. */
 function markDeleted(
   kind: Kind,
   live: StoredObject,
@@ -218,7 +219,7 @@ function markDeleted(
 function isGone(kind: Kind, object: StoredObject): boolean {
   const { deletionTimestamp, finalizers, deletionGracePeriodSeconds } = object.metadata
   if (deletionTimestamp === undefined || (finalizers?.length ?? 0) > 0) return false
-  return (deletionGracePeriodSeconds ?? 0) === 0 && kind.isKept?.(object) !== true
+  return (deletionGracePeriodSeconds ?? 0) === 0 && kind.isRetained?.(object) !== true
 }
 
 /** What upstream's NamespaceLifecycle admission asks of a create. */
@@ -277,4 +278,63 @@ function unguarded(kind: Kind, name: string): Error {
     field: 'metadata.resourceVersion',
   }
   return invalid({ kind: kind.resource.plural, group: kind.resource.group }, name, [cause])
+}
+
+/**
+ * Empties namespaces that are being deleted and then removes them: the namespace controller of kube-controller-manager,
+ * which an embedded server must include. Runs in the turn after a change; an object with finalizers retains its
+ * namespace until it is removed.
+ */
+export class NamespaceContents {
+  readonly #context: WriteContext
+  readonly #kinds: readonly Kind[]
+  readonly #namespaces: Collection
+  readonly #pending = new Set<string>()
+
+  constructor(context: WriteContext, kinds: readonly Kind[]) {
+    this.#context = context
+    this.#kinds = kinds.filter((kind) => kind.resource.namespaced)
+    this.#namespaces = context.store.collection(namespaceKind.resource.plural)
+    this.#namespaces.subscribe(({ object }) => this.#schedule(object.metadata.name))
+    for (const kind of this.#kinds) {
+      context.store.collection(kind.resource.plural).subscribe((change) => {
+        if (change.type === 'DELETED') this.#schedule(change.object.metadata.namespace ?? '')
+      })
+    }
+  }
+
+  /** The clock defers this, so that a write is never nested in another. */
+  #schedule(name: string): void {
+    if (this.#pending.has(name) || !isTerminating(this.#namespaces.get(name))) return
+    this.#pending.add(name)
+    const clock: Clock = this.#context.clock
+    clock.schedule(0, () => {
+      this.#pending.delete(name)
+      this.#empty(name)
+    })
+  }
+
+  #empty(namespace: string): void {
+    const live = this.#namespaces.get(namespace)
+    if (live === undefined || !isTerminating(live)) return
+    let left = 0
+    for (const kind of this.#kinds) {
+      const collection = this.#context.store.collection(kind.resource.plural)
+      for (const key of [...collection.keys(`${namespace}/`)]) {
+        const name = key.slice(namespace.length + 1)
+        const { gone } = deleteObject(
+          this.#context,
+          { kind, namespace, name },
+          { gracePeriodSeconds: 0, dryRun: false },
+        )
+        if (!gone) left++
+      }
+    }
+    if (left > 0 || (live.metadata.finalizers?.length ?? 0) > 0) return
+    removeObject(namespaceKind, this.#namespaces, namespace, { ...live, spec: {} })
+  }
+}
+
+function isTerminating(namespace: StoredObject | undefined): boolean {
+  return namespace?.metadata.deletionTimestamp !== undefined
 }

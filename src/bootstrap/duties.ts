@@ -1,10 +1,85 @@
+import { didYouMean } from '../documents/validation.ts'
 import type { ReadinessAnswer } from '../kube/readiness.ts'
-import { type ControllerName, type ControllerSelection, isSelected } from './controller-selection.ts'
+import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
+import type { Clock } from '../runtime/clock.ts'
+
+/** The duties of every master, unless they are turned off: `auto`. */
+const usualNames = [
+  'kubernetes-service',
+  'system-namespaces',
+  'default-service-cidr',
+  'cluster-ip-repair',
+  'node-port-repair',
+] as const
+
+/** Those of a kube-controller-manager, for clusters without one: only if they are named. */
+export const workloadControllerNames = ['endpoints', 'endpointslice', 'endpointslice-mirroring'] as const
+
+/** The duties that a master can have. */
+const controllerNames = [...usualNames, ...workloadControllerNames] as const
+
+export type WorkloadControllerName = (typeof workloadControllerNames)[number]
+
+export type ControllerName = (typeof controllerNames)[number]
+
+/** The duties of a master. */
+export interface ControllerSelection {
+  /** The usual duties, except those that the server does itself. */
+  readonly auto: boolean
+  /** On, even if the server does it itself. */
+  readonly on: readonly ControllerName[]
+  /** Off. */
+  readonly off: readonly ControllerName[]
+}
 
 /**
- * The post-start hooks by which a server shows, in `/readyz?verbose`, that it has a duty itself.
- * `kubernetes-service` is not among them: with another lease store both can do it side by side, and the hook is listed even
- * where its reconciler is off.
+ * Reads the items of `--controllers`: `auto`, names, and names after a dash. A list without `auto` is exactly that
+ * list. Throws an Error with one line for a name that is unknown or both on and off, and for a list that turns nothing
+ * on.
+ */
+export function parseControllers(items: readonly string[]): ControllerSelection {
+  const on = new Set<ControllerName>()
+  const off = new Set<ControllerName>()
+  for (const item of items) {
+    if (item === 'auto') continue
+    const negated = item.startsWith('-')
+    const name = negated ? item.slice(1) : item
+    const set = negated ? off : on
+    set.add(controllerNames.find((known) => known === name) ?? refuse(name))
+  }
+  const torn = [...on].find((name) => off.has(name))
+  if (torn !== undefined) throw new TypeError(`turns ${torn} both on and off`)
+  const auto = items.includes('auto')
+  if (!auto && on.size === 0) throw new TypeError('turns nothing on: without auto, only what is named is on')
+  return { auto, on: [...on], off: [...off] }
+}
+
+/** Whether a duty is requested, if no server does it itself. */
+export function isSelected({ auto, on, off }: ControllerSelection, name: ControllerName): boolean {
+  return on.includes(name) || (auto && isUsual(name) && !off.includes(name))
+}
+
+/** Whether `auto` includes it. */
+function isUsual(name: ControllerName): boolean {
+  return usualNames.some((usual) => usual === name)
+}
+
+/** The inverse of {@link parseControllers}. */
+export function formatControllers({ auto, on, off }: ControllerSelection): string[] {
+  return [...(auto ? ['auto'] : []), ...on, ...off.map((name) => `-${name}`)]
+}
+
+function refuse(name: string): never {
+  const meant = didYouMean(name, controllerNames)
+  const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
+  throw new TypeError(
+    `there is no controller ${JSON.stringify(name)}${hint}; known are auto, ${controllerNames.join(', ')}`,
+  )
+}
+
+/**
+ * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` has
+ * none: with another lease store both can do it side by side, and the hook is listed even where its reconciler is off.
  */
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',
@@ -13,14 +88,17 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'node-port-repair': 'poststarthook/start-service-ip-repair-controllers',
 }
 
-/** So long must no answer have listed a hook that was listed before: behind a balancer different members answer. */
+/**
+ * A hook that was listed before must be missing in all answers for this long: behind a balancer different members
+ * answer.
+ */
 const QUIET_MS = 60_000
-/** Answers further apart than that say nothing about the time between. */
+/** A longer gap between answers proves nothing about the time between. */
 const GAP_MS = 15_000
 
-/** Whether a server does a duty itself, by what answers have said of its hook. */
-export type HookSightings =
-  | { readonly type: 'unheard' }
+/** Whether a server does a duty itself, by the answers about its hook. */
+export type HookState =
+  | { readonly type: 'unknown' }
   | { readonly type: 'absent' }
   /** `quiet`: the answers since the last that listed it, without a gap. */
   | {
@@ -28,21 +106,16 @@ export type HookSightings =
       readonly quiet?: { readonly sinceMs: number; readonly lastMs: number }
     }
 
-export const unheard: HookSightings = { type: 'unheard' }
+export const unknownHook: HookState = { type: 'unknown' }
 
 /**
- * What is known of a hook after another answer. Pure. One answer that lists it is enough; that it has gone is believed after a minute of answers without
- * it. An answer that says nothing of any check does not count, but as the first one. One that refuses to tell never counts.
+ * The state of a hook after another answer. Pure. One answer that lists it is enough; its absence counts after a minute
+ * of answers without it. An answer without any check counts only as the first one. A refusal never counts.
  */
-export function nextSightings(
-  before: HookSightings,
-  answer: ReadinessAnswer,
-  hook: string,
-  nowMs: number,
-): HookSightings {
+export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: string, nowMs: number): HookState {
   if (!answer.answered || answer.refused !== undefined) return before
   if (answer.checks.some(({ name }) => name === hook)) return { type: 'listed' }
-  if (before.type === 'unheard') return { type: 'absent' }
+  if (before.type === 'unknown') return { type: 'absent' }
   if (before.type === 'absent' || (answer.checks.length === 0 && !answer.ready)) return before
   const { quiet } = before
   const sinceMs = quiet !== undefined && nowMs - quiet.lastMs <= GAP_MS ? quiet.sinceMs : nowMs
@@ -53,27 +126,65 @@ export function nextSightings(
 export type DutyDecision =
   | { readonly type: 'off' }
   | { readonly type: 'on' }
-  /** On because it was asked for by name, although the server does it too. */
+  /** On because it was requested by name, although the server does it too. */
   | { readonly type: 'on-beside-server'; readonly hook: string }
   /** The server does it itself. */
   | { readonly type: 'left-to-server'; readonly hook: string }
 
-/** All of them, each once. */
-export const hooks: readonly string[] = [...new Set(Object.values(HOOKS))]
+/** All hooks, each once. */
+const hooks: readonly string[] = [...new Set(Object.values(HOOKS))]
 
 /** The hook of a duty that a server may do itself. */
-export function hookOf(name: ControllerName): string | undefined {
+function hookOf(name: ControllerName): string | undefined {
   return HOOKS[name]
 }
 
-/** Decides whether a duty is done here, from what was asked for and what is known of its hook. Pure. */
-export function decideDuty(
-  name: ControllerName,
-  selection: ControllerSelection,
-  sightings: HookSightings,
-): DutyDecision {
+/** Decides whether a duty is done here, from the request and the state of its hook. Pure. */
+export function decideDuty(name: ControllerName, selection: ControllerSelection, hookState: HookState): DutyDecision {
   if (!isSelected(selection, name)) return { type: 'off' }
   const hook = HOOKS[name]
-  if (hook === undefined || sightings.type !== 'listed') return { type: 'on' }
+  if (hook === undefined || hookState.type !== 'listed') return { type: 'on' }
   return selection.on.includes(name) ? { type: 'on-beside-server', hook } : { type: 'left-to-server', hook }
+}
+
+interface DutyDecisionsOptions {
+  readonly selection: ControllerSelection
+  readonly monitor: Pick<ReadinessMonitor, 'subscribe'>
+  readonly clock: Clock
+}
+
+/** Which duties are done here, decided again with each answer of the server. */
+export class DutyDecisions {
+  readonly #selection: ControllerSelection
+  readonly #hookStates = new Map<string, HookState>(hooks.map((hook) => [hook, unknownHook]))
+  readonly #handlers = new Set<() => void>()
+  #hasAnswer = false
+
+  constructor({ selection, monitor, clock }: DutyDecisionsOptions) {
+    this.#selection = selection
+    monitor.subscribe((answer) => {
+      // A server that refuses may do all duties itself.
+      if (!answer.answered || answer.refused !== undefined) return
+      let changed = !this.#hasAnswer
+      this.#hasAnswer = true
+      for (const [hook, before] of this.#hookStates) {
+        const next = nextHookState(before, answer, hook, clock.monotonicMs())
+        this.#hookStates.set(hook, next)
+        changed ||= next.type !== before.type
+      }
+      if (changed) for (const handler of [...this.#handlers]) handler()
+    })
+  }
+
+  /** Whether a duty is done here; undefined before the first answer that is no refusal. */
+  of(name: ControllerName): DutyDecision | undefined {
+    if (!this.#hasAnswer) return undefined
+    return decideDuty(name, this.#selection, this.#hookStates.get(hookOf(name) ?? '') ?? unknownHook)
+  }
+
+  /** Calls `handler` when decisions may have changed, before the caller of the probe gets the answer. */
+  subscribe(handler: () => void): () => void {
+    this.#handlers.add(handler)
+    return () => this.#handlers.delete(handler)
+  }
 }

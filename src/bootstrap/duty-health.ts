@@ -1,14 +1,15 @@
-import type { EventSink } from '../kube/event-object.ts'
-import { eventOf } from '../kube/event-reasons.ts'
+import { type EventSink, eventOf } from '../kube/event-object.ts'
 import { apiVersionOf, services } from '../kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
-import type { Clock } from '../runtime/clock.ts'
-import { messageOf } from '../runtime/message-of.ts'
+import { exponentialBackoff } from '../runtime/backoff.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/errors.ts'
+import type { Random } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
-import type { ControllerName } from './controller-selection.ts'
+import type { ControllerName } from './duties.ts'
 
-/** One run of a duty, from its beginning to its end: nothing that an earlier one knew is relied on. */
+/** One run of a duty, from its start to its end: it relies on nothing from an earlier one. */
 export interface DutyTerm {
   /** Does the duty until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
@@ -18,26 +19,27 @@ export interface DutyTerm {
   fault?(): string | undefined
 }
 
-/** How a duty fares. */
+/** The condition of a duty. */
 export type DutyCondition =
-  | { readonly type: 'well' }
-  /** Something is wrong, and may pass. */
+  | { readonly type: 'healthy' }
+  /** It has a fault that may pass. */
   | { readonly type: 'ailing'; readonly sinceMs: number }
   | { readonly type: 'degraded'; readonly reason: string }
 
-/** What is seen of a duty at one moment. */
+/** The symptoms of a duty at one moment. */
 export interface DutySymptoms {
-  /** Why it is not done; undefined when all is well. */
+  /** Why it is not done; undefined without a fault. */
   readonly fault: string | undefined
-  /** It has thrown what nobody expected, and has not been done since. */
+  /** It has failed unexpectedly, and has not been done since. */
   readonly crashed: boolean
   /** A server that it needs does not answer. */
   readonly away: boolean
 }
 
 /**
- * How a duty fares after another look. Pure. A fault degrades it when it has lasted for `timeoutMs`; a server that is away is waited for, and the time counts
- * anew when it is back. What is degraded stays so until nothing is wrong.
+ * The condition of a duty after another check. Pure. A fault degrades it when it has lasted for `timeoutMs`; during an
+ * outage of a server the time does not run, and it starts again afterwards. A degraded duty stays so until there is no
+ * fault.
  */
 export function nextCondition(
   before: DutyCondition,
@@ -45,15 +47,15 @@ export function nextCondition(
   nowMs: number,
   timeoutMs: number,
 ): DutyCondition {
-  if (fault === undefined) return { type: 'well' }
+  if (fault === undefined) return { type: 'healthy' }
   if (before.type === 'degraded') return before
   if (crashed) return { type: 'degraded', reason: fault }
-  if (away) return { type: 'well' }
+  if (away) return { type: 'healthy' }
   const sinceMs = before.type === 'ailing' ? before.sinceMs : nowMs
   return nowMs - sinceMs >= timeoutMs ? { type: 'degraded', reason: fault } : { type: 'ailing', sinceMs }
 }
 
-export interface DutyHealthOptions {
+interface DutyHealthOptions {
   readonly name: ControllerName
   readonly clock: Clock
   readonly logger: Logger
@@ -62,20 +64,20 @@ export interface DutyHealthOptions {
   readonly degraded: Gauge<'duty'>
   /** How long it may be refused, or not be done, before it is degraded. */
   readonly timeoutMs: number
-  /** What a dry run does not write is never right. */
+  /** A dry run never reaches the desired state. */
   readonly dryRun: boolean
-  /** What is refused to it for good. */
+  /** What the server permanently refuses. */
   readonly refusal: () => string | undefined
-  /** Hears of what nobody expected. */
+  /** Called with unexpected failures. */
   readonly onMistake?: ((error: unknown) => void) | undefined
 }
 
-/** Knows how one duty fares, in all its terms, and tells when it becomes degraded and when it is well again. */
+/** Tracks the condition of one duty over all its terms, and reports when it becomes degraded and when it recovers. */
 export class DutyHealth {
   readonly #options: DutyHealthOptions
   readonly #settled = Promise.withResolvers<void>()
   readonly #known = Promise.withResolvers<void>()
-  #condition: DutyCondition = { type: 'well' }
+  #condition: DutyCondition = { type: 'healthy' }
   #term: Pick<DutyTerm, 'settled' | 'fault'> | undefined
   #done = false
   #crash: string | undefined
@@ -90,7 +92,7 @@ export class DutyHealth {
     return this.#settled.promise
   }
 
-  /** Resolves when the duty was done for the first time or is degraded: nobody should wait for it any longer. */
+  /** Resolves when the duty was done for the first time or is degraded: no caller should wait longer. */
   get known(): Promise<void> {
     return this.#known.promise
   }
@@ -113,30 +115,30 @@ export class DutyHealth {
     this.recovered()
   }
 
-  /** The term has failed with what nobody expected; another one will begin. */
+  /** The term has failed unexpectedly; another one will begin. */
   crashed(error: unknown): void {
     this.#options.logger.error({ error }, 'unexpected error; the duty begins anew')
     this.#options.onMistake?.(error)
     this.#crash = `unexpected error: ${messageOf(error)}`
-    this.#look({ away: false })
+    this.#check({ away: false })
   }
 
-  /** What it shares with others had failed, and goes on. */
+  /** A shared part had failed, and continues. */
   recovered(): void {
     this.#crash = undefined
-    this.#look({ away: false })
+    this.#check({ away: false })
   }
 
-  /** It is not done here any more. */
+  /** It is no longer done here. */
   ended(): void {
     this.#term = undefined
     this.#crash = undefined
-    this.#look({ away: false })
+    this.#check({ away: false })
   }
 
-  /** The server was asked how it fares: time to look. */
-  heard(seen: { readonly away: boolean }): void {
-    this.#look(seen)
+  /** The server was probed: time to check. */
+  answered(seen: { readonly away: boolean }): void {
+    this.#check(seen)
   }
 
   /** For the health check of this duty. */
@@ -151,15 +153,15 @@ export class DutyHealth {
     return this.#term.fault?.() ?? (this.#done ? undefined : 'it has not been done yet')
   }
 
-  #look({ away }: { readonly away: boolean }): void {
+  #check({ away }: { readonly away: boolean }): void {
     const { clock, timeoutMs } = this.#options
     const symptoms = { fault: this.#symptom(), crashed: this.#crash !== undefined, away }
     const before = this.#condition
     this.#condition = nextCondition(before, symptoms, clock.monotonicMs(), timeoutMs)
-    if ((before.type === 'degraded') !== (this.#condition.type === 'degraded')) this.#tell(this.#condition)
+    if ((before.type === 'degraded') !== (this.#condition.type === 'degraded')) this.#report(this.#condition)
   }
 
-  #tell(now: DutyCondition): void {
+  #report(now: DutyCondition): void {
     const { name, logger, events, degraded } = this.#options
     if (now.type !== 'degraded') {
       degraded.set({ duty: name }, 0)
@@ -172,5 +174,44 @@ export class DutyHealth {
     const regarding = { apiVersion: apiVersionOf(services), kind: services.kind, ...KUBERNETES_SERVICE }
     events.record(eventOf('DutyDegraded', { regarding, note: `${name} cannot be done: ${reason}` }))
     this.#known.resolve()
+  }
+}
+
+/** Between a failure and the next term. */
+const waits = { firstMs: 1_000, maxMs: 60_000, jitter: 0.25 }
+/** After a term that lasted this long the waits start again with the first. */
+const STEADY_MS = 60_000
+
+export interface SupervisedOptions {
+  /** Creates a term. */
+  readonly make: () => DutyTerm
+  readonly health: Pick<DutyHealth, 'begun' | 'crashed'>
+  readonly clock: Clock
+  readonly random: Random
+}
+
+/**
+ * Does a duty, term after term, until the signal is aborted; never rejects. A failed term is a programming error,
+ * because terms handle failures of servers themselves. It degrades this duty alone, and the next term begins after a
+ * wait.
+ */
+export async function supervised(
+  { make, health, clock, random }: SupervisedOptions,
+  signal: AbortSignal,
+): Promise<void> {
+  const backoff = exponentialBackoff(waits, random)
+  while (!signal.aborted) {
+    const begunMs = clock.monotonicMs()
+    try {
+      const term = make()
+      health.begun(term)
+      await term.run(signal)
+      if (!signal.aborted) throw new Error('it ended by itself')
+    } catch (error) {
+      // A failure after the abort is a consequence of it.
+      if (!signal.aborted) health.crashed(error)
+    }
+    if (clock.monotonicMs() - begunMs >= STEADY_MS) backoff.reset()
+    await sleep(clock, backoff.next(), signal).catch(() => {})
   }
 }

@@ -6,28 +6,33 @@ import { aborted } from '../runtime/signals.ts'
 import { DefaultServiceCidrController } from '../service-cidr/controller.ts'
 import {
   type ControllerName,
+  DutyDecisions,
   isSelected,
   type WorkloadControllerName,
   workloadControllerNames,
-} from './controller-selection.ts'
-import { DutyDecisions } from './duty-decisions.ts'
-import { DutyHealth, type DutyTerm } from './duty-health.ts'
+} from './duties.ts'
+import { DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 import { DutySwitch, type DutySwitchOptions } from './duty-switch.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { composeRepairs } from './repair-parts.ts'
 import { PartAvailability } from './servers-availability.ts'
-import { supervised } from './supervised.ts'
 import { composeWorkloads } from './workload-parts.ts'
 
-/** What the controllers of Endpoints and EndpointSlices follow, as the availability of the servers knows it. */
+/**
+ * The resources that the controllers of Endpoints and EndpointSlices follow, as the sources in the availability of the
+ * servers.
+ */
 const followed: Readonly<Record<WorkloadControllerName, readonly string[]>> = {
   endpoints: [services, pods, endpoints].map((resource) => describeSelection(resource)),
   endpointslice: [services, pods, nodes, endpointSlices].map((resource) => describeSelection(resource)),
   'endpointslice-mirroring': [services, pods, endpoints, endpointSlices].map((resource) => describeSelection(resource)),
 }
 
-/** Composes what a master does beside `default/kubernetes`. None of it can end the program: what fails is degraded, and goes on trying. */
+/**
+ * Composes the duties of a master beside `default/kubernetes`. None of them can end the program: a failing one is
+ * degraded, and retries.
+ */
 export function composeDuties(options: MasterOptions, ports: PartPorts, monitor: ReadinessMonitor) {
   const { clock, random, metrics, availability: servers } = ports
   const { controllers: selection, startupTimeoutMs: timeoutMs, dryRun } = options
@@ -99,7 +104,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   active.set({ duty: 'kubernetes-service' }, isSelected(selection, 'kubernetes-service') ? 1 : 0)
   monitor.subscribe(({ answered }) => {
     const away = !answered || !servers.etcdAvailable
-    for (const health of healths.values()) health.heard({ away })
+    for (const health of healths.values()) health.answered({ away })
   })
   return { foundations, repairs, followServices, workloads, healths }
 }

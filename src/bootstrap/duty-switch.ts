@@ -4,17 +4,14 @@ import { linkedController } from '../runtime/signals.ts'
 import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
-import type { ControllerName } from './controller-selection.ts'
-import type { DutyDecision } from './duties.ts'
-import type { DutyDecisions } from './duty-decisions.ts'
-import type { DutyHealth, DutyTerm } from './duty-health.ts'
-import { supervised } from './supervised.ts'
+import type { ControllerName, DutyDecision, DutyDecisions } from './duties.ts'
+import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 
 export interface DutySwitchOptions {
   readonly name: ControllerName
   /** Makes one term of the duty. */
   readonly make: () => DutyTerm
-  /** It goes on beside a server that does it itself, and then only tells what it finds. @default false */
+  /** Whether it runs beside a server that does it itself, and then only reports its findings. @default false */
   readonly reports?: boolean | undefined
   readonly decisions: DutyDecisions
   readonly health: DutyHealth
@@ -25,7 +22,10 @@ export interface DutySwitchOptions {
   readonly active: Gauge<'duty'>
 }
 
-/** Turns one duty on as soon as the server has told what it does itself, off while a server does it itself, and on again when none does any more. */
+/**
+ * Turns one duty on as soon as the server has answered which duties it does itself, off while a server does it itself,
+ * and on again when none does any more.
+ */
 export class DutySwitch {
   readonly #options: DutySwitchOptions
   readonly #decided = Promise.withResolvers<void>()
@@ -76,7 +76,7 @@ export class DutySwitch {
     const decision = decisions.of(name)
     if (decision === undefined || decision.type === before?.type) return
     this.#decision = decision
-    this.#say(decision, before)
+    this.#log(decision, before)
     active.set({ duty: name }, decision.type === 'on' || decision.type === 'on-beside-server' ? 1 : 0)
     if (decision.type === 'left-to-server') this.#left.resolve()
     this.#decided.resolve()
@@ -85,7 +85,7 @@ export class DutySwitch {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
     } else if (before?.type === 'left-to-server') {
-      // What only told what it found begins anew, to put all of that right.
+      // A term that only reported starts again, to repair its findings.
       this.#term?.abort(new Error(`${name} is done here again`))
     }
   }
@@ -94,7 +94,7 @@ export class DutySwitch {
     return type === 'left-to-server' ? this.#options.reports === true : type !== 'off'
   }
 
-  #say(decision: DutyDecision, before: DutyDecision | undefined): void {
+  #log(decision: DutyDecision, before: DutyDecision | undefined): void {
     const { logger, name, reports } = this.#options
     const fields = { duty: name }
     switch (decision.type) {
@@ -102,7 +102,7 @@ export class DutySwitch {
         logger.info(
           { ...fields, hook: decision.hook },
           reports === true
-            ? 'the server does this itself; what is found wrong is only told'
+            ? 'the server does this itself; findings are only reported'
             : 'the server does this itself; it is left to it',
         )
         return

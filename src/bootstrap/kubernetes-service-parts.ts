@@ -1,27 +1,23 @@
-import { limitedEtcd } from '../etcd/limited-etcd.ts'
+import { limitedEtcd } from '../etcd/requests.ts'
 import type { AuditUser } from '../kube/audit.ts'
 import type { EventSink } from '../kube/event-object.ts'
-import { ForeignOverwrites } from '../kube/foreign-overwrites.ts'
-import { ObjectWriter } from '../kube/object-writer.ts'
-import { Announcements } from '../kubernetes-service/announcements.ts'
+import { Announcements, LeaseTelemetry } from '../kubernetes-service/announcements.ts'
 import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
 import { KubernetesServiceDuty } from '../kubernetes-service/duty.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
 import { FleetView } from '../kubernetes-service/fleet-view.ts'
+import { ForeignOverwrites } from '../kubernetes-service/guarded-writes/foreign-overwrites.ts'
+import { ObjectWriter } from '../kubernetes-service/guarded-writes/object-writer.ts'
 import { endpointPorts } from '../kubernetes-service/identity.ts'
-import { describeWriter, keptContent } from '../kubernetes-service/kept-objects.ts'
-import { LeaseTelemetry } from '../kubernetes-service/lease-telemetry.ts'
-import { DryRunLeases } from '../kubernetes-service/leases/dry-run.ts'
 import { KubernetesLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../kubernetes-service/leases/memory.ts'
-import { reliableLeases } from '../kubernetes-service/leases/reliable-leases.ts'
+import { DryRunLeases, reliableLeases } from '../kubernetes-service/leases/wrappers.ts'
 import { MembershipRunner, type MembershipRunnerOptions } from '../kubernetes-service/membership/runner.ts'
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type EndpointReconciler, noneReconciler } from '../kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { MasterCountEndpointReconciler } from '../kubernetes-service/reconcilers/master-count.ts'
-
 import { serviceIpOf } from '../net/cidr.ts'
 import { randomUuid } from '../runtime/random.ts'
 import { RequestLimit } from '../runtime/request-limit.ts'
@@ -29,7 +25,7 @@ import { formatMicroTime } from '../runtime/time-format.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
 import type { ServersAvailability } from './servers-availability.ts'
 
-/** The ports of a part: a logger that names it, and who hears how its requests fare. */
+/** The ports of a part: a logger with its name, and the availability that takes in the results of its requests. */
 export type PartPorts = MasterPorts & {
   readonly availability: ServersAvailability
   readonly events: EventSink
@@ -40,7 +36,7 @@ interface Reconciling {
   readonly membership?: MembershipRunner
 }
 
-/** Composes what one master does for `default/kubernetes`. */
+/** Composes the parts of one master for `default/kubernetes`. */
 export function composeKubernetesService(
   options: MasterOptions,
   ports: PartPorts,
@@ -48,7 +44,7 @@ export function composeKubernetesService(
 ): {
   readonly value: KubernetesServiceDuty
   readonly controller: KubernetesServiceController
-  /** Undefined where masters keep no leases. */
+  /** Undefined where masters have no leases. */
   readonly membership: MembershipRunner | undefined
 } {
   const [range, secondRange] = options.serviceClusterIpRanges
@@ -61,10 +57,8 @@ export function composeKubernetesService(
     address: options.advertiseAddresses[0]?.text,
     fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
   })
-  // A dry run changes nothing, so that everything looks undone to it.
-  const overwrites = options.dryRun
-    ? undefined
-    : new ForeignOverwrites({ ...ports, intervalMs, contentOf: keptContent, describeWriter })
+  // A dry run changes nothing, so that everything seems overwritten to it.
+  const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
   const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
   const { reconciler, membership } = chooseReconciler(options, ports, {
@@ -72,7 +66,7 @@ export function composeKubernetesService(
     adapter,
     fleet,
     announcements,
-    onChange: () => controller.look(),
+    onChange: () => controller.request(),
   })
   const address = reconciler === noneReconciler ? undefined : options.advertiseAddresses[0]
   const service = {
@@ -131,7 +125,7 @@ function chooseReconciler(
   return { reconciler: membership, membership }
 }
 
-/** The lease store that the options name, or the one that was brought along. Rejects options that no port fits. */
+/** The lease store of the options, or that of the embedding program. Rejects options for which a port is missing. */
 export function leasesOf(
   options: MasterOptions,
   ports: MasterPorts & { readonly availability: ServersAvailability },
@@ -159,7 +153,7 @@ function openLeases(
   }
 }
 
-/** This master as it wants to be known. */
+/** This master's record. */
 export function holderOf(options: MasterOptions, { clock, random }: Pick<MasterPorts, 'clock' | 'random'>): Holder {
   return {
     instanceId: randomUuid(random),
@@ -171,7 +165,7 @@ export function holderOf(options: MasterOptions, { clock, random }: Pick<MasterP
   }
 }
 
-/** Who the audit trail says that writes; undefined in a dry run, which writes nothing. */
+/** The user of the audit trail; undefined in a dry run, which writes nothing. */
 export function auditUserOf({ dryRun, host }: MasterOptions, { user }: MasterPorts): AuditUser | undefined {
   return dryRun ? undefined : { host, ...user }
 }

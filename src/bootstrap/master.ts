@@ -1,55 +1,57 @@
 import { formatDuration } from '../documents/duration.ts'
+import { dryRunApi, dryRunLogger } from '../kube/api-wrappers.ts'
 import { Availability } from '../kube/availability.ts'
-import { dryRunApi, dryRunLogger } from '../kube/dry-run.ts'
-import { noEvents } from '../kube/event-object.ts'
+import { type EventSink, eventOf, noEvents, referenceTo } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
-import { ObjectWriter } from '../kube/object-writer.ts'
+import { apiVersionOf, endpoints } from '../kube/resources.ts'
 import { Announcements } from '../kubernetes-service/announcements.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
 import { FleetView } from '../kubernetes-service/fleet-view.ts'
-import { placeOfLeases } from '../kubernetes-service/leases/place.ts'
+import { ObjectWriter } from '../kubernetes-service/guarded-writes/object-writer.ts'
+import { KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
+import { placeOfLeases } from '../kubernetes-service/leases/kubernetes.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
-import { abortable } from '../runtime/signals.ts'
+import { abortable, linkedController } from '../runtime/signals.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
-import { isSelected } from './controller-selection.ts'
+import { isSelected } from './duties.ts'
+import { type SupervisedOptions, supervised } from './duty-health.ts'
 import { composeDuties } from './duty-parts.ts'
 import { auditUserOf, composeKubernetesService, holderOf, leasesOf } from './kubernetes-service-parts.ts'
 import type { MasterOptions, MasterPorts } from './master-options.ts'
-import { recordRefusals } from './readiness-refusals.ts'
 import { availabilityByServer, PartAvailability, type ServersAvailability } from './servers-availability.ts'
-import { startedWithin } from './startup-deadline.ts'
-import { type SupervisedOptions, supervised } from './supervised.ts'
 
-/** Everything that one master does, composed and not yet running. */
+/** All parts of one master, composed and not yet running. */
 export interface Master {
   /** For hooks and health checks of the embedding program; see {@link Lifecycle}. */
   readonly lifecycle: Lifecycle
-  /** Runs until the signal is aborted, then leaves as `onShutdown` says and resolves. Rejects when something failed. Only once. */
+  /**
+   * Runs until the signal is aborted, then leaves according to `onShutdown` and resolves. Rejects when something
+   * failed. Call it once.
+   */
   run(signal: AbortSignal): Promise<void>
   /**
-   * Starts it, for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves when the namespaces
-   * and the ServiceCIDR are there, or refused for so long that nobody should wait for them; the Service and the address wait for the server's
-   * /readyz, which may wait for this hook.
-   * Rejects when the start failed.
+   * Starts it, for an API server that calls this as its own post-start hook, instead of {@link run}. Resolves when the
+   * namespaces and the ServiceCIDR exist, or were refused for too long to wait for them; the Service and the address
+   * wait for the server's /readyz, which may wait for this hook. Rejects when the start failed.
    */
   postStartHook(): Promise<void>
   /**
-   * Ends what {@link postStartHook} started, for an API server that calls this before it stops serving: the address is taken out
-   * even if it is the last, whatever `onShutdown` says. Rejects when something failed.
+   * Ends what {@link postStartHook} started, for an API server that calls this before it stops serving: the address is
+   * withdrawn even if it is the last, whatever `onShutdown` is. Rejects when something failed.
    */
   preShutdownHook(): Promise<void>
 }
 
-/** At least so long may leaving take, in milliseconds: a server that hangs is first asked for its health in vain. */
+/** A departure may take at least this long, in milliseconds: a hanging server is first probed in vain. */
 const LEAVING_MS = 6_000
 
-/** Who asks for the server's health only at the start asks again so often, in milliseconds: what the server does itself may change. */
+/** With the gate `startup` the server is probed again this often, in milliseconds: its own duties may change. */
 const ASKING_PERIOD_MS = 10_000
 
-/** The one place where parts become a master. */
+/** The one place where the parts of a master are composed. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
   const { lifecycle, clock, monitor, recording, duty, duties } = compose(options, ports)
   const { foundations, repairs, workloads } = duties
@@ -80,7 +82,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
   }
   if (workloads !== undefined) lifecycle.part('workload-controllers', (signal) => workloads.run(signal))
   if (options.readinessGate === 'startup') lifecycle.part('server-duties', (signal) => askAgain(monitor, clock, signal))
-  // Last: the others must be there to hear its first answer, and it is the first to end.
+  // Last: the others must be subscribed before its first answer, and it is the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
 
   const stop = new AbortController()
@@ -101,8 +103,8 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
 }
 
 /**
- * Takes the master that these options describe out of `default/kubernetes` from outside its process.
- * Rejects when the lease store is one that other processes cannot reach.
+ * Withdraws the master of these options from `default/kubernetes` from outside its process. Rejects when other
+ * processes cannot reach the lease store.
  */
 export async function withdrawMaster(
   options: MasterOptions,
@@ -110,7 +112,7 @@ export async function withdrawMaster(
   signal: AbortSignal,
 ): Promise<Withdrawal> {
   const [address] = options.advertiseAddresses
-  if (address === undefined) return { type: 'nothing', reason: 'the reconciler none lists nobody' }
+  if (address === undefined) return { type: 'nothing', reason: 'the reconciler none lists no master' }
   if (options.dryRun) return { type: 'nothing', reason: 'a dry run writes nothing' }
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
@@ -134,7 +136,7 @@ export async function withdrawMaster(
     },
     signal,
   )
-  // Writes what there is to tell, and no more.
+  // Writes the recorded Events, and no more.
   await events.run(AbortSignal.abort())
   return withdrawal
 }
@@ -156,14 +158,14 @@ function compose(options: MasterOptions, given: MasterPorts) {
     periodMs: options.readinessProbePeriodMs,
   })
   const events = openEvents(options, ports)
-  // What a dry run would tell of has not happened.
-  const told = options.dryRun ? noEvents : events
-  recordRefusals(monitor, told, options.advertiseAddresses[0]?.text)
-  const duties = composeDuties(options, { ...ports, events: told }, monitor)
+  // The Events of a dry run would report writes that did not happen.
+  const sink = options.dryRun ? noEvents : events
+  recordRefusals(monitor, sink, options.advertiseAddresses[0]?.text)
+  const duties = composeDuties(options, { ...ports, events: sink }, monitor)
   const availability = new PartAvailability(ports.availability)
   const duty = isSelected(options.controllers, 'kubernetes-service')
     ? {
-        ...composeKubernetesService(options, { ...as('kubernetes-service'), availability, events: told }, monitor),
+        ...composeKubernetesService(options, { ...as('kubernetes-service'), availability, events: sink }, monitor),
         refusal: () => availability.refusal(),
       }
     : undefined
@@ -181,7 +183,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   return { lifecycle, clock, monitor, recording, duty, duties }
 }
 
-/** Why this master's own API server cannot be relied on; undefined when it can. */
+/** Why this master's own API server is unreliable; undefined when it is reliable. */
 function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number): string | undefined {
   const { phase, lastAnswerMs } = monitor
   if (lastAnswerMs === undefined) return 'own API server has not answered yet'
@@ -191,7 +193,7 @@ function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number
   return phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
-/** Asks for the server's health now and then where nobody else has, for those who listen. */
+/** Probes the server now and then where nothing else has, for the subscribers. */
 async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSignal): Promise<void> {
   let askedMs = clock.monotonicMs()
   for (;;) {
@@ -240,8 +242,68 @@ function openEvents({ host }: MasterOptions, ports: MasterPorts): EventRecorder 
   return new EventRecorder({ ...ports, reportingController: 'apiserver-bootstrap', reportingInstance: host })
 }
 
-/** Every line of a dry run says that it is one: what it calls done was not. */
+/** Every line of a dry run is marked as one, because its writes did not happen. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
   const marked = dryRunLogger(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
+}
+
+/**
+ * Records an Event whenever the own API server begins to refuse its readiness, as with expired credentials. With such
+ * credentials the Event is written once there are others. `address` names the master.
+ */
+export function recordRefusals(
+  monitor: Pick<ReadinessMonitor, 'subscribe'>,
+  events: EventSink,
+  address: string | undefined,
+): void {
+  let wasRefused = false
+  const regarding = referenceTo({
+    apiVersion: apiVersionOf(endpoints),
+    kind: endpoints.kind,
+    metadata: KUBERNETES_SERVICE,
+  })
+  monitor.subscribe((answer) => {
+    if (!answer.answered) return
+    const { refused } = answer
+    if (refused !== undefined && !wasRefused) {
+      const note = `the readiness of the API server${address === undefined ? '' : ` of ${address}`} is unknown: ${refused}`
+      events.record(eventOf('ReadinessRefused', { regarding, note }))
+    }
+    wasRefused = refused !== undefined
+  })
+}
+
+/**
+ * Resolves with `settled`. Rejects when the server has been ready for `timeoutMs` and still refuses something that the
+ * start needs: admission and RBAC that are not ready yet refuse at first, but this does not end by itself, and a
+ * program that only logs it would seem to work. An outage of the server is waited out.
+ */
+async function startedWithin(
+  settled: Promise<void>,
+  options: {
+    readonly monitor: Pick<ReadinessMonitor, 'untilFirstReady'>
+    readonly clock: Clock
+    readonly timeoutMs: number
+    /** What the server permanently refuses. */
+    readonly refusal: () => string | undefined
+    readonly signal: AbortSignal
+  },
+): Promise<void> {
+  const { monitor, clock, timeoutMs, refusal } = options
+  const { controller: waiting, unlink } = linkedController(options.signal)
+  const deadline = async ({ signal }: AbortController): Promise<never> => {
+    await monitor.untilFirstReady(signal)
+    for (;;) {
+      await sleep(clock, timeoutMs, signal)
+      const reason = refusal()
+      if (reason !== undefined) throw new Error(`still refused after ${formatDuration(timeoutMs)}: ${reason}`)
+    }
+  }
+  try {
+    await Promise.race([abortable(settled, options.signal), deadline(waiting)])
+  } finally {
+    waiting.abort()
+    unlink()
+  }
 }

@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
 import type { KubernetesServiceValues } from '../kubernetes-service/options.ts'
-import { type ControllerSelection, formatControllers, isSelected, parseControllers } from './controller-selection.ts'
+import { type ControllerSelection, formatControllers, isSelected, parseControllers } from './duties.ts'
 
 const controllers = z.codec(z.array(z.string()), z.custom<ControllerSelection>(), {
   decode(items, context) {
@@ -15,7 +15,7 @@ const controllers = z.codec(z.array(z.string()), z.custom<ControllerSelection>()
   encode: formatControllers,
 })
 
-/** What a master as a whole does. */
+/** The options of a master as a whole. */
 export const masterOptions = {
   title: 'Duties',
   options: {

@@ -1,45 +1,37 @@
-import { type Informers, SharedInformers } from '../kube/informer.ts'
-import { InformerScope } from '../kube/informer-scope.ts'
-import type { KubeObject } from '../kube/json.ts'
+import { KubeError } from '../kube/errors.ts'
+import { InformerScope, type Informers, SharedInformers } from '../kube/informer.ts'
 import { describeSelection } from '../kube/reflector.ts'
-import { ipAddresses, type Resource, serviceCidrs, services } from '../kube/resources.ts'
+import { ipAddresses, type KubeObject, type Resource, serviceCidrs, services } from '../kube/resources.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
-import { BitmapUse } from '../repair/cluster-ip/bitmap-use.ts'
-import { clusterIpClaims } from '../repair/cluster-ip/cluster-ip-claims.ts'
-import { ClusterIpRepair } from '../repair/cluster-ip/cluster-ip-repair.ts'
-import { IpAddressRepair } from '../repair/cluster-ip/ip-address-repair.ts'
-import { nodePortClaims } from '../repair/node-port/node-port-claims.ts'
-import { RangeRepair } from '../repair/range-repair.ts'
+import { clusterIpClaims, nodePortClaims } from '../repair/bitmap/claims.ts'
+import { RangeRepair } from '../repair/bitmap/repair.ts'
+import { BitmapUse, ClusterIpRepair } from '../repair/cluster-ip-repair.ts'
+import { IpAddressRepair } from '../repair/ip-address/repair.ts'
 import { ConfigMapRangeRegistry } from '../repair/registries/config-map.ts'
-import { DryRunRangeRegistry } from '../repair/registries/dry-run.ts'
-import { MemoryRangeRegistry } from '../repair/registries/memory.ts'
-import { noneRegistry } from '../repair/registries/none.ts'
-import type { RangeRegistry } from '../repair/registries/range-registry.ts'
-import type { Repair, RepairContext } from '../repair/repair.ts'
-import type { RepairKind } from '../repair/repair-metrics.ts'
-import { RepairReporter } from '../repair/repair-reporter.ts'
-import { keptOfService } from '../repair/service-claims.ts'
-import { isSelected } from './controller-selection.ts'
-import type { DutyDecisions } from './duty-decisions.ts'
+import { DryRunRangeRegistry, MemoryRangeRegistry } from '../repair/registries/memory.ts'
+import { noneRegistry, type RangeRegistry } from '../repair/registries/range-registry.ts'
+import type { Repair, RepairContext, WritePermit } from '../repair/repair.ts'
+import { type RepairKind, RepairReporter } from '../repair/reporter.ts'
+import { trimService } from '../repair/service-claims.ts'
+import { type ControllerName, type DutyDecisions, isSelected } from './duties.ts'
 import type { DutyTerm } from './duty-health.ts'
 import { auditUserOf, type PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
-import { RepairPermit } from './repair-permit.ts'
 import { PartAvailability } from './servers-availability.ts'
 
 /** One of the two repairs. */
-export interface RepairDuty {
+interface RepairDuty {
   readonly name: 'cluster-ip-repair' | 'node-port-repair'
-  /** Makes one term of it. */
+  /** Creates one term of it. */
   make(): DutyTerm
-  /** What is refused to it for good. */
+  /** What the server permanently refuses to it. */
   refusal(): string | undefined
 }
 
-/** The repairs of a master, and the copies that they share. */
-export interface Repairs {
+/** The repairs of a master, and their shared copies. */
+interface Repairs {
   readonly duties: readonly RepairDuty[]
-  /** Follows what the repairs look at. */
+  /** Follows the resources of the repairs. */
   run(signal: AbortSignal): Promise<void>
 }
 
@@ -88,7 +80,7 @@ function nodePortDuty(parts: Parts): RepairDuty {
   })
 }
 
-/** `followed` is what it looks at through the shared informers. */
+/** `followed` are the resources that it follows through the shared informers. */
 function dutyOf(
   kind: RepairKind,
   { options, ports, monitor, decisions, informers }: Parts,
@@ -116,7 +108,7 @@ function dutyOf(
       const repair = makeRepair(
         {
           ...{ ...ports, availability, logger, reporter, permit, intervalMs: options.repairIntervalMs },
-          services: scope.get(services, { transform: keptOfService }),
+          services: scope.get(services, { transform: trimService }),
         },
         scope,
       )
@@ -145,5 +137,50 @@ function openRegistry({ rangeRegistry, etcdPrefix: prefix }: MasterOptions, port
     case 'etcd':
       if (ports.etcd === undefined) throw new TypeError('the range registry etcd needs an etcd to be in')
       return new ports.etcd.Ranges({ etcd: ports.etcd.kv, prefix })
+  }
+}
+
+/**
+ * Lets a repair write as long as no server shows in its `/readyz?verbose` that it does that repair itself, or always
+ * when the repair was requested by name.
+ *
+ * It probes again before each round of writes. A kube-apiserver with a repair of its own exits when another client
+ * creates the IPAddresses that its first pass is about to create, and the server that answered a second ago may have
+ * been replaced by such a one.
+ */
+export class RepairPermit implements WritePermit {
+  readonly #name: ControllerName
+  readonly #byName: boolean
+  readonly #decisions: Pick<DutyDecisions, 'of'>
+  readonly #monitor: Pick<ReadinessMonitor, 'probe'>
+
+  constructor(
+    name: ControllerName,
+    options: {
+      /** Whether the repair was requested by name. */
+      readonly byName: boolean
+      /** Its inputs are the answers to {@link monitor}. */
+      readonly decisions: Pick<DutyDecisions, 'of'>
+      readonly monitor: Pick<ReadinessMonitor, 'probe'>
+    },
+  ) {
+    this.#name = name
+    this.#byName = options.byName
+    this.#decisions = options.decisions
+    this.#monitor = options.monitor
+  }
+
+  get mode(): WritePermit['mode'] {
+    return this.#decisions.of(this.#name)?.type === 'left-to-server' ? 'report' : 'repair'
+  }
+
+  async granted(signal: AbortSignal): Promise<boolean> {
+    if (this.#byName) return true
+    if (this.mode === 'report') return false
+    const answer = await this.#monitor.probe(signal)
+    if (!answer.answered) throw new KubeError('Unreachable', `GET /readyz: ${answer.reason}`)
+    // It may do the repair itself: without its list of checks nothing is written.
+    if (answer.refused !== undefined) throw new KubeError('Forbidden', `GET ${answer.refused}`)
+    return this.mode === 'repair'
   }
 }

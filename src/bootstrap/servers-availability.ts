@@ -1,10 +1,10 @@
 import { isEtcdError } from '../etcd/kv.ts'
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
-import { RemoteError } from '../runtime/remote-error.ts'
+import { RemoteError } from '../runtime/errors.ts'
 import { RequestTimeout } from '../runtime/request-limit.ts'
 
-/** Who hears how requests fare, and can say what is refused for good. */
+/** Takes in the results of requests, and knows the permanent refusals. */
 export type ServersAvailability = AvailabilityReporter &
   Pick<Availability, 'refusalOf'> & {
     /** Of the API server. */
@@ -13,17 +13,20 @@ export type ServersAvailability = AvailabilityReporter &
     readonly etcdAvailable: boolean
   }
 
-/** One for each server that can be lost: they have outages of their own. */
+/** One for each server that can be lost: they have separate outages. */
 export interface Servers {
   readonly api: Availability
   readonly etcd: Availability
-  /** A lease store or range registry that the embedding program brought along. */
+  /** For a lease store or range registry of the embedding program. */
   readonly own: Availability
-  /** The one of them that holds the leases: a request that was given up at its limit was for them. */
+  /** The one of them that holds the leases: a request that timed out was for them. */
   readonly leases: Availability
 }
 
-/** Sorts what is reported by the server that it is about, which the class of the error tells; what no server said is the API server's. */
+/**
+ * Sorts reports by their server, which the class of the error determines; an error without one counts for the API
+ * server.
+ */
 export function availabilityByServer({ api, etcd, own, leases }: Servers): ServersAvailability {
   const all = [api, etcd, own]
   const serverOf = (error: unknown): Availability => {
@@ -51,7 +54,7 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
   }
 }
 
-/** Hands on what one part of the program reports, and can say what that part is refused, whatever others are. */
+/** Passes on the reports of one part of the program, and knows that part's own refusals. */
 export class PartAvailability implements ServersAvailability {
   readonly #all: ServersAvailability
   readonly #sources = new Set<string>()
@@ -86,7 +89,7 @@ export class PartAvailability implements ServersAvailability {
     return this.#all.refusalOf(...sources)
   }
 
-  /** What is refused for good to this part; undefined when nothing is. */
+  /** What the server permanently refuses to this part; undefined without a refusal. */
   refusal(): string | undefined {
     return this.#all.refusalOf(...this.#sources)
   }

@@ -2,58 +2,57 @@ import { EndpointsController } from '../endpoints/controller.ts'
 import { EndpointSliceController } from '../endpointslice/controller.ts'
 import { EndpointSliceMirroringController } from '../endpointslice/mirroring/controller.ts'
 import { MirroringMetrics } from '../endpointslice/mirroring/mirroring-metrics.ts'
-import { managedByLabel } from '../endpointslice/slice-labels.ts'
+import { managedByLabel } from '../endpointslice/slice.ts'
 import { EndpointSliceMetrics } from '../endpointslice/slice-metrics.ts'
+import { fencedApi } from '../kube/api-wrappers.ts'
 import { recordingAs } from '../kube/event-object.ts'
-import { fencedApi } from '../kube/fenced-api.ts'
-import { SharedInformers } from '../kube/informer.ts'
-import { InformerScope } from '../kube/informer-scope.ts'
+import { InformerScope, SharedInformers } from '../kube/informer.ts'
 import { LeaderElector } from '../kube/leader-election.ts'
 import { type Endpoints, endpointSlices, pods, services } from '../kube/resources.ts'
 import { keyOf } from '../kube/store.ts'
 import { KUBERNETES_SERVICE, SKIP_MIRROR_LABEL } from '../kubernetes-service/identity.ts'
 import { randomUuid } from '../runtime/random.ts'
-import { together } from '../runtime/together.ts'
-import type { Gauge } from '../telemetry/metrics.ts'
-import { workQueueMetrics } from '../telemetry/work-queue-metrics.ts'
-import { keptOfEndpointSlice, keptOfPod, keptOfService } from '../workloads/kept.ts'
+import { together } from '../runtime/signals.ts'
+import { type Gauge, workQueueMetrics } from '../telemetry/metrics.ts'
 import { ServiceMembers } from '../workloads/service-members.ts'
-import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
-import type { WritePause } from '../workloads/write-pacing.ts'
-import { isSelected, type WorkloadControllerName, workloadControllerNames } from './controller-selection.ts'
-import type { DutyHealth, DutyTerm } from './duty-health.ts'
+import type { WorkloadContext, WorkloadController, WritePause } from '../workloads/service-queue.ts'
+import { trimEndpointSlice, trimPod, trimService } from '../workloads/trimmed.ts'
+import { isSelected, type WorkloadControllerName, workloadControllerNames } from './duties.ts'
+import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
-import { supervised } from './supervised.ts'
 
 /**
- * Endpoints go whole to each who watches them, whatever has changed: those of a Service with fifty Pods or more are written once a second at most, those of
- * one with five each tenth of a second.
+ * Endpoints are sent whole to each watcher, whatever has changed: those of a Service with fifty Pods or more are
+ * written at most once a second, those of one with five each tenth of a second.
  */
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
-/** In the long run a Service has fifty of its slices written in a second. That is felt by those alone that have many slices and change all over. */
+/**
+ * In the long run fifty slices of a Service are written in a second. Only Services with many slices and changes in all
+ * of them notice.
+ */
 const slicesPause: WritePause = (slices) => 19.5 * slices
 
-/** What the controllers of one term have in common. */
+/** The shared parts of the controllers of one term. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
 
-/** One controller: made anew for each term of leadership, measured over all of them. */
+/** One controller: created again for each term of leadership, with metrics over all of them. */
 interface Maker {
   readonly name: WorkloadControllerName
   make(term: Term): WorkloadController
 }
 
-/** The controllers of Endpoints and EndpointSlices that are asked for, composed. */
+/** The requested controllers of Endpoints and EndpointSlices, composed. */
 export interface Workloads {
   /** Works, while this process leads, until the signal is aborted. */
   run(signal: AbortSignal): Promise<void>
 }
 
-/** Who hears how each controller fares. */
+/** Takes in the results of each controller. */
 export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 'begun' | 'crashed'>
 
-/** Composes the controllers of Endpoints and EndpointSlices that are asked for; undefined when none is. */
+/** Composes the requested controllers of Endpoints and EndpointSlices; undefined without any. */
 export function composeWorkloads(
   options: MasterOptions,
   ports: PartPorts,
@@ -61,20 +60,20 @@ export function composeWorkloads(
   healthOf: WorkloadHealth,
 ): Workloads | undefined {
   const names = workloadControllerNames.filter((name) => isSelected(options.controllers, name))
-  const tell = (value: 0 | 1): void => {
+  const setLeading = (value: 0 | 1): void => {
     for (const name of names) active.set({ duty: name }, value)
   }
   for (const name of workloadControllerNames) active.set({ duty: name }, 0)
   if (names.length === 0) return undefined
   const { leaderElection } = options.workloads
-  // A dry run writes no Lease, and may look on while another works.
+  // A dry run writes no Lease, and may observe while another process works.
   const elector =
     leaderElection === undefined || options.dryRun
       ? undefined
       : new LeaderElector({ ...ports, ...leaderElection, identity: `${options.host}_${randomUuid(ports.random)}` })
   const api = elector === undefined ? ports.api : fencedApi(ports.api, () => elector.isLeader)
   const makers = names.map((name) => makerOf(name, options, { ...ports, api }))
-  // Who does not lead has nothing to do.
+  // A process that does not lead has nothing to do.
   const waiting = { settled: Promise.resolve() }
   const all = {
     begun() {
@@ -85,9 +84,9 @@ export function composeWorkloads(
     },
   }
   const lead = async (signal: AbortSignal): Promise<void> => {
-    tell(1)
+    setLeading(1)
     await runTerm(makers, ports, healthOf, signal).finally(() => {
-      tell(0)
+      setLeading(0)
       all.begun()
     })
   }
@@ -95,7 +94,7 @@ export function composeWorkloads(
   return { run: (signal) => supervised({ ...ports, make: () => ({ ...waiting, run }), health: all }, signal) }
 }
 
-/** One term of leadership: nothing that was known in an earlier one is relied on. */
+/** One term of leadership: it relies on nothing from an earlier one. */
 async function runTerm(
   makers: readonly Maker[],
   ports: PartPorts,
@@ -103,20 +102,20 @@ async function runTerm(
   signal: AbortSignal,
 ): Promise<void> {
   const informers = new SharedInformers(ports)
-  // Before the controllers: it must have heard of a change when they do.
+  // Before the controllers: it must receive each change first.
   const members = new ServiceMembers({
-    services: informers.get(services, { transform: keptOfService }),
-    pods: informers.get(pods, { transform: keptOfPod }),
+    services: informers.get(services, { transform: trimService }),
+    pods: informers.get(pods, { transform: trimPod }),
   })
   const controllers = new Set<WorkloadController>()
   const unsubscribe = ports.availability.subscribe((available) => {
-    if (available) for (const controller of controllers) controller.hasten()
+    if (available) for (const controller of controllers) controller.expedite()
   })
   const termOf = (maker: Maker): DutyTerm => {
     const scope = new InformerScope(informers)
-    // What the members are made of: no controller may begin before.
-    scope.get(services, { transform: keptOfService })
-    scope.get(pods, { transform: keptOfPod })
+    // The inputs of the members: no controller may begin before.
+    scope.get(services, { transform: trimService })
+    scope.get(pods, { transform: trimPod })
     const controller = maker.make({
       informers: scope,
       members: {
@@ -187,7 +186,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
   }
 }
 
-/** What does not change from term to term; the queue's measuring begins anew. */
+/** The constant inputs over all terms; the metrics of the queue start again. */
 function contextOf(
   queue: string,
   reporter: string,
@@ -206,12 +205,13 @@ function contextOf(
 }
 
 /**
- * Whether a Service is `kubernetes`, which belongs to the masters: those of this process, or others whose mark is on its objects. Upstream's controllers take part
- * in it, delete its Endpoints with the Service and make slices of it when it is given a selector; the masters put that right, and clients have met it.
+ * Whether a Service is `kubernetes`, which belongs to the masters: those of this process, or others whose mark is on
+ * its objects. Upstream's controllers also write it: they delete its Endpoints with the Service and make slices of it
+ * when it is given a selector; the masters correct that, but clients have seen it.
  */
 function leftOut(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
-  const keptHere = isSelected(options.controllers, 'kubernetes-service')
-  return (key, isMarked) => key === keyOf(KUBERNETES_SERVICE) && (keptHere || isMarked)
+  const managedHere = isSelected(options.controllers, 'kubernetes-service')
+  return (key, isMarked) => key === keyOf(KUBERNETES_SERVICE) && (managedHere || isMarked)
 }
 
 /** Only masters write Endpoints with this label. */
@@ -219,8 +219,8 @@ function isMastersEndpoints(current: Endpoints | undefined): boolean {
   return current?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
 }
 
-/** Only masters write a slice of this name, and they do not say that it is theirs. */
+/** Only masters write a slice of this name, and it has no label of theirs. */
 function hasMastersSlice({ informers }: Term): boolean {
-  const slice = informers.get(endpointSlices, { transform: keptOfEndpointSlice }).store.get(KUBERNETES_SERVICE)
+  const slice = informers.get(endpointSlices, { transform: trimEndpointSlice }).store.get(KUBERNETES_SERVICE)
   return slice !== undefined && slice.metadata?.labels?.[managedByLabel] === undefined
 }

@@ -1,30 +1,35 @@
+import { userInfo } from 'node:os'
+import type { Configuration } from '../config/configuration.ts'
 import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
+import type { AuditUser } from '../kube/audit.ts'
 import { httpReadiness } from '../kube/http-readiness.ts'
 import type { ResolvedKubeConfig } from '../kube/kube-config-access.ts'
-import type { Readiness } from '../kube/readiness.ts'
-import { missingReadyzUrl } from '../kube/readyz-url.ts'
+import { missingReadyzUrl, type Readiness } from '../kube/readiness.ts'
 import { restKubeApi } from '../kube/rest-api.ts'
 import type { Transport } from '../kube/transport.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
+import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { createPinoLogger } from '../telemetry/pino-logger.ts'
+import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 
-/** The API server that a command works on: somewhere, or in this process. */
+/** The API server of a command: a remote one, or one in this process. */
 export interface ApiServer {
-  /** Where it is, for people. */
+  /** Its location, for people. */
   readonly name: string
   /** The user of the kubeconfig, by its name there; undefined for anonymous requests. */
   readonly user: string | undefined
   readonly api: KubeApi
-  /** Of this master's own API server. */
+  /** The readiness of this master's own API server. */
   readonly readiness: Readiness
   close(): Promise<void>
 }
 
-/** What the connection needs of the process. */
+/** What a connection needs from the process. */
 export interface Surroundings {
   readonly clock: Clock
   readonly random: Random
@@ -37,8 +42,8 @@ interface Opened extends Omit<ApiServer, 'api'> {
 }
 
 /**
- * Opens what the configuration names, and contacts nobody. Throws an InvalidInputError for a kubeconfig that cannot be used and, with
- * `gated`, for one that leaves open where this master's own readiness is asked.
+ * Opens the configured API server, and contacts nothing. Throws an InvalidInputError for an unusable kubeconfig and,
+ * with `gated`, if the URL of this master's own readiness is unknown.
  */
 export async function openApiServer(
   resolved: Resolved,
@@ -53,8 +58,7 @@ export async function openApiServer(
 }
 
 async function openEmbedded({ configuration }: Resolved, surroundings: Surroundings): Promise<Opened> {
-  const { createApiServer } = await import('../apiserver/api-server.ts')
-  const { inProcessReadiness, inProcessTransport } = await import('../apiserver/in-process.ts')
+  const { createApiServer, inProcessReadiness, inProcessTransport } = await import('../apiserver/api-server.ts')
   const { serviceNodePortRange } = configuration
   const server = createApiServer({ ...surroundings, serviceNodePortRange })
   const transport = inProcessTransport(server)
@@ -65,7 +69,7 @@ async function openEmbedded({ configuration }: Resolved, surroundings: Surroundi
 async function openRemote(resolved: Resolved, surroundings: Surroundings, gated: boolean): Promise<Opened> {
   const { configuration } = resolved
   const { fromKubeConfig } = await import('../kube/kube-config-transport.ts')
-  const { readyzAccess } = await import('../kube/kube-config-readyz.ts')
+  const { readyzAccess } = await import('../kube/kube-config.ts')
   const { config, access, reload } = await loadAccess(resolved)
   if (gated) checkReadyzUrl(resolved, access.server)
   const { clock, logger, metrics } = surroundings
@@ -113,4 +117,37 @@ async function loadAccess(resolved: Resolved): ReturnType<typeof import('../kube
 function checkReadyzUrl({ configuration, placeOf }: Resolved, server: URL): void {
   const message = missingReadyzUrl(configuration, server)
   if (message !== undefined) throw new InvalidInputError([{ where: placeOf('readyzUrl'), message }])
+}
+
+/**
+ * The real clock, randomness, log and metrics. A `terminal` takes the log lines, in the form for people, instead of
+ * standard error.
+ */
+export async function openSurroundings(
+  configuration: Configuration,
+  terminal?: { write(line: string): void },
+): Promise<Surroundings> {
+  const { logLevel: level, logFormat: format } = configuration
+  const logger = await createPinoLogger(
+    terminal === undefined ? { level, format } : { level, format: 'pretty', destination: terminal },
+  )
+  return { clock: systemClock, random: systemRandom(), logger, metrics: prometheusMetrics() }
+}
+
+/** The identity of this process on the opened servers, and on this machine. */
+export function auditUser(
+  server: Pick<ApiServer, 'user'> | undefined,
+  etcd: { readonly user?: string | undefined } | undefined,
+): Omit<AuditUser, 'host'> {
+  const { SUDO_USER: sudoUser } = process.env
+  return { kubeconfigUser: server?.user, etcdUser: etcd?.user, localUser: localUser(), sudoUser }
+}
+
+/** By its number where no directory has its name, as in most containers. */
+function localUser(): string | undefined {
+  try {
+    return userInfo().username
+  } catch {
+    return process.getuid?.().toString()
+  }
 }

@@ -1,10 +1,12 @@
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags } from '../config/resolve.ts'
-import { openApiServer } from './api-server.ts'
-import { checkCertificates, etcdFiles, healthFiles } from './certificate-files.ts'
-import { openSurroundings } from './surroundings.ts'
+import { openApiServer, openSurroundings } from './api-server.ts'
+import { checkCertificates, etcdFiles, healthFiles } from './etcd-store.ts'
 
-/** Prints OK where `run` would start, or throws the mistakes that it would refuse, the kubeconfig's among them. Contacts nothing. */
+/**
+ * Prints OK where `run` would start, or throws the mistakes for which it would refuse, including those of the
+ * kubeconfig. Contacts nothing.
+ */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)
   await checkCertificates(resolved, etcdFiles, healthFiles)

@@ -10,32 +10,33 @@ import {
   drillLiveOptions,
   drillOptions,
   drillReportOptions,
-} from './drill-options.ts'
-import { evictionOptions, mastersOptions } from './masters-options.ts'
+  evictionOptions,
+  mastersOptions,
+} from './options.ts'
 
-/** One thing that the program can be told to do. */
+/** One command of the program. */
 export interface CommandDeclaration {
   /** Its words on the command line. */
   readonly path: readonly [command: string, subcommand?: string]
   readonly summary: string
-  /** The options that are its flags. A configuration file may hold all options, whatever the command. */
+  /** The options that are its flags. A configuration file may contain all options, whatever the command. */
   readonly groups: readonly OptionGroup[]
-  /** What must stand behind its words, beside the flags. */
+  /** The argument after its words, beside the flags. */
   readonly argument?: { readonly name: string; readonly description: string }
-  /** Loads what is needed to do it; `execute` ends with the exit code, or throws. */
+  /** Loads the command's code; `execute` resolves with the exit code, or throws. */
   load(): Promise<{ execute(flags: Flags, argument: string): Promise<number> }>
 }
 
-/** What stands above the subcommands of a command. */
+/** The help above the subcommands of a command. */
 export const commandSummaries: Readonly<Record<string, string>> = { config: 'check and print the configuration' }
 
 const file: OptionGroup = { title: 'Configuration file', options: { config: configFileOption } }
 const all: readonly OptionGroup[] = [file, ...Object.values(optionGroups)]
 const { connection, etcd, kubernetesService, serviceCidr, logging } = optionGroups
-/** Of commands that look at a cluster and are no master of it. */
+/** For commands that observe a cluster without being a master of it. */
 const observed: readonly OptionGroup[] = [file, observedConnectionOptions, leaseStoreOptions, etcd]
 
-/** Every command, in the order of the help. Nothing of what they do is loaded. */
+/** Every command, in the order of the help. The commands' code is not loaded. */
 export const commands: readonly CommandDeclaration[] = [
   {
     path: ['run'],
@@ -51,13 +52,13 @@ export const commands: readonly CommandDeclaration[] = [
   },
   {
     path: ['masters'],
-    summary: 'list the masters: their leases, who is listed, what does not fit',
+    summary: 'list the masters: their leases, which are listed, conflicts',
     groups: [mastersOptions, ...observed],
     load: () => import('./masters.ts'),
   },
   {
     path: ['masters', 'evict'],
-    summary: 'remove the lease of a master that is gone; says what it would do, unless --yes is given',
+    summary: 'remove the lease of a master that is gone; prints what it would do, unless --yes is given',
     groups: [evictionOptions, ...observed, logging],
     argument: { name: 'ADDRESS', description: 'address of the master' },
     load: () => import('./masters-evict.ts'),
@@ -81,7 +82,7 @@ export const commands: readonly CommandDeclaration[] = [
   },
   {
     path: ['config', 'check'],
-    summary: 'say whether run would start with these flags and this file; contacts nothing',
+    summary: 'check whether run would start with these flags and this file; contacts nothing',
     groups: all,
     load: () => import('./config-check.ts'),
   },

@@ -1,11 +1,19 @@
-import { type CampaignOutcome, runCampaign } from '../drill/campaign/campaign.ts'
-import { summarize } from '../drill/campaign/campaign-summary.ts'
+import { join } from 'node:path'
+import {
+  type CampaignOutcome,
+  type CampaignSummary,
+  describeFailure,
+  describeProgress,
+  describeSummary,
+  replayCommand,
+  runCampaign,
+  summarize,
+} from '../drill/campaign/campaign.ts'
 import { ProcessPool } from '../drill/campaign/process-pool.ts'
-import { describeProgress } from '../drill/campaign/progress.ts'
-import { printable } from '../runtime/printable.ts'
-import { type CampaignReportOptions, campaignReport } from './drill-campaign-report.ts'
-import { writeFiles } from './drill-files.ts'
-import type { Screen } from './embedded-screen.ts'
+import { renderScenario } from '../drill/scenario/render.ts'
+import { printable } from '../runtime/errors.ts'
+import { writeFiles } from './drill-output.ts'
+import type { Screen } from './embedded.ts'
 import { doAll, print } from './output.ts'
 
 export interface CampaignCommandOptions extends CampaignReportOptions {
@@ -16,13 +24,13 @@ export interface CampaignCommandOptions extends CampaignReportOptions {
   readonly output: 'text' | 'json'
 }
 
-/** Between two lines about the progress where there is no terminal, and between two looks on one, in milliseconds. */
+/** The intervals of progress lines without a terminal, and of updates on one, in milliseconds. */
 const LINE_MS = 10_000
-const LOOK_MS = 200
+const REFRESH_MS = 200
 
 /**
- * Runs the random schedules of many seeds in processes of their own, and tells how it goes. Ends with 0 when all held, 1 when one did
- * not or the campaign was interrupted; what there is then is told as well.
+ * Runs the random schedules of many seeds in separate processes, and reports the progress. Resolves with 0 when all
+ * held, with 1 when one did not or the campaign was interrupted; the results so far are then reported too.
  */
 export async function runCampaignCommand(
   options: CampaignCommandOptions,
@@ -33,9 +41,9 @@ export async function runCampaignCommand(
   const startedMs = performance.now()
   const elapsedMs = (): number => performance.now() - startedMs
   let [done, failed] = [0, 0]
-  const tell = (): string => describeProgress({ done, runs, failed, elapsedMs: elapsedMs() })
-  const progress = showProgress(output === 'json' ? process.stderr : screen, tell)
-  // Ended at once: a task that is under way is not waited for.
+  const describe = (): string => describeProgress({ done, runs, failed, elapsedMs: elapsedMs() })
+  const progress = showProgress(output === 'json' ? process.stderr : screen, describe)
+  // Ends at once, without waiting for a running task.
   const stop = (): void => void pool.close()
   signal.addEventListener('abort', stop, { once: true })
   let outcome: CampaignOutcome
@@ -49,7 +57,7 @@ export async function runCampaignCommand(
         done++
         if (violation === undefined) return
         failed++
-        progress.say(`seed ${of} does not hold: ${violation.invariant}: ${violation.detail}`)
+        progress.print(`seed ${of} does not hold: ${violation.invariant}: ${violation.detail}`)
       },
     })
   } finally {
@@ -66,18 +74,18 @@ export async function runCampaignCommand(
   return summary.failed > 0 || signal.aborted ? 1 : 0
 }
 
-/** In place on a terminal, else a line now and then; what is said stays. */
-function showProgress(screen: Screen, tell: () => string): { say(line: string): void; end(): void } {
+/** In place on a terminal, otherwise a line now and then; printed lines stay. */
+function showProgress(screen: Screen, describe: () => string): { print(line: string): void; end(): void } {
   const inPlace = screen.isTTY === true
   const show = (): void => {
-    // A terminal that does not know its width says 0.
-    const line = tell().slice(0, (screen.columns || 80) - 1)
-    screen.write(inPlace ? `\r\u001b[2K${line}` : `${tell()}\n`)
+    // A terminal of unknown width reports 0.
+    const line = describe().slice(0, (screen.columns || 80) - 1)
+    screen.write(inPlace ? `\r\u001b[2K${line}` : `${describe()}\n`)
   }
   show()
-  const timer = setInterval(show, inPlace ? LOOK_MS : LINE_MS)
+  const timer = setInterval(show, inPlace ? REFRESH_MS : LINE_MS)
   return {
-    say(text) {
+    print(text) {
       const line = printable(text)
       screen.write(inPlace ? `\r\u001b[2K${line}\n` : `${line}\n`)
     },
@@ -86,4 +94,80 @@ function showProgress(screen: Screen, tell: () => string): { say(line: string): 
       if (inPlace) screen.write('\r\u001b[2K')
     },
   }
+}
+
+export interface CampaignReportOptions {
+  /** The first one. */
+  readonly seed: number
+  readonly runs: number
+  /** The directory that its files are for. */
+  readonly report: string | undefined
+  readonly version: string
+}
+
+/** The report of a campaign. */
+export interface CampaignReport {
+  readonly text: string
+  readonly json: string
+  /**
+   * By their names. Other files of such names in the directory are from other campaigns: the JSON names those of this
+   * one.
+   */
+  readonly files: Readonly<Record<string, string>>
+}
+
+/** How many failures are described in full; the rest are only listed by their seeds. */
+const MAX_DESCRIBED = 10
+
+/** Pure. */
+export function campaignReport(
+  { results, shrunk }: CampaignOutcome,
+  summary: CampaignSummary & { readonly interrupted: boolean },
+  { seed: firstSeed, runs, report, version }: CampaignReportOptions,
+): CampaignReport {
+  const failures = results
+    .filter(({ violations }) => violations.length > 0)
+    .map(({ seed, violations }) => {
+      const schedule = shrunk.find((one) => one.seed === seed)
+      const shortest = schedule && { schedule, file: `seed-${seed}.yaml`, yaml: renderScenario(schedule.scenario) }
+      return { seed, violations, shortest }
+    })
+  const described = failures.slice(0, MAX_DESCRIBED).flatMap(({ shortest, ...failure }) => {
+    return describeFailure(failure, shortest && { ...shortest, file: join(report ?? '', shortest.file) })
+  })
+  const notDescribed = failures.slice(MAX_DESCRIBED).map(({ seed }) => seed)
+  const more = notDescribed.length > 0 ? [`nor do the seeds ${notDescribed.join(', ')}`] : []
+  const text = [...described, ...more, headline(summary, failures.length), ...describeSummary(summary)].join('\n')
+  const json = JSON.stringify(
+    {
+      kind: 'DrillCampaign',
+      version,
+      seed: firstSeed,
+      runs,
+      summary,
+      failures: failures.map(({ seed, violations, shortest }) => ({
+        seed,
+        violations,
+        command: replayCommand(seed),
+        shortest: shortest?.schedule.scenario,
+        file: report === undefined ? undefined : shortest?.file,
+      })),
+    },
+    undefined,
+    2,
+  )
+  const schedules = failures.flatMap(({ shortest }) => (shortest ? [[shortest.file, shortest.yaml] as const] : []))
+  return {
+    text: `${text}\n`,
+    json: `${json}\n`,
+    files: { ...Object.fromEntries(schedules), 'campaign.json': `${json}\n` },
+  }
+}
+
+function headline(
+  { schedules, interrupted }: { readonly schedules: number; readonly interrupted: boolean },
+  failed: number,
+): string {
+  const held = failed === 0 ? 'all held' : `${failed} did not hold`
+  return `${interrupted ? 'interrupted: ' : ''}${schedules} random schedules of ten minutes: ${held}`
 }

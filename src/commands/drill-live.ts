@@ -3,18 +3,17 @@ import { access, stat } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { observerRules } from '../config/configuration.ts'
 import { type Flags, resolveConfiguration } from '../config/resolve.ts'
-import { unreadableReason } from '../documents/unreadable.ts'
-import { InvalidInputError } from '../documents/validation.ts'
-import type { LiveOptions } from '../drill/live/live-options.ts'
+import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
+import type { LiveOptions } from '../drill/live/cluster.ts'
 import type { DrillOptions } from '../drill/run-drill.ts'
-import { printable } from '../runtime/printable.ts'
-import { checkCertificates, etcdFiles } from './certificate-files.ts'
-import type { DrillValues } from './drill-options.ts'
-import type { VariedScenario } from './drill-variants.ts'
+import { printable } from '../runtime/errors.ts'
+import type { VariedScenario } from './drill-request.ts'
+import { checkCertificates, etcdFiles } from './etcd-store.ts'
+import type { DrillValues } from './options.ts'
 
 /**
- * What opens the fleets of a live drill. Contacts nobody yet. Throws an {@link InvalidInputError} with every mistake: flags, certificates,
- * and what of the scenarios cannot be done to real processes.
+ * Returns what opens the fleets of a live drill. Contacts nothing yet. Throws an {@link InvalidInputError} with every
+ * mistake: flags, certificates, and the steps of the scenarios that are impossible with real processes.
  */
 export async function liveTargets(
   varied: readonly VariedScenario[],
@@ -32,7 +31,7 @@ export async function liveTargets(
     etcdCertfile,
     etcdKeyfile,
   } = resolved.configuration
-  const { builtKubeApiserver, openLiveTarget } = await import('../drill/live/open-live-target.ts')
+  const { builtKubeApiserver, openLiveTarget } = await import('../drill/live/live-stage.ts')
   const program = [process.execPath, ...process.execArgv, process.argv[1] ?? '']
   const options: LiveOptions = {
     kubeconfig,
@@ -47,7 +46,7 @@ export async function liveTargets(
     program,
     log: (line) => process.stderr.write(`${printable(line)}\n`),
   }
-  const { liveFaults } = await import('../drill/live/live-faults.ts')
+  const { liveFaults } = await import('../drill/live/cluster.ts')
   refuseFaults(varied, options, liveFaults)
   return async (scenario, seed) => {
     try {
@@ -59,11 +58,11 @@ export async function liveTargets(
   }
 }
 
-/** The whole path of a program. Throws an {@link InvalidInputError} for a file that cannot be run. */
+/** The full path of a program. Throws an {@link InvalidInputError} for a file that is not executable. */
 async function programIn(file: string, where: string): Promise<string> {
   try {
     await access(file, constants.X_OK)
-    // Whoever may look into a directory may run it, by its mode.
+    // By its mode, a directory that can be searched is executable.
     if ((await stat(file)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
     return resolve(file)
   } catch (cause) {

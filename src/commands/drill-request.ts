@@ -1,7 +1,9 @@
-import { takeOwnOptions } from '../config/own-options.ts'
-import type { Flags } from '../config/resolve.ts'
+import { type Flags, takeOwnOptions } from '../config/resolve.ts'
 import { flagOf, type OptionGroup } from '../documents/option.ts'
 import { InvalidInputError, type Mistake } from '../documents/validation.ts'
+import { type Variant, variantName, vary } from '../drill/run-drill.ts'
+import { storeFault } from '../drill/scenario/rules.ts'
+import type { Scenario } from '../drill/scenario/scenario.ts'
 import {
   type DrillValues,
   drillCampaignOptions,
@@ -10,19 +12,19 @@ import {
   drillLiveOptions,
   drillReportOptions,
   ownDrillOptions,
-} from './drill-options.ts'
+} from './options.ts'
 
-/** What the command line asks for. */
+/** The parsed command line. */
 export interface DrillRequest {
   readonly type: 'list' | 'campaign' | 'drill'
   readonly values: DrillValues
-  /** Those of the API server and of etcd. */
+  /** The flags of the API server and of etcd. */
   readonly rest: Flags
-  /** The line that makes the drill again, for a shell. */
+  /** The command line that repeats the drill, for a shell. */
   readonly command: string
 }
 
-/** Takes the command line apart. Throws an {@link InvalidInputError} with every mistake, flags that have no use among them. */
+/** Parses the command line. Throws an {@link InvalidInputError} with every mistake, including flags without effect. */
 export function readDrillRequest(flags: Flags, scenario: string): DrillRequest {
   const { own: values, rest } = takeOwnOptions(ownDrillOptions, flags)
   const type = scenario === 'list' ? 'list' : scenario === 'random' && values.runs > 1 ? 'campaign' : 'drill'
@@ -43,7 +45,7 @@ function mistakesIn(type: DrillRequest['type'], scenario: string, values: DrillV
   }
   const { target, output } = values
   if (scenario === 'random' && target === 'live') {
-    refuse(['target'], 'random schedules are for sim: much of what they do cannot be done to real processes')
+    refuse(['target'], 'random schedules are for sim: many of their steps are impossible with real processes')
     return mistakes
   }
   if (type === 'campaign') {
@@ -70,7 +72,7 @@ function keysOf(...groups: readonly OptionGroup[]): readonly string[] {
   return groups.flatMap(({ options }) => Object.keys(options))
 }
 
-/** The seed is said even where it is the default; what becomes of the report is not. */
+/** The seed is included even where it is the default; the flags of the report are not. */
 function commandLine(scenario: string, flags: Flags): string {
   const words = ['apiserver-bootstrap', 'drill', quote(scenario)]
   const silent = keysOf(drillReportOptions)
@@ -85,4 +87,49 @@ function commandLine(scenario: string, flags: Flags): string {
 /** For a POSIX shell. */
 function quote(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}
+
+/** One variant to drill, and the scenario with its fleet. */
+export interface VariedScenario {
+  readonly variant: Variant
+  readonly scenario: Scenario
+}
+
+type Reconciler = NonNullable<DrillValues['reconciler']>[number]
+
+/**
+ * The variants to drill side by side: each reconciler, and leases in each store. By default as in the scenario. Throws
+ * an {@link InvalidInputError} for an impossible combination.
+ */
+export function variantsOf(
+  scenario: Scenario,
+  { reconciler, leaseStore }: Pick<DrillValues, 'reconciler' | 'leaseStore'>,
+): readonly VariedScenario[] {
+  const { fleet } = scenario
+  const upstream = fleet.masters.every(({ kind }) => kind === 'kube-apiserver')
+  const reconcilers: readonly Reconciler[] = [
+    ...new Set<Reconciler>(reconciler ?? [upstream ? 'kube-apiserver' : fleet.reconciler]),
+  ]
+  const stores = [...new Set(leaseStore ?? [fleet.leaseStore])]
+  const mistakes: Mistake[] = []
+  if (leaseStore !== undefined && !reconcilers.includes('lease')) {
+    mistakes.push({ where: '--lease-store', message: 'has no use without the reconciler lease' })
+  }
+  const varied = reconcilers
+    .flatMap((one): readonly Omit<Variant, 'name'>[] => {
+      if (one === 'lease') return stores.map((store) => ({ fleet: { reconciler: one, leaseStore: store } }))
+      if (one !== 'kube-apiserver') return [{ fleet: { reconciler: one } }]
+      // Upstream's leases are in the servers' own datastore.
+      return [{ fleet: { leaseStore: fleet.leaseStore === 'kine' ? 'kine' : 'etcd' }, kubeApiservers: true }]
+    })
+    .map((variant) => {
+      const own = vary(scenario, { ...variant, name: '' })
+      return { variant: { ...variant, name: variantName(own.fleet) }, scenario: own }
+    })
+  for (const one of varied) {
+    const fault = storeFault(one.scenario.fleet)
+    if (fault !== undefined) mistakes.push({ where: '--lease-store', message: fault })
+  }
+  if (mistakes.length > 0) throw new InvalidInputError(mistakes)
+  return varied
 }

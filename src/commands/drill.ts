@@ -1,27 +1,25 @@
 import { availableParallelism } from 'node:os'
 import type { Flags } from '../config/resolve.ts'
-import { DrillError } from '../drill/drill-error.ts'
-import { builtInScenarios, loadScenario } from '../drill/load-scenario.ts'
 import { randomScenario } from '../drill/random/random-scenario.ts'
 import { renderJunit } from '../drill/report/junit.ts'
+import type { DrillReport } from '../drill/report/report.ts'
 import { renderText } from '../drill/report/text.ts'
-import type { DrillReport } from '../drill/report.ts'
 import { runDrill } from '../drill/run-drill.ts'
-import type { Scenario } from '../drill/scenario.ts'
-import { printable } from '../runtime/printable.ts'
+import { builtInScenarios, loadScenario } from '../drill/scenario/load-scenario.ts'
+import type { Scenario } from '../drill/scenario/scenario.ts'
+import { DrillError } from '../drill/target.ts'
+import { printable } from '../runtime/errors.ts'
 import { packageVersion } from '../runtime/system-package.ts'
-import { prepareReportDirectory, writeReport } from './drill-files.ts'
-import type { DrillValues } from './drill-options.ts'
-import { type DrillRequest, readDrillRequest } from './drill-request.ts'
-import { DrillScreen } from './drill-screen.ts'
-import { DrillTimeline } from './drill-timeline.ts'
-import { variantsOf } from './drill-variants.ts'
+import { DrillScreen, DrillTimeline, prepareReportDirectory, writeReport } from './drill-output.ts'
+import { type DrillRequest, readDrillRequest, variantsOf } from './drill-request.ts'
+import type { DrillValues } from './options.ts'
 import { doAll, print, watchOutput } from './output.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Drills a fleet as a scenario says, and reports. Ends with 0 when everything held, with 1 when something did not or the drill was
- * interrupted. Throws, before anything is contacted, an InvalidInputError with what is wrong with the command line or the scenario.
+ * Drills a fleet with a scenario, and reports. Resolves with 0 when everything held, with 1 when something did not or
+ * the drill was interrupted. Throws, before anything is contacted, an InvalidInputError with the mistakes of the
+ * command line or the scenario.
  */
 export async function execute(flags: Flags, name: string): Promise<number> {
   const request = readDrillRequest(flags, name)
@@ -75,13 +73,13 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
 
   const stop = stopSignals()
   dieOfUnhandled((error) => process.stderr.write(`apiserver-bootstrap: ${printable(String(error))}\n`))
-  // Nobody reads on: there is nobody to drill for.
+  // Without a reader of the output the drill ends.
   const stdout = watchOutput()
   const signal = AbortSignal.any([stop.signal, stdout.gone])
-  const told = output === 'text'
-  const screen = new DrillScreen(told ? process.stdout : process.stderr)
+  const showsEvents = output === 'text'
+  const screen = new DrillScreen(showsEvents ? process.stdout : process.stderr)
   const variants = varied.map(({ variant }) => variant)
-  if (told) screen.line(`${scenario.name} on ${target}, from seed ${seed}`)
+  if (showsEvents) screen.line(`${scenario.name} on ${target}, from seed ${seed}`)
   const timeline = new DrillTimeline({
     screen,
     durationMs: scenario.durationMs,
@@ -89,7 +87,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     runs,
     seed,
     live,
-    told,
+    showsEvents,
   })
   let report: DrillReport
   try {
@@ -104,10 +102,10 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
       onEvent: (event, run) => timeline.take(event, run),
     })
   } catch (error) {
-    // What could not be put back is told, whatever ended the drill.
+    // Objects that could not be restored are reported, whatever ended the drill.
     if (!signal.aborted || error instanceof DrillError) throw error
     timeline.end()
-    const found = live ? ', and what was found is put back' : ''
+    const found = live ? ', and the objects are restored' : ''
     if (stop.signal.aborted) process.stderr.write(`interrupted: the drill did not come to its end${found}\n`)
     else if (stdout.fault() !== undefined) throw new Error(`${stdout.fault()}${found}`)
     return 1
@@ -115,9 +113,9 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     timeline.end()
     stop.release()
   }
-  // A disk that is full takes the one or the other.
+  // A full disk may accept one of them.
   await doAll(
-    () => print(told ? `\n${renderText(report)}\n` : rendered(report, output)),
+    () => print(showsEvents ? `\n${renderText(report)}\n` : rendered(report, output)),
     async () => directory && writeReport(directory, report),
   )
   return report.held ? 0 : 1

@@ -1,14 +1,17 @@
+import { X509Certificate } from 'node:crypto'
+import { createSecureContext } from 'node:tls'
 import type { EtcdStore } from '../bootstrap/master-options.ts'
-import { connectEtcdStore } from '../config/load-etcd-store.ts'
+import { connectEtcdStore } from '../config/load-configuration.ts'
 import type { Resolved } from '../config/resolve.ts'
-import type { EtcdEndpoint } from '../etcd/endpoint.ts'
+import { InvalidInputError, type Mistake } from '../documents/validation.ts'
+import type { EtcdEndpoint } from '../etcd/options.ts'
 import { isLoopbackName } from '../net/address.ts'
+import { type PemFailure, readPemFile, usePem } from '../runtime/system-pem.ts'
 import type { Surroundings } from './api-server.ts'
-import { checkCertificates, etcdFiles } from './certificate-files.ts'
 
 /**
- * Opens the etcd that the configuration names, if any; contacts nobody yet. Nothing of it is loaded without need.
- * Throws an InvalidInputError for certificates that cannot be read or used. What becomes of them later is etcd/'s business.
+ * Opens the configured etcd, if any; contacts nothing yet. Its code is loaded only if needed. Throws an
+ * InvalidInputError for unreadable or unusable certificates. etcd/ reports later changes of the files.
  */
 export async function openEtcd(resolved: Resolved, surroundings: Surroundings): Promise<EtcdStore | undefined> {
   const { etcdServers, etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
@@ -19,16 +22,74 @@ export async function openEtcd(resolved: Resolved, surroundings: Surroundings): 
   if (plain.length > 0) {
     surroundings.logger.warn(
       { endpoints: plain },
-      'etcd is asked without TLS over the network: whoever is between can read and change the whole cluster; use https:// and certificates',
+      'etcd is used without TLS over the network: anybody between can read and change the whole cluster; use https:// and certificates',
     )
   }
   const store = await connectEtcdStore({ endpoints, cafile, certfile, keyfile, ...surroundings })
   return { ...store, user: [certificate?.toLegacyObject().subject.CN].flat()[0] }
 }
 
-/** Those that are neither on this machine nor asked with TLS. */
+/** The endpoints that are neither on this machine nor use TLS. */
 export function plainEndpoints(endpoints: readonly EtcdEndpoint[]): readonly string[] {
   return endpoints
     .filter(({ tls, socketPath, host }) => !tls && socketPath === undefined && !isLoopbackName(host))
     .map(({ text }) => text)
+}
+
+/** The options for the trusted authorities, and for a certificate with its key. */
+export const etcdFiles = { ca: 'etcdCafile', cert: 'etcdCertfile', key: 'etcdKeyfile' } as const
+export const healthFiles = {
+  ca: 'clientCaFile',
+  cert: 'healthTlsCertFile',
+  key: 'healthTlsPrivateKeyFile',
+} as const
+
+const failure: PemFailure = (message, cause) => new Error(message, { cause })
+
+type CertificateFiles = typeof etcdFiles | typeof healthFiles
+
+/**
+ * The own certificates among these files, in their order, undefined where none is given. Throws an InvalidInputError
+ * that names each given file that is unreadable or unusable. Later changes of the files are reported by the code that
+ * uses them.
+ */
+export async function checkCertificates(
+  resolved: Resolved,
+  ...all: readonly CertificateFiles[]
+): Promise<readonly (X509Certificate | undefined)[]> {
+  const mistakes: Mistake[] = []
+  const own: (X509Certificate | undefined)[] = []
+  for (const files of all) own.push(await ownCertificate(resolved, files, mistakes))
+  if (mistakes.length > 0) throw new InvalidInputError(mistakes)
+  return own
+}
+
+async function ownCertificate(
+  { configuration, placeOf }: Resolved,
+  files: CertificateFiles,
+  mistakes: Mistake[],
+): Promise<X509Certificate | undefined> {
+  const [caFile, certFile, keyFile] = [configuration[files.ca], configuration[files.cert], configuration[files.key]]
+  const tried = async <T>(key: keyof typeof configuration, load: () => Promise<T>): Promise<T | undefined> => {
+    try {
+      return await load()
+    } catch (error) {
+      mistakes.push({ where: placeOf(key), message: (error as Error).message })
+      return undefined
+    }
+  }
+  const certificateIn = async (file: string | undefined) => {
+    if (file === undefined) return undefined
+    const pem = await readPemFile(file, failure)
+    // Node accepts an invalid authority without an error.
+    return { pem, certificate: usePem(file, () => new X509Certificate(pem), failure) }
+  }
+  await tried(files.ca, () => certificateIn(caFile))
+  const cert = await tried(files.cert, () => certificateIn(certFile))
+  const key = await tried(files.key, async () => keyFile && (await readPemFile(keyFile, failure)))
+  if (cert === undefined || key === undefined) return cert?.certificate
+  await tried(files.cert, async () =>
+    usePem(`${certFile} with the key ${keyFile}`, () => createSecureContext({ cert: cert.pem, key }), failure),
+  )
+  return cert.certificate
 }

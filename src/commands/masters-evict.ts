@@ -1,24 +1,24 @@
-import { takeOwnOptions } from '../config/own-options.ts'
-import type { Flags } from '../config/resolve.ts'
-import { humanDuration } from '../documents/human-duration.ts'
+import { type Flags, takeOwnOptions } from '../config/resolve.ts'
+import { humanDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
-import type { LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
-import { type EvictionPlan, planEviction } from '../kubernetes-service/masters-eviction.ts'
+import type { InspectedLease } from '../kubernetes-service/masters/inspection.ts'
+import { type EvictionPlan, planEviction } from '../kubernetes-service/masters/masters.ts'
 import { type Address, AddressError, parseAddress } from '../net/address.ts'
 import { sleep } from '../runtime/clock.ts'
-import { printable } from '../runtime/printable.ts'
-import { evictionOptions } from './masters-options.ts'
+import { printable } from '../runtime/errors.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
+import { evictionOptions } from './options.ts'
 import { stopSignals } from './stop-signals.ts'
 
-/** How many times as long as it takes one tries to watch leases. */
+/** How many TTLs to wait at most while leases are watched. */
 const WATCHES = 4
 
 /**
- * Removes the lease of a master that is gone, or says what it would remove. Ends with 0 when that was done, and with 1 and one line
- * when it is refused. What is removed is what was read right before: a lease that was written meanwhile stays.
+ * Removes the lease of a master that is gone, or prints what it would remove. Resolves with 0 when that was done, and
+ * with 1 and one line when it is refused. Only the lease as just read is removed: one that was written meanwhile stays.
  *
- * Throws, before anything is contacted, an InvalidInputError with what is wrong with the command line or the configuration.
+ * Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line or the
+ * configuration.
  */
 export async function execute(flags: Flags, argument: string): Promise<number> {
   const { own, rest } = takeOwnOptions(evictionOptions, flags)
@@ -26,8 +26,8 @@ export async function execute(flags: Flags, argument: string): Promise<number> {
   const stop = stopSignals()
   const source = await openMasters(rest, true)
   try {
-    const say = (line: string): boolean => process.stderr.write(`${printable(line)}\n`)
-    const { code, line } = await evictAddress(source, { address: address.text, ...own, say }, stop.signal)
+    const report = (line: string): boolean => process.stderr.write(`${printable(line)}\n`)
+    const { code, line } = await evictAddress(source, { address: address.text, ...own, report }, stop.signal)
     const out = code === 0 ? process.stdout : process.stderr
     out.write(`${printable(line)}\n`)
     return code
@@ -37,13 +37,15 @@ export async function execute(flags: Flags, argument: string): Promise<number> {
   }
 }
 
-/** What became of a request: the exit code, and one line for a person. */
+/** The result of a request: the exit code, and one line for a person. */
 export interface Eviction {
   readonly code: 0 | 1
   readonly line: string
 }
 
-/** Removes the leases of an address, where {@link planEviction} lets it, or without `yes` says what it would do. */
+/**
+ * Removes the leases of an address, where {@link planEviction} allows it, or without `yes` returns what it would do.
+ */
 export async function evictAddress(
   source: MastersSource,
   request: {
@@ -51,12 +53,12 @@ export async function evictAddress(
     readonly address: string
     readonly force: boolean
     readonly yes: boolean
-    /** Takes a line about what takes time. */
-    readonly say: (line: string) => void
+    /** Takes a line about a step that takes long. */
+    readonly report: (line: string) => void
   },
   signal: AbortSignal,
 ): Promise<Eviction> {
-  const { address, yes, say } = request
+  const { address, yes, report } = request
   let watchUntilMs: number | undefined
   for (;;) {
     const reading = await source.read(signal)
@@ -67,7 +69,7 @@ export async function evictAddress(
           ? { code: 0, line: `the lease of ${address} has ended by itself` }
           : refused(absent(address, reading, source.place))
       case 'watch':
-        if (watchUntilMs === undefined) say(`watching for ${humanDuration(plan.forMs)} whether leases are renewed`)
+        if (watchUntilMs === undefined) report(`watching for ${humanDuration(plan.forMs)} whether leases are renewed`)
         watchUntilMs ??= source.clock.monotonicMs() + WATCHES * plan.forMs
         if (source.clock.monotonicMs() > watchUntilMs) {
           return refused('the leases could not be watched without interruption; try again')
@@ -84,27 +86,27 @@ export async function evictAddress(
 
 async function remove(
   source: MastersSource,
-  leases: readonly LeaseSighting[],
+  leases: readonly InspectedLease[],
   { verdict }: MastersReading,
   signal: AbortSignal,
 ): Promise<Eviction> {
   for (const lease of leases) {
     if (!(await source.evict(lease, [verdict(lease) === 'stale' ? 'stale' : 'force'], signal))) {
-      return refused(`${lease.id} was written or removed meanwhile; look again`)
+      return refused(`${lease.id} was written or removed meanwhile; run masters again`)
     }
   }
   const back = leases.some((lease) => verdict(lease) !== 'stale') ? '; a master that lives makes it anew' : ''
   return { code: 0, line: `removed ${leases.map(({ id }) => id).join(', ')}${back}` }
 }
 
-function wouldRemove(leases: readonly LeaseSighting[]): Eviction {
+function wouldRemove(leases: readonly InspectedLease[]): Eviction {
   const words = leases.map((lease) => `${lease.id} at revision ${lease.revision} (${describe(lease)})`)
   return { code: 0, line: `would remove ${words.join(', ')}; --yes does it` }
 }
 
 function absent(address: string, { listed }: MastersReading, place: string): string {
   return listed?.includes(address)
-    ? `${address} has no lease ${place}; it is listed, and masters whose leases are there take it off the list when they look next`
+    ? `${address} has no lease ${place}; it is listed, and masters whose leases are there remove it from the list at their next reconciliation`
     : `${address} has no lease ${place}`
 }
 
@@ -119,7 +121,7 @@ function reasonOf(address: string, plan: EvictionPlan & { readonly type: 'refuse
   }
 }
 
-function describe({ holders, life, leased }: LeaseSighting): string {
+function describe({ holders, life, leased }: InspectedLease): string {
   const who = holders.length === 0 ? 'no holder record' : `held by ${holders.map(({ host }) => host).join(', ')}`
   switch (life.type) {
     case 'never':

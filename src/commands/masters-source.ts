@@ -3,7 +3,7 @@ import type { EtcdStore } from '../bootstrap/master-options.ts'
 import { observerRules } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import type { Flags, Resolved } from '../config/resolve.ts'
-import { humanDuration } from '../documents/human-duration.ts'
+import { humanDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
@@ -12,48 +12,46 @@ import { type EventSink, referenceIn } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
 import { endpoints, leases } from '../kube/resources.ts'
 import { addressesIn, KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
-import type { LeaseInspector, LeaseSighting } from '../kubernetes-service/leases/inspect.ts'
-import { LeaseWatch, type Verdict } from '../kubernetes-service/leases/lease-watch.ts'
-import { searchedPlace } from '../kubernetes-service/leases/place.ts'
+import { searchedPlace } from '../kubernetes-service/leases/kubernetes.ts'
+import type { InspectedLease, LeaseInspector } from '../kubernetes-service/masters/inspection.ts'
+import { LeaseWatch, type Verdict } from '../kubernetes-service/masters/masters.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { RemoteError } from '../runtime/remote-error.ts'
+import { RemoteError } from '../runtime/errors.ts'
 import { linkedController } from '../runtime/signals.ts'
-import { systemClock } from '../runtime/system-clock.ts'
-import { systemRandom } from '../runtime/system-random.ts'
+import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
-import { type ApiServer, openApiServer, type Surroundings } from './api-server.ts'
+import { type ApiServer, auditUser, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
-import { auditUser, openSurroundings } from './surroundings.ts'
 
-/** Between two reads, in milliseconds. */
+/** The interval of reads, in milliseconds. */
 export const READ_INTERVAL_MS = 1_000
 /** How long one read, or one removal, may take, in milliseconds. */
 const LIMIT_MS = 15_000
-/** Longer without a read does not count as watching, in milliseconds. */
+/** A longer gap between reads does not count as watching, in milliseconds. */
 const MAX_GAP_MS = 5_000
 
-/** What one read showed. */
+/** The result of one read. */
 export interface MastersReading {
-  readonly sightings: readonly LeaseSighting[]
-  /** What Endpoints list; undefined when they could not be read. */
+  readonly leases: readonly InspectedLease[]
+  /** The listed addresses; undefined when they could not be read. */
   readonly listed: readonly string[] | undefined
   /** Why not, in one line. */
   readonly unlistedReason: string | undefined
-  verdict(sighting: LeaseSighting): Verdict
+  verdict(lease: InspectedLease): Verdict
 }
 
-/** Where removals are told. A recorder of Events writes them before the source is closed. */
+/** Where removals are recorded. A recorder of Events writes them before the source is closed. */
 type MastersAudit = AuditTrail & { readonly events?: (EventSink & Partial<Pick<EventRecorder, 'run'>>) | undefined }
 
-/** The leases of a fleet and what is listed, for the commands that show and mend them. */
+/** The leases of a fleet and the listed addresses, for the commands that show and remove leases. */
 export class MastersSource {
   readonly clock: Clock
   readonly leaseStore: 'etcd' | 'kubernetes'
-  /** Where leases are looked for, and which flags look elsewhere, for who finds none. */
+  /** Where the leases are, and which flags select another place, for users who find none. */
   readonly place: string
   readonly #inspector: LeaseInspector
-  /** Undefined, with the reason why, when there is only etcd. */
+  /** Undefined, with the reason, when there is only etcd. */
   readonly #api: KubeApi | string
   readonly #watch = new LeaseWatch({ maxGapMs: MAX_GAP_MS })
   readonly #audit: MastersAudit | undefined
@@ -65,7 +63,7 @@ export class MastersSource {
     readonly place: string
     readonly inspector: LeaseInspector
     readonly api: KubeApi | string
-    /** @default nothing is told */
+    /** @default nothing is recorded */
     readonly audit?: MastersAudit | undefined
     readonly close: () => Promise<void>
   }) {
@@ -78,32 +76,32 @@ export class MastersSource {
     this.#close = parts.close
   }
 
-  /** Reads everything. Rejects when the leases cannot be read; what is listed is then not of interest. */
+  /** Reads everything. Rejects when the leases cannot be read, without reading the list. */
   async read(signal: AbortSignal): Promise<MastersReading> {
     try {
-      const [sightings, { listed, unlistedReason }] = await this.#limited(signal, (limit) =>
+      const [leases, { listed, unlistedReason }] = await this.#limited(signal, (limit) =>
         Promise.all([this.#inspector.inspect(limit), this.#readListed(limit)]),
       )
       const nowMs = this.clock.monotonicMs()
-      this.#watch.read(sightings, nowMs)
-      return { sightings, listed, unlistedReason, verdict: (sighting) => this.#watch.verdict(sighting) }
+      this.#watch.read(leases, nowMs)
+      return { leases, listed, unlistedReason, verdict: (lease) => this.#watch.verdict(lease) }
     } catch (error) {
       this.#watch.interrupted()
       throw error
     }
   }
 
-  /** See {@link LeaseInspector.evict}. `reasons`: why it may be removed, for the audit trail. */
-  evict(sighting: LeaseSighting, reasons: readonly string[], signal: AbortSignal): Promise<boolean> {
+  /** See {@link LeaseInspector.evict}. `reasons`: why the lease may be removed, for the audit trail. */
+  evict(lease: InspectedLease, reasons: readonly string[], signal: AbortSignal): Promise<boolean> {
     const isDone = (removed: boolean): boolean => removed
     return this.#limited(signal, (limit) => {
-      const removal = () => this.#inspector.evict(sighting, limit)
-      return audited(this.#audit, evictionOf(sighting, reasons), removal, { signal: limit, isDone })
+      const removal = () => this.#inspector.evict(lease, limit)
+      return audited(this.#audit, evictionOf(lease, reasons), removal, { signal: limit, isDone })
     })
   }
 
   async close(): Promise<void> {
-    // Writes what Events there are, and no more.
+    // Writes the recorded Events, and no more.
     await this.#audit?.events?.run?.(AbortSignal.abort())
     await this.#close()
   }
@@ -135,8 +133,8 @@ export class MastersSource {
 }
 
 /**
- * Opens what the flags and the configuration file name, and contacts nobody. With leases in etcd an API server that nobody names is
- * done without. `evicting`: who does what is told in the log and by Events. Throws an InvalidInputError with what is wrong with the configuration.
+ * Opens the configured sources, and contacts nothing. With leases in etcd the API server is optional. `evicting`: the
+ * log and Events record the actions and the user. Throws an InvalidInputError with the mistakes of the configuration.
  */
 export async function openMasters(flags: Flags, evicting = false): Promise<MastersSource> {
   const resolved = await loadConfiguration(flags, observerRules)
@@ -160,7 +158,7 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
     const server = await openApiServer(resolved, surroundings, { gated: false })
     const { api } = server
     const audit = await openAudit(server)
-    const { KubernetesLeaseInspector } = await import('../kubernetes-service/leases/inspect-kubernetes.ts')
+    const { KubernetesLeaseInspector } = await import('../kubernetes-service/masters/inspection.ts')
     const inspector = new KubernetesLeaseInspector({ api, clock, namespace: leaseNamespace })
     return new MastersSource({ clock, leaseStore, place, inspector, api, audit, close: () => server.close() })
   }
@@ -168,7 +166,7 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   const server = typeof named === 'string' ? undefined : named
   const etcd = await openEtcd(resolved, surroundings)
   if (etcd === undefined) throw new TypeError('the rules let no lease store etcd through without --etcd-servers')
-  const { EtcdLeaseInspector } = await import('../kubernetes-service/leases/inspect-etcd.ts')
+  const { EtcdLeaseInspector } = await import('../kubernetes-service/masters/inspection.ts')
   const audit = await openAudit(server, etcd)
   return new MastersSource({
     clock,
@@ -183,7 +181,7 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   })
 }
 
-/** The API server; or, where none was named and none is found, why not. */
+/** The API server; or, where none was configured and none is found, the reason. */
 async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Promise<ApiServer | string> {
   const { kubeconfig, context, inCluster } = resolved.configuration
   try {
@@ -197,7 +195,7 @@ async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Prom
 
 /** The removal of a lease, for the audit trail. */
 function evictionOf(
-  { id: where, object, revision, address = '', holders }: LeaseSighting,
+  { id: where, object, revision, address = '', holders }: InspectedLease,
   reasons: readonly string[],
 ): AuditEntry {
   const { namespace, uid, name = address } = object ?? {}

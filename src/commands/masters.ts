@@ -1,19 +1,17 @@
-import { takeOwnOptions } from '../config/own-options.ts'
-import type { Flags } from '../config/resolve.ts'
+import { type Flags, takeOwnOptions } from '../config/resolve.ts'
+import { humanDuration } from '../documents/duration.ts'
+import { type MasterRow, mastersRows } from '../kubernetes-service/masters/masters.ts'
 import { sleep } from '../runtime/clock.ts'
-import { printable, printableLines } from '../runtime/printable.ts'
-import { mastersJson } from './masters-json.ts'
-import { mastersOptions } from './masters-options.ts'
-import { type MasterRow, mastersRows } from './masters-rows.ts'
-import { MastersScreen } from './masters-screen.ts'
+import { printable, printableLines } from '../runtime/errors.ts'
+import type { Screen } from './embedded.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
-import { changeKey, mastersTable } from './masters-table.ts'
+import { mastersOptions } from './options.ts'
 import { watchOutput } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
 /**
- * Shows the masters once, or with `--watch` until SIGINT or SIGTERM; ends with 0 then. Throws, before anything is contacted, an
- * InvalidInputError with what is wrong with the configuration, and what the leases could not be read for.
+ * Shows the masters once, or with `--watch` until SIGINT or SIGTERM; then resolves with 0. Throws, before anything is
+ * contacted, an InvalidInputError with the mistakes of the configuration, and later why the leases could not be read.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(mastersOptions, flags)
@@ -43,10 +41,10 @@ type Render = (rows: readonly MasterRow[], reading: MastersReading) => readonly 
 
 const renderTable: Render = (rows, { listed }) => {
   if (rows.length > 0) return mastersTable(rows)
-  return [`no masters${listed === undefined ? '' : ', and nobody is listed'}`]
+  return [`no masters${listed === undefined ? '' : ', and none is listed'}`]
 }
 
-/** One line each time, where there is more than one time. */
+/** One line each time, where there are several. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
   return (rows, { listed }) => [
     printableLines(JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2)),
@@ -61,7 +59,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
   })
   let lines: readonly string[] = []
   let key = ''
-  let said = ''
+  let printed = ''
   for (;;) {
     let notes: readonly string[]
     try {
@@ -76,23 +74,164 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
       notes = [printable(`cannot read the leases: ${error.message}`)]
     }
     if (inPlace) screen.show(notes.length === 0 ? lines : [...lines, '', ...notes], '')
-    // Nothing piles up for a reader that stops: once it reads on, it gets what is so then.
+    // Nothing accumulates for a reader that pauses: it then gets the latest state.
     else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
-    const news = notes.join('\n')
-    if (!inPlace && news !== said) process.stderr.write(`${news || 'leases are there, and everything can be read'}\n`)
-    said = news
+    const current = notes.join('\n')
+    if (!inPlace && current !== printed)
+      process.stderr.write(`${current || 'leases are there, and everything can be read'}\n`)
+    printed = current
     await sleep(source.clock, READ_INTERVAL_MS, signal)
   }
 }
 
-function rowsOf({ sightings, listed, verdict }: MastersReading, { clock }: MastersSource): readonly MasterRow[] {
-  return mastersRows({ sightings, listed, verdict, nowMs: clock.wallMs() })
+function rowsOf({ leases, listed, verdict }: MastersReading, { clock }: MastersSource): readonly MasterRow[] {
+  return mastersRows({ leases, listed, verdict, nowMs: clock.wallMs() })
 }
 
-/** What a person must know beside the masters, a line each. */
-function notesOf({ sightings, unlistedReason }: MastersReading, { place }: MastersSource): readonly string[] {
+/** Notes for a person beside the masters, a line each. */
+function notesOf({ leases, unlistedReason }: MastersReading, { place }: MastersSource): readonly string[] {
   return [
-    ...(sightings.length === 0 ? [`no leases of masters ${place}`] : []),
-    ...(unlistedReason === undefined ? [] : [`who is listed is not known: ${unlistedReason}`]),
+    ...(leases.length === 0 ? [`no leases of masters ${place}`] : []),
+    ...(unlistedReason === undefined ? [] : [`the listed addresses are unknown: ${unlistedReason}`]),
   ].map(printable)
+}
+
+/** The masters as one object for programs; docs/masters.md names its fields. Unknown values are null. Pure. */
+export function mastersJson(
+  rows: readonly MasterRow[],
+  about: { readonly leaseStore: string; readonly listed: readonly string[] | undefined },
+): object {
+  return {
+    apiVersion: 'apiserver-bootstrap/v1alpha1',
+    kind: 'MasterList',
+    leaseStore: about.leaseStore,
+    listedAddresses: about.listed ?? null,
+    masters: rows.map(({ address, holder, ageMs, life, verdict, leased, listed, conflicts, id, revision }) => ({
+      address: address ?? null,
+      holder: holder?.instanceId ?? null,
+      host: holder?.host ?? null,
+      startedAt: holder?.startedAt ?? null,
+      ageSeconds: seconds(ageMs),
+      hasLease: leased,
+      neverEnds: life?.type === 'never',
+      leftSeconds: life === undefined || life.type === 'never' || !leased ? null : seconds(life.leftMs),
+      live: verdict === undefined || verdict === 'unknown' ? null : verdict === 'live',
+      listed: listed ?? null,
+      state: holder?.state ?? null,
+      ready: holder === undefined ? null : holder.state === 'ready',
+      conflicts,
+      id: id ?? null,
+      revision: revision ?? null,
+    })),
+  }
+}
+
+function seconds(ms: number | undefined): number | null {
+  return ms === undefined ? null : Math.max(0, Math.trunc(ms / 1000))
+}
+
+/**
+ * Shows changing contents: in place on a terminal, no wider than it; elsewhere whenever there is a visible difference.
+ */
+export class MastersScreen {
+  readonly #screen: Screen
+  readonly #linewise: boolean
+  #drawnLines = 0
+  #shown: string | undefined
+
+  /** `linewise`: each update is a single line, for programs: nothing is printed between them. */
+  constructor(screen: Screen, options: { readonly linewise?: boolean } = {}) {
+    this.#screen = screen
+    this.#linewise = options.linewise ?? false
+  }
+
+  /** `key` changes with every difference that a person would see; the lines may change without it. */
+  show(lines: readonly string[], key: string): void {
+    if (this.#screen.isTTY) {
+      const { columns = 80, rows = 24 } = this.#screen
+      // The cursor is below the last line.
+      const visible = lines.slice(0, rows - 1).map((line) => clip(line, columns))
+      const back = this.#drawnLines === 0 ? '' : `\u001b[${this.#drawnLines}A`
+      this.#screen.write(`${back}\u001b[0J${visible.join('\n')}\n`)
+      this.#drawnLines = visible.length
+    } else if (key !== this.#shown) {
+      const gap = this.#shown === undefined || this.#linewise ? '' : '\n'
+      this.#screen.write(`${gap}${lines.join('\n')}\n`)
+    }
+    this.#shown = key
+  }
+}
+
+function clip(line: string, columns: number): string {
+  return line.length > columns ? `${line.slice(0, columns - 1)}…` : line
+}
+
+const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'CONFLICTS'] as const
+
+/** How much of an instance id a person needs to distinguish two. */
+const HOLDER_LENGTH = 8
+
+/**
+ * The masters as a table of lines without trailing spaces, each column as wide as its content; `-` stands for unknown.
+ * Pure.
+ *
+ * @param rows - at least one.
+ */
+export function mastersTable(rows: readonly MasterRow[]): readonly string[] {
+  const cells = [HEADS, ...rows.map(cellsOf)]
+  const widths = HEADS.map((_, column) => Math.max(...cells.map((line) => line[column]?.length ?? 0)))
+  return cells.map((line) =>
+    line
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd(),
+  )
+}
+
+/** Equal for tables without a visible difference: the table without values that change as time passes. */
+export function changeKey(rows: readonly MasterRow[]): string {
+  return JSON.stringify(
+    rows.map(({ address, holder, verdict, listed, conflicts, leased, id }) => {
+      const { instanceId, state } = holder ?? {}
+      // A live lease is the normal case.
+      return [address, id, instanceId, state, verdict === 'stale', listed, leased, conflicts.map(({ code }) => code)]
+    }),
+  )
+}
+
+function cellsOf(row: MasterRow): readonly string[] {
+  const { address, holder, ageMs, listed, conflicts } = row
+  return [
+    address ?? '-',
+    holder?.instanceId.slice(0, HOLDER_LENGTH) ?? '-',
+    holder?.host ?? '-',
+    ageMs === undefined ? '-' : humanDuration(ageMs),
+    leftOf(row),
+    listed === undefined ? '-' : yesNo(listed),
+    readyOf(row),
+    conflicts.map(({ message }) => message).join('; ') || '-',
+  ].map(printable)
+}
+
+function leftOf({ life, verdict, leased }: MasterRow): string {
+  if (life === undefined || !leased) return '-'
+  switch (life.type) {
+    case 'never':
+      return 'never'
+    case 'ends':
+      return humanDuration(life.leftMs)
+    case 'renewed':
+      if (verdict === 'stale') return 'over'
+      return life.leftMs === undefined ? '-' : `~${humanDuration(life.leftMs)}`
+  }
+}
+
+/** A master without a statement counts as ready while it renews its lease, but that is not certain. */
+function readyOf({ holder }: MasterRow): string {
+  if (holder === undefined) return '-'
+  return holder.state === 'ready' ? 'yes' : holder.state
+}
+
+function yesNo(value: boolean): string {
+  return value ? 'yes' : 'no'
 }

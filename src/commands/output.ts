@@ -1,17 +1,19 @@
-import { messageOf } from '../runtime/message-of.ts'
-import { printableLines } from '../runtime/printable.ts'
+import { messageOf, printableLines } from '../runtime/errors.ts'
 
-/** Whether standard output still takes anything. */
+/** Whether standard output can still be written. */
 export interface OutputWatch {
-  /** Aborted when it takes nothing any more. */
+  /** Aborted when it can no longer be written. */
   readonly gone: AbortSignal
-  /** In one line, why it could not be written, as on a full disk. Whoever went away before the end is no fault. */
+  /** Why it could not be written, in one line, as on a full disk. A reader that ends early is no fault. */
   fault(): string | undefined
 }
 
 let watched: OutputWatch | undefined
 
-/** Watches standard output, from the first call on. What becomes of standard error is nobody's concern: there is no other place to tell it. */
+/**
+ * Watches standard output, from the first call on. Failures of standard error are ignored: there is no other place to
+ * report them.
+ */
 export function watchOutput(): OutputWatch {
   if (watched !== undefined) return watched
   const gone = new AbortController()
@@ -21,7 +23,10 @@ export function watchOutput(): OutputWatch {
   return watched
 }
 
-/** Shows a text as {@link printableLines} has it. Resolves when it is written, or nobody reads on. Rejects, in one line, when it could not be. */
+/**
+ * Prints a text as {@link printableLines} renders it. Resolves when it is written, or when the reader has gone.
+ * Rejects, in one line, when it could not be written.
+ */
 export function print(text: string): Promise<void> {
   return new Promise((resolve, reject) =>
     process.stdout.write(printableLines(text), (error) => {
@@ -32,7 +37,7 @@ export function print(text: string): Promise<void> {
   )
 }
 
-/** Does one after the other, whatever becomes of each. Rejects, in one line, with all that went wrong. */
+/** Runs one after the other, even if some fail. Rejects, in one line, with all failures. */
 export async function doAll(...deeds: readonly (() => Promise<unknown>)[]): Promise<void> {
   const faults: string[] = []
   for (const deed of deeds) await deed().catch((error) => faults.push(messageOf(error)))

@@ -1,31 +1,31 @@
 import { hostname } from 'node:os'
-import { isSelected } from '../bootstrap/controller-selection.ts'
+import { setFlagsFromString } from 'node:v8'
+import { isSelected } from '../bootstrap/duties.ts'
 import { createMaster } from '../bootstrap/master.ts'
+import type { Configuration } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
+import type { KubeApi } from '../kube/api.ts'
+import { DelegatedAccess } from '../kube/delegated-access.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
-import { watchEventLoop } from '../telemetry/event-loop.ts'
-import type { HealthEndpoint } from '../telemetry/health.ts'
-import { serveHealth } from '../telemetry/http-health-server.ts'
+import { isLoopbackName } from '../net/address.ts'
+import { type HealthEndpoint, isAlwaysAllowed } from '../telemetry/health.ts'
+import { type HealthServerOptions, serveHealth } from '../telemetry/http-health-server.ts'
 import { silentLogger } from '../telemetry/logger.ts'
-import { observeProcess } from '../telemetry/process-metrics.ts'
-import { openApiServer } from './api-server.ts'
-import { checkCertificates, healthFiles } from './certificate-files.ts'
-import { EmbeddedScreen } from './embedded-screen.ts'
-import { openEtcd } from './etcd-store.ts'
-import { exposureOf, healthServing } from './health-serving.ts'
+import { observeProcess, watchEventLoop } from '../telemetry/process-metrics.ts'
+import { auditUser, openApiServer, openSurroundings, type Surroundings } from './api-server.ts'
+import { EmbeddedScreen } from './embedded.ts'
+import { checkCertificates, healthFiles, openEtcd } from './etcd-store.ts'
 import { watchOutput } from './output.ts'
-import { keepHeapSmall } from './small-heap.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
-import { auditUser, openSurroundings } from './surroundings.ts'
 
 /**
- * Keeps a cluster bootstrapped until SIGTERM or SIGINT; then shuts down in order and ends with 0, or with 1 after a failure.
- * Throws, before anything is contacted, an InvalidInputError with what is wrong with the configuration.
+ * Manages a cluster's bootstrap until SIGTERM or SIGINT; then shuts down in order and resolves with 0, or with 1 after
+ * a failure. Throws, before anything is contacted, an InvalidInputError with the mistakes of the configuration.
  */
 export async function execute(flags: Flags): Promise<number> {
-  keepHeapSmall()
+  limitHeap()
   const resolved = await loadConfiguration(flags)
   await checkCertificates(resolved, healthFiles)
   const { configuration } = resolved
@@ -61,7 +61,7 @@ export async function execute(flags: Flags): Promise<number> {
     const screenEnd = new AbortController()
     const shown = screen?.run(
       { ...surroundings, api, logger: silentLogger },
-      `An embedded API server, bootstrapped. Health: ${configuration.healthTlsCertFile === undefined ? 'http' : 'https'}://${health.address}/readyz?verbose. Ctrl-C ends it.`,
+      `Embedded API server. Health: ${configuration.healthTlsCertFile === undefined ? 'http' : 'https'}://${health.address}/readyz?verbose. Ctrl-C ends it.`,
       screenEnd.signal,
     )
     try {
@@ -73,7 +73,7 @@ export async function execute(flags: Flags): Promise<number> {
     }
     return 0
   } catch (error) {
-    // A lifecycle logs what ends it.
+    // A lifecycle logs its own end.
     if (!(error instanceof LifecycleError)) logger.error({ error }, 'failed')
     return 1
   } finally {
@@ -81,4 +81,48 @@ export async function execute(flags: Flags): Promise<number> {
     await Promise.all([server.close(), etcd?.kv.close()])
     stop.release()
   }
+}
+
+/** Where this process serves its health and metrics, and which callers may read them. */
+export function healthServing(
+  configuration: Configuration,
+  { api, clock, logger }: Surroundings & { readonly api: KubeApi },
+): Omit<HealthServerOptions, 'checks' | 'metrics' | 'logger'> {
+  const { healthTlsCertFile: certFile, healthTlsPrivateKeyFile: keyFile, clientCaFile } = configuration
+  const tokens = configuration.authenticationTokenWebhook
+  return {
+    ...configuration.healthBindAddress,
+    ...(certFile !== undefined && keyFile !== undefined && { tls: { certFile, keyFile, clientCaFile } }),
+    ...(asksWho(configuration) && { access: new DelegatedAccess({ api, tokens, clock, logger }) }),
+    alwaysAllowPaths: configuration.authorizationAlwaysAllowPaths,
+  }
+}
+
+/** A warning about what others on the network can read, in one line; undefined when there is nothing. */
+export function exposureOf(configuration: Configuration): string | undefined {
+  if (isLoopbackName(configuration.healthBindAddress.host)) return undefined
+  const lacks = [
+    ...(configuration.healthTlsCertFile === undefined ? ['without TLS (--health-tls-cert-file)'] : []),
+    ...(!asksWho(configuration) || isAlwaysAllowed('/metrics', configuration.authorizationAlwaysAllowPaths)
+      ? ['without authentication (--authentication-token-webhook or --client-ca-file)']
+      : []),
+  ]
+  return lacks.length === 0 ? undefined : `the network is served /metrics ${lacks.join(' and ')}`
+}
+
+function asksWho({ authenticationTokenWebhook, clientCaFile }: Configuration): boolean {
+  return authenticationTokenWebhook || clientCaFile !== undefined
+}
+
+/**
+ * Makes V8 use a little more time for garbage collection and far less memory. Its defaults let the heap grow to a
+ * multiple of its contents, and the young generation to 32 MiB: right for a server that owns its machine, wrong beside
+ * one. With 10,000 Pods in the copies it is 160 MiB instead of 290, and a fifth more processor time.
+ *
+ * Both flags are read at each decision, so they take effect in a running process, without a wrapper. A V8 that does not
+ * know one prints that and continues.
+ */
+export function limitHeap(): void {
+  setFlagsFromString('--semi-space-growth-factor=1')
+  setFlagsFromString('--heap-growing-percent=40')
 }

@@ -1,6 +1,7 @@
 /**
- * A signal that follows the first so closely is the same request, in milliseconds: npx hands a terminal's Ctrl-C on to a child that has had it already,
- * and `timeout` sends one signal to its child and one to its child's group.
+ * A signal that follows the first within this time is the same request, in milliseconds: npx forwards a terminal's
+ * Ctrl-C to a child that has already received it, and `timeout` sends one signal to its child and one to its child's
+ * group.
  */
 const ECHO_MS = 1_000
 
@@ -10,8 +11,8 @@ export class StopRequest extends Error {
 }
 
 /**
- * Turns the first SIGTERM or SIGINT into an abort. A later one, of either kind, ends the process at once with 1, unless it comes within a second of the first.
- * `release` gives the signals back to Node.
+ * Turns the first SIGTERM or SIGINT into an abort. A later one, of either kind, ends the process at once with 1, unless
+ * it arrives within a second of the first. `release` restores Node's own handling.
  */
 export function stopSignals(): { readonly signal: AbortSignal; readonly release: () => void } {
   const controller = new AbortController()
@@ -31,17 +32,17 @@ export function stopSignals(): { readonly signal: AbortSignal; readonly release:
   return {
     signal: controller.signal,
     release() {
-      // The echo of what has just been obeyed must not end the process before it has said so.
+      // A repetition of the same request must not end the process before its orderly end.
       if (isEcho()) return
       for (const name of names) process.off(name, onSignal)
     },
   }
 }
 
-/** Ends the process with 1 when a promise is rejected or an exception thrown that nobody catches; `say` gets it first. */
-export function dieOfUnhandled(say: (error: unknown) => void): void {
+/** Ends the process with 1 after an unhandled rejection or an uncaught exception; `report` gets it first. */
+export function dieOfUnhandled(report: (error: unknown) => void): void {
   const die = (error: unknown): void => {
-    say(error)
+    report(error)
     process.exit(1)
   }
   process.on('unhandledRejection', die)

@@ -6,17 +6,16 @@ import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
-import { printable } from '../runtime/printable.ts'
-import { RemoteError } from '../runtime/remote-error.ts'
-import { openApiServer } from './api-server.ts'
+import { printable, RemoteError } from '../runtime/errors.ts'
+import { auditUser, openApiServer, openSurroundings } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
-import { auditUser, openSurroundings } from './surroundings.ts'
 
 /**
- * Takes this master's address out and returns when it is out, or when it is clear that it must stay: both end with 0 and one line. Where there is
- * nothing to withdraw it ends with 1, and one line says what it looked for, and where.
- * Bounded by twice the reconcile interval, as a shutdown is; failures of the server are tried again within that.
+ * Withdraws this master's address and returns when it is off the list, or when it is clear that it must stay: both
+ * resolve with 0 and one line. If there is nothing to withdraw it resolves with 1, and one line names what it searched
+ * for, and where. Bounded by twice the reconcile interval, like a shutdown; failures of the server are retried within
+ * that.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)
@@ -27,7 +26,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
   if (configuration.endpointReconcilerType === 'master-count') {
     const message =
-      'master-count keeps no lease that could say withdrawn: a process that runs would come back; stop it instead'
+      'master-count has no lease to mark as withdrawn: a running process would add itself again; stop it instead'
     throw new InvalidInputError([{ where: resolved.placeOf('endpointReconcilerType'), message }])
   }
   const stop = stopSignals()

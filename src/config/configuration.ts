@@ -4,7 +4,7 @@ import type { Option, OptionGroup, Rule, ValuesOf } from '../documents/option.ts
 import { endpointsOptions } from '../endpoints/options.ts'
 import { endpointSliceOptions } from '../endpointslice/options.ts'
 import { etcdOptions, etcdRules } from '../etcd/options.ts'
-import { leaderElectionOptions, leaderElectionRules } from '../kube/leader-election-options.ts'
+import { leaderElectionOptions, leaderElectionRules } from '../kube/leader-election.ts'
 import { connectionOptions, connectionRules, observedConnectionRules } from '../kube/options.ts'
 import { kubernetesServiceOptions, kubernetesServiceRules, leaseStoreRules } from '../kubernetes-service/options.ts'
 import { lifecycleOptions, lifecycleRules } from '../lifecycle/options.ts'
@@ -12,7 +12,7 @@ import { repairOptions, repairRules } from '../repair/options.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { loggingOptions } from '../telemetry/options.ts'
 
-/** What the parts declare, composed. A new part adds its group here, to the type and, where it has any, its rules. */
+/** The options of all parts, composed. A new part adds its group here, to the type and, where it has any, its rules. */
 export const optionGroups = {
   connection: connectionOptions,
   etcd: etcdOptions,
@@ -55,7 +55,7 @@ export const printOptions = {
   },
 } as const satisfies OptionGroup
 
-/** What must hold between settings. */
+/** Conditions between settings. */
 export const rules: readonly Rule<Configuration>[] = [
   ...connectionRules,
   ...etcdRules,
@@ -66,7 +66,7 @@ export const rules: readonly Rule<Configuration>[] = [
   ...lifecycleRules,
 ]
 
-/** The same for commands that look at the masters of a cluster and are none. */
+/** The same for commands that only observe the masters of a cluster. */
 export const observerRules: readonly Rule<Configuration>[] = [
   ...observedConnectionRules,
   ...etcdRules,

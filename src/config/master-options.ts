@@ -1,8 +1,12 @@
 import type { MasterOptions, WorkloadOptions } from '../bootstrap/master-options.ts'
 import type { Address } from '../net/address.ts'
 import type { Configuration } from './configuration.ts'
+import { resolveConfiguration } from './resolve.ts'
 
-/** What a master is told of the configuration. `host` is what this machine is called, unless the configuration says otherwise. */
+/**
+ * The part of the configuration that a master needs. `host` is the name of this machine, unless the configuration
+ * overrides it.
+ */
 export function masterOptionsOf(configuration: Configuration, host: string): MasterOptions {
   return {
     advertiseAddresses: primaryFirst(configuration),
@@ -60,8 +64,29 @@ function workloadOptionsOf(configuration: Configuration): WorkloadOptions {
   }
 }
 
-/** The family of the first Service range is the cluster's primary one, in whatever order the addresses were given. */
+/** The family of the first Service range is the cluster's primary one, whatever the order of the addresses. */
 function primaryFirst({ advertiseAddress = [], serviceClusterIpRange }: Configuration): readonly Address[] {
   const primary = serviceClusterIpRange[0]?.family
   return advertiseAddress.toSorted((a, b) => Number(b.family === primary) - Number(a.family === primary))
+}
+
+/** Settings by their names in a configuration file, as texts, in the form of flags. */
+export type MasterSettings = { readonly [Key in keyof Configuration]?: string } & {
+  /** Required: the address at which clients reach this master's API server. */
+  readonly advertiseAddress: string
+}
+
+/**
+ * The options of a master from settings in text form: `defineMaster({ advertiseAddress: '192.0.2.1', leaseTtl: '6s',
+ * reconcileInterval: '4s' }, 'host-1')`. Missing settings have their defaults.
+ *
+ * Settings of the program around a master (connection, logging, health server) have no effect here.
+ *
+ * @param host - names the machine in the holder record: the same for each life of the same master.
+ * @throws InvalidInputError with every mistake, one line each.
+ */
+export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
+  // The embedding program has its own connection; the rules between settings need some value.
+  const { configuration } = resolveConfiguration({ ...settings, embedded: 'true' })
+  return masterOptionsOf(configuration, host)
 }

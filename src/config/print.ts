@@ -2,7 +2,7 @@ import { flagOf } from '../documents/option.ts'
 import { apiVersion, kind } from './configuration.ts'
 import type { Setting, Source } from './resolve.ts'
 
-/** The settings as a configuration file that says the same, with the source of each value in a comment. Secrets are hidden. */
+/** The settings as an equivalent configuration file, with the source of each value in a comment. Secrets are hidden. */
 export function printYaml(settings: readonly Setting[]): string {
   const lines = settings.map((setting): [text: string, source: string] => {
     const value = shownValue(setting)
@@ -48,7 +48,7 @@ function sourceText(source: Source, key: string, unset: string | undefined): str
   }
 }
 
-/** JSON is YAML: quoted where plain text could be read as anything else. */
+/** JSON is YAML: quoted where plain text would be read differently. */
 function yamlFlow(value: unknown): string {
   if (Array.isArray(value)) return `[${value.map(yamlFlow).join(', ')}]`
   if (typeof value !== 'string') return JSON.stringify(value)

@@ -1,19 +1,20 @@
 import * as z from 'zod/mini'
-import { didYouMean } from '../documents/did-you-mean.ts'
 import {
   flagOf,
   inputKindOf,
   inputOfFlag,
   type Option,
+  type OptionGroup,
   type OptionInput,
   type Rule,
   splitList,
+  type ValuesOf,
 } from '../documents/option.ts'
-import { describeIssue, InvalidInputError, type Mistake } from '../documents/validation.ts'
+import { describeIssue, didYouMean, InvalidInputError, type Mistake } from '../documents/validation.ts'
 import type { YamlDocument } from '../documents/yaml.ts'
 import { allOptions, apiVersion, type Configuration, kind, rules as rulesOfRun } from './configuration.ts'
 
-/** The texts of the flags that were given, by key. */
+/** The texts of the given flags, by key. */
 export type Flags = Readonly<Record<string, string | undefined>>
 
 /** Where a value comes from. */
@@ -21,10 +22,10 @@ export type Source =
   | { readonly type: 'flag' }
   | { readonly type: 'file'; readonly position: string }
   | { readonly type: 'default' }
-  /** Nobody gave one, and there is no default. */
+  /** No value was given, and there is no default. */
   | { readonly type: 'unset' }
 
-/** One option with its effective value, in the form in which one would write it in a file. */
+/** One option with its effective value, in the form for a file. */
 export interface Setting {
   readonly key: string
   readonly option: Option
@@ -35,14 +36,14 @@ export interface Setting {
 export interface Resolved {
   readonly configuration: Configuration
   readonly settings: readonly Setting[]
-  /** How a mistake about a setting is located: its flag, or its place in the file. */
+  /** The place of a mistake about a setting: its flag, or its position in the file. */
   placeOf(key: keyof Configuration): string
 }
 
 /**
- * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule; a command
- * that does less than run may have rules of its own.
- * Pure. Throws an {@link InvalidInputError} with every mistake, each naming its flag or its place in the file.
+ * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule;
+ * commands other than run may have their own rules. Pure. Throws an {@link InvalidInputError} with every mistake, each
+ * naming its flag or its position in the file.
  */
 export function resolveConfiguration(
   flags: Flags,
@@ -95,7 +96,7 @@ interface Given {
   readonly file: Readonly<Record<string, unknown>>
 }
 
-/** Sets aside what the file says where a flag has chosen an alternative to it. */
+/** Ignores values of the file for which a flag chose an alternative. */
 function givenInputs(flags: Flags, fileValues: Readonly<Record<string, unknown>>): Given {
   const file = { ...fileValues }
   for (const [key, option] of allOptions) {
@@ -168,4 +169,31 @@ function readDocument(document: YamlDocument): { values: Record<string, unknown>
     mistakes.push({ where: document.positionOf([key], 'key'), message })
   }
   return { values, mistakes }
+}
+
+/**
+ * The values of a command's own options, which a configuration file cannot contain, and the remaining flags. Throws an
+ * {@link InvalidInputError} with every mistake.
+ */
+export function takeOwnOptions<Group extends OptionGroup>(
+  group: Group,
+  flags: Flags,
+): { readonly own: ValuesOf<Group>; readonly rest: Flags } {
+  const mistakes: Mistake[] = []
+  const own: Record<string, unknown> = {}
+  const rest: Record<string, string | undefined> = { ...flags }
+  for (const [key, option] of Object.entries(group.options)) {
+    const text = flags[key]
+    delete rest[key]
+    const input = text === undefined ? option.default : inputOfFlag(option.schema, text)
+    if (input === undefined) continue
+    const result = z.safeParse(option.schema, input)
+    if (result.success) own[key] = result.data
+    else {
+      const where = `--${flagOf(key)}`
+      mistakes.push(...result.error.issues.map((issue) => ({ where, message: describeIssue(issue, input) })))
+    }
+  }
+  if (mistakes.length > 0) throw new InvalidInputError(mistakes)
+  return { own: own as ValuesOf<Group>, rest }
 }

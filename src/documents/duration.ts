@@ -1,4 +1,7 @@
-/** A text is not a duration. The message is one line, names the text and says what is wrong with it. */
+import type * as z from 'zod/mini'
+import { parsedText } from './option.ts'
+
+/** A text is not a duration. The message is one line that names the text and its fault. */
 export class DurationError extends Error {
   override readonly name = 'DurationError'
   readonly code = 'InvalidDuration'
@@ -16,7 +19,7 @@ const nanosecondsPerUnit: ReadonlyMap<string, number> = new Map([
 ])
 
 /** Go holds a duration as a signed 64-bit number of nanoseconds: 292 years. */
-const limitNs = 1n << 63n
+const LIMIT_NS = 1n << 63n
 
 /**
  * Milliseconds of a duration in the grammar of Go's time.ParseDuration: a sign, then numbers with a fraction and a
@@ -36,7 +39,7 @@ export function parseDuration(text: string): number {
   if (unsigned === '') fail('')
 
   let totalNs = 0n
-  // A unit is whatever stands before the next digit or point, so that an unknown one can be named.
+  // A unit is everything before the next digit or point, so that an unknown one can be named.
   const term = /(\d*)(?:\.(\d*))?([^\d.]*)/y
   while (term.lastIndex < unsigned.length) {
     const [, whole = '', fraction = '', unit = ''] = term.exec(unsigned) ?? []
@@ -44,9 +47,9 @@ export function parseDuration(text: string): number {
     if (unit === '') fail(': a unit is missing')
     const unitNs = nanosecondsPerUnit.get(unit) ?? fail(`: unknown unit ${JSON.stringify(unit)}`)
     totalNs += BigInt(whole) * BigInt(unitNs) + fractionNs(fraction, unitNs)
-    if (totalNs > limitNs) fail(': it is longer than 292 years')
+    if (totalNs > LIMIT_NS) fail(': it is longer than 292 years')
   }
-  if (totalNs === limitNs && !negative) fail(': it is longer than 292 years')
+  if (totalNs === LIMIT_NS && !negative) fail(': it is longer than 292 years')
   return Number(negative ? -totalNs : totalNs) / 1e6
 }
 
@@ -56,7 +59,7 @@ export function parseDuration(text: string): number {
  */
 export function formatDuration(durationMs: number): string {
   const rounded = Math.round(durationMs * 1e6)
-  if (!(Math.abs(rounded) < Number(limitNs))) throw new RangeError(`${durationMs} ms is not a duration`)
+  if (!(Math.abs(rounded) < Number(LIMIT_NS))) throw new RangeError(`${durationMs} ms is not a duration`)
   const totalNs = BigInt(Math.abs(rounded))
   const sign = rounded < 0 ? '-' : ''
   if (totalNs === 0n) return '0s'
@@ -70,14 +73,14 @@ export function formatDuration(durationMs: number): string {
   return `${sign}${minutes / 60n}h${minutes % 60n}m${seconds}s`
 }
 
-/** The fraction is a double in Go too: its rounding is kept, so that both read the same number. */
+/** The fraction is a double in Go too: the same rounding gives the same number. */
 function fractionNs(fraction: string, unitNs: number): bigint {
   // Digits after the nineteenth do not fit Go's integer and are ignored by it.
   let value = 0n
   let scale = 1
   for (const digit of fraction) {
     const next = value * 10n + BigInt(digit)
-    if (value > (limitNs - 1n) / 10n || next > limitNs) break
+    if (value > (LIMIT_NS - 1n) / 10n || next > LIMIT_NS) break
     value = next
     scale *= 10
   }
@@ -89,4 +92,60 @@ function decimal(value: bigint, places: number): string {
   const unit = 10n ** BigInt(places)
   const fraction = (value % unit).toString().padStart(places, '0').replace(/0+$/, '')
   return fraction === '' ? `${value / unit}` : `${value / unit}.${fraction}`
+}
+
+/** No setting of ours makes sense for longer; a longer duration is a mistake in the unit. */
+const LONGEST_MS = 24 * 3_600_000
+
+/**
+ * A schema for a duration in Go's form (`10s`, `1m30s`), parsed to milliseconds: at least `minMs`, at most `maxMs` or
+ * 24h, in whole seconds with `wholeSeconds` (a value stored in seconds must not be rounded).
+ */
+export function duration(limits: {
+  readonly minMs: number
+  readonly maxMs?: number
+  readonly wholeSeconds?: boolean
+}): z.ZodMiniCodec<z.ZodMiniString, z.ZodMiniCustom<number, number>> {
+  return parsedText((text) => {
+    const durationMs = parseDuration(text)
+    const { minMs, maxMs = LONGEST_MS, wholeSeconds = false } = limits
+    if (durationMs < minMs)
+      throw new RangeError(`must be at least ${formatDuration(minMs)}, not ${JSON.stringify(text)}`)
+    if (durationMs > maxMs)
+      throw new RangeError(`must be at most ${formatDuration(maxMs)}, not ${JSON.stringify(text)}`)
+    if (wholeSeconds && durationMs % 1000 !== 0)
+      throw new RangeError(`must be whole seconds, not ${JSON.stringify(text)}`)
+    return durationMs
+  }, formatDuration)
+}
+
+const SECOND = 1
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+const YEAR = 365 * DAY
+
+/**
+ * A span of time as kubectl prints ages: two units at most, the second one only where it is significant (`90s`, `3m4s`,
+ * `12m`, `5h20m`, `3d4h`, `2y30d`). Negative spans are `0s`. Upstream: HumanDuration in
+ * k8s.io/apimachinery/pkg/util/duration.
+ *
+ * @param ms - milliseconds; fractions of a second are cut off.
+ */
+export function humanDuration(ms: number): string {
+  const seconds = Math.max(0, Math.trunc(ms / 1000))
+  if (seconds < 2 * MINUTE) return `${seconds}s`
+  if (seconds < 10 * MINUTE) return twoUnits(seconds, MINUTE, 'm', SECOND, 's')
+  if (seconds < 3 * HOUR) return `${Math.floor(seconds / MINUTE)}m`
+  if (seconds < 8 * HOUR) return twoUnits(seconds, HOUR, 'h', MINUTE, 'm')
+  if (seconds < 2 * DAY) return `${Math.floor(seconds / HOUR)}h`
+  if (seconds < 8 * DAY) return twoUnits(seconds, DAY, 'd', HOUR, 'h')
+  if (seconds < 2 * YEAR) return `${Math.floor(seconds / DAY)}d`
+  if (seconds < 8 * YEAR) return twoUnits(seconds, YEAR, 'y', DAY, 'd')
+  return `${Math.floor(seconds / YEAR)}y`
+}
+
+function twoUnits(seconds: number, unit: number, unitName: string, lesser: number, lesserName: string): string {
+  const rest = Math.floor((seconds % unit) / lesser)
+  return `${Math.floor(seconds / unit)}${unitName}${rest === 0 ? '' : `${rest}${lesserName}`}`
 }

@@ -1,31 +1,32 @@
 import * as z from 'zod/mini'
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
 
-/** What an option holds before it is parsed: a flag's text made into this, or a YAML value. */
+/** The value of an option before it is parsed: from a flag's text, or from YAML. */
 export type OptionInput = string | number | boolean | readonly string[]
 
 /**
  * One setting, declared once, in the folder of the part that it configures. The flag (`--secure-port`), the YAML key
- * (`securePort`), the help, the reference page and the JSON Schema all follow from the declaration and its key in the group.
+ * (`securePort`), the help, the reference page and the JSON Schema all follow from the declaration and its key in the
+ * group.
  */
 export interface Option {
-  /** Takes an {@link OptionInput}, gives the value that the program works with, or says what is wrong with it. */
+  /** Takes an {@link OptionInput}, and returns the parsed value or its faults. */
   readonly schema: z.ZodMiniType
   /** Stands for the value in the help: `PORT`. Left out for a switch. */
   readonly metavar?: string
   /** One line, lower case, no full stop. */
   readonly description: string
-  /** In the form in which one would write it. Without it the value is undefined when nothing is given. */
+  /** In the form in which a user would write it. Without it the value is undefined when none is given. */
   readonly default?: OptionInput
   /** A default that depends on which other options are given; wins over `default`. */
   readonly conditionalDefault?: {
     /** For people: `192.0.2.1 with --embedded`. */
-    readonly says: string
+    readonly description: string
     value(given: (key: string) => boolean): OptionInput | undefined
   }
   /** What happens without a value, where that is not a default: `the kubeconfig's server`. */
   readonly unset?: string
-  /** Keys of alternatives: given as a flag, this option sets aside what the configuration file says of them. */
+  /** Keys of alternatives: if this option is given as a flag, their values in the configuration file are ignored. */
   readonly replaces?: readonly string[]
   /** The value is never printed. */
   readonly secret?: true
@@ -46,13 +47,13 @@ export type ValuesOf<Group extends OptionGroup> = {
   readonly [Key in keyof Group['options']]: ValueOf<Group['options'][Key]>
 }
 
-/** What must hold between options; each alone is the schema's business. */
+/** A condition between options; the schema checks each alone. */
 export interface Rule<Values> {
   /** The option to which a breach is reported. */
   readonly on: keyof Values & string
-  /** The rule is not asked while one of these is malformed. `on` is always among them. */
+  /** The rule is not checked while one of these is malformed. `on` is always among them. */
   readonly needs?: readonly (keyof Values & string)[]
-  /** What is wrong, as the rest of a line that begins with the option's name; undefined when all is well. */
+  /** The fault, as the rest of a line that begins with the option's name; undefined if there is none. */
   breach(values: Values): string | undefined
 }
 
@@ -64,16 +65,16 @@ export function flagOf(key: string): string {
 /** The default as the help and the reference page show it; undefined for an option that simply stays off or unset. */
 export function defaultTextOf(option: Option): string | undefined {
   const { default: value, conditionalDefault, unset } = option
-  if (conditionalDefault !== undefined) return conditionalDefault.says
+  if (conditionalDefault !== undefined) return conditionalDefault.description
   if (value === undefined) return unset
   if (value === false) return undefined
   return typeof value === 'object' ? value.join() : String(value)
 }
 
-/** What a schema wants to be given. */
+/** The form of input that a schema takes. */
 export type InputKind = 'text' | 'integer' | 'boolean' | 'list'
 
-/** Looks through pipes and codecs at the form of the input. Throws on a schema that no option may have. */
+/** Finds the form of the input through pipes and codecs. Throws on a schema that no option may have. */
 export function inputKindOf(schema: z.core.$ZodType): InputKind {
   const { def } = (schema as z.core.$ZodTypes)._zod
   switch (def.type) {
@@ -93,7 +94,7 @@ export function inputKindOf(schema: z.core.$ZodType): InputKind {
   }
 }
 
-/** A flag's text in the form that the schema takes. Text that has no such form is handed on for the schema to refuse. */
+/** A flag's text in the form that the schema takes. Text without that form is passed on, and the schema refuses it. */
 export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput {
   switch (inputKindOf(schema)) {
     case 'text':
@@ -107,12 +108,14 @@ export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput 
   }
 }
 
-/** Comma-separated text as a list; no text is the empty list. Nothing is trimmed: spaces are for the parser to refuse. */
+/** Comma-separated text as a list; an empty text is the empty list. Nothing is trimmed: the parser refuses spaces. */
 export function splitList(text: string): readonly string[] {
   return text === '' ? [] : text.split(',')
 }
 
-/** A schema for values that have a textual form: `parse` throws an Error with one clear line, `format` is its inverse. */
+/**
+ * A schema for values that have a textual form: `parse` throws an Error with one clear line, `format` is its inverse.
+ */
 export function parsedText<Value>(
   parse: (text: string) => Value,
   format: (value: Value) => string,
@@ -137,6 +140,6 @@ export function parsedText<Value>(
 /** A whole number in [`min`, `max`]. */
 export function wholeNumber(min: number, max: number): z.ZodMiniType<number, number> {
   const error = `must be a whole number from ${min} to ${max}`
-  // What is no such number is said once: it may be out of the range too.
+  // Only one message: the input may be out of the range too.
   return z.int({ error, abort: true }).check(z.gte(min, { error }), z.lte(max, { error }))
 }

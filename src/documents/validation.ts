@@ -1,12 +1,12 @@
 import type * as z from 'zod/mini'
 
-/** One thing that is wrong, and where: `--secure-port`, or `sidecar.yaml:7:13: securePort`. */
+/** One mistake, and its place: `--secure-port`, or `sidecar.yaml:7:13: securePort`. */
 export interface Mistake {
   readonly where: string
   readonly message: string
 }
 
-/** What a person gave does not do: every mistake found, in the order in which it was written. Nothing has been contacted. */
+/** A person's input is invalid: every mistake, in the order of the input. Nothing was contacted. */
 export class InvalidInputError extends Error {
   override readonly name = 'InvalidInputError'
   readonly code = 'InvalidInput'
@@ -23,7 +23,7 @@ export function formatMistake(mistake: Mistake): string {
   return `${mistake.where}: ${mistake.message}`.replace(/\s*[\r\n]+\s*/g, ' ')
 }
 
-/** A schema's complaint as the rest of a sentence: `must be at least 2, not 1`. `secret` leaves the value out. */
+/** A schema's message as the rest of a sentence: `must be at least 2, not 1`. `secret` leaves the value out. */
 export function describeIssue(issue: z.core.$ZodIssue, input: unknown, secret = false): string {
   if (issue.code === 'custom') return secret ? 'is not valid' : issue.message
   const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
@@ -69,4 +69,57 @@ export function show(value: unknown): string {
   if (typeof value === 'function') return 'a function'
   const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
   return text.length > 80 ? `${text.slice(0, 77)}…` : text
+}
+
+/**
+ * The candidate that `word` probably means, or undefined. Case, dashes and underscores are ignored; beyond that at most
+ * a third of the letters may differ. The first of equally similar candidates wins.
+ */
+export function didYouMean<Candidate extends string>(
+  word: string,
+  candidates: readonly Candidate[],
+): Candidate | undefined {
+  const plain = flatten(word)
+  let best: Candidate | undefined
+  let bestDistance = Math.floor(plain.length / 3) + 1
+  for (const candidate of candidates) {
+    const distance = editDistance(plain, flatten(candidate))
+    if (distance < bestDistance) {
+      best = candidate
+      bestDistance = distance
+    }
+  }
+  return best
+}
+
+function flatten(word: string): string {
+  return word.replace(/[-_]/g, '').toLowerCase()
+}
+
+/** Levenshtein: insertions, deletions and replacements that turn one into the other. */
+function editDistance(from: string, to: string): number {
+  let row = Array.from({ length: to.length + 1 }, (_, column) => column)
+  for (let i = 1; i <= from.length; i++) {
+    const next = [i]
+    for (let j = 1; j <= to.length; j++) {
+      const replaced = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1)
+      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1))
+    }
+    row = next
+  }
+  return row[to.length] ?? 0
+}
+
+/** Why a file could not be read, in a few words for people. */
+export function unreadableReason(error: NodeJS.ErrnoException): string {
+  switch (error.code) {
+    case 'ENOENT':
+      return 'there is no such file'
+    case 'EACCES':
+      return 'permission denied'
+    case 'EISDIR':
+      return 'it is a directory'
+    default:
+      return error.message
+  }
 }

@@ -1,22 +1,22 @@
 import { type Random, randomInteger } from '../runtime/random.ts'
-import type { ConnectionOutcome, DrillEvent, EventOf } from './event.ts'
-import { FleetView } from './fleet-view.ts'
-import type { ClientsPlan } from './scenario.ts'
+import { type ConnectionOutcome, type DrillEvent, type EventOf, ObservedFleet } from './event.ts'
+import type { ClientsPlan } from './scenario/scenario.ts'
 
 type Met = EventOf<'connection' | 'served'>
 
-/** From now on this is so for clients. */
+/** A change of what clients get. */
 type Change = { readonly atMs: number } & (
   | { readonly addresses: readonly string[] }
   | { readonly address: string; readonly outcome: ConnectionOutcome }
 )
 
 /**
- * What simulated clients met between time 0 and `untilMs`, worked out from a history. Each begins a connection every `intervalMs`,
- * whatever became of those before; the clients take turns, evenly but for chance. Each knows the EndpointSlice `watchDelayMs` late, as
- * its kube-proxy does, and picks any of its addresses alike. What it meets there follows from the `state` events: of several masters
- * behind one address one that serves is enough, and where no master is, nobody answers. A connection is black-holed when nobody answers
- * for `timeoutMs`; otherwise it meets what comes within that time. Pure; in the order of time.
+ * The connections of simulated clients between time 0 and `untilMs`, computed from a history. Each client begins a
+ * connection every `intervalMs`, whatever the result of earlier ones; the clients take turns, evenly but for chance.
+ * Each knows the EndpointSlice `watchDelayMs` late, as its kube-proxy does, and picks any of its addresses with equal
+ * probability. The result follows from the `state` events: of several masters behind one address one that serves is
+ * enough, and where there is no master, there is no answer. A connection without an answer for `timeoutMs` is
+ * black-holed. Pure; in the order of time.
  */
 export function simulateClients(
   events: readonly DrillEvent[],
@@ -55,7 +55,9 @@ export function simulateClients(
   return inOrder([...served.events(), ...failed])
 }
 
-/** A history in which served connections are counted by the second instead of told one by one; in the order of time. */
+/**
+ * A history in which served connections are counted by the second instead of listed one by one; in the order of time.
+ */
 export function condenseServed(events: readonly DrillEvent[]): readonly DrillEvent[] {
   const served = new ServedCounter()
   const others = events.filter((event) => {
@@ -86,12 +88,12 @@ class ServedCounter {
 }
 
 function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: ClientsPlan): readonly Change[] {
-  const view = new FleetView()
+  const view = new ObservedFleet()
   const changes: Change[] = []
   const outcomes = new Map<string, { readonly outcome: ConnectionOutcome; readonly sinceMs: number }>()
   for (const event of events) {
     if (event.type === 'listed' && event.object === 'slice') {
-      // What is listed when the drill begins they know.
+      // They know the list at the start of the drill.
       const knownAtMs = event.atMs <= 0 ? event.atMs : event.atMs + watchDelayMs
       changes.push({ atMs: knownAtMs, addresses: event.addresses ?? [] })
     }
@@ -103,7 +105,7 @@ function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: C
       const outcome = view.meets(address)
       if (before?.outcome === outcome) continue
       outcomes.set(address, { outcome, sinceMs: event.atMs })
-      // Who waits for an answer gets it when somebody comes back.
+      // A waiting client gets its answer when a master comes back.
       const waited = before?.outcome === 'black-holed' ? Math.min(timeoutMs, event.atMs - before.sinceMs) : 0
       changes.push({ atMs: event.atMs - waited, address, outcome })
     }

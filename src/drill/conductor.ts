@@ -1,35 +1,34 @@
 import type { Clock } from '../runtime/clock.ts'
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { MemberState } from '../verify/member-state.ts'
-import { DrillError } from './drill-error.ts'
-import { expectedList } from './expected-list.ts'
-import { FleetControl, partsOf } from './fleet-control.ts'
+import { FleetControl, type Owner, partsOf } from './fleet-control.ts'
 import type { DrillRecorder } from './recorder.ts'
 import type { RequestFault, RequestRule } from './request-faults.ts'
-import type { Action, Scenario, Step, Way } from './scenario.ts'
-import type { Owner } from './standing-faults.ts'
-import { describeStep } from './step-text.ts'
-import type { DrillTarget, Primitive } from './target.ts'
+import { describeStep } from './scenario/render.ts'
+import { type Action, expectedList, type NetworkPath, type Scenario, type Step } from './scenario/scenario.ts'
+import { DrillError, type DrillTarget, type Primitive } from './target.ts'
 
-/** What `heal` undoes. */
+/** The faults that `heal` ends. */
 const healed: readonly Primitive['type'][] = ['cut', 'slow', 'fault', 'own-etcd', 'readyz']
 /** One for all: an error for each would cost a stack trace. */
 const OVER = new Error('over')
-/** How long the fleet may take until everybody is listed, in milliseconds. */
+/** How long the fleet may take until all masters are listed, in milliseconds. */
 const START_LIMIT_MS = 90_000
 /** How long one master of a rolling restart may take to be listed again, in milliseconds. */
 const LISTED_AGAIN_LIMIT_MS = 30_000
-/** How much longer than it should a drill may take, in milliseconds: a process that does not end would go on for ever. */
+/**
+ * How much longer than it should a drill may take, in milliseconds: a process that does not end would go on for ever.
+ */
 const OVERTIME_MS = 600_000
-/** Between two looks at how the fleet fares, in milliseconds. Of real processes much is known only then. */
-const LOOK_MS = { sim: 1_000, live: 500 }
+/** Between two checks of the fleet, in milliseconds. For real processes much is known only then. */
+const POLL_MS = { sim: 1_000, live: 500 }
 
 type ActionOf<Name extends Action['action']> = Extract<Action, { readonly action: Name }>
 
 /**
- * Does to a fleet what a scenario says, while a recorder watches. Steps may overlap: each undoes what it did itself, and only once no
- * other step wants it so.
+ * Performs the steps of a scenario on a fleet, while a recorder observes. Steps may overlap: each undoes only what it
+ * did itself, once no other step needs it.
  */
 export class Conductor {
   readonly #target: DrillTarget
@@ -37,7 +36,7 @@ export class Conductor {
   readonly #scenario: Scenario
   readonly #clock: Clock
   readonly #fleet: FleetControl
-  /** By `scale`; each needs some seconds to go. */
+  /** Masters that `scale` removed; each needs some seconds to leave. */
   readonly #sentAway = new Set<string>()
   /** Aborted as soon as the drill is over, however it ends. */
   readonly #ending: ReturnType<typeof linkedController>
@@ -57,8 +56,8 @@ export class Conductor {
   }
 
   /**
-   * From the start of the fleet to the end of the scenario, and of its steps. Rejects with a {@link DrillError}, or the signal's reason,
-   * at once; no step goes on then.
+   * Runs from the start of the fleet to the end of the scenario, and of its steps. Rejects with a {@link DrillError},
+   * or the signal's reason, at once; no step continues then.
    */
   async run(): Promise<void> {
     const { controller, unlink } = this.#ending
@@ -71,22 +70,22 @@ export class Conductor {
     }
   }
 
-  /** Until the fleet has come up: everybody is well, and the slice lists whom it should. */
+  /** Waits until the fleet has started: all masters are healthy, and the slice lists the expected ones. */
   async #start(): Promise<void> {
     const { fleet } = this.#scenario
     for (const master of fleet.masters) await this.#fleet.add(master)
     const expected = expectedList(fleet)
     const isUp = (): boolean =>
-      this.#target.members.every(({ well }) => well) && expected.isMet(this.#recorder.sliceNow)
-    // Nobody starts it again.
+      this.#target.members.every(({ healthy }) => healthy) && expected.isMet(this.#recorder.sliceNow)
+    // A failed process is not started again.
     const failed = (): MemberState | undefined => this.#target.members.find(({ failure }) => failure !== undefined)
     const inTime = await this.#fleet.until(() => isUp() || failed() !== undefined, START_LIMIT_MS)
     const { name, failure } = failed() ?? {}
     if (failure !== undefined) throw new DrillError(`the fleet did not come up: ${name}: ${messageOf(failure)}`)
     if (inTime) return this.#recorder.begin()
-    const unwell = this.#target.members.filter(({ well }) => !well).map(({ name }) => name)
+    const unhealthy = this.#target.members.filter(({ healthy }) => !healthy).map(({ name }) => name)
     const listed = this.#recorder.sliceNow?.join(', ') ?? 'nobody'
-    const faring = unwell.length === 0 ? '' : `; not well: ${unwell.join(', ')}`
+    const faring = unhealthy.length === 0 ? '' : `; not healthy: ${unhealthy.join(', ')}`
     throw new DrillError(
       `the fleet did not come up: after ${START_LIMIT_MS / 1000} s ${listed} of ${expected.addresses.join(', ')} listed${faring}`,
     )
@@ -95,7 +94,7 @@ export class Conductor {
   async #perform(): Promise<void> {
     const startMs = this.#clock.monotonicMs()
     const endMs = startMs + this.#scenario.durationMs
-    const lookMs = LOOK_MS[this.#target.kind]
+    const pollMs = POLL_MS[this.#target.kind]
     let performing = true
     const performed = Promise.all(this.#scenario.steps.map((step) => this.#performAt(step, startMs))).then(() => {
       performing = false
@@ -107,8 +106,8 @@ export class Conductor {
         if (leftMs <= -OVERTIME_MS) {
           throw new DrillError(`a step is not over ${OVERTIME_MS / 60_000} minutes after the end of the drill`)
         }
-        await this.#fleet.sleep(leftMs > 0 ? Math.min(lookMs, leftMs) : lookMs)
-        this.#recorder.look()
+        await this.#fleet.sleep(leftMs > 0 ? Math.min(pollMs, leftMs) : pollMs)
+        this.#recorder.check()
       }
     }
     // A step that fails ends the drill at once.
@@ -154,13 +153,13 @@ export class Conductor {
       case 'restart':
         return this.#restart(step, masters)
       case 'partition':
-        for (const way of waysOf(step.from))
-          await this.#fleet.toEach(masters, (master) => ({ type: 'cut', master, way }), owner)
+        for (const way of pathsOf(step.from))
+          await this.#fleet.toEach(masters, (master) => ({ type: 'cut', master, path: way }), owner)
         return this.#undoAfter(step, owner)
       case 'slow':
         await this.#fleet.toEach(
           masters,
-          (master) => ({ type: 'slow', master, way: step.from, byMs: step.byMs }),
+          (master) => ({ type: 'slow', master, path: step.from, byMs: step.byMs }),
           owner,
         )
         return this.#undoAfter(step, owner)
@@ -207,7 +206,7 @@ export class Conductor {
     }
   }
 
-  /** Once its time is over and `before` is done, what the step did is undone. */
+  /** When its time is over and `before` is done, undoes the step. */
   async #undoAfter(
     { forMs }: { readonly forMs?: number },
     owner: Owner,
@@ -248,7 +247,7 @@ export class Conductor {
     for (const name of masters) {
       const member = this.#fleet.member(name)
       if (member === undefined || this.#fleet.roster.isRetired(name)) continue
-      // A kube-apiserver has neither a sidecar nor settings that are ours.
+      // A kube-apiserver has no sidecar, and its settings are not ours.
       if (step.action === 'roll-config' && member.kind === 'kube-apiserver') continue
       if (step.action === 'roll-config') {
         this.#fleet.roster.configure(name, step.settings)
@@ -261,7 +260,7 @@ export class Conductor {
         this.#fleet.roster.isRetired(name) ||
         this.#fleet.faults.isDown(name, 'sidecar') ||
         this.#fleet.faults.isDown(name, 'server') ||
-        (member.well && (!this.#isToBeListed(name) || this.#isListed(member.address)))
+        (member.healthy && (!this.#isToBeListed(name) || this.#isListed(member.address)))
       await this.#fleet.until(isBack, LISTED_AGAIN_LIMIT_MS)
       await this.#fleet.sleep(step.pauseMs)
     }
@@ -288,7 +287,7 @@ export class Conductor {
   }
 }
 
-/** What a step says as a rule. */
+/** The rule of a step. */
 function ruleOf(step: ActionOf<'requests-fail'>): RequestRule {
   const { only, resource, verb, requests } = step
   return { fault: faultOf(step), only, resource, verb, requests }
@@ -309,7 +308,7 @@ function faultOf({ how, status = 500, retryAfterMs, byMs = 0, everyMs }: ActionO
   }
 }
 
-function waysOf(from: Way): readonly ('api' | 'store' | 'server-store' | 'clients')[] {
+function pathsOf(from: NetworkPath): readonly ('api' | 'store' | 'server-store' | 'clients')[] {
   switch (from) {
     case 'api':
     case 'clients':

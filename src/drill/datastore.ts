@@ -2,18 +2,19 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 
 /**
- * Whether one API server reaches what it stores into. `fails`: every request is refused at once. `hangs`: none is answered, as by a
- * kube-apiserver whose etcd has been killed (measured on 1.36).
+ * Whether one API server reaches its datastore. `fails`: every request is refused at once. `hangs`: none is answered,
+ * as with a kube-apiserver whose etcd has been killed (measured on 1.36).
  */
 export type StoreState = 'ok' | 'fails' | 'hangs'
 
 /**
- * How much later than a datastore that was dead an API server is back, as shares of the outage and at most, in milliseconds. Its client of
- * etcd waits longer after each try, two minutes at most. Measured on kube-apiserver 1.36: 3.7 to 7.9 s after 20 s, 1.7 to 29.9 s after 27 to 46 s.
+ * How much later than its dead datastore an API server recovers, as shares of the outage and at most, in milliseconds.
+ * Its client of etcd waits longer after each attempt, two minutes at most. Measured on kube-apiserver 1.36: 3.7 to 7.9
+ * s after 20 s, 1.7 to 29.9 s after 27 to 46 s.
  */
 const RECOVERY = { fromShare: 0.04, toShare: 0.7, mostMs: 120_000 }
 
-/** What all API servers of a fleet store into. */
+/** The datastore of all API servers of a fleet. */
 export class Datastore {
   #state: 'up' | 'away' = 'up'
   #sinceMs = 0
@@ -21,7 +22,7 @@ export class Datastore {
   readonly #clock: Clock | undefined
   readonly #random: Random | undefined
 
-  /** Without clock and random servers are back at once. */
+  /** Without clock and random servers recover at once. */
   constructor(around?: { readonly clock: Clock; readonly random: Random }) {
     this.#clock = around?.clock
     this.#random = around?.random
@@ -43,7 +44,7 @@ export class Datastore {
     this.#stores.add(store)
   }
 
-  /** Calls back so much later; at once without a clock. */
+  /** Calls back after this time; at once without a clock. */
   after(ms: number, callback: () => void): () => void {
     if (ms > 0 && this.#clock !== undefined) return this.#clock.schedule(ms, callback)
     callback()
@@ -65,16 +66,16 @@ export class Datastore {
   }
 }
 
-/** How one API server finds what it stores into. Its causes are apart from each other: whoever heals one leaves the others. */
+/** The state of the datastore for one API server. Its causes are separate: healing one leaves the others. */
 export class ServerStore {
   #cut = false
   #own: StoreState = 'ok'
-  #away = false
+  #away: boolean
   #cancel: (() => void) | undefined
   readonly #datastore: Datastore
   readonly #onChange: () => void
 
-  /** `onChange` is called whenever the state may be another. */
+  /** `onChange` is called whenever the state may have changed. */
   constructor(datastore: Datastore, onChange: () => void) {
     this.#datastore = datastore
     this.#onChange = onChange
@@ -87,24 +88,24 @@ export class ServerStore {
     return this.#own
   }
 
-  /** Its way there is black-holed. */
+  /** Its connection to the datastore is black-holed. */
   set cut(cut: boolean) {
     this.#cut = cut
     this.#onChange()
   }
 
-  /** How the etcd member beside it fares, which is nobody else's. */
+  /** The state of the etcd member beside it, which no other server uses. */
   set own(own: StoreState) {
     this.#own = own
     this.#onChange()
   }
 
-  /** The server was started anew, and connects at once. */
+  /** The server was restarted, and connects at once. */
   restart(): void {
     if (this.#datastore.state === 'up') this.follow(0)
   }
 
-  /** The datastore is away, or back so that this server is so much later. */
+  /** The datastore is away, or back so that this server recovers this much later. */
   follow(backAfterMs: number | undefined): void {
     this.#cancel?.()
     this.#cancel = undefined

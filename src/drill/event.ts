@@ -1,13 +1,13 @@
-import type { MemberStatus } from './member-status.ts'
+import type { MemberState } from '../verify/member-state.ts'
 
 /**
- * Something that was seen during a drill; `atMs` is true time since the moment that everybody was listed, negative before. Together in
- * their order they are the drill's history: figures, transcript and page are made of them alone. Plain JSON; codes only, no messages of
- * engines or libraries, so that one seed gives one history on every Node.
+ * An observation during a drill; `atMs` is true time since all masters were listed, negative before. In their order
+ * they are the drill's history: figures, transcript and page are made from it alone. Plain JSON; codes only, no
+ * messages of engines or libraries, so that one seed gives one history on every Node.
  */
 export type DrillEvent = { readonly atMs: number } & (
   | { readonly type: 'step'; readonly action: string; readonly masters: readonly string[]; readonly text: string }
-  /** A member is otherwise than before. */
+  /** The state of a member has changed. */
   | ({ readonly type: 'state'; readonly master: string } & MemberStatus)
   /** A version of an object; `addresses` undefined when it is gone. */
   | {
@@ -17,7 +17,10 @@ export type DrillEvent = { readonly atMs: number } & (
       readonly by: string | undefined
       readonly damage: boolean
     }
-  /** Whose leases are in the store, addresses in order; twice where two masters have one each. Not seen with `none` and `master-count`. */
+  /**
+   * The addresses with leases in the store, in order; twice where two masters have one each. Not observed with `none`
+   * and `master-count`.
+   */
   | { readonly type: 'leases'; readonly addresses: readonly string[] }
   /** A write of a member to the API server, its leases included, where writes are seen one by one. */
   | { readonly type: 'write'; readonly master: string; readonly method: string; readonly path: string }
@@ -28,7 +31,7 @@ export type DrillEvent = { readonly atMs: number } & (
       readonly address: string
       readonly outcome: ConnectionOutcome
     }
-  /** So many connections that began in the second from `atMs` on were served; one event for each second in which any was. */
+  /** The number of served connections that began in the second from `atMs` on; one event for each second with any. */
   | { readonly type: 'served'; readonly count: number }
   | { readonly type: 'violation'; readonly invariant: string; readonly detail: string }
 )
@@ -37,3 +40,123 @@ export type DrillEvent = { readonly atMs: number } & (
 export type ConnectionOutcome = 'served' | 'refused' | 'black-holed' | 'nobody'
 
 export type EventOf<Type extends DrillEvent['type']> = Extract<DrillEvent, { readonly type: Type }>
+
+/** The state of a member, as far as a history shows it. */
+export interface MemberStatus {
+  readonly address: string
+  readonly sidecar: 'running' | 'stopping' | 'frozen' | 'down'
+  readonly server: 'ready' | 'unready' | 'silent' | 'down'
+  /** What a client gets at its port. */
+  readonly clientsMeet: 'served' | 'refused' | 'black-holed'
+  /** May still renew its lease. */
+  readonly renewing: boolean
+  /** Runs, is connected, and its server is ready. */
+  readonly healthy: boolean
+}
+
+/** For a kube-apiserver both parts are one process. */
+export function statusOf(member: MemberState): MemberStatus {
+  const { address, frozen, ended, stopping, running, answering, ready, clientsMeet, renewing, healthy } = member
+  return {
+    address,
+    sidecar: ended ? 'down' : frozen ? 'frozen' : running ? 'running' : stopping ? 'stopping' : 'down',
+    server: clientsMeet === 'refused' ? 'down' : !answering ? 'silent' : ready ? 'ready' : 'unready',
+    clientsMeet,
+    renewing,
+    healthy,
+  }
+}
+
+export function isSameStatus(one: MemberStatus | undefined, other: MemberStatus): boolean {
+  return (
+    one !== undefined &&
+    one.address === other.address &&
+    one.sidecar === other.sidecar &&
+    one.server === other.server &&
+    one.clientsMeet === other.clientsMeet &&
+    one.renewing === other.renewing &&
+    one.healthy === other.healthy
+  )
+}
+
+/** The state of a fleet in a history, after the last event that was taken in. */
+export class ObservedFleet {
+  readonly #members = new Map<string, MemberStatus>()
+  readonly #stopped = new Set<string>()
+  #slice: readonly string[] | undefined
+  #leases: readonly string[] | undefined
+
+  take(event: DrillEvent): void {
+    switch (event.type) {
+      case 'state': {
+        const { type: _, atMs: __, master, ...status } = event
+        this.#members.set(master, status)
+        if (status.sidecar === 'stopping') this.#stopped.add(master)
+        if (status.sidecar === 'running') this.#stopped.delete(master)
+        break
+      }
+      case 'listed':
+        if (event.object === 'slice') this.#slice = event.addresses
+        break
+      case 'leases':
+        this.#leases = event.addresses
+        break
+    }
+  }
+
+  get members(): ReadonlyMap<string, MemberStatus> {
+    return this.#members
+  }
+
+  /** The addresses in the EndpointSlice; undefined while it is gone. */
+  get slice(): readonly string[] | undefined {
+    return this.#slice
+  }
+
+  /** The addresses with leases in the store; undefined where they were not observed. */
+  get leases(): readonly string[] | undefined {
+    return this.#leases
+  }
+
+  lists(address: string): boolean {
+    return this.#slice?.includes(address) === true
+  }
+
+  mastersOf(address: string): readonly string[] {
+    return [...this.#members].filter(([, status]) => status.address === address).map(([master]) => master)
+  }
+
+  /** Whether some master of the address lives: it may renew its lease, was not stopped, and its API server is ready. */
+  isAlive(address: string): boolean {
+    return this.#any(address, ({ renewing, server }, master) => {
+      return renewing && server === 'ready' && !this.#stopped.has(master)
+    })
+  }
+
+  /** Whether some master of the address is healthy. */
+  isHealthy(address: string): boolean {
+    return this.#any(address, ({ healthy }) => healthy)
+  }
+
+  /** Whether some master of the address was stopped and has not been started since, and none lives. */
+  isStopped(address: string): boolean {
+    return !this.isAlive(address) && this.#any(address, (_, master) => this.#stopped.has(master))
+  }
+
+  /**
+   * What a client gets at an address. One of several masters that serves is enough: the virtual address leads clients
+   * there. Without a master there is no answer.
+   */
+  meets(address: string): MemberStatus['clientsMeet'] {
+    if (this.#any(address, ({ clientsMeet }) => clientsMeet === 'served')) return 'served'
+    const silent = this.#any(address, ({ clientsMeet }) => clientsMeet === 'black-holed')
+    return silent || this.mastersOf(address).length === 0 ? 'black-holed' : 'refused'
+  }
+
+  #any(address: string, predicate: (status: MemberStatus, master: string) => boolean): boolean {
+    for (const [master, status] of this.#members) {
+      if (status.address === address && predicate(status, master)) return true
+    }
+    return false
+  }
+}

@@ -2,29 +2,28 @@ import { type Clock, sleep } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { MemberState } from '../verify/member-state.ts'
 import type { DrillRecorder } from './recorder.ts'
-import { Roster } from './roster.ts'
-import type { MasterPlan, Part } from './scenario.ts'
-import { type Owner, StandingFaults } from './standing-faults.ts'
+import { Roster } from './scenario/names.ts'
+import type { MasterPlan, Part } from './scenario/scenario.ts'
 import type { DrillTarget, Primitive } from './target.ts'
 
 /** One for all: an error for each would cost a stack trace. */
 const OVER = new Error('over')
-/** How long a process that was told to stop may take, in milliseconds; then it is killed, as a kubelet does. */
+/** How long a stopped process may take to end, in milliseconds; then it is killed, as a kubelet does. */
 const GRACE_MS = 30_000
 /**
- * How long a server that is told to stop serves on after its sidecar has ended, in milliseconds: what kube-apiserver's
- * --shutdown-delay-duration is for. Within it every client hears that it is not to be used any more.
+ * How long a stopped server continues to serve after its sidecar has ended, in milliseconds: the purpose of
+ * kube-apiserver's --shutdown-delay-duration. Within this time every client learns that the address is gone.
  */
 const SERVING_ON_MS = 2_000
-/** Between two looks for something that nobody tells of, in milliseconds. */
+/** Between two checks of a condition without an event, in milliseconds. */
 const POLL_MS = 100
 
 type ProcessPart = Exclude<Part, 'both'>
 
 /**
- * What steps do to a fleet: primitives, one after the other, with a look of the recorder before and after each. What an owner does stands
- * until that one is over; nothing is done to those who have gone for good. Every method rejects with the signal's reason once that is
- * aborted.
+ * Performs the primitives of steps on a fleet, one after the other, with a check of the recorder before and after each.
+ * An owner's faults stand until that owner ends; retired masters are left alone. Every method rejects with the signal's
+ * reason once that is aborted.
  */
 export class FleetControl {
   readonly roster = new Roster()
@@ -33,7 +32,7 @@ export class FleetControl {
   readonly #recorder: DrillRecorder
   readonly #clock: Clock
   readonly #signal: AbortSignal
-  #lookedAtMs: number | undefined
+  #checkedAtMs: number | undefined
 
   constructor(target: DrillTarget, recorder: DrillRecorder, signal: AbortSignal) {
     this.#target = target
@@ -42,12 +41,12 @@ export class FleetControl {
     this.#signal = signal
   }
 
-  /** Undoes what this owner did and nobody else still wants. */
+  /** Ends this owner's faults, unless another owner still needs them. */
   release(owner: Owner): Promise<void> {
     return this.doAll(this.faults.release(owner))
   }
 
-  /** Somebody comes, and is started. */
+  /** Adds a master, and starts it. */
   async add(master: MasterPlan): Promise<void> {
     this.roster.add(master)
     await this.do({ type: 'add', master })
@@ -55,15 +54,15 @@ export class FleetControl {
     await this.do({ type: 'start', master: master.name, part: 'sidecar' })
   }
 
-  /** Somebody dies for good. */
+  /** A master dies for good. */
   async retire(master: string): Promise<void> {
     this.roster.retire(master)
     await this.do({ type: 'retire', master })
   }
 
   /**
-   * SIGTERM, and the end. The server outlives its sidecar, which takes the address out first: whoever is told to stop serves until nobody
-   * is sent there. Whoever does not end in time is killed.
+   * Stops masters with SIGTERM and waits for their end. The server outlives its sidecar, which first withdraws the
+   * address: it serves until no client is sent there. A process that does not end in time is killed.
    */
   async terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
     await Promise.all(
@@ -82,7 +81,7 @@ export class FleetControl {
     )
   }
 
-  /** Does the same to one or both processes of each; both servers first. */
+  /** Performs the same on one or both processes of each; both servers first. */
   toParts(
     masters: readonly string[],
     part: Part,
@@ -99,7 +98,7 @@ export class FleetControl {
     return this.doAll(masters.map(primitiveOf), owner)
   }
 
-  /** One after the other. Nobody is started who runs. */
+  /** One after the other. A running process is not started. */
   async doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
     for (const primitive of primitives) {
       // A second life would run beside it for ever.
@@ -111,25 +110,25 @@ export class FleetControl {
     }
   }
 
-  /** Does one thing; with an owner it stands until that one is over. Nothing is done any more to those who have gone for good. */
+  /** Performs one primitive; with an owner it stands until that owner ends. Retired masters are left alone. */
   async do(primitive: Primitive, owner?: Owner): Promise<void> {
     this.#signal.throwIfAborted()
     const gone =
       'master' in primitive && typeof primitive.master === 'string' && this.roster.isRetired(primitive.master)
     if (gone && primitive.type !== 'retire') return
     if (owner !== undefined) this.faults.add(primitive, owner)
-    // How it was until now; at one moment once.
-    if (this.#clock.monotonicMs() !== this.#lookedAtMs) this.#recorder.look()
+    // The state until now; once for each moment.
+    if (this.#clock.monotonicMs() !== this.#checkedAtMs) this.#recorder.check()
     await this.#target.perform(primitive, this.#signal)
-    this.#recorder.look()
-    this.#lookedAtMs = this.#clock.monotonicMs()
+    this.#recorder.check()
+    this.#checkedAtMs = this.#clock.monotonicMs()
   }
 
   member(name: string): MemberState | undefined {
     return this.#target.members.find((member) => member.name === name)
   }
 
-  /** Whether it held in time; at the very moment when it does, as far as the target tells. */
+  /** Returns whether the condition held in time; resolves at the moment when it does, if the target reports it. */
   async until(predicate: () => boolean, limitMs: number): Promise<boolean> {
     const endMs = this.#clock.monotonicMs() + limitMs
     while (!predicate()) {
@@ -137,7 +136,7 @@ export class FleetControl {
       const { controller, unlink } = linkedController(this.#signal)
       let unsubscribe = (): void => {}
       const held = new Promise<void>((resolve) => {
-        unsubscribe = this.#recorder.onLook(() => {
+        unsubscribe = this.#recorder.onCheck(() => {
           if (predicate()) resolve()
         })
       })
@@ -146,7 +145,7 @@ export class FleetControl {
         controller.abort(OVER)
         unlink()
       })
-      this.#recorder.look()
+      this.#recorder.check()
     }
     return true
   }
@@ -158,4 +157,130 @@ export class FleetControl {
 
 export function partsOf(part: Part): readonly ProcessPart[] {
   return part === 'both' ? ['server', 'sidecar'] : [part]
+}
+
+/** The performer of faults that may undo them: one performed step. Compared by identity. */
+export type Owner = object
+
+interface Fault {
+  readonly owner: Owner
+  readonly primitive: Primitive
+}
+
+/**
+ * The standing faults of a fleet, and their owners. Several steps may cause the same fault of one master: it ends with
+ * the last of them. Of two that differ, such as two delays of one path, the later one counts while it lasts.
+ *
+ * Pure but for its own memory; it returns the primitives to perform.
+ */
+export class StandingFaults {
+  readonly #faults = new Map<string, Fault[]>()
+
+  /** Notes a primitive that is about to be performed. One that needs no undoing is ignored. */
+  add(primitive: Primitive, owner: Owner): void {
+    const key = keyOf(primitive)
+    if (key === undefined) return
+    const faults = this.#faults.get(key) ?? []
+    faults.push({ owner, primitive })
+    this.#faults.set(key, faults)
+  }
+
+  /** Whether an owner other than `owner` has stopped this master's part. */
+  isDown(master: string, part: 'sidecar' | 'server', owner?: Owner): boolean {
+    const faults = this.#faults.get(`down ${master} ${part}`) ?? []
+    return faults.some((fault) => fault.owner !== owner)
+  }
+
+  /** `owner` has ended: returns the primitives that end its faults, unless another owner needs them. */
+  release(owner: Owner): readonly Primitive[] {
+    const undone = [...this.#faults].flatMap(([key, faults]) => {
+      const left = faults.filter((fault) => fault.owner !== owner)
+      return left.length === faults.length ? [] : this.#replace(key, faults, left)
+    })
+    // Servers first: sidecars that are started beside them find them running.
+    const isServer = (one: Primitive): boolean => 'part' in one && one.part === 'server'
+    return [...undone.filter(isServer), ...undone.filter((one) => !isServer(one))]
+  }
+
+  /** Ends the `chosen` faults of all owners. */
+  clear(chosen: (fault: Primitive) => boolean): readonly Primitive[] {
+    return [...this.#faults].flatMap(([key, faults]) => {
+      const left = faults.filter(({ primitive }) => !chosen(primitive))
+      return left.length === faults.length ? [] : this.#replace(key, faults, left)
+    })
+  }
+
+  #replace(key: string, before: readonly Fault[], left: Fault[]): readonly Primitive[] {
+    if (left.length > 0) this.#faults.set(key, left)
+    else this.#faults.delete(key)
+    const was = before.at(-1)?.primitive
+    const is = left.at(-1)?.primitive
+    if (was === undefined) return []
+    if (is === undefined) return undoOf(was)
+    return isSame(was, is) ? [] : [is]
+  }
+}
+
+/** The key of a lasting fault; undefined for a momentary one. */
+function keyOf(primitive: Primitive): string | undefined {
+  switch (primitive.type) {
+    case 'kill':
+    case 'terminate':
+      return `down ${primitive.master} ${primitive.part}`
+    case 'freeze':
+      return `frozen ${primitive.master} ${primitive.part}`
+    case 'cut':
+    case 'slow':
+      return `${primitive.type} ${primitive.master} ${primitive.path}`
+    case 'fault':
+      return `fault ${primitive.master} ${JSON.stringify(primitive.rule)}`
+    case 'own-etcd':
+      return `own-etcd ${primitive.master}`
+    case 'readyz':
+      return `readyz ${primitive.master}`
+    case 'datastore':
+      return 'datastore'
+    default:
+      return undefined
+  }
+}
+
+function undoOf(primitive: Primitive): readonly Primitive[] {
+  switch (primitive.type) {
+    case 'kill':
+    case 'terminate':
+      return [{ ...primitive, type: 'start' }]
+    case 'freeze':
+      return [{ ...primitive, type: 'thaw' }]
+    case 'cut':
+      return [{ ...primitive, type: 'heal' }]
+    case 'slow':
+      return [{ ...primitive, byMs: 0 }]
+    case 'fault':
+      return [{ ...primitive, type: 'no-fault' }]
+    case 'own-etcd':
+      return [{ ...primitive, state: 'ok' }]
+    case 'readyz':
+      return [{ ...primitive, answer: 'ready' }]
+    case 'datastore':
+      return [{ ...primitive, state: 'up' }]
+    default:
+      return []
+  }
+}
+
+/** Whether the fleet is the same with either. */
+function isSame(one: Primitive, other: Primitive): boolean {
+  switch (one.type) {
+    case 'slow':
+      return other.type === 'slow' && one.byMs === other.byMs
+    case 'own-etcd':
+      return other.type === 'own-etcd' && one.state === other.state
+    case 'readyz':
+      return other.type === 'readyz' && one.answer === other.answer
+    case 'datastore':
+      return other.type === 'datastore' && one.state === other.state
+    default:
+      return true
+  }
 }

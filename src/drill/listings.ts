@@ -1,16 +1,40 @@
+import type { EtcdKv } from '../etcd/kv.ts'
 import type { KubeApi } from '../kube/api.ts'
-import type { KubeObject } from '../kube/json.ts'
-import { endpointSlices, endpoints, type Resource } from '../kube/resources.ts'
-import type { Listing } from '../verify/listing.ts'
+import { isKubeError } from '../kube/errors.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpointSlices,
+  endpoints,
+  type KubeObject,
+  type Lease,
+  leases,
+  type Namespace,
+  namespaces,
+  type Resource,
+  type Service,
+  services,
+} from '../kube/resources.ts'
+import {
+  endpointPorts,
+  KUBERNETES_SERVICE,
+  SERVICE_NAME_LABEL,
+  SKIP_MIRROR_LABEL,
+} from '../kubernetes-service/identity.ts'
+import { EtcdLeaseKeys } from '../kubernetes-service/leases/etcd/snapshot.ts'
+import { HOLDER_ANNOTATION, LABEL_SELECTOR, LEASE_NAMESPACE } from '../kubernetes-service/leases/kubernetes.ts'
+import { decodeHolder } from '../kubernetes-service/leases/master-leases.ts'
+import type { MemoryLeaseRegistry } from '../kubernetes-service/leases/memory.ts'
+import type { Listing, ObservedObjects, ObservedService } from '../verify/observation.ts'
 
-/** Longer than any drill, so that no server ends the watches of those who look on, in seconds. */
-export const WATCH_SECONDS = 172_800
+/** Longer than any drill, so that no server ends the watches of observers, in seconds. */
+const WATCH_SECONDS = 172_800
 
-/** Hears every version of the Endpoints or of the slice of `kubernetes`, until the signal is aborted. */
+/** Reports every version of the Endpoints or of the slice of `kubernetes`, until the signal is aborted. */
 export async function followListings(
   api: KubeApi,
   object: Listing['object'],
-  hear: (addresses: readonly string[] | undefined) => void,
+  report: (addresses: readonly string[] | undefined) => void,
   signal: AbortSignal,
 ): Promise<void> {
   const resource = (object === 'endpoints' ? endpoints : endpointSlices) as Resource<KubeObject>
@@ -22,19 +46,191 @@ export async function followListings(
   }
   for await (const event of api.watch(resource, { ...query, sendInitialEvents: true, allowWatchBookmarks: true })) {
     if (event.type === 'BOOKMARK' || event.type === 'ERROR') continue
-    hear(event.type === 'DELETED' ? undefined : addressesOf(event.object))
+    report(event.type === 'DELETED' ? undefined : addressesOf(event.object))
   }
 }
 
-/** The addresses that clients are told to use, sorted. */
+/** The addresses for clients, sorted. */
 export function addressesOf(object: unknown): readonly string[] {
-  // A Go server says null for a list that has nothing in it.
+  // A Go server writes null for an empty list.
   const { subsets, endpoints: sliced } = object as {
     subsets?: { addresses?: { ip: string }[] }[] | null
     endpoints?: { addresses: string[]; conditions?: { ready?: boolean } }[] | null
   }
   const listed = (subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
-  // Only false says that nobody should go there: a kube-apiserver carries foreign unready addresses over.
+  // Only false excludes an endpoint: a kube-apiserver copies foreign unready addresses.
   const usable = (sliced ?? []).filter(({ conditions }) => conditions?.ready !== false)
   return [...listed, ...usable.flatMap(({ addresses }) => addresses)].sort()
+}
+
+type Found = Pick<ObservedObjects, 'service' | 'namespaces'>
+
+/**
+ * Reports the Service `kubernetes` and the namespaces each time that they have changed, until the signal is aborted.
+ */
+export async function followObjects(api: KubeApi, report: (found: Found) => void, signal: AbortSignal): Promise<void> {
+  const names = new Set<string>()
+  let service: ObservedService | undefined
+  const synced = new Set<'service' | 'namespaces'>()
+  const reportFound = (): void => {
+    // Only once both lists are known.
+    if (synced.size === 2) report({ service, namespaces: [...names].sort() })
+  }
+  const watched = { sendInitialEvents: true, allowWatchBookmarks: true, timeoutSeconds: WATCH_SECONDS, signal }
+  const followService = async (): Promise<void> => {
+    const query = { namespace: 'default', fieldSelector: 'metadata.name=kubernetes', ...watched }
+    for await (const event of api.watch(services, query)) {
+      if (event.type === 'BOOKMARK') synced.add('service')
+      else if (event.type !== 'ERROR')
+        service = event.type === 'DELETED' ? undefined : serviceOf(event.object as Service)
+      reportFound()
+    }
+  }
+  const followNamespaces = async (): Promise<void> => {
+    for await (const event of api.watch(namespaces, watched)) {
+      if (event.type === 'ERROR') continue
+      if (event.type === 'BOOKMARK') synced.add('namespaces')
+      else {
+        const { metadata } = event.object as Namespace
+        if (event.type === 'DELETED') names.delete(metadata?.name ?? '')
+        else names.add(metadata?.name ?? '')
+      }
+      reportFound()
+    }
+  }
+  await Promise.all([followService(), followNamespaces()])
+}
+
+function serviceOf({ metadata, spec }: Service): ObservedService {
+  const ports = (spec?.ports ?? []).map(({ name = '', port, protocol = 'TCP', nodePort }) => ({
+    name,
+    port,
+    protocol,
+    nodePort: nodePort === 0 ? undefined : nodePort,
+  }))
+  return { uid: metadata?.uid ?? '', clusterIP: spec?.clusterIP ?? '', ports }
+}
+
+/** Takes the addresses with leases in the store, in order, at each change. */
+type ReportLeases = (addresses: readonly string[]) => void
+
+/** The addresses of a store's leases by key, reported when they have changed. */
+export class LeaseAddresses {
+  readonly #byKey = new Map<string, string>()
+  readonly #report: ReportLeases
+  #reported = '[]'
+
+  constructor(report: ReportLeases) {
+    this.#report = report
+  }
+
+  set(key: string, address: string | undefined): void {
+    if (address === undefined) this.#byKey.delete(key)
+    else this.#byKey.set(key, address)
+  }
+
+  clear(): void {
+    this.#byKey.clear()
+  }
+
+  report(addresses = [...this.#byKey.values()].sort()): void {
+    const text = JSON.stringify(addresses)
+    if (text === this.#reported) return
+    this.#reported = text
+    this.#report(addresses)
+  }
+}
+
+/** Follows leases in the place of kube-apiserver's own, until the signal is aborted. */
+export async function followEtcdLeases(
+  etcd: EtcdKv,
+  prefix: string,
+  report: ReportLeases,
+  signal: AbortSignal,
+): Promise<void> {
+  const addresses = new LeaseAddresses(report)
+  const keys = new EtcdLeaseKeys(prefix)
+  const onChange: Parameters<EtcdKv['watch']>[1]['onChange'] = (changes = []) => {
+    for (const { type, key } of changes) {
+      addresses.set(key, type === 'deleted' ? undefined : keys.addressOfLease(key))
+    }
+    addresses.report()
+  }
+  await etcd.watch(keys.leases, { onChange, report: () => {}, signal })
+}
+
+/** Follows Lease objects of the API, until the signal is aborted. */
+export async function followKubernetesLeases(api: KubeApi, report: ReportLeases, signal: AbortSignal): Promise<void> {
+  const addresses = new LeaseAddresses(report)
+  const query = {
+    namespace: LEASE_NAMESPACE,
+    labelSelector: LABEL_SELECTOR,
+    sendInitialEvents: true,
+    timeoutSeconds: WATCH_SECONDS,
+    signal,
+  }
+  for await (const event of api.watch(leases, query)) {
+    if (event.type === 'BOOKMARK' || event.type === 'ERROR') continue
+    const { metadata } = event.object as Lease
+    const holder = event.type === 'DELETED' ? undefined : decodeHolder(metadata?.annotations?.[HOLDER_ANNOTATION])
+    addresses.set(metadata?.name ?? '', holder?.addresses[0])
+    addresses.report()
+  }
+}
+
+/** Follows leases in memory. Returns a function that ends it. */
+export function followMemoryLeases(registry: MemoryLeaseRegistry, report: ReportLeases): () => void {
+  const addresses = new LeaseAddresses(report)
+  const reportAll = (): void =>
+    addresses.report(
+      registry
+        .list()
+        .map(({ address }) => address)
+        .sort(),
+    )
+  return registry.subscribe(reportAll)
+}
+
+/**
+ * Lists all these addresses in `default/kubernetes`, once, as an administrator of API servers with the reconciler
+ * `none` does, because nothing else will. Replaces existing objects.
+ */
+export async function writeStaticList(
+  api: KubeApi,
+  addresses: readonly string[],
+  { securePort, signal }: { readonly securePort: number; readonly signal?: AbortSignal | undefined },
+): Promise<void> {
+  const metadata = { ...KUBERNETES_SERVICE }
+  const ports = endpointPorts(securePort)
+  const list: Endpoints = {
+    apiVersion: 'v1',
+    kind: 'Endpoints',
+    metadata: { ...metadata, labels: { [SKIP_MIRROR_LABEL]: 'true' } },
+    subsets: [{ addresses: addresses.map((ip) => ({ ip })), ports }],
+  }
+  const slice: EndpointSlice = {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { ...metadata, labels: { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name } },
+    addressType: addresses.some((address) => address.includes(':')) ? 'IPv6' : 'IPv4',
+    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
+    ports,
+  }
+  await namespaceExists(api, signal)
+  for (const kind of [endpoints, endpointSlices] as const) {
+    await api.delete(kind, KUBERNETES_SERVICE, { signal }).catch((error: unknown) => {
+      if (!isKubeError(error, 'NotFound')) throw error
+    })
+  }
+  await api.create(endpoints, list, { signal })
+  await api.create(endpointSlices, slice, { signal })
+}
+
+async function namespaceExists(api: KubeApi, signal: AbortSignal | undefined): Promise<void> {
+  const metadata = { name: KUBERNETES_SERVICE.namespace }
+  try {
+    await api.create(namespaces, { apiVersion: 'v1', kind: 'Namespace', metadata }, { signal })
+  } catch (error) {
+    if (!isKubeError(error, 'AlreadyExists')) throw error
+  }
 }

@@ -1,22 +1,20 @@
-import type { FleetJudge, Violation } from '../verify/fleet-judge.ts'
-import type { Listing } from '../verify/listing.ts'
-import type { ObservedObjects, ObservedRequest } from '../verify/observation.ts'
-import type { DrillEvent } from './event.ts'
-import { isSameStatus, type MemberStatus, statusOf } from './member-status.ts'
+import type { FleetChecker, Violation } from '../verify/fleet-checker.ts'
+import type { Listing, ObservedObjects, ObservedRequest } from '../verify/observation.ts'
+import { type DrillEvent, isSameStatus, type MemberStatus, statusOf } from './event.ts'
 import type { DrillTarget, TargetObserver } from './target.ts'
 
-/** What a {@link DrillEvent} has beside its time. */
+/** The fields of a {@link DrillEvent} without its time. */
 export type Happening = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
 
-/** Writes the history of one run, and has it judged at each event. */
+/** Writes the history of one run, and has the invariants checked at each event. */
 export class DrillRecorder implements TargetObserver {
   readonly events: DrillEvent[] = []
   readonly #target: DrillTarget
-  readonly #judge: FleetJudge
+  readonly #checker: FleetChecker
   readonly #onEvent: (event: DrillEvent) => void
   readonly #states = new Map<string, MemberStatus>()
-  readonly #lookers = new Set<() => void>()
-  /** What happened before time 0 was known, with the clock's own times. */
+  readonly #checkHandlers = new Set<() => void>()
+  /** The events before time 0 is known, with the clock's own times. */
   #early: { readonly atMs: number; readonly happening: Happening }[] | undefined = []
   readonly #listed: Record<Listing['object'], readonly string[] | undefined> = {
     endpoints: undefined,
@@ -28,14 +26,14 @@ export class DrillRecorder implements TargetObserver {
   #requests: ObservedRequest[] = []
   #objects: ObservedObjects[] = []
 
-  constructor(target: DrillTarget, judge: FleetJudge, onEvent: (event: DrillEvent) => void = () => {}) {
+  constructor(target: DrillTarget, checker: FleetChecker, onEvent: (event: DrillEvent) => void = () => {}) {
     this.#target = target
-    this.#judge = judge
+    this.#checker = checker
     this.#onEvent = onEvent
   }
 
   get violations(): readonly Violation[] {
-    return this.#judge.violations.map((violation) => ({ ...violation, atMs: this.#since(violation.atMs) }))
+    return this.#checker.violations.map((violation) => ({ ...violation, atMs: this.#since(violation.atMs) }))
   }
 
   listed(listing: Listing): void {
@@ -43,7 +41,7 @@ export class DrillRecorder implements TargetObserver {
     this.#listed[object] = addresses
     this.#listings.push(listing)
     this.#record({ type: 'listed', object, addresses, by, damage: byDamage }, listing.atMs)
-    this.look()
+    this.check()
   }
 
   requested(request: ObservedRequest): void {
@@ -55,7 +53,7 @@ export class DrillRecorder implements TargetObserver {
 
   objects(found: ObservedObjects): void {
     this.#objects.push(found)
-    this.look()
+    this.check()
   }
 
   leases(addresses: readonly string[]): void {
@@ -66,7 +64,7 @@ export class DrillRecorder implements TargetObserver {
     this.#record({ type: 'connection', ...connection }, atMs)
   }
 
-  /** What clients would use now; undefined while there is no slice. */
+  /** The addresses that clients would use now; undefined while there is no slice. */
   get sliceNow(): readonly string[] | undefined {
     return this.#listed.slice
   }
@@ -75,23 +73,26 @@ export class DrillRecorder implements TargetObserver {
     this.#record({ type: 'step', action, masters, text })
   }
 
-  /** The fleet has come up: this moment is time 0. What happened before is told now, and from now on what happens is judged. */
+  /**
+   * The fleet has started: this moment is time 0. Earlier events are reported now, and from now on the invariants are
+   * checked.
+   */
   begin(): void {
     this.#beginMs = this.#target.clock.monotonicMs()
     const early = this.#early ?? []
     this.#early = undefined
     for (const { atMs, happening } of early) this.#record(happening, atMs)
-    this.look()
+    this.check()
   }
 
-  /** Calls `handler` after each look, until the returned function is called. */
-  onLook(handler: () => void): () => void {
-    this.#lookers.add(handler)
-    return () => this.#lookers.delete(handler)
+  /** Calls `handler` after each check, until the returned function is called. */
+  onCheck(handler: () => void): () => void {
+    this.#checkHandlers.add(handler)
+    return () => this.#checkHandlers.delete(handler)
   }
 
-  /** Takes in how the members fare, and judges what happened since the last look. */
-  look(): void {
+  /** Takes in the state of the members, and checks the invariants since the last check. */
+  check(): void {
     for (const member of this.#target.members) {
       const status = statusOf(member)
       if (isSameStatus(this.#states.get(member.name), status)) continue
@@ -100,26 +101,26 @@ export class DrillRecorder implements TargetObserver {
     }
     const { members, leasesStandStill, clock } = this.#target
     const truth = { nowMs: clock.monotonicMs(), members, leasesStandStill }
-    const news = {
+    const observations = {
       listings: this.#listings.splice(0),
       requests: this.#requests.splice(0),
       objects: this.#objects.splice(0),
     }
-    this.#judge.note(truth)
-    if (this.#early === undefined) this.#judge.check(truth, news)
-    else this.#judge.learn(truth, news)
+    this.#checker.note(truth)
+    if (this.#early === undefined) this.#checker.check(truth, observations)
+    else this.#checker.learn(truth, observations)
     this.#recordViolations()
-    for (const handler of this.#lookers) handler()
+    for (const handler of this.#checkHandlers) handler()
   }
 
   #recordViolations(): void {
-    for (const { atMs, invariant, detail } of this.#judge.violations.slice(this.#violations)) {
+    for (const { atMs, invariant, detail } of this.#checker.violations.slice(this.#violations)) {
       this.#violations++
       this.#record({ type: 'violation', invariant, detail }, atMs)
     }
   }
 
-  /** In whole microseconds, and never minus nothing. */
+  /** In whole microseconds, and never negative zero. */
   #since(atMs: number): number {
     return Math.round((atMs - this.#beginMs) * 1000) / 1000 + 0
   }

@@ -1,26 +1,26 @@
-/** What a request is, in the words of RBAC and of kube-apiserver's audit log. */
+/** The verbs of a request in RBAC and in kube-apiserver's audit log. */
 export const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const
 export type Verb = (typeof verbs)[number]
 
-/** What a request meets on its way from a sidecar to its own API server. Durations are in milliseconds. */
+/** A fault of a request on its way from a sidecar to its own API server. Durations are in milliseconds. */
 export type RequestFault =
   /** The server answers with this status, and does nothing. */
   | { readonly type: 'status'; readonly status: number; readonly retryAfterMs?: number | undefined }
   /** It is never answered, and nothing is done. */
   | { readonly type: 'hang' }
-  /** It arrives so much later. */
+  /** It arrives this much later. */
   | { readonly type: 'delay'; readonly byMs: number }
-  /** Watches that are open are cut; later ones as well, when they are so old. */
+  /** Open watches are cut; later ones too, at this age. */
   | { readonly type: 'cut-watches'; readonly everyMs?: number | undefined }
   /** The next event of each watched resource is lost. Bookmarks and everything else go on. */
   | { readonly type: 'lose-event' }
-  /** The credentials are accepted no more: 401 until they are renewed. */
+  /** The credentials are no longer accepted: 401 until they are renewed. */
   | { readonly type: 'expired' }
 
-/** How a request ends that does not go on its way. */
+/** The end of a request that does not reach the server. */
 export type RequestEnd = Extract<RequestFault, { readonly type: 'status' | 'hang' }>
 
-/** Which requests meet it. What is left out matches everything, the probe of /readyz included. */
+/** The requests with the fault. A missing field matches everything, including the probe of /readyz. */
 export interface RequestFilter {
   /** `probe`: GET /readyz alone. `api`: all but that. */
   readonly only?: 'probe' | 'api' | undefined
@@ -32,7 +32,7 @@ export interface RequestFilter {
 /** A fault that stands. Plain JSON. */
 export interface RequestRule extends RequestFilter {
   readonly fault: RequestFault
-  /** After so many requests it is over, of `status`, `hang` and `delay`. @default no limit */
+  /** It ends after this many requests, for `status`, `hang` and `delay`. @default no limit */
   readonly requests?: number | undefined
 }
 
@@ -44,7 +44,7 @@ export interface SentRequest {
   readonly isWatch: boolean
 }
 
-/** What a request is about. */
+/** The parsed attributes of a request. */
 export interface RequestInfo {
   /** A probe of the server's health has no resource. */
   readonly isProbe: boolean
@@ -53,7 +53,7 @@ export interface RequestInfo {
   readonly verb: Verb | undefined
 }
 
-/** What an API request is about. Upstream: `RequestInfoFactory` in apiserver/pkg/endpoints/request. Pure. */
+/** The attributes of an API request. Upstream: `RequestInfoFactory` in apiserver/pkg/endpoints/request. Pure. */
 export function requestInfo({ method, path, isWatch }: SentRequest): RequestInfo {
   const [root, ...parts] = path.split('/').filter((part) => part !== '')
   const isProbe = /^(?:readyz|livez|healthz)$/.test(parts.at(-1) ?? root ?? '') && root !== 'api' && root !== 'apis'
@@ -62,12 +62,12 @@ export function requestInfo({ method, path, isWatch }: SentRequest): RequestInfo
   if (group === undefined || below.length === 0) {
     return { isProbe, resource: undefined, group: undefined, verb: undefined }
   }
-  // A namespace is a resource itself, and what others are in.
+  // A namespace is a resource itself, and contains others.
   const [resource, name] = below[0] === 'namespaces' && below.length > 2 ? below.slice(2) : below
   return { isProbe, resource, group, verb: verbOf(method, name !== undefined, isWatch) }
 }
 
-/** Whether a rule is about this request. Pure. */
+/** Whether a rule matches this request. Pure. */
 export function isMet({ only, resource, verb }: RequestFilter, request: SentRequest): boolean {
   const info = requestInfo(request)
   if (only !== undefined && info.isProbe !== (only === 'probe')) return false
@@ -77,11 +77,11 @@ export function isMet({ only, resource, verb }: RequestFilter, request: SentRequ
 }
 
 /**
- * The rules that stand before one server, and what each request meets by them. The simulated link and the proxy of live drills
- * both ask it, so that a fault means the same to both. Pure but for its own memory.
+ * The standing rules of one server, and the fault of each request by them. Both the simulated link and the proxy of
+ * live drills use it, so that a fault means the same to both. Pure but for its own memory.
  */
 export class RequestFaults {
-  /** By what they say: the same rule twice is one. */
+  /** By their content: the same rule twice is one. */
   readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
 
   add(rule: RequestRule): void {
@@ -103,7 +103,7 @@ export class RequestFaults {
     return this.#rules.size === 0
   }
 
-  /** How much later a request arrives, and what it meets there; it counts as met. A request that hangs is never refused. */
+  /** How much later a request arrives, and its end; the fault counts as used. A request that hangs is never refused. */
   meet(request: SentRequest): {
     readonly delayMs: number
     readonly end: RequestEnd | undefined
@@ -144,24 +144,24 @@ export class RequestFaults {
   }
 }
 
-/** How many requests in a row may be lost before anybody may notice. */
+/** How many requests in a row may be lost without a consequence. */
 const BEARABLE_REQUESTS = 2
 const probe: SentRequest = { method: 'GET', path: '/readyz', isWatch: false }
 
 /**
- * What rules do to whoever sends: nothing; `rest`: some of its requests fail, but it renews its lease all the same; `lease`: it may be
- * kept from that for longer than it can bear. `leaseWay`: where its lease is an object of the API. A probe that any status answers
- * speaks for its server. Pure.
+ * The effect of rules on a sidecar: none; `rest`: some of its requests fail, but it renews its lease; `lease`: its
+ * renewals may fail for too long. `leaseWay`: whether its lease is an object of the API. A probe counts as answered
+ * with any status. Pure.
  */
 export function impairmentOf(rules: readonly RequestRule[], leaseWay: boolean): 'no' | 'rest' | 'lease' {
   if (rules.length === 0) return 'no'
   const lease = { path: '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/any', isWatch: false }
-  const isKept = rules.some((rule) => {
+  const isPrevented = rules.some((rule) => {
     if (rule.fault.type === 'cut-watches' || rule.fault.type === 'lose-event') return false
     if (isSilent(rule) && !isBearable(rule) && isMet(rule, probe)) return true
     return leaseWay && !isBearable(rule) && ['GET', 'POST', 'PUT'].some((method) => isMet(rule, { ...lease, method }))
   })
-  return isKept ? 'lease' : 'rest'
+  return isPrevented ? 'lease' : 'rest'
 }
 
 /** Whether rules leave more than a few probes unanswered. Pure. */
@@ -169,8 +169,8 @@ export function silencesProbe(rules: readonly RequestRule[]): boolean {
   return rules.some((rule) => isSilent(rule) && !isBearable(rule) && isMet(rule, probe))
 }
 
-/** Whether rules make a probe say that its server is not ready: what such a server says itself, more often than it can bear. Pure. */
-export function saysUnready(rules: readonly RequestRule[]): boolean {
+/** Whether rules make a probe answer that its server is not ready, for longer than the master tolerates. Pure. */
+export function answersUnready(rules: readonly RequestRule[]): boolean {
   return rules.some((rule) => {
     const { fault } = rule
     const isUnready = fault.type === 'status' && (fault.status >= 500 || fault.status === 429)

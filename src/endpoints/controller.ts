@@ -1,32 +1,38 @@
 import type { Change, Followed } from '../kube/informer.ts'
 import { type Endpoints, endpoints, type Service, services } from '../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../kube/store.ts'
-import { keptOfEndpoints, keptOfService } from '../workloads/kept.ts'
-import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
-import { TriggerTimes } from '../workloads/trigger-times.ts'
-import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
-import { WritePacing, type WritePause } from '../workloads/write-pacing.ts'
-import { hasEndpoints, isMadeFromPods, planEndpoints } from './endpoints-plan.ts'
-import { EndpointsTracker } from './endpoints-tracker.ts'
-import { EndpointsWriter } from './endpoints-writer.ts'
-import { countAddresses } from './truncation.ts'
+import { TriggerTimes } from '../workloads/pod-rules.ts'
+import {
+  ServiceQueue,
+  StaleCacheError,
+  type WorkloadContext,
+  type WorkloadController,
+  WritePacing,
+  type WritePause,
+} from '../workloads/service-queue.ts'
+import { trimEndpoints, trimService } from '../workloads/trimmed.ts'
+import { countAddresses, hasEndpoints, isMadeFromPods, planEndpoints } from './endpoints-plan.ts'
+import { EndpointsTracker, EndpointsWriter } from './endpoints-writer.ts'
 
-/** Of an object that is a lock of a leader election, and so may have no Service. */
+/** Marks the lock object of a leader election, which may have no Service. */
 const leaderElection = 'control-plane.alpha.kubernetes.io/leader'
 
 export interface EndpointsControllerOptions extends WorkloadContext {
-  /** For a number of addresses. @default none */
+  /** The pause after writing a number of addresses. @default none */
   readonly writePause?: WritePause | undefined
-  /** Whether Endpoints, by `namespace/name`, are somebody else's: they are neither written nor deleted here. @default none are */
+  /**
+   * Whether another controller manages these Endpoints, by `namespace/name`: they are neither written nor deleted here.
+   * @default never
+   */
   readonly isLeftOut?: ((key: string, current: Endpoints | undefined) => boolean) | undefined
 }
 
 /**
- * Keeps the Endpoints of Services with a selector, as kube-controller-manager's endpoints-controller does (pkg/controller/endpoint), and deletes those of
- * Services that are gone.
+ * Manages the Endpoints of Services with a selector, as kube-controller-manager's endpoints-controller does
+ * (pkg/controller/endpoint), and deletes those of deleted Services.
  *
- * It works from the copies that its informers keep, and never reads live: an update is guarded by the resourceVersion, a deletion by the uid, and a Service
- * whose Endpoints this process has just written waits until the copy has heard of it.
+ * It uses the copies of its informers, and never reads live: the resourceVersion guards an update, the uid a deletion,
+ * and a Service whose Endpoints this process has just written waits until the copy has caught up.
  */
 export class EndpointsController implements WorkloadController {
   readonly #options: EndpointsControllerOptions
@@ -37,15 +43,15 @@ export class EndpointsController implements WorkloadController {
   readonly #tracker = new EndpointsTracker()
   readonly #pacing: WritePacing
   readonly #writer: EndpointsWriter
-  /** Services that were deleted since their last sync; others of their names may be there already. */
+  /** Services that were deleted since their last sync; new ones of the same names may already exist. */
   readonly #deleted = new Set<string>()
   readonly #subscriptions: readonly (() => void)[]
 
   constructor(options: EndpointsControllerOptions) {
     const { informers, members, batchPeriodMs } = options
     this.#options = options
-    this.#services = informers.get(services, { transform: keptOfService })
-    this.#endpoints = informers.get(endpoints, { transform: keptOfEndpoints })
+    this.#services = informers.get(services, { transform: trimService })
+    this.#endpoints = informers.get(endpoints, { transform: trimEndpoints })
     this.#queue = new ServiceQueue(options)
     this.#pacing = new WritePacing(options.writePause ?? (() => 0))
     this.#writer = new EndpointsWriter({ ...options, tracker: this.#tracker, copy: this.#endpoints.store })
@@ -54,7 +60,7 @@ export class EndpointsController implements WorkloadController {
       members.subscribe((key) => this.#queue.add(key, batchPeriodMs)),
       this.#endpoints.subscribe((change) => {
         const key = keyOfObject(change.type === 'deleted' ? change.old : change.object)
-        this.#tracker.heard(key)
+        this.#tracker.observed(key)
         this.#queue.caughtUp(key)
         if (change.type === 'deleted') this.#queue.add(key)
       }),
@@ -73,8 +79,8 @@ export class EndpointsController implements WorkloadController {
     }
   }
 
-  hasten(): void {
-    this.#queue.hasten()
+  expedite(): void {
+    this.#queue.expedite()
   }
 
   #serviceChanged(change: Change<Service>): void {
@@ -83,7 +89,7 @@ export class EndpointsController implements WorkloadController {
     this.#queue.add(key)
   }
 
-  /** Endpoints of Services that were deleted while nobody looked. All others have been asked for with their Services. */
+  /** Endpoints of Services that were deleted during an interruption. All others are queued with their Services. */
   #addLeftovers(): void {
     for (const { metadata } of this.#endpoints.store.list()) {
       const ref = { namespace: metadata?.namespace, name: metadata?.name ?? '' }
@@ -104,7 +110,7 @@ export class EndpointsController implements WorkloadController {
       return
     }
     if (!hasEndpoints(service)) {
-      // It has taken the place of another before anybody looked, and would have the addresses of that one's Pods for ever.
+      // It replaced another Service during an interruption, and would list the addresses of that one's Pods for ever.
       const isLeftover = current !== undefined && this.#deleted.has(key) && isMadeFromPods(current)
       if (isLeftover) await this.#deleteLeftover(key, current, signal)
       this.#deleted.delete(key)
@@ -119,12 +125,12 @@ export class EndpointsController implements WorkloadController {
     }
     if (this.#tracker.isStale(key, current, nowMs)) throw new StaleCacheError(`the copy of Endpoints ${key} is old`)
     const pods = members.podsOf(service)
-    // Also for a sync that writes nothing: what has been seen is not the reason for a later write.
+    // Also for a sync that writes nothing: a change counts for one sync only.
     const triggerTime = this.#triggerTimes.compute(service, pods)
     const action = planEndpoints({ service, pods, current, triggerTime })
     if (action.type === 'none') return
     await this.#writer.write(action, current, signal)
-    // After one that fails the retry has a back-off of its own.
+    // After a failed write the retry has its own back-off.
     this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
   }
 
@@ -132,7 +138,7 @@ export class EndpointsController implements WorkloadController {
     this.#triggerTimes.delete(key)
     this.#pacing.delete(key)
     if (this.#tracker.isDeleted(key, current)) return
-    const action = planEndpoints({ service: undefined, pods: [], current: current ?? this.#tracker.unheard(key) })
+    const action = planEndpoints({ service: undefined, pods: [], current: current ?? this.#tracker.unseen(key) })
     if (action.type === 'none') this.#tracker.delete(key)
     else await this.#writer.write(action, current, signal)
   }

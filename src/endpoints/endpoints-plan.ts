@@ -5,11 +5,9 @@ import {
   type Pod,
   type Service,
 } from '../kube/resources.ts'
-import { lastChangeTriggerTime } from '../workloads/trigger-times.ts'
-import { endpointController, labelsAreRight, managedBy, wantedLabels } from './endpoints-labels.ts'
-import { repackSubsets } from './repack.ts'
-import { type EndpointSubset, sameSubsets } from './subset-equality.ts'
-import { overCapacity, truncate, truncated } from './truncation.ts'
+import { hasClusterIp, lastChangeTriggerTime } from '../workloads/pod-rules.ts'
+import { type Labels, sameLabels } from '../workloads/selector-index.ts'
+import { type EndpointSubset, repackSubsets, sameSubsets, subsetOf } from './subsets.ts'
 import { wantedSubsets } from './wanted-subsets.ts'
 
 /** What must be done to the Endpoints of a Service. */
@@ -21,23 +19,23 @@ export type EndpointsAction =
   /** Exactly this object. */
   | { readonly type: 'delete'; readonly endpoints: Endpoints }
 
-/** What a plan for Endpoints rests on. */
-export interface EndpointsObservation {
-  /** Undefined for one that is gone. */
+/** The inputs of a plan for Endpoints. */
+interface EndpointsObservation {
+  /** Undefined for a deleted one. */
   readonly service: Service | undefined
   /** Those that the Service selects, in any order. */
   readonly pods: readonly Pod[]
   readonly current: Endpoints | undefined
-  /** When the change happened that this is for, as the annotation says it. */
+  /** The time of the change that caused this, in the form of the annotation. */
   readonly triggerTime?: string | undefined
 }
 
 /**
  * Decides what must change so that the Endpoints of a Service list its Pods.
  *
- * Pure, and done when it is done: a second plan for what the first one asks for is `none`. Results equal those of upstream's Endpoints controller
- * (`syncService` in pkg/controller/endpoint/endpoints_controller.go), but that Endpoints with more addresses than there is room for are written only when
- * something in them changes, not each time.
+ * Pure and idempotent: a second plan after the first one is `none`. Results equal those of upstream's Endpoints
+ * controller (`syncService` in pkg/controller/endpoint/endpoints_controller.go), except that Endpoints over capacity
+ * are written only when something in them changes, not each time.
  */
 export function planEndpoints({ service, pods, current, triggerTime }: EndpointsObservation): EndpointsAction {
   if (service === undefined) return current === undefined ? { type: 'none' } : { type: 'delete', endpoints: current }
@@ -45,7 +43,7 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
   const whole = wantedSubsets(service, pods)
   const cut = truncate(whole)
   const subsets = cut ?? whole
-  if (current !== undefined && isRight(current, service, subsets, cut !== undefined)) return { type: 'none' }
+  if (current !== undefined && isInSync(current, service, subsets, cut !== undefined)) return { type: 'none' }
 
   const annotations = {
     ...current?.metadata?.annotations,
@@ -61,12 +59,12 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
   return { type: current === undefined ? 'create' : 'update', endpoints }
 }
 
-/** Whether the Endpoints of a Service are made from Pods: those of one without a selector are somebody else's. */
+/** Whether the Endpoints of a Service are made from Pods: those of a Service without a selector belong to others. */
 export function hasEndpoints({ spec }: Service): boolean {
   return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
 }
 
-/** Whether Endpoints are as this controller makes them: nobody has put an address of his own into them. */
+/** Whether all addresses of these Endpoints are from Pods: nobody has added other addresses. */
 export function isMadeFromPods({ metadata, subsets = [] }: Endpoints): boolean {
   if (metadata?.labels?.[managedBy] !== endpointController) return false
   return subsets.every(({ addresses = [], notReadyAddresses = [] }) =>
@@ -74,11 +72,12 @@ export function isMadeFromPods({ metadata, subsets = [] }: Endpoints): boolean {
   )
 }
 
-function isRight(current: Endpoints, service: Service, subsets: readonly EndpointSubset[], cut: boolean): boolean {
+function isInSync(current: Endpoints, service: Service, subsets: readonly EndpointSubset[], cut: boolean): boolean {
   const annotation = current.metadata?.annotations?.[overCapacity]
-  if (annotation !== (cut ? truncated : undefined) || !labelsAreRight(current, service)) return false
+  if (annotation !== (cut ? truncated : undefined) || !labelsAreInSync(current, service)) return false
   if (sameSubsets(current.subsets, subsets)) return true
-  // Somebody may have written the same in another order. What was cut off is missed by any other packing, so there it is no use to look.
+  // Another writer may have used another order. After truncation any other packing lists different addresses, so the
+  // comparison is skipped.
   return !cut && sameSubsets(repackSubsets(current.subsets), subsets)
 }
 
@@ -88,7 +87,7 @@ function newEndpointsOf({ metadata }: Service): Endpoints {
   return { metadata: { name: metadata?.name ?? '', namespace: metadata?.namespace ?? '' } }
 }
 
-/** The object with other contents; what it has besides stays. */
+/** The object with new contents; its other fields stay. */
 function endpointsWith(
   base: Endpoints,
   labels: Texts,
@@ -97,7 +96,7 @@ function endpointsWith(
 ): Endpoints {
   const { subsets: _subsets, metadata: { annotations: _annotations, ...metadata } = {}, ...rest } = base
   return {
-    // Items of a list do not say what they are, and not every server knows it from the path.
+    // Items of a list have no kind, and not every server derives it from the path.
     apiVersion: apiVersionOf(endpointsResource),
     kind: endpointsResource.kind,
     ...rest,
@@ -109,4 +108,77 @@ function endpointsWith(
 function presentOf(texts: Readonly<Record<string, string | undefined>>): Texts | undefined {
   const present = Object.entries(texts).filter((entry): entry is [string, string] => entry[1] !== undefined)
   return present.length === 0 ? undefined : Object.fromEntries(present)
+}
+
+/** Of Endpoints: the controller that manages them. */
+const managedBy = 'endpoints.kubernetes.io/managed-by'
+/**
+ * The value of kube-controller-manager's controller. The same here, because readers take it for "managed for a Service
+ * with a selector".
+ */
+const endpointController = 'endpoint-controller'
+/** Of Endpoints: the Service has no ClusterIP. */
+const headless = 'service.kubernetes.io/headless'
+
+/** The desired labels of a Service's Endpoints: those of the Service, and ours. */
+function wantedLabels(service: Service): Labels {
+  const { [headless]: _, ...labels } = service.metadata?.labels ?? {}
+  return { ...labels, ...(hasClusterIp(service) ? {} : { [headless]: '' }), [managedBy]: endpointController }
+}
+
+/**
+ * Whether the labels of Endpoints are in sync (upstream's `labelsCorrectForEndpoints`). The label `headless` does not
+ * count: it is corrected with the next other change. Only if the Service itself has one of our labels they are compared
+ * exactly; upstream writes the Endpoints of such a Service in each sync.
+ */
+function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
+  const labels = endpoints.metadata?.labels ?? {}
+  const own = service.metadata?.labels ?? {}
+  if (headless in own || managedBy in own) return sameLabels(labels, wantedLabels(service))
+  if (labels[managedBy] !== endpointController) return false
+  let copied = 0
+  for (const key in labels) {
+    if (key === headless || key === managedBy) continue
+    if (labels[key] !== own[key]) return false
+    copied++
+  }
+  return Object.keys(own).length === copied
+}
+
+/** The most addresses that Endpoints list. Upstream: `maxCapacity`. */
+const MAX_ADDRESSES = 1_000
+
+/** Of Endpoints: not all addresses are listed. */
+const overCapacity = 'endpoints.kubernetes.io/over-capacity'
+const truncated = 'truncated'
+
+/** The addresses of subsets, ready or not. */
+export function countAddresses(subsets: readonly EndpointSubset[]): number {
+  return total(subsets, 'addresses') + total(subsets, 'notReadyAddresses')
+}
+
+/**
+ * The subsets cut down to {@link MAX_ADDRESSES}: first to the ready ones, then each subset to its share, rounded up, up
+ * to the limit. Undefined where nothing exceeds it. Subsets that lose all their addresses stay, as upstream's do
+ * (`truncateEndpoints`); a server may refuse them.
+ */
+export function truncate(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] | undefined {
+  const ready = total(subsets, 'addresses')
+  const notReady = total(subsets, 'notReadyAddresses')
+  if (ready + notReady <= MAX_ADDRESSES) return undefined
+  const cutReady = ready > MAX_ADDRESSES
+  const of = cutReady ? ready : notReady
+  const free = cutReady ? MAX_ADDRESSES : MAX_ADDRESSES - ready
+  let left = free
+  return subsets.map(({ addresses = [], notReadyAddresses = [], ports = [] }) => {
+    const cut = cutReady ? addresses : notReadyAddresses
+    const share = Math.min(Math.ceil((cut.length / of) * free), left)
+    const retained = cut.slice(0, share)
+    left -= retained.length
+    return cutReady ? subsetOf(retained, [], ports) : subsetOf(addresses, retained, ports)
+  })
+}
+
+function total(subsets: readonly EndpointSubset[], of: 'addresses' | 'notReadyAddresses'): number {
+  return subsets.reduce((sum, subset) => sum + (subset[of]?.length ?? 0), 0)
 }

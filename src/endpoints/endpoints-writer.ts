@@ -1,24 +1,22 @@
 import type { KubeApi } from '../kube/api.ts'
 import { isKubeError, type KubeError } from '../kube/errors.ts'
-import { type EventSink, referenceTo } from '../kube/event-object.ts'
-import { eventOf } from '../kube/event-reasons.ts'
+import { type EventSink, eventOf, referenceTo } from '../kube/event-object.ts'
 import { type Endpoints, endpoints } from '../kube/resources.ts'
 import { keyOfObject, type Store } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { StaleCacheError } from '../workloads/service-queue.ts'
 import type { EndpointsAction } from './endpoints-plan.ts'
-import type { EndpointsTracker } from './endpoints-tracker.ts'
 
-export interface EndpointsWriterOptions {
+interface EndpointsWriterOptions {
   readonly api: KubeApi
   readonly clock: Clock
   readonly events: EventSink
   readonly tracker: EndpointsTracker
-  /** What the informer has. */
+  /** The informer's copy. */
   readonly copy: Store<Endpoints>
 }
 
-/** Carries out what a plan asks for, tells of what was refused, and remembers what the copy will have to hear of. */
+/** Carries out a plan, reports refusals, and records the writes in the tracker. */
 export class EndpointsWriter {
   readonly #options: EndpointsWriterOptions
 
@@ -27,9 +25,10 @@ export class EndpointsWriter {
   }
 
   /**
-   * @param current - what the plan rests on.
-   * @throws StaleCacheError when the server shows that the copy is old.
-   * @throws KubeError for every other refusal, but of Endpoints in a namespace that is going: those will never be made.
+   * @param current - the object from which the plan was made.
+   * @throws StaleCacheError when the server's answer shows that the copy is old.
+   * @throws KubeError for every other refusal, except for Endpoints in a terminating namespace, which cannot be
+   * created.
    */
   async write(
     action: Exclude<EndpointsAction, { readonly type: 'none' }>,
@@ -51,9 +50,9 @@ export class EndpointsWriter {
     } catch (error) {
       if (signal.aborted || !isKubeError(error)) throw error
       if (action.type === 'create' && isNamespaceTerminating(error)) return
-      if (action.type !== 'delete') this.#tell(action.type, key, action.endpoints, error)
+      if (action.type !== 'delete') this.#recordFailure(action.type, key, action.endpoints, error)
       if (!isKubeError(error, 'Conflict', 'AlreadyExists')) throw error
-      throw new StaleCacheError(`Endpoints ${key} are not what the copy has`, { cause: error })
+      throw new StaleCacheError(`Endpoints ${key} differ from the copy`, { cause: error })
     }
   }
 
@@ -82,8 +81,8 @@ export class EndpointsWriter {
     else tracker.delete(key)
   }
 
-  /** Upstream's words. Nobody can be told while the server cannot be reached. */
-  #tell(verb: 'create' | 'update', key: string, wanted: Endpoints, error: KubeError): void {
+  /** In upstream's words. An outage is not recorded as an Event. */
+  #recordFailure(verb: 'create' | 'update', key: string, wanted: Endpoints, error: KubeError): void {
     if (error.code === 'Unreachable') return
     const why = error.status?.message ?? error.message
     const regarding = referenceTo(wanted)
@@ -97,8 +96,84 @@ export class EndpointsWriter {
   }
 }
 
-/** Nothing can be made in a namespace that is being deleted: the Service goes as well. */
+/** Nothing can be created in a terminating namespace: the Service will be deleted too. */
 function isNamespaceTerminating(error: KubeError): boolean {
   const causes = error.status?.details?.causes ?? []
   return error.code === 'Forbidden' && causes.some(({ reason }) => reason === 'NamespaceTerminating')
+}
+
+/** The last write of an object by this process, as far as it shows that a copy is older. */
+type LastWrite =
+  | { readonly type: 'created'; readonly endpoints: Endpoints; readonly atMs: number }
+  | { readonly type: 'replaced'; readonly resourceVersion: string | undefined }
+  | { readonly type: 'deleted'; readonly uid: string | undefined }
+
+/**
+ * A copy that has not received a created object after this long never will: the object was deleted during an
+ * interruption of the watch.
+ */
+const CREATED_UNSEEN_MS = 10_000
+
+/**
+ * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
+ * `staleEndpointsTracker` remembers updates; this one also remembers creations and deletions, which saves requests that
+ * can only be refused.
+ */
+export class EndpointsTracker {
+  readonly #writes = new Map<string, LastWrite>()
+
+  /** Takes in an update of `before`, as the server answered it. One that changed nothing leaves the copy current. */
+  replaced(before: Endpoints, after: Endpoints): void {
+    const resourceVersion = before.metadata?.resourceVersion
+    if (after.metadata?.resourceVersion === resourceVersion) return
+    this.#writes.set(keyOfObject(before), { type: 'replaced', resourceVersion })
+  }
+
+  /** Takes in a created object, as the server answered it. */
+  created(key: string, { metadata }: Endpoints, nowMs: number): void {
+    const { namespace, name, uid } = metadata ?? {}
+    const identity = { namespace, name, uid } as NonNullable<Endpoints['metadata']>
+    this.#writes.set(key, { type: 'created', endpoints: { metadata: identity }, atMs: nowMs })
+  }
+
+  /** Takes in the deletion of an object that the copy still has. */
+  deleted(key: string, { metadata }: Endpoints): void {
+    this.#writes.set(key, { type: 'deleted', uid: metadata?.uid })
+  }
+
+  /** Whether `current`, the copy of an object, is older than the last write of this process. */
+  isStale(key: string, current: Endpoints | undefined, nowMs: number): boolean {
+    const last = this.#writes.get(key)
+    if (last === undefined) return false
+    switch (last.type) {
+      case 'created':
+        return current === undefined && nowMs - last.atMs < CREATED_UNSEEN_MS
+      case 'replaced':
+        return current !== undefined && current.metadata?.resourceVersion === last.resourceVersion
+      case 'deleted':
+        return current !== undefined && current.metadata?.uid === last.uid
+    }
+  }
+
+  /** Whether this process has deleted `current`. */
+  isDeleted(key: string, current: Endpoints | undefined): boolean {
+    const last = this.#writes.get(key)
+    return current !== undefined && last?.type === 'deleted' && current.metadata?.uid === last.uid
+  }
+
+  /** The created object that the copy does not have yet: name, namespace and uid. */
+  unseen(key: string): Endpoints | undefined {
+    const last = this.#writes.get(key)
+    return last?.type === 'created' ? last.endpoints : undefined
+  }
+
+  /** The copy has received a change of the object. */
+  observed(key: string): void {
+    if (this.#writes.get(key)?.type !== 'replaced') this.#writes.delete(key)
+  }
+
+  /** Forgets an object that is gone. */
+  delete(key: string): void {
+    this.#writes.delete(key)
+  }
 }

@@ -1,5 +1,5 @@
-import { duration } from '../documents/duration-option.ts'
-import { type OptionGroup, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import { duration } from '../documents/duration.ts'
+import { type OptionGroup, wholeNumber } from '../documents/option.ts'
 
 /** The controller of Endpoints; names and defaults are kube-controller-manager's. */
 export const endpointsOptions = {
@@ -20,5 +20,3 @@ export const endpointsOptions = {
     },
   },
 } as const satisfies OptionGroup
-
-export type EndpointsValues = ValuesOf<typeof endpointsOptions>

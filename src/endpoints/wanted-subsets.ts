@@ -1,12 +1,24 @@
 import type { Pod, Service } from '../kube/resources.ts'
-import { findPort, hasHostname, isEndpoint, isPodReady, type ServicePort } from '../workloads/pod-rules.ts'
-import { listedOrder } from './listed-order.ts'
-import { addressOfFamily, familyOf, familyOfPod } from './pod-address.ts'
-import { subsetOf } from './repack.ts'
-import type { EndpointAddress, EndpointPort, EndpointSubset } from './subset-equality.ts'
-import { compareEndpointAddresses, portsInOrder, subsetsInOrder } from './subset-order.ts'
+import {
+  findPort,
+  hasHostname,
+  isEndpoint,
+  isPodReady,
+  podAddresses,
+  type ServicePort,
+} from '../workloads/pod-rules.ts'
+import {
+  compareEndpointAddresses,
+  type EndpointAddress,
+  type EndpointPort,
+  type EndpointSubset,
+  listedOrder,
+  portsInOrder,
+  subsetOf,
+  subsetsInOrder,
+} from './subsets.ts'
 
-/** The Pods in which the ports of the Service have the same numbers: their addresses, in order. */
+/** The Pods for which the ports of the Service have the same numbers: their addresses, in order. */
 interface PodClass {
   /** For each port of the Service; undefined where these Pods have no such port. */
   readonly numbers: readonly (number | undefined)[]
@@ -15,10 +27,11 @@ interface PodClass {
 }
 
 /**
- * The subsets that the Endpoints of a Service shall have, without limit, packed and in order: what upstream's `RepackSubsets` makes of one subset for each
- * Pod and port. Here the Pods are sorted into classes by the numbers of their ports first, mostly one; so the work grows with the Pods, not with the ports.
+ * The desired subsets of a Service's Endpoints, without limit, packed and in order: equal to the result of upstream's
+ * `RepackSubsets` for one subset for each Pod and port. Here the Pods are first sorted into classes by the numbers of
+ * their ports, mostly one; so the work grows with the Pods, not with the ports.
  *
- * `pods` are those that the Service selects. No two of them have the same uid and address: that is what makes a Pod a Pod.
+ * `pods` are those that the Service selects. No two of them have the same uid and address.
  */
 export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly EndpointSubset[] {
   const { ports, clusterIP } = service.spec ?? {}
@@ -45,7 +58,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
   const tolerant = service.spec?.publishNotReadyAddresses === true
   const addresses = addressesOf(service, pods, tolerant)
   const classes = new Map<string, PodClass>()
-  // A number is the same in each Pod, which then need not be asked.
+  // A number is the same in each Pod, so the Pods are not searched.
   const differ = ports.some(({ targetPort }) => typeof (targetPort as unknown) === 'string')
   let only: PodClass | undefined
   for (const place of listedOrder(service, addresses)) {
@@ -59,7 +72,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
   return [...classes.values()]
 }
 
-/** The addresses of the Pods, undefined for those that are no endpoints. */
+/** The addresses of the Pods, undefined for those that are not endpoints. */
 function addressesOf(
   service: Service,
   pods: readonly Pod[],
@@ -100,14 +113,14 @@ function groupsOf(classes: readonly PodClass[], ports: readonly ServicePort[]): 
         group = { classes: offering.map((at) => classes[at] as PodClass), ports: [] }
         groups.set(key, group)
       }
-      // Upstream takes a port without a number for none at all, and lists the addresses.
+      // Upstream treats a port without a number as no port, and lists the addresses.
       if (number > 0) group.ports.push(endpointPort(port, number))
     }
   }
   return [...groups.values()]
 }
 
-/** Where in `classes` those are in which a port of the Service has a number, by that. */
+/** The indexes in `classes` of those in which a port of the Service has a number, by that number. */
 function classesByNumber(classes: readonly PodClass[], port: number): ReadonlyMap<number, readonly number[]> {
   const byNumber = new Map<number, number[]>()
   for (const [at, { numbers }] of classes.entries()) {
@@ -128,4 +141,81 @@ function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): E
       ? first[of]
       : classes.flatMap((one) => one[of]).sort(compareEndpointAddresses)
   return subsetOf(listed('ready'), listed('notReady'), portsInOrder(ports))
+}
+
+type IpFamily = 'IPv4' | 'IPv6'
+
+/** The addresses made from a Pod, by the inputs that matter: the family, and whether the hostname is set. */
+interface Made {
+  IPv4?: EndpointAddress | null
+  IPv6?: EndpointAddress | null
+  IPv4Named?: EndpointAddress | null
+  IPv6Named?: EndpointAddress | null
+}
+
+const madeOf = new WeakMap<Pod, Made>()
+
+/**
+ * The address of a Pod in the Endpoints of a Service: of the family that the Service prefers, undefined where the Pod
+ * has none. Returns the same object as long as the Pod does not change. Upstream: `podToEndpointAddressForService`.
+ */
+export function addressFor(service: Service, pod: Pod): EndpointAddress | undefined {
+  return addressOfFamily(pod, familyOf(service) ?? familyOfPod(pod), hasHostname(pod, service))
+}
+
+/**
+ * The family of the addresses that a Service lists: its first, or that of its ClusterIP. Undefined without either: then
+ * each Pod is listed with the family of its own first address.
+ */
+function familyOf(service: Service): IpFamily | undefined {
+  const { ipFamilies, clusterIP } = service.spec ?? {}
+  const [first] = ipFamilies ?? []
+  if (first !== undefined) return first === 'IPv6' ? 'IPv6' : 'IPv4'
+  if (clusterIP === undefined || clusterIP === '' || clusterIP === 'None') return undefined
+  return familyOfText(clusterIP)
+}
+
+/** The family of a Pod's own first address. */
+function familyOfPod(pod: Pod): IpFamily {
+  return familyOfText(pod.status?.podIP ?? '')
+}
+
+/** As {@link addressFor}, for a caller that already knows the Service's family. */
+function addressOfFamily(pod: Pod, family: IpFamily, named: boolean): EndpointAddress | undefined {
+  let made = madeOf.get(pod)
+  if (made === undefined) {
+    made = {}
+    madeOf.set(pod, made)
+  }
+  const form = named ? (`${family}Named` as const) : family
+  let address = made[form]
+  if (address === undefined) {
+    address = newAddress(pod, family, named)
+    made[form] = address
+  }
+  return address ?? undefined
+}
+
+function newAddress(pod: Pod, family: IpFamily, named: boolean): EndpointAddress | null {
+  const [ip] = podAddresses(pod, family)
+  if (ip === undefined) return null
+  const { namespace, name, uid } = pod.metadata ?? {}
+  return {
+    ip,
+    ...(named ? { hostname: pod.spec?.hostname ?? '' } : {}),
+    // Upstream always sets the Node's name, even if it is empty: API servers refuse that, and so the Service waits for
+    // the Pod to have a Node.
+    nodeName: pod.spec?.nodeName ?? '',
+    targetRef: { kind: 'Pod', ...defined({ namespace, name, uid }) },
+  }
+}
+
+function defined(fields: Readonly<Record<string, string | undefined>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Readonly<
+    Record<string, string>
+  >
+}
+
+function familyOfText(ip: string): IpFamily {
+  return ip.includes(':') ? 'IPv6' : 'IPv4'
 }

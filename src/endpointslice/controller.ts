@@ -1,6 +1,5 @@
 import { isKubeError, KubeError } from '../kube/errors.ts'
-import { referenceTo } from '../kube/event-object.ts'
-import { eventOf } from '../kube/event-reasons.ts'
+import { eventOf, referenceTo } from '../kube/event-object.ts'
 import type { Change, Followed } from '../kube/informer.ts'
 import {
   type EndpointSlice,
@@ -12,46 +11,52 @@ import {
   services,
 } from '../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../kube/store.ts'
-import { together } from '../runtime/together.ts'
-import { keptOfEndpointSlice, keptOfNode, keptOfPod, keptOfService } from '../workloads/kept.ts'
-import { ServiceQueue, StaleCacheError } from '../workloads/service-queue.ts'
-import { TriggerTimes } from '../workloads/trigger-times.ts'
-import type { WorkloadContext, WorkloadController } from '../workloads/workload-context.ts'
-import { WritePacing, type WritePause } from '../workloads/write-pacing.ts'
-import { AwaitedNodes } from './awaited-nodes.ts'
-import { asksForTopology, trafficDistributionOf } from './hints-plan.ts'
-import { NodeWatch } from './node-watch.ts'
+import { together } from '../runtime/signals.ts'
+import { TriggerTimes } from '../workloads/pod-rules.ts'
+import {
+  ServiceQueue,
+  StaleCacheError,
+  type WorkloadContext,
+  type WorkloadController,
+  WritePacing,
+  type WritePause,
+} from '../workloads/service-queue.ts'
+import { trimEndpointSlice, trimNode, trimPod, trimService } from '../workloads/trimmed.ts'
+import { leftOutError, SyncFailure } from './desired-endpoints.ts'
+import { AwaitedNodes, NodeWatch } from './node-watch.ts'
 import { OrphanedSlices } from './orphaned-slices.ts'
-import { ServiceSlices } from './service-slices.ts'
-import { SliceChanges } from './slice-changes.ts'
+import { SlicesMemory } from './plan-cache.ts'
+import { ServiceSlices } from './slice-index.ts'
 import type { EndpointSliceMetrics } from './slice-metrics.ts'
-import { SliceTracker } from './slice-tracker.ts'
+import { SliceChanges, SliceTracker } from './slice-tracker.ts'
 import { SliceWriteError, SliceWriter } from './slice-writer.ts'
-import { SlicesMemory } from './slices-memory.ts'
 import { type AddressTypePlan, managedByController, planSlices, type SlicesQuestion } from './slices-plan.ts'
-import { leftOutError, SyncFailure } from './sync-failure.ts'
+import { asksForTopology, trafficDistributionOf } from './topology/hints-plan.ts'
 import { TopologyCache } from './topology/topology-cache.ts'
 
 export interface EndpointSliceControllerOptions extends WorkloadContext {
   readonly maxEndpointsPerSlice: number
-  /** Those of the process; reset when the controller is made. */
+  /** Those of the process; reset when the controller is created. */
   readonly metrics: EndpointSliceMetrics
-  /** For a number of slices. @default none */
+  /** The pause after writing a number of slices. @default none */
   readonly writePause?: WritePause | undefined
-  /** Whether the Service with this key (`namespace/name`) is somebody else's: it gets no slices here, and loses those that it had. @default none is */
+  /**
+   * Whether another controller manages the Service with this key (`namespace/name`): it gets no slices here, and
+   * existing ones are deleted. @default never
+   */
   readonly isLeftOut?: ((serviceKey: string) => boolean) | undefined
 }
 
-/** As upstream: syncs of a Service whose EndpointSlices cannot be written are tried again after these times. */
+/** As upstream: the back-off of Services whose EndpointSlices cannot be written. */
 const retry = { firstMs: 1_000, maxMs: 1_000_000, qps: 10, burst: 100 }
-/** So long, at least, a change of a slice by somebody else is waited with, so that more may come together. */
-const minSliceDelayMs = 1_000
-/** With fewer Pods a plan takes less time than is worth the memory. */
-const memorablePods = 250
+/** A change of a slice by another client waits at least this long, to be handled together with later ones. */
+const MIN_SLICE_DELAY_MS = 1_000
+/** With fewer Pods a plan is cheap, and needs no cache. */
+const MEMORABLE_PODS = 250
 
 /**
- * Keeps the EndpointSlices of each Service that has a selector equal to its Pods, for one term of leadership. Never two syncs of a Service at a time.
- * Upstream: pkg/controller/endpointslice.
+ * Makes the EndpointSlices of each Service with a selector equal to its Pods, for one term of leadership. Never two
+ * syncs of a Service at a time. Upstream: pkg/controller/endpointslice.
  */
 export class EndpointSliceController implements WorkloadController {
   readonly #options: EndpointSliceControllerOptions
@@ -79,10 +84,10 @@ export class EndpointSliceController implements WorkloadController {
     metrics.reset()
     this.#tracker = new SliceTracker(() => options.clock.monotonicMs())
     this.#pacing = new WritePacing(options.writePause ?? (() => 0))
-    this.#services = informers.get(services, { transform: keptOfService })
-    this.#nodes = informers.get(nodes, { transform: keptOfNode })
-    informers.get(pods, { transform: keptOfPod })
-    const slices = informers.get(endpointSlices, { transform: keptOfEndpointSlice })
+    this.#services = informers.get(services, { transform: trimService })
+    this.#nodes = informers.get(nodes, { transform: trimNode })
+    informers.get(pods, { transform: trimPod })
+    const slices = informers.get(endpointSlices, { transform: trimEndpointSlice })
     this.#slices = new ServiceSlices({ informer: slices, managedBy: managedByController })
     this.#queue = new ServiceQueue({ ...options, retry })
     this.#writer = new SliceWriter({ api, tracker: this.#tracker, written: (operation) => metrics.changed(operation) })
@@ -90,7 +95,7 @@ export class EndpointSliceController implements WorkloadController {
     this.#changes = new SliceChanges({
       tracker: this.#tracker,
       manages: (slice) => this.#slices.manages(slice),
-      queue: (key) => this.#queue.add(key, Math.max(minSliceDelayMs, batchPeriodMs)),
+      queue: (key) => this.#queue.add(key, Math.max(MIN_SLICE_DELAY_MS, batchPeriodMs)),
     })
     this.#nodeWatch = new NodeWatch({
       nodes: this.#nodes,
@@ -115,8 +120,8 @@ export class EndpointSliceController implements WorkloadController {
     ])
   }
 
-  hasten(): void {
-    this.#queue.hasten()
+  expedite(): void {
+    this.#queue.expedite()
   }
 
   #sliceChanged(change: Change<EndpointSlice>): void {
@@ -144,7 +149,7 @@ export class EndpointSliceController implements WorkloadController {
       const stale = error instanceof StaleCacheError
       if (stale) this.#stale.add(key)
       metrics.synced(stale ? 'stale' : 'error')
-      // What the server refused is told of as what it is.
+      // A refusal of the server is reported with its own error.
       throw error instanceof SyncFailure && error.cause instanceof KubeError ? error.cause : error
     } finally {
       this.#changes.end(key)
@@ -165,7 +170,7 @@ export class EndpointSliceController implements WorkloadController {
       if (waitMs !== undefined) this.#queue.add(key, waitMs)
       return
     }
-    // The plan deletes what an earlier Service of the name has left.
+    // The plan deletes slices of an earlier Service with this name.
     this.#orphans.forget(key)
     if (this.#options.isLeftOut?.(key)) {
       const errors = await this.#deleteAll(service, slices, signal)
@@ -191,22 +196,22 @@ export class EndpointSliceController implements WorkloadController {
     const errors = leftOut.map((pod) => leftOutError(key, pod))
     for (const one of plan.addressTypes) errors.push(...(await this.#execute(service, one, signal)))
     errors.push(...(await this.#deleteAll(service, plan.unsupported, signal)))
-    // After a write that fails the retry has a back-off of its own.
+    // After a failed write the retry has its own back-off.
     if (errors.length === leftOut.length) {
       const writes = plan.addressTypes.reduce((sum, { actions }) => sum + actions.length, plan.unsupported.length)
       this.#pacing.written(key, startMs, writes)
     }
     if (errors.length === 0) return
-    // Nobody can be told while the server cannot be reached.
-    const told = errors.filter(({ cause }) => !isKubeError(cause, 'Unreachable'))
-    if (told.length > 0) {
-      const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(told).message}`
+    // During an outage no Event can be recorded.
+    const reported = errors.filter(({ cause }) => !isKubeError(cause, 'Unreachable'))
+    if (reported.length > 0) {
+      const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(reported).message}`
       events.record(eventOf('FailedToUpdateEndpointSlices', { regarding: referenceTo(named(service)), note }))
     }
     throw new SyncFailure(errors)
   }
 
-  /** Deletes what it can; returns why it could not delete the others. */
+  /** Deletes as many as possible; returns the errors of the others. */
   async #deleteAll(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<readonly Error[]> {
     const errors: Error[] = []
     for (const slice of slices) {
@@ -230,13 +235,13 @@ export class EndpointSliceController implements WorkloadController {
     return failures
   }
 
-  /** Those that are being deleted do not count: their deletion may take its time. */
+  /** Without those that are being deleted: their deletion may take long. */
   #slicesOf(key: string): readonly EndpointSlice[] {
     return this.#slices.of(key).filter(({ metadata }) => !metadata?.deletionTimestamp)
   }
 
   #memoryOf(key: string, pods: number): SlicesQuestion['memory'] {
-    if (pods < memorablePods) {
+    if (pods < MEMORABLE_PODS) {
       this.#memories.delete(key)
       return undefined
     }
@@ -259,13 +264,13 @@ export class EndpointSliceController implements WorkloadController {
   }
 }
 
-/** Services without one, and those that are only another name, get no slices from this controller, and keep their own. */
+/** This controller manages no slices of Services without a selector or of type ExternalName. */
 function hasSelector(service: Service): boolean {
   const { type, selector } = service.spec ?? {}
   return type !== 'ExternalName' && selector !== undefined && selector !== null
 }
 
-/** The failed write as a list; whatever else fails is thrown. */
+/** The errors of the write as a list; throws every other error. */
 async function failuresOf(writes: Promise<unknown>): Promise<readonly Error[]> {
   try {
     await writes
@@ -276,7 +281,7 @@ async function failuresOf(writes: Promise<unknown>): Promise<readonly Error[]> {
   }
 }
 
-/** What a list answers does not say what it is. */
+/** Items of a list have no kind. */
 function named(service: Service): Service {
   return { ...service, apiVersion: 'v1', kind: services.kind }
 }

@@ -1,9 +1,8 @@
+import { KubeError } from '../kube/errors.ts'
 import type { Node, Pod, Service } from '../kube/resources.ts'
 import { isEndpoint } from '../workloads/pod-rules.ts'
-import { type Endpoint, endpointOf } from './pod-endpoint.ts'
-import { portsOfPods } from './service-ports.ts'
-import type { AddressType } from './slice-info.ts'
-import { type EndpointPort, portsKey } from './slice-ports.ts'
+import { type Endpoint, endpointOf } from './endpoint.ts'
+import { type AddressType, type EndpointPort, portsKey, portsOfPods } from './slice.ts'
 
 export interface DesiredEndpointsOptions {
   readonly service: Service
@@ -11,13 +10,16 @@ export interface DesiredEndpointsOptions {
   readonly addressType: AddressType
 }
 
-/** The endpoints that have the same ports, by the names of their Pods. There may be none: Pods without an address of the family count for their ports. */
-export interface DesiredGroup {
+/**
+ * The endpoints that have the same ports, by the names of their Pods. There may be none: Pods without an address of the
+ * family count for their ports.
+ */
+interface DesiredGroup {
   readonly ports: readonly EndpointPort[]
   readonly endpoints: ReadonlyMap<string, Endpoint>
 }
 
-/** A Pod that is left out because its Node is not known. */
+/** A Pod that is left out because its Node is unknown. */
 export interface LeftOutPod {
   readonly pod: string
   /** Empty for a Pod that has none. */
@@ -29,13 +31,13 @@ interface Group extends DesiredGroup {
   pods: number
 }
 
-/** The endpoints of an address type that a Service shall have, by their ports: those of the Pods that were added. */
+/** The desired endpoints of a Service for one address type, by their ports: those of the added Pods. */
 export class DesiredEndpoints {
   readonly leftOut: LeftOutPod[] = []
   readonly #options: DesiredEndpointsOptions
   readonly #portsOf: (pod: Pod) => readonly EndpointPort[]
   readonly #groups = new Map<string, Group>()
-  /** That of the Pod before: most often also that of the next. */
+  /** The group of the previous Pod: most often also that of the next. */
   #last: Group | undefined
 
   constructor(options: DesiredEndpointsOptions) {
@@ -64,7 +66,7 @@ export class DesiredEndpoints {
     if (endpoint.addresses.length > 0) group.endpoints.set(name, endpoint)
   }
 
-  /** Takes a Pod away that was added and not left out. */
+  /** Removes a Pod that was added and not left out. */
   remove(pod: Pod): void {
     if (!isEndpoint(pod, true)) return
     const ports = this.#portsOf(pod)
@@ -86,4 +88,23 @@ export class DesiredEndpoints {
     this.#last = group
     return group
   }
+}
+
+/**
+ * The errors of the sync of a Service as one: the message has each once, in upstream's form of an aggregate. The cause
+ * is a refusal of the server where there is one.
+ */
+export class SyncFailure extends Error {
+  override name = 'SyncFailure'
+
+  constructor(errors: readonly Error[]) {
+    const messages = [...new Set(errors.map(({ message }) => message))]
+    const refused = errors.find(({ cause }) => cause instanceof KubeError)
+    super(messages.length === 1 ? messages[0] : `[${messages.join(', ')}]`, { cause: refused?.cause })
+  }
+}
+
+/** The error of a Service that left a Pod out. */
+export function leftOutError(serviceKey: string, { pod, node }: LeftOutPod): Error {
+  return new Error(`skipping Pod ${pod} for Service ${serviceKey}: Node ${node} Not Found`)
 }

@@ -1,29 +1,30 @@
 import type { Change, Followed } from '../kube/informer.ts'
 import type { Node } from '../kube/resources.ts'
 import { Trigger } from '../runtime/trigger.ts'
-import type { AwaitedNodes } from './awaited-nodes.ts'
-import { zoneOf } from './pod-endpoint.ts'
-import type { ServiceSlices } from './service-slices.ts'
+import { zoneOf } from './endpoint.ts'
+import type { ServiceSlices } from './slice-index.ts'
+import { isReadyNode } from './topology/allocations.ts'
 import type { TopologyCache } from './topology/topology-cache.ts'
 
-export interface NodeWatchOptions {
+interface NodeWatchOptions {
   readonly nodes: Followed<Node>
   readonly slices: ServiceSlices
   readonly topology: TopologyCache
   readonly awaited: AwaitedNodes
-  /** Is called with the key of each Service that has to be looked at. */
+  /** Called with the key of each affected Service. */
   readonly queue: (serviceKey: string) => void
 }
 
 /**
- * Finds the Services for which a change of Nodes means something: those whose hints would overload a zone, as upstream; and, beyond upstream, those that left
- * Pods out for want of a Node that has come, and those with endpoints in a zone that their Node is not in any more.
+ * Finds the Services that a change of Nodes affects: those whose hints would overload a zone, as upstream; and, beyond
+ * upstream, those that left Pods out because of a Node that now exists, and those with endpoints in a former zone of
+ * their Node.
  */
 export class NodeWatch {
   readonly #options: NodeWatchOptions
-  /** Many Nodes may change at once: they are looked at together. */
+  /** Many Nodes may change at once: they are checked together. */
   readonly #trigger = new Trigger<'changed'>()
-  /** The names of Nodes whose zone has changed since. */
+  /** The names of Nodes whose zone has changed since the last check. */
   #rezoned = new Set<string>()
   #version = 0
 
@@ -32,12 +33,12 @@ export class NodeWatch {
     options.nodes.subscribe((change) => this.#changed(change))
   }
 
-  /** Another number whenever a Node has come, gone or moved to another zone. */
+  /** Changes whenever a Node appears, disappears or moves to another zone. */
   get version(): number {
     return this.#version
   }
 
-  /** Looks at what has changed whenever something has, until the signal is aborted. */
+  /** Checks all Nodes after each change, until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -50,7 +51,7 @@ export class NodeWatch {
     }
   }
 
-  /** Takes in all Nodes and queues the Services that are concerned. */
+  /** Takes in all Nodes and queues the affected Services. */
   check(): void {
     const { nodes, topology, queue } = this.#options
     topology.setNodes(nodes.store.list())
@@ -77,7 +78,7 @@ export class NodeWatch {
         if (rezoned) {
           this.#rezoned.add(nameOf(object))
           this.#version++
-        } else if (isReady(old) === isReady(object)) return
+        } else if (isReadyNode(old) === isReadyNode(object)) return
         break
       }
       case 'deleted':
@@ -86,7 +87,7 @@ export class NodeWatch {
     this.#trigger.fire('changed')
   }
 
-  /** The Services that have endpoints on one of these Nodes in another zone than its present one. */
+  /** The Services that have endpoints on one of these Nodes with a former zone. */
   *#inFormerZones(names: ReadonlySet<string>): Iterable<string> {
     const { nodes, slices } = this.#options
     for (const [key, own] of slices.entries()) {
@@ -106,6 +107,32 @@ function nameOf(node: Node): string {
   return node.metadata?.name ?? ''
 }
 
-function isReady(node: Node): boolean {
-  return node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
+/** The Services that left Pods out because their Nodes were unknown: they are due when such a Node appears. */
+export class AwaitedNodes {
+  readonly #servicesByNode = new Map<string, Set<string>>()
+  readonly #nodesByService = new Map<string, ReadonlySet<string>>()
+
+  /** Sets the names of the Nodes that a Service, by its key, waits for; none forgets it. */
+  set(serviceKey: string, nodes: ReadonlySet<string>): void {
+    for (const node of this.#nodesByService.get(serviceKey) ?? []) {
+      const services = this.#servicesByNode.get(node)
+      services?.delete(serviceKey)
+      if (services?.size === 0) this.#servicesByNode.delete(node)
+    }
+    if (nodes.size === 0) {
+      this.#nodesByService.delete(serviceKey)
+      return
+    }
+    this.#nodesByService.set(serviceKey, nodes)
+    for (const node of nodes) {
+      const services = this.#servicesByNode.get(node)
+      if (services === undefined) this.#servicesByNode.set(node, new Set([serviceKey]))
+      else services.add(serviceKey)
+    }
+  }
+
+  /** The keys of the Services that wait for a Node. */
+  waitingFor(node: string): readonly string[] {
+    return [...(this.#servicesByNode.get(node) ?? [])]
+  }
 }

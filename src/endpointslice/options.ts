@@ -1,5 +1,5 @@
-import { duration } from '../documents/duration-option.ts'
-import { type OptionGroup, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import { duration } from '../documents/duration.ts'
+import { type OptionGroup, wholeNumber } from '../documents/option.ts'
 
 /** The controllers of EndpointSlices; names and defaults are kube-controller-manager's. */
 export const endpointSliceOptions = {
@@ -45,5 +45,3 @@ export const endpointSliceOptions = {
     },
   },
 } as const satisfies OptionGroup
-
-export type EndpointSliceValues = ValuesOf<typeof endpointSliceOptions>

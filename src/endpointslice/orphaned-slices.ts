@@ -5,16 +5,19 @@ import { refOfKey } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { SliceWriter } from './slice-writer.ts'
 
-/** How long a slice is an orphan before it is deleted. A garbage collector takes less than that, so beside one nothing is left to do here. */
-export const orphanGraceMs = 10_000
+/**
+ * How long a slice is an orphan before it is deleted. A garbage collector is faster, so beside one nothing remains to
+ * do here.
+ */
+export const ORPHAN_GRACE_MS = 10_000
 
 export interface OrphansQuestion {
   readonly serviceKey: string
   /** The uid of the Service with that key, undefined when there is none. */
   readonly serviceUid: string | undefined
-  /** The controller's slices that name the Service, but for those that are being deleted. */
+  /** The controller's slices that name the Service, except those that are being deleted. */
   readonly slices: readonly EndpointSlice[]
-  /** Since when a slice has been an orphan, by its uid, as the last plan said. */
+  /** Since when each slice has been an orphan, by its uid, from the last plan. */
   readonly orphanedAtMs: ReadonlyMap<string, number>
   readonly nowMs: number
 }
@@ -39,7 +42,7 @@ export function planOrphans(question: OrphansQuestion): OrphansPlan {
     const uid = slice.metadata?.uid ?? ''
     const sinceMs = question.orphanedAtMs.get(uid) ?? nowMs
     orphanedAtMs.set(uid, sinceMs)
-    const leftMs = sinceMs + orphanGraceMs - nowMs
+    const leftMs = sinceMs + ORPHAN_GRACE_MS - nowMs
     if (leftMs <= 0) due.push(slice)
     else waitMs = Math.min(waitMs ?? leftMs, leftMs)
   }
@@ -47,8 +50,8 @@ export function planOrphans(question: OrphansQuestion): OrphansPlan {
 }
 
 /**
- * Whether Services of this key own the slice, and none of them is the present one. A slice without an owner is nobody's, one that something else owns too is for
- * a garbage collector.
+ * Whether Services of this key own the slice, and none of them is the present one. A slice without an owner is not an
+ * orphan; one that also has other owners is left to a garbage collector.
  */
 function isOrphan({ metadata }: EndpointSlice, { serviceKey, serviceUid }: OrphansQuestion): boolean {
   const owners = metadata?.ownerReferences ?? []
@@ -68,7 +71,9 @@ export interface OrphanedSlicesOptions {
   readonly writer: SliceWriter
 }
 
-/** Deletes the slices of Services that are gone, which upstream leaves to the garbage collector of kube-controller-manager. */
+/**
+ * Deletes the slices of deleted Services, which upstream leaves to the garbage collector of kube-controller-manager.
+ */
 export class OrphanedSlices {
   readonly #options: OrphanedSlicesOptions
   /** By the key of the Service, then by the uid of the slice. */
@@ -79,9 +84,10 @@ export class OrphanedSlices {
   }
 
   /**
-   * Deletes what has been an orphan for long enough, after a live read of the Service. Each deletion is bound to the uid and the resourceVersion of the slice.
-   * Returns when to call again, in milliseconds; undefined when there is nothing to wait for.
-   * @throws KubeError for a request that failed.
+   * Deletes slices that have been orphans for the grace, after a live read of the Service. Each deletion is guarded by
+   * the uid and the resourceVersion of the slice. Returns when to call again, in milliseconds; undefined without
+   * orphans.
+   * @throws KubeError for a failed request.
    */
   async collect(
     serviceKey: string,
@@ -101,8 +107,8 @@ export class OrphanedSlices {
     if (plan.due.length === 0) return plan.waitMs
     const live = planOrphans({ ...question, serviceUid: await this.#liveUid(serviceKey, signal), slices: plan.due })
     for (const slice of live.due) await writer.deleteOrphan(slice, signal)
-    // The copy of the Services is behind: nothing else says that it has to be looked at again.
-    return live.due.length < plan.due.length ? orphanGraceMs : plan.waitMs
+    // The copy of the Services is old: no event will trigger another check.
+    return live.due.length < plan.due.length ? ORPHAN_GRACE_MS : plan.waitMs
   }
 
   /** The Service has slices of its own again, or there are none. */

@@ -1,17 +1,17 @@
 import type { EndpointSlice, Service } from '../kube/resources.ts'
-import { lastChangeTriggerTime } from '../workloads/trigger-times.ts'
-import { isOwnedBy } from './new-slice.ts'
-import { inHashOrder } from './slice-ports.ts'
+import { lastChangeTriggerTime } from '../workloads/pod-rules.ts'
+import type { Endpoint } from './endpoint.ts'
+import { type AddressType, type EndpointPort, inHashOrder, type Labels } from './slice.ts'
 
 /** One write of a slice. */
 export type SliceAction =
   | { readonly type: 'create'; readonly slice: EndpointSlice }
-  /** Guarded by the resourceVersion of the slice that it replaces. */
+  /** The resourceVersion of the replaced slice guards it. */
   | { readonly type: 'update'; readonly slice: EndpointSlice }
   | { readonly type: 'delete'; readonly slice: EndpointSlice }
 
-/** What shall become of the slices of one address type of a Service. */
-export interface WantedWrites {
+/** The desired writes for the slices of one address type of a Service. */
+interface WantedWrites {
   readonly service: Service
   readonly create: readonly EndpointSlice[]
   readonly update: readonly EndpointSlice[]
@@ -20,8 +20,8 @@ export interface WantedWrites {
 }
 
 /**
- * Puts writes in their order: creations, updates, deletions (upstream's `finalize`). A slice that would be deleted while another is created becomes the
- * other. A Service that is being deleted gets no slice more: the garbage collector is about to delete what it has.
+ * Orders the writes: creations, updates, deletions (upstream's `finalize`). A creation reuses a slice that would be
+ * deleted. A Service that is being deleted gets no new slice: the garbage collector is about to delete its slices.
  */
 export function planWrites(wanted: WantedWrites): {
   readonly actions: readonly SliceAction[]
@@ -33,7 +33,8 @@ export function planWrites(wanted: WantedWrites): {
   const remove: EndpointSlice[] = []
   for (const slice of wanted.remove) {
     const last = create.at(-1)
-    // The garbage collector may be about to delete slices of an earlier Service of the same name; an address type cannot change.
+    // The garbage collector may be about to delete slices of an earlier Service of the same name; an address type is
+    // immutable.
     if (last !== undefined && slice.addressType === last.addressType && isOwnedBy(slice, service)) {
       const { name, resourceVersion } = slice.metadata ?? {}
       create.pop()
@@ -51,16 +52,61 @@ export function planWrites(wanted: WantedWrites): {
   }
 }
 
-/** The slice as it is sent: with the time of what it is written for, or without any, and with its ports in order. */
+/** The slice as it is sent: with the time of its cause, or without any, and with its ports in order. */
 function asSent(slice: EndpointSlice, time: string | undefined): EndpointSlice {
   const { [lastChangeTriggerTime]: _former, ...others } = slice.metadata?.annotations ?? {}
   const annotations = time === undefined ? others : { ...others, [lastChangeTriggerTime]: time }
   return {
     ...slice,
-    // What a list answers has neither.
+    // Items of a list have neither.
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: { ...slice.metadata, annotations },
     ports: slice.ports && inHashOrder(slice.ports),
   } as EndpointSlice
+}
+
+const subdomain = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/
+
+/** The content of a slice. */
+interface SliceContent {
+  readonly addressType: AddressType
+  readonly labels: Labels
+  readonly ports: readonly EndpointPort[]
+  readonly endpoints: readonly Endpoint[]
+}
+
+/** A slice of a Service, to be created: the server chooses its name. */
+export function newSlice(service: Service, { addressType, labels, ports, endpoints }: SliceContent): EndpointSlice {
+  const { name = '', namespace, uid = '' } = service.metadata ?? {}
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: {
+      generateName: namePrefixOf(name),
+      namespace,
+      labels,
+      ownerReferences: [{ apiVersion: 'v1', kind: 'Service', name, uid, controller: true, blockOwnerDeletion: true }],
+    },
+    addressType,
+    endpoints,
+    ports,
+  } as EndpointSlice
+}
+
+/** Whether a slice belongs to this very Service, not to an earlier one of the same name. */
+export function isOwnedBy(slice: EndpointSlice, service: Service): boolean {
+  const uid = service.metadata?.uid ?? ''
+  for (const owner of slice.metadata?.ownerReferences ?? []) {
+    if ((owner.uid ?? '') === uid && owner.kind === 'Service' && owner.apiVersion === 'v1') return true
+  }
+  return false
+}
+
+/** The prefix of the names of a Service's slices: its name and a dash, where that is a valid beginning of a name. */
+export function namePrefixOf(serviceName: string): string {
+  const prefix = `${serviceName}-`
+  // Upstream checks whether the prefix with its last two characters replaced by `a` is a name.
+  const masked = `${serviceName.slice(0, -1)}a`
+  return masked.length <= 253 && subdomain.test(masked) ? prefix : serviceName
 }

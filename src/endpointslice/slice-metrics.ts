@@ -6,22 +6,15 @@ export interface EndpointSliceMetricsOptions {
   readonly maxEndpointsPerSlice: number
 }
 
-/** What a Service adds to the totals. */
-interface Totals {
-  readonly endpoints: number
-  readonly slices: number
-  readonly desiredSlices: number
-}
-
 const prefix = 'endpoint_slice_controller'
 /** 2 to 32,768. */
-const countBuckets = Array.from({ length: 15 }, (_, power) => 2 ** (power + 1))
+export const countBuckets = Array.from({ length: 15 }, (_, power) => 2 ** (power + 1))
 /** Prometheus' own, which upstream leaves as they are. */
 const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
 
 /**
- * The metrics of the endpointslice controller, under upstream's names. One for a process: the totals are of the present term of leadership, see `reset`. Unlike
- * upstream a Service of two families counts with the slices of both.
+ * The metrics of the endpointslice controller, under upstream's names. One for a process: the totals are of the present
+ * term of leadership, see `reset`. Unlike upstream a Service of two families counts with the slices of both.
  */
 export class EndpointSliceMetrics {
   readonly #max: number
@@ -31,12 +24,9 @@ export class EndpointSliceMetrics {
   readonly #changedPerSync: Histogram<'topology' | 'traffic_distribution'>
   readonly #syncs: Counter<'result'>
   readonly #distributed: Gauge<'traffic_distribution'>
-  readonly #services = new Map<string, Totals>()
+  readonly #totals = new ServiceTotals()
   readonly #distributionOf = new Map<string, string>()
   readonly #servicesByDistribution = new Map<string, number>()
-  #endpoints = 0
-  #slices = 0
-  #desiredSlices = 0
 
   constructor({ metrics, maxEndpointsPerSlice }: EndpointSliceMetricsOptions) {
     this.#max = maxEndpointsPerSlice
@@ -79,9 +69,10 @@ export class EndpointSliceMetrics {
       'EndpointSlices that the Services would have if each were as full as possible.',
     )
     metrics.onCollect(() => {
-      endpoints.set({}, this.#endpoints)
-      slices.set({}, this.#slices)
-      desired.set({}, this.#desiredSlices)
+      const { sum } = this.#totals
+      endpoints.set({}, sum.endpoints)
+      slices.set({}, sum.slices)
+      desired.set({}, sum.desiredSlices)
       for (const [distribution, count] of this.#servicesByDistribution) {
         this.#distributed.set({ traffic_distribution: distribution }, count)
       }
@@ -90,8 +81,8 @@ export class EndpointSliceMetrics {
 
   /** Forgets all Services: a term of leadership begins. */
   reset(): void {
-    for (const key of [...this.#services.keys()]) this.deleteService(key)
-    for (const key of [...this.#distributionOf.keys()]) this.deleteService(key)
+    this.#totals.clear()
+    for (const key of [...this.#distributionOf.keys()]) this.#distribute(key, undefined)
   }
 
   /** A Service has been synced, or an attempt failed. */
@@ -99,13 +90,13 @@ export class EndpointSliceMetrics {
     this.#syncs.add({ result })
   }
 
-  /** What is to be done for a Service has been decided. `trafficDistribution` is undefined where its hints do not follow one. */
+  /** A plan for a Service was made. `trafficDistribution` is undefined where its hints do not follow one. */
   planned(key: string, plans: readonly AddressTypePlan[], trafficDistribution: string | undefined): void {
     for (const { added, removed } of plans) {
       this.#added.observe({}, added)
       this.#removed.observe({}, removed)
     }
-    this.#set(key, sum(plans.map(({ packings }) => this.#totalsOf(packings))))
+    this.#totals.set(key, sumOf(plans.map(({ packings }) => this.#totalsOf(packings))))
     this.#distribute(key, trafficDistribution)
   }
 
@@ -114,14 +105,14 @@ export class EndpointSliceMetrics {
     this.#changes.add({ operation })
   }
 
-  /** All that was to be done for an address type of a Service has been done. */
+  /** A plan for an address type of a Service was carried out. */
   finished(slices: number, topology: 'Auto' | 'Disabled', trafficDistribution: string | undefined): void {
     this.#changedPerSync.observe({ topology, traffic_distribution: trafficDistribution ?? '' }, slices)
   }
 
   /** Forgets a Service that is gone. */
   deleteService(key: string): void {
-    this.#set(key, undefined)
+    this.#totals.set(key, undefined)
     this.#distribute(key, undefined)
   }
 
@@ -130,21 +121,12 @@ export class EndpointSliceMetrics {
     return {
       endpoints: packings.reduce((all, { endpoints }) => all + endpoints, 0),
       slices: packings.reduce((all, { slices }) => all + slices, 0),
-      // There always is one, if only a placeholder.
+      // There is always one, if only a placeholder.
       desiredSlices: Math.max(
         1,
         desired.reduce((all, slices) => all + slices, 0),
       ),
     }
-  }
-
-  #set(key: string, totals: Totals | undefined): void {
-    const former = this.#services.get(key)
-    this.#endpoints += (totals?.endpoints ?? 0) - (former?.endpoints ?? 0)
-    this.#slices += (totals?.slices ?? 0) - (former?.slices ?? 0)
-    this.#desiredSlices += (totals?.desiredSlices ?? 0) - (former?.desiredSlices ?? 0)
-    if (totals === undefined) this.#services.delete(key)
-    else this.#services.set(key, totals)
   }
 
   #distribute(key: string, distribution: string | undefined): void {
@@ -162,14 +144,50 @@ export class EndpointSliceMetrics {
   }
 }
 
-function sum(all: readonly Totals[]): Totals {
-  const zero: Totals = { endpoints: 0, slices: 0, desiredSlices: 0 }
-  return all.reduce(
-    (a, b) => ({
-      endpoints: a.endpoints + b.endpoints,
-      slices: a.slices + b.slices,
-      desiredSlices: a.desiredSlices + b.desiredSlices,
-    }),
-    zero,
-  )
+/** What a Service contributes to the gauges. */
+export interface Totals {
+  readonly endpoints: number
+  readonly slices: number
+  readonly desiredSlices: number
+}
+
+const zero: Totals = { endpoints: 0, slices: 0, desiredSlices: 0 }
+
+/** The totals of each Service, and their sum. */
+export class ServiceTotals {
+  readonly #services = new Map<string, Totals>()
+  #sum = zero
+
+  get sum(): Totals {
+    return this.#sum
+  }
+
+  has(key: string): boolean {
+    return this.#services.has(key)
+  }
+
+  /** Replaces the totals of a Service; undefined removes it. */
+  set(key: string, totals: Totals | undefined): void {
+    const former = this.#services.get(key)
+    if (totals === undefined) this.#services.delete(key)
+    else this.#services.set(key, totals)
+    this.#sum = add(add(this.#sum, former ?? zero, -1), totals ?? zero)
+  }
+
+  clear(): void {
+    this.#services.clear()
+    this.#sum = zero
+  }
+}
+
+export function sumOf(all: readonly Totals[]): Totals {
+  return all.reduce((a, b) => add(a, b), zero)
+}
+
+function add(a: Totals, b: Totals, sign = 1): Totals {
+  return {
+    endpoints: a.endpoints + sign * b.endpoints,
+    slices: a.slices + sign * b.slices,
+    desiredSlices: a.desiredSlices + sign * b.desiredSlices,
+  }
 }

@@ -1,61 +1,61 @@
-import { isNewer } from '../kube/resource-version.ts'
-import type { EndpointSlice } from '../kube/resources.ts'
-import { serviceKeyOf } from './slice-labels.ts'
+import type { Change } from '../kube/informer.ts'
+import { type EndpointSlice, isNewer } from '../kube/resources.ts'
+import { serviceKeyOf } from './slice.ts'
 
-const deletionExpected = -1
+const DELETION_EXPECTED = -1
 
-/** Longer than a silent watch is trusted: what the copy has not heard of by then it never will. */
-const unheardMs = 100_000
+/** Longer than the patience with a silent watch: the copy will never receive a write that is older. */
+const UNSEEN_MS = 100_000
 
-/** A resourceVersion as an object has it. */
+/** The resourceVersion of an object. */
 interface Versioned {
   readonly metadata: { readonly resourceVersion?: string | undefined }
 }
 
-/** What the server answered to a write. */
+/** The server's answer to a write. */
 interface Written extends Versioned {
   readonly generation: number
   readonly atMs: number
 }
 
 /**
- * What this process last wrote of the slices of each Service, by the generation that the server gave it: so it is known whether a copy is older
- * than that, and whether a change of a slice was somebody else's. Upstream: `EndpointSliceTracker`.
+ * The last writes of the slices of each Service by this process, with the generations from the server: they show
+ * whether a copy is older, and whether another client changed a slice. Upstream: `EndpointSliceTracker`.
  *
- * Beyond upstream a slice that is missing is no longer waited for when the copy has come to later changes than its last write, or after a while: it was
- * deleted while the watch was broken, and nobody will tell.
+ * Beyond upstream, a missing slice is no longer awaited when the copy has received later changes than its last write,
+ * or after a while: it was deleted while the watch was broken, and no event will follow.
  */
 export class SliceTracker {
   /** By the key of the Service that a slice names, then by the uid of the slice. */
   readonly #generations = new Map<string, Map<string, Written>>()
-  /** The latest state of any slice that the copy has come to. */
+  /** The latest state of any slice in the copy. */
   #newest: Versioned | undefined
   readonly #nowMs: () => number
 
-  /** `nowMs` tells the time of a monotonic clock. @default one that stands still */
+  /** `nowMs` reads a monotonic clock. @default one that stands still */
   constructor(nowMs = () => 0) {
     this.#nowMs = nowMs
   }
 
-  /** Whether a generation of the slice is known, or its deletion expected. */
+  /** Whether the generation of the slice is known, or its deletion expected. */
   has(slice: EndpointSlice): boolean {
     return this.#of(slice)?.has(uidOf(slice)) ?? false
   }
 
-  /** The generation that is known; undefined where there is none, -1 where the slice is to be deleted. */
+  /** The known generation; undefined where there is none, -1 where the slice is to be deleted. */
   generation(slice: EndpointSlice): number | undefined {
     return this.#of(slice)?.get(uidOf(slice))?.generation
   }
 
-  /** Whether a slice is not of this process's making as it is: nothing is known of it, or its generation is a later one. */
+  /** Whether another client has changed the slice: it is unknown, or its generation is later. */
   shouldSync(slice: EndpointSlice): boolean {
     const known = this.generation(slice)
     return known === undefined || generationOf(slice) > known
   }
 
   /**
-   * Whether `slices`, all that the copy has of a Service, is older than what this process wrote: an older generation, one that was deleted, or one that is
-   * missing.
+   * Whether `slices`, the copy of a Service's slices, is older than the writes of this process: one has an older
+   * generation, was deleted, or is missing.
    */
   isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
     const known = this.#generations.get(serviceKey)
@@ -65,35 +65,35 @@ export class SliceTracker {
     for (const slice of slices) {
       const written = known.get(uidOf(slice))
       if (written === undefined) continue
-      if (written.generation === deletionExpected || written.generation > generationOf(slice)) return true
+      if (written.generation === DELETION_EXPECTED || written.generation > generationOf(slice)) return true
       if (this.#isAwaited(written)) awaited--
     }
     return awaited > 0
   }
 
-  /** The copy has come to this state of a slice. */
+  /** The copy has received this state of a slice. */
   saw(slice: EndpointSlice): void {
     if (this.#newest !== undefined && !isNewer(slice, this.#newest)) return
     this.#newest = { metadata: { resourceVersion: slice.metadata?.resourceVersion } }
   }
 
-  /** Takes in a slice as the server answered it. */
+  /** Takes in a slice from the server's answer. */
   update(slice: EndpointSlice): void {
     this.#set(slice, generationOf(slice))
   }
 
-  /** The slice has been deleted by this process; the copy still may have it. */
+  /** This process has deleted the slice; the copy may still have it. */
   expectDeletion(slice: EndpointSlice): void {
-    this.#set(slice, deletionExpected)
+    this.#set(slice, DELETION_EXPECTED)
   }
 
-  /** The copy has lost the slice. Returns false when that was not expected. */
+  /** The slice is gone from the copy. Returns false when that was not expected. */
   handleDeletion(slice: EndpointSlice): boolean {
     const known = this.#of(slice)
     const generation = known?.get(uidOf(slice))?.generation
     known?.delete(uidOf(slice))
     if (known?.size === 0) this.#generations.delete(trackedUnder(slice))
-    return generation === undefined || generation === deletionExpected
+    return generation === undefined || generation === DELETION_EXPECTED
   }
 
   /** Forgets the slices of a Service that is gone. */
@@ -102,8 +102,8 @@ export class SliceTracker {
   }
 
   #isAwaited(written: Written): boolean {
-    if (written.generation === deletionExpected || isNewer(this.#newest, written)) return false
-    return this.#nowMs() - written.atMs < unheardMs
+    if (written.generation === DELETION_EXPECTED || isNewer(this.#newest, written)) return false
+    return this.#nowMs() - written.atMs < UNSEEN_MS
   }
 
   #of(slice: EndpointSlice): Map<string, Written> | undefined {
@@ -132,4 +132,99 @@ function uidOf(slice: EndpointSlice): string {
 
 function generationOf(slice: EndpointSlice): number {
   return slice.metadata?.generation ?? 0
+}
+
+interface SliceChangesOptions {
+  readonly tracker: SliceTracker
+  /** Whether a slice belongs to the controller. */
+  readonly manages: (slice: EndpointSlice) => boolean
+  /** Called with the key of each Service whose slices another client has changed. */
+  readonly queue: (serviceKey: string) => void
+}
+
+type Classify = () => void
+
+/**
+ * Distinguishes other clients' changes of slices from the watch events of this process's own writes. Such an event may
+ * arrive before the answer to the write: during a sync of a Service, changes of its slices are deferred, and classified
+ * after the answers. Upstream takes these events for changes by others.
+ */
+export class SliceChanges {
+  readonly #options: SliceChangesOptions
+  /** By the keys of the Services under sync. */
+  readonly #deferred = new Map<string, Classify[]>()
+
+  constructor(options: SliceChangesOptions) {
+    this.#options = options
+  }
+
+  /** A sync of the Service begins. */
+  begin(serviceKey: string): void {
+    this.#deferred.set(serviceKey, [])
+  }
+
+  /** The sync has ended. */
+  end(serviceKey: string): void {
+    const deferred = this.#deferred.get(serviceKey) ?? []
+    this.#deferred.delete(serviceKey)
+    for (const classify of deferred) classify()
+  }
+
+  /** Takes in a change of a slice; returns the keys of the Services that it affects. */
+  take(change: Change<EndpointSlice>): ReadonlySet<string> {
+    const keys = new Set<string>()
+    for (const slice of [before(change), after(change)]) {
+      const key = slice === undefined ? undefined : serviceKeyOf(slice)
+      if (key !== undefined) keys.add(key)
+    }
+    if (change.type !== 'deleted') this.#options.tracker.saw(change.object)
+    this.#classifyWhenIdle(change, keys)
+    return keys
+  }
+
+  #classifyWhenIdle(change: Change<EndpointSlice>, keys: ReadonlySet<string>): void {
+    for (const key of keys) {
+      const deferred = this.#deferred.get(key)
+      if (deferred === undefined) continue
+      deferred.push(() => this.#classifyWhenIdle(change, keys))
+      return
+    }
+    for (const key of this.#disturbed(change)) this.#options.queue(key)
+  }
+
+  /** The keys of the Services whose slices differ from this process's last writes. */
+  #disturbed(change: Change<EndpointSlice>): readonly string[] {
+    const { tracker, manages } = this.#options
+    switch (change.type) {
+      case 'added':
+        return manages(change.object) && tracker.shouldSync(change.object) ? keysOf(change.object) : []
+      case 'updated': {
+        const { old, object } = change
+        const taken = manages(old) && (!manages(object) || serviceKeyOf(old) !== serviceKeyOf(object))
+        // Upstream waits for such a slice to return to its copy, and never syncs the Service again.
+        if (taken) tracker.handleDeletion(old)
+        if (serviceKeyOf(old) !== serviceKeyOf(object)) return [...keysOf(object), ...keysOf(old)]
+        const disturbed = manages(old) !== manages(object) || (manages(object) && tracker.shouldSync(object))
+        return disturbed ? keysOf(object) : []
+      }
+      case 'deleted': {
+        if (!manages(change.old)) return []
+        const expected = tracker.has(change.old) && tracker.handleDeletion(change.old)
+        return expected ? [] : keysOf(change.old)
+      }
+    }
+  }
+}
+
+function before(change: Change<EndpointSlice>): EndpointSlice | undefined {
+  return change.type === 'added' ? undefined : change.old
+}
+
+function after(change: Change<EndpointSlice>): EndpointSlice | undefined {
+  return change.type === 'deleted' ? undefined : change.object
+}
+
+function keysOf(slice: EndpointSlice): readonly string[] {
+  const key = serviceKeyOf(slice)
+  return key === undefined ? [] : [key]
 }

@@ -1,26 +1,26 @@
 import type { KubeApi } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { type EndpointSlice, endpointSlices, type Service } from '../kube/resources.ts'
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
 import type { SliceAction } from './slice-actions.ts'
 import type { SliceTracker } from './slice-tracker.ts'
 
 export interface SliceWriterOptions {
   readonly api: KubeApi
   readonly tracker: SliceTracker
-  /** Told of each write that succeeded. */
+  /** Called after each successful write. */
   readonly written: (operation: SliceAction['type']) => void
 }
 
-/** So many slices of a Service are written at the same time. Upstream writes one after the other. */
-const concurrentWrites = 4
+/** How many slices of a Service are written at the same time. Upstream writes one after the other. */
+const CONCURRENT_WRITES = 4
 
 /** A write of a slice that failed, in upstream's words; the cause is the server's refusal. */
 export class SliceWriteError extends Error {
   override name = 'SliceWriteError'
 }
 
-/** Does what was planned for the slices of a Service, and has the tracker know what the server answered. */
+/** Carries out the plan for the slices of a Service, and passes the server's answers to the tracker. */
 export class SliceWriter {
   readonly #options: SliceWriterOptions
 
@@ -29,9 +29,10 @@ export class SliceWriter {
   }
 
   /**
-   * Does the actions: creations, then updates, then deletions, a few of them at a time. Resolves with false, leaving out the rest, when the namespace is
-   * being deleted.
-   * @throws SliceWriteError for the first that fails, when those under way have ended; the rest is left out. The reason of `signal` when that is aborted.
+   * Carries out the actions: creations, then updates, then deletions, a few of them at a time. Resolves with false,
+   * without the rest, when the namespace is being deleted.
+   * @throws SliceWriteError for the first failure, after the running writes have ended, without the rest. The reason of
+   * `signal` when that is aborted.
    */
   async execute(service: Service, actions: readonly SliceAction[], signal: AbortSignal): Promise<boolean> {
     for (const type of ['create', 'update', 'delete'] as const) {
@@ -55,7 +56,7 @@ export class SliceWriter {
     this.#options.written('delete')
   }
 
-  /** Deletes a slice as it was seen; one that is gone or another one by now is left. @throws KubeError for every other refusal. */
+  /** Deletes a slice; one that is gone or has changed is left alone. @throws KubeError for every other refusal. */
   async deleteOrphan(slice: EndpointSlice, signal: AbortSignal): Promise<void> {
     const { namespace, name = '', uid, resourceVersion } = slice.metadata ?? {}
     try {
@@ -82,7 +83,7 @@ export class SliceWriter {
         }
       }
     }
-    await Promise.all(Array.from({ length: Math.min(concurrentWrites, actions.length) }, work))
+    await Promise.all(Array.from({ length: Math.min(CONCURRENT_WRITES, actions.length) }, work))
     const [first] = failures
     if (first === undefined) return true
     if (signal.aborted) throw first.error
@@ -104,7 +105,7 @@ export class SliceWriter {
         try {
           await api.delete(endpointSlices, { namespace, name }, { signal, uid })
         } catch (error) {
-          // Gone is gone, whoever did it; also when another slice has the name by now.
+          // The slice is gone, or another one has its name.
           if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
         }
         tracker.expectDeletion(action.slice)
@@ -130,7 +131,7 @@ function nameOf(service: Service): string {
   return `${service.metadata?.namespace}/${service.metadata?.name}`
 }
 
-/** The server's own words where there are any, as upstream has them in its events. */
+/** The server's own words if there are any, as in upstream's Events. */
 function wordsOf(error: unknown): string {
   if (isKubeError(error)) return error.status?.message ?? error.message
   return messageOf(error)

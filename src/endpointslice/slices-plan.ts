@@ -1,20 +1,22 @@
 import type { EndpointSlice, Node, Pod, Service } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
-import { addressTypesOf } from './address-types.ts'
 import { DesiredEndpoints, type LeftOutPod } from './desired-endpoints.ts'
-import { decideHints } from './hints-plan.ts'
-import { isOwnedBy, newSlice } from './new-slice.ts'
-import type { Endpoint } from './pod-endpoint.ts'
-import { planPortGroup } from './port-group-plan.ts'
-import type { SettledSlices } from './settled-slices.ts'
-import { planWrites, type SliceAction } from './slice-actions.ts'
-import type { AddressType, HintsEvent } from './slice-info.ts'
-import { type Labels, labelsOfSlices } from './slice-labels.ts'
-import { portsKey } from './slice-ports.ts'
-import type { SlicesMemory } from './slices-memory.ts'
+import { type Endpoint, isSameEndpoint, isUnchanged } from './endpoint.ts'
+import type { SettledSlices, SlicesMemory } from './plan-cache.ts'
+import {
+  type AddressType,
+  addressTypesOf,
+  type HintsEvent,
+  type Labels,
+  labelsDiffer,
+  labelsOfSlices,
+  portsKey,
+} from './slice.ts'
+import { isOwnedBy, newSlice, planWrites, type SliceAction } from './slice-actions.ts'
+import { decideHints } from './topology/hints-plan.ts'
 import type { TopologyCache } from './topology/topology-cache.ts'
 
-/** Says of a slice that it is the endpointslice controller's. */
+/** Marks a slice of the endpointslice controller. */
 export const managedByController = 'endpointslice-controller.k8s.io'
 
 export interface SlicesQuestion {
@@ -22,32 +24,32 @@ export interface SlicesQuestion {
   /** Those that the Service selects. */
   readonly pods: readonly Pod[]
   readonly nodeOf: (name: string) => Node | undefined
-  /** The controller's slices that name the Service, but for those that are being deleted. */
+  /** The controller's slices that name the Service, except those that are being deleted. */
   readonly slices: readonly EndpointSlice[]
   readonly maxEndpointsPerSlice: number
-  /** For {@link lastChangeTriggerTime}; the annotation goes when there is none. */
+  /** For {@link lastChangeTriggerTime}; without it the annotation is removed. */
   readonly triggerTime: string | undefined
-  /** Decides and remembers the hints by zone; without it a Service that asks for them gets none. */
+  /** Decides and remembers the hints by zone; without it no Service gets any. */
   readonly topology: TopologyCache | undefined
-  /** Makes the plan for a Service of many Pods faster, and changes nothing else. Of this Service alone. */
+  /** Speeds up the plan for a Service with many Pods, without changing its result. For this Service alone. */
   readonly memory?: { readonly memory: SlicesMemory; readonly nodesVersion: number } | undefined
 }
 
-/** How well the endpoints that have the same ports are packed. */
+/** How densely the endpoints with the same ports are packed. */
 export interface Packing {
   readonly endpoints: number
   readonly slices: number
 }
 
-/** What is to be done about the slices of one address type. */
+/** The actions for the slices of one address type. */
 export interface AddressTypePlan {
   readonly addressType: AddressType
-  /** In this order; one that fails ends them. */
+  /** In this order; a failure ends them. */
   readonly actions: readonly SliceAction[]
-  /** How many slices change, counting those that a Service that is being deleted does not get any more. */
+  /** How many slices change, including those that a Service no longer gets because it is being deleted. */
   readonly changed: number
   readonly events: readonly HintsEvent[]
-  /** For their sake the Service must be looked at again. */
+  /** Because of these Pods the Service must be synced again. */
   readonly leftOut: readonly LeftOutPod[]
   readonly added: number
   readonly removed: number
@@ -61,8 +63,8 @@ export interface SlicesPlan {
 }
 
 /**
- * Decides what must change so that a Service's slices hold exactly the endpoints that its Pods are (upstream's `Reconcile`). Pure but for the hints that
- * `topology` remembers.
+ * Decides what must change so that a Service's slices contain exactly the endpoints of its Pods (upstream's
+ * `Reconcile`). Pure but for the hints that `topology` remembers.
  */
 export function planSlices(question: SlicesQuestion): SlicesPlan {
   const { service, slices, topology } = question
@@ -120,7 +122,7 @@ function planAddressType(
   }
   for (const others of owned.values()) remove.push(...others)
 
-  // A Service that has Pods or might have some always has a slice.
+  // A Service with a selector always has a slice.
   if (remove.length === slices.length && create.length === 0) {
     const [only] = remove
     if (remove.length === 1 && only !== undefined && isOwnedBy(only, service) && isPlaceholder(only, labels))
@@ -156,7 +158,9 @@ function recall(question: SlicesQuestion & { readonly addressType: AddressType }
   return { desired }
 }
 
-/** Whether a slice says all that a placeholder says. A label without a value, such as the headless one, does not count, as upstream. */
+/**
+ * Whether a slice equals a placeholder. As upstream, labels without a value, such as the headless one, do not count.
+ */
 export function isPlaceholder(slice: EndpointSlice, labels: Labels): boolean {
   const present = slice.metadata?.labels ?? {}
   return (
@@ -166,4 +170,128 @@ export function isPlaceholder(slice: EndpointSlice, labels: Labels): boolean {
 
 function hasValuesOf(some: Labels, others: Labels): boolean {
   return Object.entries(others).every(([key, value]) => (some[key] ?? '') === value)
+}
+
+/** The slices of a Service with the same ports, and the desired endpoints with these ports. */
+export interface PortGroup {
+  readonly existing: readonly EndpointSlice[]
+  /** By the names of their Pods, which are of the Service's namespace. */
+  readonly desired: ReadonlyMap<string, Endpoint>
+  readonly maxEndpointsPerSlice: number
+  /** The desired labels of the slices. */
+  readonly labels: Labels
+  /** The slices that need no check. Its contents are trusted. */
+  readonly settled?: SettledSlices | undefined
+  /** Creates a new slice of the group. */
+  readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
+}
+
+interface PortGroupPlan {
+  readonly create: readonly EndpointSlice[]
+  readonly update: readonly EndpointSlice[]
+  readonly remove: readonly EndpointSlice[]
+  /** How many endpoints were in no slice. */
+  readonly added: number
+  /** How many endpoints in slices were not desired. */
+  readonly removed: number
+}
+
+/** A slice to be written. */
+interface Draft {
+  readonly slice: EndpointSlice
+  readonly endpoints: Endpoint[]
+  readonly labels: Labels | undefined
+}
+
+/**
+ * Decides what must change so that the slices of a group contain exactly the desired endpoints, each once, with few
+ * writes rather than dense packing (upstream's `reconcileByPortMapping`):
+ *
+ * 1. undesired endpoints are removed, changed ones replaced; a slice that becomes empty is deleted;
+ * 2. slices that must be written anyway are filled with missing endpoints, the fullest first;
+ * 3. further missing endpoints fill new slices; a rest goes into the unchanged slice with the least free space for it,
+ *    or into a new one.
+ */
+export function planPortGroup(group: PortGroup): PortGroupPlan {
+  const { existing, desired, maxEndpointsPerSlice: max, labels, settled } = group
+  const placed = new Set<string>()
+  const drafts: Draft[] = []
+  const unchanged: EndpointSlice[] = []
+  const remove: EndpointSlice[] = []
+  const found: (readonly [slice: EndpointSlice, pods: readonly string[]])[] = []
+  let removed = 0
+
+  settled?.retain(existing)
+  for (const slice of existing) {
+    if (settled?.has(slice)) {
+      unchanged.push(slice)
+      continue
+    }
+    const present = slice.endpoints ?? []
+    const stillWanted: Endpoint[] = []
+    const pods: string[] = []
+    let changed = false
+    for (const endpoint of present) {
+      const name = endpoint.targetRef?.name ?? ''
+      const wanted = desired.get(name)
+      if (wanted === undefined || !isSameEndpoint(wanted, endpoint)) continue
+      // A second copy of the same endpoint is dropped.
+      if (placed.has(name) || settled?.holds(name)) continue
+      placed.add(name)
+      stillWanted.push(wanted)
+      pods.push(name)
+      changed ||= !isUnchanged(wanted, endpoint)
+    }
+    removed += present.length - stillWanted.length
+    if (changed || stillWanted.length !== present.length) {
+      if (stillWanted.length === 0) remove.push(slice)
+      else drafts.push({ slice, endpoints: stillWanted, labels })
+    } else if (labelsDiffer(slice, labels)) drafts.push({ slice, endpoints: [...present], labels })
+    else {
+      unchanged.push(slice)
+      found.push([slice, pods])
+    }
+  }
+
+  const added = desired.size - placed.size - (settled?.endpoints ?? 0)
+  const rest: Endpoint[] = []
+  if (added > 0) {
+    for (const [name, endpoint] of desired) if (!placed.has(name) && !settled?.holds(name)) rest.push(endpoint)
+  }
+  if (settled !== undefined) for (const [slice, pods] of found) settled.settle(slice, pods)
+  const take = (count: number): Endpoint[] => rest.splice(Math.max(0, rest.length - count), count)
+
+  if (rest.length > 0) {
+    for (const { endpoints } of drafts.toSorted((a, b) => b.endpoints.length - a.endpoints.length)) {
+      endpoints.push(...take(Math.max(0, max - endpoints.length)))
+    }
+  }
+
+  const create: EndpointSlice[] = []
+  while (rest.length > 0) {
+    const fitting = rest.length < max ? sliceToFill(unchanged, rest.length, max) : undefined
+    if (fitting === undefined) create.push(group.make(take(max)))
+    else drafts.push({ slice: fitting, endpoints: [...(fitting.endpoints ?? []), ...take(max)], labels: undefined })
+  }
+  return { create, update: drafts.map(written), remove, added, removed }
+}
+
+/** The slice that will be the fullest with this many more endpoints; undefined where they fit into none. */
+function sliceToFill(slices: readonly EndpointSlice[], endpoints: number, max: number): EndpointSlice | undefined {
+  let closest: EndpointSlice | undefined
+  let least = max
+  for (const slice of slices) {
+    const free = max - endpoints - (slice.endpoints?.length ?? 0)
+    if (free < 0 || free >= least) continue
+    least = free
+    closest = slice
+  }
+  return closest
+}
+
+/** The slice as it is to be written: its other fields stay. */
+function written({ slice, endpoints, labels }: Draft): EndpointSlice {
+  return labels === undefined
+    ? { ...slice, endpoints }
+    : { ...slice, metadata: { ...slice.metadata, labels }, endpoints }
 }

@@ -8,55 +8,55 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
-import type { EtcdEndpoint } from './endpoint.ts'
 import { EtcdError } from './kv.ts'
+import type { EtcdEndpoint } from './options.ts'
 
 /** How long each stage may take, in milliseconds. */
 export interface ConnectionTimes {
   /** Until the server's first HTTP/2 frame: TCP and TLS included. */
   readonly connectMs: number
-  /** A request without an answer is doubted, and the server pinged, after so long. */
-  readonly doubtMs: number
-  /** Open streams are silent for so long before the server is pinged. */
+  /** After this long without an answer to a request the server is pinged. */
+  readonly pingAfterMs: number
+  /** After this long of silence on open streams the server is pinged. */
   readonly silenceMs: number
   /** For the answer to a ping. */
   readonly pongMs: number
-  /** Without a request for so long the connection is closed. */
+  /** After this long without a request the connection is closed. */
   readonly idleMs: number
 }
 
 export const defaultTimes: ConnectionTimes = {
   connectMs: 2_000,
-  doubtMs: 1_000,
-  // etcd and kine end connections that ping more often than every 5 s without being sent anything.
+  pingAfterMs: 1_000,
+  // etcd and kine close connections that ping more often than every 5 s without receiving anything.
   silenceMs: 6_000,
   pongMs: 1_500,
-  // Common balancers forget a silent connection after 60 s, and say nothing.
+  // Common balancers silently forget an idle connection after 60 s.
   idleMs: 55_000,
 }
 
-/** What a connection waits for: whether the server is silent, the answer to a ping, or the end of its use. */
+/** What a connection waits for: a sign of life, the answer to a ping, or the end of its use. */
 interface Timer {
   readonly kind: 'none' | 'check' | 'pong' | 'idle'
   readonly dueMs: number
   readonly cancel: Cancel
 }
 
-const rereadMs = 200
+const REREAD_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
 
 /**
- * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have come: until then nothing was sent that could have
- * changed anything, so that whoever fails to open one may go to another server.
+ * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have arrived: until then nothing was
+ * sent that could have changed anything, so that a caller that fails to open one may use another server.
  *
- * While streams are open a dead peer is noticed by pings, whether or not the network says anything: within three seconds of a request
- * that stays without answer, within eight in a silent watch.
+ * While streams are open, pings detect a dead peer, whether or not the network reports it: within three seconds of an
+ * unanswered request, within eight in a silent watch.
  */
 export class EtcdConnection {
-  /** As connect asks for it: what requests must be addressed to. */
+  /** The authority of requests, as connect needs it. */
   readonly authority: string
-  /** Resolves when its socket is gone. */
+  /** Resolves when its socket is closed. */
   readonly closed: Promise<void>
   readonly #session: ClientHttp2Session
   readonly #socket: Socket
@@ -66,9 +66,9 @@ export class EtcdConnection {
   #streams = 0
   #retired = false
   #failure: unknown
-  #heardMs: number
+  #lastReceivedMs: number
   #pingedMs = Number.NEGATIVE_INFINITY
-  /** Whether the server sent anything on a stream since the last ping: then it forgives the next one. */
+  /** Whether the server sent anything on a stream since the last ping: then it tolerates the next one. */
   #forgiven = true
   #timer: Timer = noTimer
 
@@ -79,9 +79,9 @@ export class EtcdConnection {
     ).origin
     this.#clock = clock
     this.#times = times
-    this.#heardMs = clock.monotonicMs()
+    this.#lastReceivedMs = clock.monotonicMs()
     this.#socket = openSocket(endpoint, tls)
-    // A TLS alert that comes after the handshake, as a refused client certificate does in TLS 1.3, is hidden by Node's session.
+    // Node's session hides a TLS alert after the handshake, such as the refusal of a client certificate in TLS 1.3.
     this.#socket.on('error', (error) => this.#end(error))
     this.#session = connectHttp2(this.authority, { createConnection: () => this.#socket })
     this.#session.on('error', (error) => this.#end(error))
@@ -90,8 +90,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Opens one. Rejects with what TCP, TLS or HTTP/2 failed with, an EtcdError `Unreachable` when it takes too long, or the signal's
-   * reason.
+   * Opens one. Rejects with the error of TCP, TLS or HTTP/2, with an EtcdError `Unreachable` when it takes too long, or
+   * with the signal's reason.
    */
   static async open(
     endpoint: EtcdEndpoint,
@@ -127,7 +127,10 @@ export class EtcdConnection {
     return connection
   }
 
-  /** Whether it takes further requests. One that the server wants to end does not: Node closes it when the last stream has ended. */
+  /**
+   * Whether it accepts further requests. Not when the server is closing it: Node closes it when the last stream has
+   * ended.
+   */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
   }
@@ -143,7 +146,7 @@ export class EtcdConnection {
     const stream = this.#session.request({ ...headers, ':method': method, ':path': path })
     this.#streams++
     this.#unanswered.add(stream)
-    // connect listens for errors a moment later; one that comes before is in its hands as well, as the stream has then ended.
+    // connect listens for errors a moment later; it also handles earlier ones, because the stream has then ended.
     stream.on('error', () => {})
     stream.once('response', () => {
       this.#unanswered.delete(stream)
@@ -154,45 +157,48 @@ export class EtcdConnection {
       this.#streams--
       if (this.#streams === 0) this.#rest()
     })
-    this.#check(this.#times.doubtMs)
+    this.#check(this.#times.pingAfterMs)
     return stream
   }
 
   /** For connect: the server has sent something on a stream. */
   notifyResponseByteRead(): void {
-    this.#heardMs = this.#clock.monotonicMs()
+    this.#lastReceivedMs = this.#clock.monotonicMs()
     this.#forgiven = true
   }
 
-  /** Ends it when nothing is open on it any more. */
+  /** Closes it when its last stream has ended. */
   retire(): void {
     this.#retired = true
     if (this.#streams === 0) this.#rest()
   }
 
-  /** Ends it at once; what is open on it fails with `reason`. Resolves when the socket is gone. */
+  /** Closes it at once; its open streams fail with `reason`. Resolves when the socket is closed. */
   async close(reason: unknown): Promise<void> {
     this.#end(reason)
     await this.closed
   }
 
-  /** Nothing is open on it: it goes by itself when that stays so. */
+  /** No stream is open: it closes by itself after a time without any. */
   #rest(): void {
     if (this.#failure !== undefined) return
     if (this.#retired) this.#end(lost('connection closed for want of use'))
     else this.#arm('idle', this.#times.idleMs, () => this.#end(lost('connection closed for want of use')))
   }
 
-  /** Looks, in `delayMs` at the latest, whether the server is silent for too long; whoever waits for a pong knows soon anyway. */
+  /**
+   * Checks, in `delayMs` at the latest, whether the server has been silent for too long. While a pong is awaited, that
+   * timer decides.
+   */
   #check(delayMs: number): void {
     const { kind, dueMs } = this.#timer
     const nowMs = this.#clock.monotonicMs()
     if (kind === 'pong' || (kind === 'check' && dueMs > nowMs && dueMs <= nowMs + delayMs)) return
     this.#arm('check', delayMs, () => {
       if (this.#streams === 0) return
-      const { doubtMs, silenceMs } = this.#times
-      const quietMs = this.#unanswered.size > 0 ? doubtMs : silenceMs
-      const pingMs = Math.max(this.#heardMs + quietMs, this.#pingedMs + (this.#forgiven ? 0 : silenceMs))
+      const { pingAfterMs, silenceMs } = this.#times
+      const quietMs = this.#unanswered.size > 0 ? pingAfterMs : silenceMs
+      const pingMs = Math.max(this.#lastReceivedMs + quietMs, this.#pingedMs + (this.#forgiven ? 0 : silenceMs))
       const leftMs = pingMs - this.#clock.monotonicMs()
       if (leftMs <= 0) this.#ping()
       else this.#check(leftMs)
@@ -200,19 +206,19 @@ export class EtcdConnection {
   }
 
   #ping(): void {
-    const { pongMs, doubtMs } = this.#times
+    const { pongMs, pingAfterMs } = this.#times
     this.#pingedMs = this.#clock.monotonicMs()
     this.#forgiven = false
     const give = (): void => this.#end(lost('no sign of life from the server'))
-    // Once more, shortly: after a pause of this process the answer may lie here unread.
-    this.#arm('pong', pongMs, () => this.#arm('pong', rereadMs, give))
+    // Once more, shortly: after a pause of this process the answer may be here unread.
+    this.#arm('pong', pongMs, () => this.#arm('pong', REREAD_MS, give))
     this.#session.ping((error: Error | null) => {
       if (error !== null || this.#failure !== undefined) return
-      this.#heardMs = this.#clock.monotonicMs()
+      this.#lastReceivedMs = this.#clock.monotonicMs()
       this.#timer.cancel()
       this.#timer = noTimer
       if (this.#streams === 0) this.#rest()
-      else this.#check(doubtMs)
+      else this.#check(pingAfterMs)
     })
   }
 
@@ -246,9 +252,9 @@ function openSocket(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined): Socke
   // Half of the 60 s after which common balancers forget an idle connection.
   const options = { host, port, keepAlive: true, keepAliveInitialDelay: 30_000, noDelay: true }
   if (tls === undefined) return connectTcp(options)
-  // An address is no server name; it is looked for in the certificate all the same.
+  // An address is no server name; it is verified in the certificate all the same.
   const servername = isIP(host) === 0 ? host : ''
-  // Said, because else NODE_TLS_REJECT_UNAUTHORIZED decides.
+  // Explicit, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
   const verified = { secureContext: tls.context, servername, rejectUnauthorized: true }
   return connectTls({ ...options, ...verified, ALPNProtocols: ['h2'] })
 }

@@ -5,32 +5,32 @@ import { readPemFile, usePem, type Validity, validitiesIn } from '../runtime/sys
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { keepSecret } from '../telemetry/secrets.ts'
+import { addSecret } from '../telemetry/secrets.ts'
 import { EtcdError } from './kv.ts'
 
-/** Where the certificates are, PEM throughout. */
+/** The certificate files; all are PEM. */
 export interface CredentialFiles {
-  /** Authorities that the servers are trusted by. @default those of the system */
+  /** The authorities of the servers' certificates. @default those of the system */
   readonly cafile?: string | undefined
   readonly certfile?: string | undefined
   readonly keyfile?: string | undefined
 }
 
-/** What one TLS handshake is done with. */
+/** The credentials of one TLS handshake. */
 export interface TlsMaterial {
   readonly context: SecureContext
-  /** For messages: whose certificates are trusted. */
+  /** For messages: the trusted authorities. */
   readonly authorities: string
-  /** For messages: which client certificate this is, and whether it has expired. */
+  /** For messages: the client certificate, and whether it has expired. */
   readonly clientCertificate: string
 }
 
-/** How often they are read while a connection goes on, in milliseconds. */
+/** How often the files are read during a connection, in milliseconds. */
 const REREAD_MS = 60_000
 
 /**
- * Reads the certificate files anew for every connection, so that a rotation needs no restart: the next connection has the new ones,
- * and those that are open go on with the old ones, as those of etcd's own client do.
+ * Reads the certificate files again for every connection, so that a rotation needs no restart: the next connection has
+ * the new ones, and open connections continue with the old ones, as with etcd's own client.
  */
 export class EtcdCredentials {
   readonly #files: CredentialFiles
@@ -38,7 +38,7 @@ export class EtcdCredentials {
   readonly #logger: Logger
   readonly #onExpiry: ExpiryReporter | undefined
   #readAtMs = Number.NEGATIVE_INFINITY
-  /** What was read last. */
+  /** The result of the last reading. */
   #last:
     | { readonly ca: string; readonly cert: string; readonly key: string; readonly context: SecureContext }
     | undefined
@@ -58,8 +58,8 @@ export class EtcdCredentials {
     const { cafile, certfile, keyfile } = this.#files
     this.#readAtMs = this.#clock.monotonicMs()
     const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
-    keepSecret(key)
-    // Those that follow it are of authorities.
+    addSecret(key)
+    // The certificates after the first are of authorities.
     const own = validitiesIn(cert).slice(0, 1)
     const described = {
       authorities:
@@ -81,15 +81,18 @@ export class EtcdCredentials {
     return { context, ...described }
   }
 
-  /** Has the files read where that was a minute ago: a connection may go on for months, while they are renewed or end. */
-  look(): void {
-    // What cannot be used is told when the next connection needs it.
+  /**
+   * Reads the files if the last reading is a minute old: a connection may last for months, while they are renewed or
+   * expire.
+   */
+  refresh(): void {
+    // Unusable files are reported when the next connection needs them.
     if (this.#clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
   }
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
     const { cafile, certfile, keyfile } = this.#files
-    // Node takes a CA file without a certificate in it, and then trusts nobody.
+    // Node accepts a CA file without a certificate in it, and then trusts none.
     if (cafile !== undefined) usePem(cafile, () => new X509Certificate(ca), failure)
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const

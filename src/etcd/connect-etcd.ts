@@ -1,7 +1,7 @@
 import type { KeyValue as StoredKeyValue } from '../protobuf/gen/etcd/api/mvccpb/kv_pb.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { systemRandom } from '../runtime/system-random.ts'
+import { systemRandom } from '../runtime/system-clock.ts'
 import { expiryReporter } from '../telemetry/expiry.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
@@ -10,7 +10,6 @@ import { type CredentialFiles, EtcdCredentials } from './connect-credentials.ts'
 import { withRight } from './connect-failure.ts'
 import { EndpointPool, type RequestKind, type Server } from './connect-pool.ts'
 import { type WatchTools, watchPrefix } from './connect-watch.ts'
-import type { EtcdEndpoint } from './endpoint.ts'
 import {
   EtcdError,
   type EtcdKv,
@@ -21,6 +20,7 @@ import {
   type PutOptions,
   type WatchOptions,
 } from './kv.ts'
+import type { EtcdEndpoint } from './options.ts'
 import {
   createRequest,
   deleteRequest,
@@ -33,11 +33,11 @@ import {
 } from './requests.ts'
 
 export interface ConnectEtcdOptions extends CredentialFiles {
-  /** At least one. They are asked in this order, beginning with the one that answered last. */
+  /** At least one. They are tried in this order, beginning with the one that answered last. */
   readonly endpoints: readonly EtcdEndpoint[]
   readonly clock: Clock
   readonly logger?: Logger | undefined
-  /** Where it is told when the certificates end. @default nowhere */
+  /** For the metric of when the certificates expire. @default none */
   readonly metrics?: Metrics | undefined
   /** For the pauses between tries. @default the system's */
   readonly random?: Random | undefined
@@ -46,13 +46,14 @@ export interface ConnectEtcdOptions extends CredentialFiles {
 }
 
 /**
- * An etcd or kine over gRPC. Nothing is contacted before the first call; afterwards there is one connection to the endpoint in use,
- * which goes by itself when it is unused for 55 s.
+ * An etcd or kine over gRPC. Nothing is contacted before the first call; afterwards there is one connection to the
+ * endpoint in use, which is closed after 55 s without use.
  *
- * An endpoint that cannot be reached within 2 s, whose connection shows no sign of life within 3 s, or that gives no answer within
- * 3 s, hands over to the next one: a lease of 15 s that is renewed every 10 s outlives a server that is gone and one that swallows
- * everything. Reads, grants and watches are sent again. A write that may have happened is not: it rejects, and whoever sent it
- * looks; one that was never sent goes to the next endpoint. No call takes longer than 11 s.
+ * The next endpoint is tried when one cannot be reached within 2 s, when its connection shows no sign of life within 3
+ * s, or when it does not answer within 3 s: a lease of 15 s that is renewed every 10 s survives a server that is gone
+ * and one that answers nothing. Reads, grants and watches are repeated. A write that may have happened is not: it
+ * rejects, and the caller must read; a write that was never sent goes to the next endpoint. No call takes longer than
+ * 11 s.
  */
 export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
   return new ConnectedEtcd(options)
@@ -121,7 +122,7 @@ class ConnectedEtcd implements EtcdKv {
     return this.#ask('once', `read and write ${key}`, signal, async ({ kv }, signal) => {
       const request = deleteRequest(keyBytes(key), modRevision)
       const { succeeded, responses } = await kv.txn(request, { signal, headers: requireLeader })
-      // kine says of a key that never was that it succeeded, with nothing deleted.
+      // kine answers the deletion of a missing key with success and no deleted key.
       const response = responses[0]?.response
       return succeeded && response?.case === 'responseDeleteRange' && response.value.deleted > 0n
     })
@@ -138,7 +139,7 @@ class ConnectedEtcd implements EtcdKv {
   timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined> {
     return this.#ask('repeatable', `read every key of lease ${lease}`, signal, async (server, signal) => {
       const times = await server.lease.leaseTimeToLive({ ID: lease }, { signal, headers: requireLeader })
-      // etcd answers -1 for a lease that is not there.
+      // etcd answers -1 for a missing lease.
       return times.TTL < 0n ? undefined : { grantedSeconds: times.grantedTTL, leftSeconds: times.TTL }
     })
   }
@@ -151,7 +152,7 @@ class ConnectedEtcd implements EtcdKv {
     return this.#pool.close()
   }
 
-  /** `right` is what the user of an etcd with users must have for it. */
+  /** `right` is the permission that the call needs on an etcd with users. */
   #ask<T>(
     kind: RequestKind,
     right: string,

@@ -1,31 +1,31 @@
 import { Code, ConnectError } from '@connectrpc/connect'
-import { certificateFault, failureCode, shortMessage, socketReason } from '../net/socket-failure.ts'
+import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
 import type { TlsMaterial } from './connect-credentials.ts'
 import { EtcdError, type EtcdErrorCode, isEtcdError } from './kv.ts'
 
-/** A try at one endpoint that failed. */
+/** A failed attempt at one endpoint. */
 export interface FailedTry {
   readonly error: EtcdError
-  /** Whether the request cannot have had an effect: it was not sent, or the server refused it before doing anything. */
+  /** Whether the request certainly had no effect: it was not sent, or the server refused it before doing anything. */
   readonly harmless: boolean
-  /** Whether another endpoint may do better. */
+  /** Whether another endpoint may succeed. */
   readonly elsewhere: boolean
 }
 
-/** Why a connection could not be opened, or not be kept. An EtcdError is passed on, with the endpoint in front. */
+/** Why a connection could not be opened, or was lost. An EtcdError is passed on, with the endpoint in front. */
 export function connectionError(endpoint: string, tls: TlsMaterial | undefined, error: unknown): EtcdError {
   const [code, reason] = error instanceof EtcdError ? [error.code, error.message] : reasonOf(error, tls)
   return new EtcdError(code, `etcd ${endpoint}: ${reason}`, error)
 }
 
-/** A connection could not be opened: nothing was sent. Certificate files that cannot be used are the same for all endpoints. */
+/** A connection could not be opened: nothing was sent. Unusable certificate files affect all endpoints. */
 export function openingFailure(error: EtcdError): FailedTry {
   return { error, harmless: true, elsewhere: error.code !== 'NoCredentials' }
 }
 
-/** A request was sent and failed, on a connection that may be `lost` by now, for that reason. */
+/** A request was sent and failed, on a connection that may meanwhile be `lost` for that reason. */
 export function requestFailure(endpoint: string, lost: unknown, error: unknown): FailedTry {
-  // What was found out about the request itself.
+  // The failure of the request itself is known.
   if (error instanceof EtcdError) {
     const known = new EtcdError(error.code, `etcd ${endpoint}: ${error.message}`, error)
     return { error: known, harmless: true, elsewhere: known.nature === 'away' }
@@ -42,23 +42,23 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
   return { error: connectionError(endpoint, undefined, lost ?? error), harmless: false, elsewhere: true }
 }
 
-/** One error for the endpoints that all failed: what they have in common if they have, else that they are away. */
+/** One error for several failed endpoints: their common refusal if there is one, else that they are away. */
 export function combined(tries: readonly FailedTry[]): EtcdError {
   const [first, ...rest] = tries.map(({ error }) => error)
   if (first === undefined) return new EtcdError('Unreachable', 'etcd: there is no endpoint')
   if (rest.length === 0) return first
-  const telling = [first, ...rest].find((error) => error.nature !== 'lasting') ?? first
+  const decisive = [first, ...rest].find((error) => error.nature !== 'lasting') ?? first
   const messages = new Set([first, ...rest].map(({ message }) => message.replace(/^etcd /, '')))
-  return new EtcdError(telling.code, `etcd ${[...messages].join('; ')}`, telling)
+  return new EtcdError(decisive.code, `etcd ${[...messages].join('; ')}`, decisive)
 }
 
-/** Says of what is not permitted which right it takes, such as `read /registry/ranges/`: etcd does not. */
+/** Adds to a refusal the missing permission, such as `read /registry/ranges/`, which etcd does not name. */
 export function withRight(right: string, error: unknown): unknown {
   if (!isEtcdError(error, 'PermissionDenied')) return error
-  return new EtcdError(error.code, `${error.message}; it takes the right to ${right}`, error)
+  return new EtcdError(error.code, `${error.message}; this needs the permission to ${right}`, error)
 }
 
-/** How the servers' refusals are told apart: the first that matches decides. */
+/** How to distinguish the servers' refusals: the first match decides. */
 const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?: Trait])[] = [
   [/revision has been compacted|is a future revision/, 'Compacted'],
   [/database space exceeded/, 'NoSpace'],
@@ -68,19 +68,19 @@ const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?:
   [/unsupported operations in txn|not implemented by kine|is not supported$/, 'Unsupported'],
   [/request is too large|message larger than max/, 'Refused'],
   [/no leader|too many requests|unhealthy cluster|not supported for learner/, 'ServerError', 'refused before'],
-  [/request timed out|server stopped|leader changed|deadline exceeded/, 'Timeout', 'in doubt'],
-  // Said here, of an answer that cannot be read.
-  [/^protocol error|larger than configured readMaxBytes/, 'ServerError', 'in doubt'],
+  [/request timed out|server stopped|leader changed|deadline exceeded/, 'Timeout', 'effect unknown'],
+  // Reported by the client itself, for an unreadable answer.
+  [/^protocol error|larger than configured readMaxBytes/, 'ServerError', 'effect unknown'],
   [/revision of auth store is old/, 'ServerError', 'refused before'],
 ]
 
-type Trait = 'refused before' | 'in doubt' | undefined
+type Trait = 'refused before' | 'effect unknown' | undefined
 
 const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]>>> = {
   [Code.Unauthenticated]: ['Unauthenticated'],
   [Code.PermissionDenied]: ['PermissionDenied'],
   [Code.Unimplemented]: ['Unsupported'],
-  [Code.DeadlineExceeded]: ['Timeout', 'in doubt'],
+  [Code.DeadlineExceeded]: ['Timeout', 'effect unknown'],
   [Code.InvalidArgument]: ['Refused'],
   [Code.NotFound]: ['Refused'],
   [Code.AlreadyExists]: ['Refused'],
@@ -90,17 +90,18 @@ const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]
 
 /** The server's own words; undefined where the error is about the connection. */
 function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] | undefined {
-  // What Node reports of a broken stream comes as a ConnectError too: with Node's own error as its cause, or HTTP/2's code as its text.
+  // Errors of a broken stream arrive as a ConnectError too: with Node's own error as its cause, or HTTP/2's code as its
+  // text.
   if (!error.isWireError && (error.cause !== undefined || /^http\/2 /.test(error.rawMessage))) return undefined
   const words = shortMessage(error.rawMessage)
   const known = answers.find(([pattern]) => pattern.test(words))
   if (known !== undefined) return [known[1], words, known[2]]
-  if (error.code === Code.DeadlineExceeded) return ['Timeout', 'no answer in time', 'in doubt']
-  const [code, trait] = byGrpcCode[error.code] ?? (['ServerError', 'in doubt'] as const)
+  if (error.code === Code.DeadlineExceeded) return ['Timeout', 'no answer in time', 'effect unknown']
+  const [code, trait] = byGrpcCode[error.code] ?? (['ServerError', 'effect unknown'] as const)
   return [code, words, trait]
 }
 
-/** What is said otherwise, or comes, of a gRPC connection and a Unix socket alone. */
+/** Further reasons, which only gRPC connections and Unix sockets have. */
 const reasons: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such socket',
   EACCES: 'the socket is not open to this user',
@@ -110,7 +111,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_STREAM_PREMATURE_CLOSE: 'connection closed by the server',
 }
 
-/** What broke a connection, in few words. */
+/** Why a connection broke, in few words. */
 function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdErrorCode, string] {
   if (error instanceof ConnectError && error.cause === undefined)
     return ['Unreachable', 'connection closed by the server']
@@ -129,7 +130,7 @@ function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdE
     ]
   }
   const known = reasons[code] ?? socketReason(code)
-  // What a server without TLS does when it is spoken to with it.
+  // The reaction of a server without TLS to a TLS client.
   if (code === 'ECONNRESET' && tls !== undefined) return ['Unreachable', 'connection reset in the TLS handshake']
   if (known !== undefined) return ['Unreachable', known]
   return ['Unreachable', shortMessage(error)]

@@ -7,8 +7,8 @@ import type { Logger } from '../telemetry/logger.ts'
 import { type ConnectionTimes, EtcdConnection } from './connect-connection.ts'
 import type { EtcdCredentials, TlsMaterial } from './connect-credentials.ts'
 import { combined, connectionError, type FailedTry, openingFailure, requestFailure } from './connect-failure.ts'
-import type { EtcdEndpoint } from './endpoint.ts'
 import { EtcdError } from './kv.ts'
+import type { EtcdEndpoint } from './options.ts'
 
 /** The services of one server, over one connection. */
 export interface Server {
@@ -19,11 +19,11 @@ export interface Server {
   readonly watch: Client<typeof Watch>
 }
 
-/** What may be done about a request that failed after it was sent. */
+/** How to handle a request that failed after it was sent. */
 export type RequestKind =
-  /** It changes nothing, or nothing that matters: it may be sent again, to another server as well. */
+  /** It changes nothing of importance: it may be sent again, to any server. */
   | 'repeatable'
-  /** It may have happened: whoever sent it must look before sending it again. */
+  /** It may have happened: the caller must read before sending it again. */
   | 'once'
 
 export interface PoolOptions {
@@ -44,28 +44,28 @@ interface Member {
 }
 
 /**
- * The longest answer, in bytes. A value has 1.5 MiB at most; what is read here are leases and records of a few hundred bytes and bitmaps of
- * up to 128 KiB.
+ * The longest answer, in bytes. A value has 1.5 MiB at most; the answers here are leases and records of a few hundred
+ * bytes and bitmaps of up to 128 KiB.
  */
-const readMaxBytes = 8 * 1024 * 1024
+const READ_MAX_BYTES = 8 * 1024 * 1024
 
-/** Between two rounds over servers that all have no leader. */
-const electionPauseMs = 200
+/** The pause between two rounds over servers that all have no leader. */
+const ELECTION_PAUSE_MS = 200
 
 /**
- * The endpoints, one of which is asked first: the one that answered last. A server that cannot be reached, or answers that it cannot
- * serve, hands over to the next one. So does one that gave no answer in time, or until whoever asked gave up; its connection takes no
- * more requests, because it may lead nowhere, and ends when the watches on it do.
+ * The endpoints, of which the one that answered last is tried first. When a server cannot be reached, or answers that
+ * it cannot serve, the next one is tried. The same holds when it does not answer in time, or before the caller aborts;
+ * its connection then accepts no more requests, because it may be dead, and closes when its watches end.
  */
 export class EndpointPool {
   readonly #options: PoolOptions
   readonly #members: readonly Member[]
   readonly #closing = new AbortController()
-  /** Those that a server is about to end too. */
+  /** Including connections that a server is closing. */
   readonly #connections = new Set<EtcdConnection>()
-  /** Those that nobody waits for any more too. */
+  /** Including those for which no request waits any more. */
   readonly #openings = new Set<Promise<unknown>>()
-  /** The one that is asked first, the one that it last was when it answered, and why another one was left. */
+  /** The endpoint to try first, the one that answered last, and why another one was left. */
   #first = 0
   #serving: Member | undefined
   #left: EtcdError | undefined
@@ -75,14 +75,14 @@ export class EndpointPool {
     this.#members = options.endpoints.map((endpoint) => ({ endpoint, server: undefined, opening: undefined }))
   }
 
-  /** Aborted by `close`, with the error that everything then fails with. */
+  /** Aborted by `close`, with the error for every later call. */
   get closing(): AbortSignal {
     return this.#closing.signal
   }
 
   /**
-   * Sends a request to the first endpoint that takes it. No try begins later than two request timeouts after the call; `send` must
-   * give up when its signal is aborted. Rejects with an EtcdError, or with the reason of `signal`.
+   * Sends a request to the first endpoint that accepts it. No attempt begins later than two request timeouts after the
+   * call; `send` must stop when its signal is aborted. Rejects with an EtcdError, or with the reason of `signal`.
    */
   async ask<T>(
     kind: RequestKind,
@@ -99,13 +99,13 @@ export class EndpointPool {
     }
   }
 
-  /** Has the next request begin with another endpoint, if `server` is the one that it would begin with. */
+  /** Makes the next request begin with another endpoint, if it would begin with `server`. */
   leave(server: Server, error: EtcdError): void {
     const member = this.#members.find(({ endpoint }) => endpoint.text === server.endpoint)
     if (member !== undefined) this.#goOn(member, error)
   }
 
-  /** Ends everything; resolves when no socket is left. */
+  /** Closes everything; resolves when no socket is left. */
   async close(): Promise<void> {
     const closed = new EtcdError('Unreachable', 'etcd: the connection was closed here')
     this.#closing.abort(closed)
@@ -134,16 +134,16 @@ export class EndpointPool {
         if (!result.harmless && kind === 'once') throw result.error
         if (clock.monotonicMs() >= lastTryMs) throw combined(failed)
       }
-      // While a leader is elected there is nothing wrong that the next second will not mend.
+      // An election of a leader normally ends within a second.
       const electing = failed.some(({ harmless, error }) => harmless && error.code === 'ServerError')
-      if (!electing || clock.monotonicMs() + electionPauseMs >= lastTryMs) throw combined(failed)
-      await sleep(clock, electionPauseMs, signal)
+      if (!electing || clock.monotonicMs() + ELECTION_PAUSE_MS >= lastTryMs) throw combined(failed)
+      await sleep(clock, ELECTION_PAUSE_MS, signal)
     }
   }
 
   /**
-   * The endpoints from the first one on. One whose open connection turns out to be broken comes once more at the end, with a new
-   * connection: after a restart of the only server that is all it takes.
+   * The endpoints from the first one on. One whose open connection is broken comes once more at the end, with a new
+   * connection: after a restart of the only server that is sufficient.
    */
   *#inTurn(): Generator<Member> {
     const first = this.#first
@@ -188,7 +188,7 @@ export class EndpointPool {
     this.#left = error
   }
 
-  /** Said when another one answers, not for each that does not. */
+  /** Logged when another endpoint answers, not for each failure. */
   #answered(member: Member): void {
     if (this.#members[this.#first] !== member || this.#serving === member) return
     if (this.#serving !== undefined) {
@@ -200,7 +200,7 @@ export class EndpointPool {
 
   #serverOf(member: Member): Promise<Server> {
     if (member.server?.connection.usable) {
-      if (member.endpoint.tls) this.#options.credentials.look()
+      if (member.endpoint.tls) this.#options.credentials.refresh()
       return Promise.resolve(member.server)
     }
     member.opening ??= this.#openFor(member)
@@ -211,7 +211,7 @@ export class EndpointPool {
     const opening = this.#open(member.endpoint)
       .then((server) => {
         if (!member.server?.connection.usable) member.server = server
-        // Two were opened, because somebody gave up waiting for the first.
+        // Two were opened, because the first caller stopped waiting for the first.
         else server.connection.retire()
         return member.server
       })
@@ -236,7 +236,7 @@ export class EndpointPool {
         baseUrl: connection.authority,
         sessionManager: connection,
         acceptCompression: [],
-        readMaxBytes,
+        readMaxBytes: READ_MAX_BYTES,
         defaultTimeoutMs: requestTimeoutMs,
       })
       return {
@@ -253,5 +253,5 @@ export class EndpointPool {
 }
 
 function gaveUp({ text }: EtcdEndpoint): EtcdError {
-  return new EtcdError('Timeout', `etcd ${text}: no answer before whoever asked gave up`)
+  return new EtcdError('Timeout', `etcd ${text}: no answer before the caller aborted`)
 }

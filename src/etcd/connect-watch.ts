@@ -14,16 +14,16 @@ export interface WatchTools {
   readonly pool: EndpointPool
   readonly clock: Clock
   readonly random: Random
-  /** Until the server says that the watch stands, in milliseconds. */
+  /** Until the server confirms the watch, in milliseconds. */
   readonly requestTimeoutMs: number
 }
 
-/** Between two tries to open what broke, in milliseconds. */
+/** The pauses between attempts to reopen a watch, in milliseconds. */
 const pauses = { firstMs: 100, maxMs: 3_000, jitter: 'full' } as const
-/** A watch that stood for so long before it broke was no failed try. */
-const provenMs = 5_000
+/** A watch that lasted this long before it broke was no failed attempt. */
+const PROVEN_MS = 5_000
 
-/** A watch that stands on one server. */
+/** An open watch on one server. */
 interface StandingWatch {
   readonly server: Server
   readonly responses: AsyncIterator<WatchResponse>
@@ -31,9 +31,9 @@ interface StandingWatch {
 }
 
 /**
- * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. It is opened at the revision of a read on the
- * same server, so that nothing is missed from there on: kine says that a watch stands before it does. A member that has lost its
- * leader ends the watch.
+ * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. It starts at the revision of a
+ * read on the same server, so that no change is missed: kine confirms a watch before it is active. A member that has
+ * lost its leader ends the watch.
  */
 export async function watchPrefix(tools: WatchTools, prefix: string, options: WatchOptions): Promise<void> {
   const { pool, clock, random } = tools
@@ -57,7 +57,7 @@ export async function watchPrefix(tools: WatchTools, prefix: string, options: Wa
         if (signal.aborted) return
         const failure = explained(prefix, watch?.server, error)
         if (watch !== undefined && failure.nature === 'away') pool.leave(watch.server, failure)
-        if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= provenMs) backoff.reset()
+        if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= PROVEN_MS) backoff.reset()
         if (failure.code !== reported) report(failure)
         reported = failure.code
       } finally {
@@ -90,7 +90,7 @@ async function open(
     const from = (header?.revision ?? 0n) + 1n
     const requests = async function* () {
       yield watchRequest(prefix, from)
-      // The end of the requests would be the end of the watch.
+      // The end of the requests would end the watch.
       await aborted(signal)
     }
     const stream = server.watch.watch(requests(), { signal, headers: requireLeader, timeoutMs: 0 })
@@ -120,8 +120,8 @@ async function next({ responses }: StandingWatch): Promise<WatchResponse> {
 
 function explained(prefix: string, server: Server | undefined, error: unknown): EtcdError {
   const known = server === undefined ? error : requestFailure(server.endpoint, server.connection.failure, error).error
-  const told = withRight(`read all of ${prefix}`, known)
-  return told instanceof EtcdError ? told : new EtcdError('Unreachable', String(error), error)
+  const described = withRight(`read all of ${prefix}`, known)
+  return described instanceof EtcdError ? described : new EtcdError('Unreachable', String(error), error)
 }
 
 function changesIn({ events }: WatchResponse): readonly KeyChange[] {

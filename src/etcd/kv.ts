@@ -1,16 +1,16 @@
-import { type FailureNature, RemoteError } from '../runtime/remote-error.ts'
+import { type FailureNature, RemoteError } from '../runtime/errors.ts'
 
-/** A key with what is stored under it. */
+/** A key and its value. */
 export interface KeyValue {
   readonly key: string
   readonly value: Uint8Array
   /** The store's revision of its last write: what a compare-and-put compares. */
   readonly modRevision: bigint
-  /** The etcd lease that it is attached to, 0n for none. On kine this is a number of seconds: it identifies nothing. */
+  /** The etcd lease of the key, 0n for none. On kine this is a number of seconds: it identifies nothing. */
   readonly lease: bigint
 }
 
-/** What a prefix held at one revision of the store, sorted by key. */
+/** The contents of a prefix at one revision of the store, sorted by key. */
 export interface PrefixSnapshot {
   readonly revision: bigint
   readonly items: readonly KeyValue[]
@@ -19,51 +19,58 @@ export interface PrefixSnapshot {
 /** An etcd lease. */
 export interface LeaseGrant {
   readonly id: bigint
-  /** More than was asked for where the store cannot end one so soon: etcd's least is one and a half times its election timeout. */
+  /** More than requested if the store's minimum is longer: etcd's is one and a half times its election timeout. */
   readonly grantedSeconds: bigint
 }
 
-/** How long an etcd lease has, in whole seconds. */
+/** The granted and the remaining time of an etcd lease, in whole seconds. */
 export interface LeaseTimes {
   readonly grantedSeconds: bigint
   readonly leftSeconds: bigint
 }
 
 /**
- * A store that speaks etcd v3, in the few shapes that kube-apiserver uses itself and that kine therefore knows: one compare on a mod
- * revision and one operation. It knows bytes only.
+ * A store that speaks etcd v3, limited to the requests that kube-apiserver uses and that kine therefore supports: one
+ * compare on a mod revision and one operation. It knows only bytes.
  *
- * All reads are linearizable. Every method rejects with an {@link EtcdError}, or with the reason of the signal when that is aborted;
- * a write that rejects with `Unreachable`, `Timeout` or `ServerError` may or may not have happened.
+ * All reads are linearizable. Every method rejects with an {@link EtcdError}, or with the reason of the signal when
+ * that is aborted; a write that rejects with `Unreachable`, `Timeout` or `ServerError` may or may not have happened.
  */
 export interface EtcdKv {
   /** The newest value of one key; undefined when there is none. */
   get(key: string, signal: AbortSignal): Promise<KeyValue | undefined>
   /**
-   * Everything under a prefix, complete, at the newest revision, or at `revision`: two lists at one revision are one snapshot.
-   * Rejects with `Compacted` when that revision is no longer there.
+   * Everything under a prefix, complete, at the newest revision, or at `revision`: two lists at one revision are one
+   * snapshot. Rejects with `Compacted` when that revision has been compacted.
    */
   list(
     prefix: string,
     options: { readonly revision?: bigint | undefined; readonly signal: AbortSignal },
   ): Promise<PrefixSnapshot>
-  /** Writes a key that must not exist. The revision of the write; undefined when the key exists. */
+  /** Writes a key that must not exist. Returns the revision of the write; undefined when the key exists. */
   create(key: string, value: Uint8Array, options: PutOptions): Promise<bigint | undefined>
-  /** Writes a key that must still be at `modRevision`. The revision of the write; undefined when it is not, or is gone. */
+  /**
+   * Writes a key that must still be at `modRevision`. Returns the revision of the write; undefined when the key has
+   * changed or is gone.
+   */
   update(key: string, value: Uint8Array, modRevision: bigint, options: PutOptions): Promise<bigint | undefined>
-  /** Deletes a key that must still be at `modRevision`. Whether it was; a key that is gone was not. */
+  /** Deletes a key that must still be at `modRevision`. Returns whether it did. */
   delete(key: string, modRevision: bigint, signal: AbortSignal): Promise<boolean>
-  /** A new etcd lease; a key that is put with it is gone that many whole seconds (at least 2) later, or the store's own least. */
+  /**
+   * A new etcd lease; its keys are deleted that many whole seconds (at least 2) later, or after the store's own
+   * minimum.
+   */
   grantLease(ttlSeconds: number, signal: AbortSignal): Promise<LeaseGrant>
-  /** How long a lease has; undefined when the store does not know it (any more). kine refuses with `Unsupported`. */
+  /** The times of a lease; undefined when the store does not know it. kine refuses with `Unsupported`. */
   timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined>
   /**
-   * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included; and without any when the
-   * watch stands and after each interruption: "look, anything may have changed". It reopens what breaks and goes on until the
-   * signal is aborted; then it resolves. `report` hears how it fares: undefined when it stands (again), else what broke it.
+   * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included; and without
+   * changes when the watch starts and after each interruption, because anything may have changed. It reopens broken
+   * watches until the signal is aborted; then it resolves. Calls `report` with undefined when the watch is open
+   * (again), else with the error that broke it.
    */
   watch(prefix: string, options: WatchOptions): Promise<void>
-  /** Closes what is open. */
+  /** Closes all connections. */
   close(): Promise<void>
 }
 
@@ -71,16 +78,16 @@ export interface EtcdKv {
 export interface KeyChange {
   readonly type: 'created' | 'modified' | 'deleted'
   readonly key: string
-  /** What was stored; empty for `deleted`, which an expiry is too. */
+  /** The stored value; empty for `deleted`, which includes expiry. */
   readonly value: Uint8Array
-  /** What was stored before; undefined for `created`, and where the store no longer knows it. */
+  /** The value before; undefined for `created`, and where the store no longer has it. */
   readonly previousValue: Uint8Array | undefined
   /** The store's revision of this change. */
   readonly modRevision: bigint
 }
 
 export interface WatchOptions {
-  /** Undefined stands for anything that may have happened while nobody watched. */
+  /** Undefined means that anything may have changed while there was no watch. */
   readonly onChange: (changes: readonly KeyChange[] | undefined) => void
   readonly report: (error: unknown) => void
   readonly signal: AbortSignal
@@ -92,7 +99,7 @@ export interface PutOptions {
   readonly signal: AbortSignal
 }
 
-/** What a failed call to etcd means for whoever made it. The table is in docs/errors.md. */
+/** What a failed call to etcd means for its caller. The table is in docs/errors.md. */
 export type EtcdErrorCode =
   /** No connection to any endpoint, or it broke; a write may or may not have happened. */
   | 'Unreachable'
@@ -100,11 +107,11 @@ export type EtcdErrorCode =
   | 'Timeout'
   /** It answers, but fails: no leader, too many requests, an internal error; a write may or may not have happened. */
   | 'ServerError'
-  /** The revision is no longer there. */
+  /** The revision has been compacted. */
   | 'Compacted'
-  /** The etcd lease is not there (any more). */
+  /** The etcd lease does not exist (any more). */
   | 'LeaseNotFound'
-  /** The database is full (alarm NOSPACE): nothing can be written until somebody makes room. */
+  /** The database is full (alarm NOSPACE): nothing can be written until somebody frees space. */
   | 'NoSpace'
   /** The user, password, token or client certificate is not accepted. */
   | 'Unauthenticated'
@@ -112,9 +119,9 @@ export type EtcdErrorCode =
   | 'PermissionDenied'
   /** The server's certificate is not trusted, or the client's is refused or has expired. */
   | 'BadCertificate'
-  /** A certificate or key file cannot be read or does not fit. */
+  /** A certificate or key file cannot be read, or they do not match. */
   | 'NoCredentials'
-  /** The server does not do this; kine knows only what kube-apiserver uses. */
+  /** The server does not support this; kine supports only what kube-apiserver uses. */
   | 'Unsupported'
   /** Any other refusal. */
   | 'Refused'

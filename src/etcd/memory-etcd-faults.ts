@@ -2,35 +2,37 @@ import { type Clock, sleep } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { EtcdKv, KeyChange, WatchOptions } from './kv.ts'
 
-/** One call on its way to the store, or a watch that is opened or is about to tell something. */
+/** One call on its way to the store, or a watch that is opened or is about to deliver changes. */
 export interface EtcdCall {
   readonly method: Exclude<keyof EtcdKv, 'close'>
-  /** The key or prefix that it is about; empty for leases. */
+  /** The key or prefix of the call; empty for leases. */
   readonly key: string
-  /** What a watch is about to tell; undefined for everything else, and for "anything may have changed". */
+  /**
+   * The changes that a watch is about to deliver; undefined for everything else, and where anything may have changed.
+   */
   readonly changes?: readonly KeyChange[] | undefined
 }
 
-/** What happens on the way. Each is given the signal of the call, and answers with nothing where nothing holds it up. */
+/** Faults on the way. Each gets the signal of the call, and returns undefined for no delay. */
 export interface EtcdFaults {
-  /** Before a call reaches the store, or a watch is opened. What it rejects with is the answer: nothing has happened. */
+  /** Before a call reaches the store, or a watch is opened. Its rejection is the answer: nothing has happened. */
   before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
-   * Before an answer is heard. What it rejects with is the answer: it has happened, and nobody hears of it. Of a watch: before it
-   * tells something; a rejection breaks it, and what happens until it stands again is told as "anything may have changed".
+   * Before an answer arrives. Its rejection is the answer: the call has happened, but its result is lost. For a watch:
+   * before it delivers changes; a rejection breaks it, and after it is reopened anything may have changed.
    */
   after?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
 }
 
 export interface FaultyEtcdOptions extends EtcdFaults {
   readonly clock: Clock
-  /** How long a watch that broke waits before it is opened again, in milliseconds. @default 1000 */
+  /** How long a broken watch waits before it is reopened, in milliseconds. @default 1000 */
   readonly reopenMs?: number | undefined
-  /** Whether the caller is no more: its watches then end, and nobody hears of that. @default never */
+  /** Whether the caller has ended: its watches then end without a report. @default never */
   readonly isGone?: (() => boolean) | undefined
 }
 
-/** A store whose calls can be held up, refused and lost on their way, as the test or the drill decides. */
+/** A store whose calls can be delayed, refused and lost, as the test or the drill decides. */
 export function faultyEtcd(
   inner: EtcdKv,
   options: FaultyEtcdOptions,
@@ -78,7 +80,7 @@ export function faultyEtcd(
   }
 }
 
-/** Rejects with what broke the watch; resolves when it was ended on purpose. */
+/** Rejects with the error that broke the watch; resolves when it was ended on purpose. */
 async function watchUntilBroken(
   inner: EtcdKv,
   prefix: string,
@@ -93,26 +95,26 @@ async function watchUntilBroken(
   let last: Promise<void> | undefined
   const hold = (changes: readonly KeyChange[] | undefined): Promise<void> | undefined =>
     after?.({ ...call, changes }, controller.signal)
-  // One after the other, however long each is held up.
-  const inOrder = (changes: readonly KeyChange[] | undefined, tell: () => void): void => {
+  // One after the other, whatever their delays.
+  const inOrder = (changes: readonly KeyChange[] | undefined, deliver: () => void): void => {
     if (isGone()) {
       controller.abort(signal.reason)
       return
     }
     const held = last === undefined ? hold(changes) : last.then(() => hold(changes))
-    const tellUnlessEnded = (): void => {
-      if (!controller.signal.aborted) tell()
+    const deliverUnlessEnded = (): void => {
+      if (!controller.signal.aborted) deliver()
     }
-    // Most changes of most watches are held up by nothing.
+    // Most changes of most watches have no delay.
     if (held === undefined) {
-      tellUnlessEnded()
+      deliverUnlessEnded()
       return
     }
-    const told = held.then(tellUnlessEnded).finally(() => {
-      if (last === told) last = undefined
+    const delivered = held.then(deliverUnlessEnded).finally(() => {
+      if (last === delivered) last = undefined
     })
-    last = told
-    told.catch(broken.reject)
+    last = delivered
+    delivered.catch(broken.reject)
   }
   breakers.add(broken.reject)
   try {

@@ -9,27 +9,28 @@ import {
   type PutOptions,
   type WatchOptions,
 } from './kv.ts'
-import { KeyHistory, type StoredVersion } from './memory-etcd-history.ts'
 
 export interface MemoryEtcdOptions {
-  /** The store's own time: what expires does so by it, whatever its clients' clocks say. */
+  /** The store's own time: leases expire by it, whatever its clients' clocks show. */
   readonly clock: Clock
   /**
-   * As which server it behaves. On kine a lease's id is its number of seconds, the same for everybody; each put with one sets the time
-   * of that key alone; and nobody can ask how long a lease has. @default 'etcd'
+   * The server to imitate. On kine a lease's id is its number of seconds, the same for all clients; each put with a
+   * lease sets the time of that key alone; and the remaining time of a lease is not available. @default 'etcd'
    */
   readonly flavour?: 'etcd' | 'kine' | undefined
-  /** What runs out goes when this many milliseconds, or a multiple of them, have passed on its clock; 0: at once. @default 0 */
+  /** Expiry happens at multiples of this many milliseconds on its clock; 0: at once. @default 0 */
   readonly expiryStepMs?: number | undefined
-  /** When on its clock the first of these steps is, in milliseconds. @default 0 */
+  /** The time of the first of these steps on its clock, in milliseconds. @default 0 */
   readonly expiryPhaseMs?: number | undefined
-  /** The shortest time of a lease, in seconds; whoever asks for less gets this. Not on kine. @default 2 */
+  /** The shortest TTL of a lease, in seconds; shorter requests get this one. Not on kine. @default 2 */
   readonly leastTtlSeconds?: number | undefined
-  /** How many revisions it keeps, as etcd's `--auto-compaction-mode=revision` does; up to twice as many. @default all */
+  /**
+   * How many revisions it retains, as etcd's `--auto-compaction-mode=revision` does; up to twice as many. @default all
+   */
   readonly revisions?: number | undefined
 }
 
-/** What ends at one time: an etcd lease with its keys, or on kine a single key. */
+/** Everything that expires at one time: an etcd lease with its keys, or on kine a single key. */
 interface Term {
   readonly lease: bigint
   readonly grantedSeconds: number
@@ -37,13 +38,13 @@ interface Term {
   readonly keys: Set<string>
 }
 
-/** etcd's least with its default election timeout. */
+/** etcd's minimum with its default election timeout. */
 const LEAST_TTL_SECONDS = 2
 
 /**
- * An etcd, or kine, in this process: the twin of the real adapter, held to it by one contract suite.
+ * An etcd, or kine, in this process: the twin of the real adapter, checked by the same contract suite.
  *
- * Deterministic: it uses its clock and nothing else. No call is answered, and no watch called, before the caller's turn has ended.
+ * Deterministic: it uses only its clock. No call is answered, and no watch called, before the caller's turn has ended.
  */
 export class MemoryEtcd {
   readonly #clock: Clock
@@ -54,16 +55,16 @@ export class MemoryEtcd {
   readonly #history: KeyHistory
   /** By lease on etcd, by key on kine. */
   readonly #terms = new Map<bigint | string, Term>()
-  readonly #watchers = new Set<{ readonly prefix: string; readonly tell: (change: KeyChange) => void }>()
+  readonly #watchers = new Set<{ readonly prefix: string; readonly collect: (change: KeyChange) => void }>()
   #nextLease = 7_587_000_000_000_000_001n
   #cancelExpiry: Cancel = () => {}
-  /** No term ends earlier. */
+  /** No term ends earlier than this. */
   #nothingBeforeMs = Number.POSITIVE_INFINITY
 
   constructor(options: MemoryEtcdOptions) {
     this.#clock = options.clock
     this.#flavour = options.flavour ?? 'etcd'
-    this.#history = new KeyHistory({ keeps: options.revisions })
+    this.#history = new KeyHistory({ capacity: options.revisions })
     this.#expiryStepMs = options.expiryStepMs ?? 0
     this.#expiryPhaseMs = options.expiryPhaseMs ?? 0
     this.#leastTtlSeconds = options.leastTtlSeconds ?? LEAST_TTL_SECONDS
@@ -74,7 +75,7 @@ export class MemoryEtcd {
     return this.#history.revision
   }
 
-  /** One client's way to it. Any number may be open. */
+  /** A client of this store. There may be any number. */
   client(): EtcdKv {
     const closing = new AbortController()
     const turn = async (signal: AbortSignal): Promise<void> => {
@@ -126,12 +127,12 @@ export class MemoryEtcd {
     }
   }
 
-  /** Forgets what was stored before `revision`, the newest when left out. */
+  /** Discards the versions before `revision`, by default before the newest. */
   compact(revision: bigint = this.#history.revision): void {
     this.#history.compact(revision)
   }
 
-  /** Every lease starts its time over, as when etcd gets another leader or comes back, or kine starts again. */
+  /** Every lease starts its time again, as when etcd gets another leader or restarts, or kine restarts. */
   startLeasesOver(): void {
     this.#expire()
     for (const term of this.#terms.values()) term.endsAtMs = this.#endOf(term.grantedSeconds)
@@ -158,11 +159,11 @@ export class MemoryEtcd {
     const stored = new Uint8Array(value)
     const modRevision = this.#history.write([{ key, value: stored, lease }])
     const type = before === undefined ? 'created' : 'modified'
-    this.#tell({ type, key, value: stored, previousValue: before?.value, modRevision })
+    this.#notify({ type, key, value: stored, previousValue: before?.value, modRevision })
     return modRevision
   }
 
-  /** In one revision, as etcd revokes a lease. */
+  /** In one revision, as when etcd revokes a lease. */
   #delete(keys: readonly string[]): void {
     const gone = keys.flatMap((key) => this.#history.current(key) ?? [])
     if (gone.length === 0) return
@@ -170,7 +171,7 @@ export class MemoryEtcd {
     if (this.#flavour === 'kine') for (const { key } of gone) this.#terms.delete(key)
     const modRevision = this.#history.write(gone.map(({ key }) => ({ key, value: undefined, lease: 0n })))
     for (const { key, value } of gone) {
-      this.#tell({ type: 'deleted', key, value: new Uint8Array(), previousValue: value, modRevision })
+      this.#notify({ type: 'deleted', key, value: new Uint8Array(), previousValue: value, modRevision })
     }
   }
 
@@ -211,7 +212,10 @@ export class MemoryEtcd {
     return endMs
   }
 
-  /** Ends what has run out, in the order in which it did. Called before each read, so that expiry does not depend on a watch. */
+  /**
+   * Ends expired terms, in the order of their expiry. Called before each read, so that expiry does not depend on a
+   * watch.
+   */
   #expire(): void {
     const nowMs = this.#clock.monotonicMs()
     if (nowMs < this.#nothingBeforeMs) return
@@ -233,7 +237,7 @@ export class MemoryEtcd {
     return step === 0 ? endsAtMs : Math.ceil((endsAtMs - phase) / step) * step + phase
   }
 
-  /** A timer only while somebody watches, and for terms that have keys: else the next call finds out. */
+  /** A timer is set only while there are watches, and for terms with keys: otherwise the next call expires them. */
   #scheduleExpiry(): void {
     this.#cancelExpiry()
     this.#cancelExpiry = () => {}
@@ -259,10 +263,10 @@ export class MemoryEtcd {
       pending = []
       if (!signal.aborted) onChange(changes)
     }
-    const tell = (change: KeyChange): void => {
+    const collect = (change: KeyChange): void => {
       if (pending.push(change) === 1) void Promise.resolve().then(deliver)
     }
-    const watcher = { prefix, tell }
+    const watcher = { prefix, collect }
     this.#expire()
     this.#watchers.add(watcher)
     this.#scheduleExpiry()
@@ -273,7 +277,102 @@ export class MemoryEtcd {
     this.#scheduleExpiry()
   }
 
-  #tell(change: KeyChange): void {
-    for (const { prefix, tell } of this.#watchers) if (change.key.startsWith(prefix)) tell(change)
+  #notify(change: KeyChange): void {
+    for (const { prefix, collect } of this.#watchers) if (change.key.startsWith(prefix)) collect(change)
+  }
+}
+
+/** A key after one write. */
+interface StoredVersion {
+  readonly key: string
+  /** Undefined: deleted. */
+  readonly value: Uint8Array | undefined
+  readonly modRevision: bigint
+  readonly lease: bigint
+}
+
+/** Every version of every key since the last compaction, with one revision that each write increments. */
+class KeyHistory {
+  /** For each key, oldest first. */
+  readonly #versions = new Map<string, StoredVersion[]>()
+  /** Sorted; undefined until they are needed again. */
+  #keys: readonly string[] | undefined
+  #revision = 1n
+  #compacted = 0n
+  readonly #capacity: bigint | undefined
+
+  /** `capacity`: the number of latest revisions to retain; older ones are compacted. @default all */
+  constructor({ capacity }: { readonly capacity?: number | undefined } = {}) {
+    this.#capacity = capacity === undefined ? undefined : BigInt(capacity)
+  }
+
+  get revision(): bigint {
+    return this.#revision
+  }
+
+  /** The current version of the key; undefined when it does not exist. */
+  current(key: string): StoredVersion | undefined {
+    const version = this.#versions.get(key)?.at(-1)
+    return version?.value === undefined ? undefined : version
+  }
+
+  /** The key at a revision; undefined when it did not exist. Throws `Compacted`, also for a future revision. */
+  at(key: string, revision: bigint): StoredVersion | undefined {
+    if (revision < this.#compacted) {
+      throw new EtcdError('Compacted', 'mvcc: required revision has been compacted')
+    }
+    if (revision > this.#revision) throw new EtcdError('Compacted', 'mvcc: required revision is a future revision')
+    const version = this.#versions.get(key)?.findLast(({ modRevision }) => modRevision <= revision)
+    return version?.value === undefined ? undefined : version
+  }
+
+  /** Everything under a prefix at a revision, sorted by key. Throws `Compacted`. */
+  list(prefix: string, revision: bigint): readonly StoredVersion[] {
+    this.at(prefix, revision)
+    this.#keys ??= [...this.#versions.keys()].sort()
+    const listed: StoredVersion[] = []
+    for (const key of this.#keys) {
+      const version = key.startsWith(prefix) ? this.at(key, revision) : undefined
+      if (version !== undefined) listed.push(version)
+    }
+    return listed
+  }
+
+  /** Writes, all in one revision, and returns it. */
+  write(writes: readonly Omit<StoredVersion, 'modRevision'>[]): bigint {
+    const modRevision = ++this.#revision
+    for (const write of writes) {
+      const version = { ...write, modRevision }
+      const versions = this.#versions.get(write.key)
+      if (versions !== undefined) {
+        versions.push(version)
+        continue
+      }
+      this.#versions.set(write.key, [version])
+      this.#keys = undefined
+    }
+    if (this.#capacity !== undefined && modRevision - this.#compacted > 2n * this.#capacity) {
+      this.compact(modRevision - this.#capacity)
+    }
+    return modRevision
+  }
+
+  /** Discards the versions before a revision; does nothing where they are already discarded. */
+  compact(revision: bigint): void {
+    if (revision > this.#revision) throw new EtcdError('Refused', 'mvcc: required revision is a future revision')
+    if (revision <= this.#compacted) return
+    this.#compacted = revision
+    this.#keys = undefined
+    for (const [key, versions] of this.#versions) {
+      const first = Math.max(
+        versions.findLastIndex(({ modRevision }) => modRevision <= revision),
+        0,
+      )
+      const retained = versions.slice(first)
+      const gone =
+        retained.length === 1 && retained[0]?.value === undefined && (retained[0]?.modRevision ?? 0n) <= revision
+      if (gone) this.#versions.delete(key)
+      else this.#versions.set(key, retained)
+    }
   }
 }

@@ -1,6 +1,5 @@
 import * as z from 'zod/mini'
 import { type OptionGroup, parsedText, type Rule, type ValuesOf } from '../documents/option.ts'
-import { parseEndpoint, parsePrefix } from './endpoint.ts'
 
 const file = z.string().check(z.minLength(1, 'needs the name of a file'))
 
@@ -74,3 +73,65 @@ export const etcdRules: readonly Rule<EtcdValues>[] = [
     }),
   ),
 ]
+
+/** The address of an etcd server. */
+export interface EtcdEndpoint {
+  /** As given, without a path. */
+  readonly text: string
+  readonly tls: boolean
+  /** For a Unix socket; then host and port have no meaning. */
+  readonly socketPath: string | undefined
+  readonly host: string
+  readonly port: number
+}
+
+/** An endpoint or prefix that cannot be used. */
+class EtcdEndpointError extends Error {
+  override readonly name = 'EtcdEndpointError'
+  readonly code = 'InvalidEtcdEndpoint'
+}
+
+/**
+ * `https://host:2379`, `http://host:2379` or `unix:///path`, as kube-apiserver accepts them. Throws
+ * {@link EtcdEndpointError}.
+ */
+export function parseEndpoint(text: string): EtcdEndpoint {
+  if (text.startsWith('unix:')) {
+    const socketPath = text.slice('unix:'.length).replace(/^\/\//, '')
+    if (socketPath === '')
+      throw new EtcdEndpointError(`${JSON.stringify(text)} names no socket: unix:///path/of/socket`)
+    return { text, tls: false, socketPath, host: 'localhost', port: 0 }
+  }
+  // Checked before any message quotes the text.
+  if (text.includes('@')) {
+    throw new EtcdEndpointError('an endpoint takes no user and password: etcd is asked with a client certificate')
+  }
+  const url = URL.canParse(text) ? new URL(text) : undefined
+  if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
+    throw new EtcdEndpointError(
+      `${JSON.stringify(text)} is no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH`,
+    )
+  }
+  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
+    throw new EtcdEndpointError(`${JSON.stringify(text)} has more than a host and a port; keys are below --etcd-prefix`)
+  }
+  // A URL drops the default port of its scheme.
+  const [, port] = /:(\d+)\/?$/.exec(text) ?? []
+  if (port === undefined) throw new EtcdEndpointError(`${JSON.stringify(text)} needs a port; etcd's own is 2379`)
+  const tls = url.protocol === 'https:'
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  return { text: `${url.protocol}//${url.hostname}:${port}`, tls, socketPath: undefined, host, port: Number(port) }
+}
+
+/**
+ * The prefix with one leading slash and none at the end, as kube-apiserver reads its own. Throws
+ * {@link EtcdEndpointError}.
+ */
+function parsePrefix(text: string): string {
+  const parts = text.split('/').filter((part) => part !== '')
+  if (parts.length === 0) throw new EtcdEndpointError('needs a name, such as /registry')
+  if (parts.some((part) => part === '.' || part === '..')) {
+    throw new EtcdEndpointError(`${JSON.stringify(text)} must not hold . or ..`)
+  }
+  return `/${parts.join('/')}`
+}

@@ -7,15 +7,17 @@ import {
   type TxnRequestSchema,
   type WatchRequestSchema,
 } from '../protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
+import type { RequestLimit } from '../runtime/request-limit.ts'
+import type { EtcdKv, KeyValue } from './kv.ts'
 
-// The requests that kube-apiserver sends (etcd's client/v3/kubernetes/client.go), byte for byte in their shape: kine recognizes
+// The requests of kube-apiserver (etcd's client/v3/kubernetes/client.go), byte for byte in their shape: kine recognizes
 // transactions by it (its pkg/server/{create,update,delete}.go) and refuses all others.
 
 type RangeInit = MessageInitShape<typeof RangeRequestSchema>
 type TxnInit = MessageInitShape<typeof TxnRequestSchema>
 type OpInit = MessageInitShape<typeof RequestOpSchema>
 
-/** A member without a leader answers so at once, and ends its watches, as kube-apiserver has it for its watches. */
+/** A member without a leader refuses at once, and ends its watches, as with kube-apiserver's watches. */
 export const requireLeader = { hasleader: 'true' } as const
 
 const encoder = new TextEncoder()
@@ -30,7 +32,7 @@ export function keyText(key: Uint8Array): string {
 }
 
 /** What a put stores. */
-export interface Stored {
+interface Stored {
   readonly value: Uint8Array
   /** The etcd lease to attach the key to, 0n for none. */
   readonly lease: bigint
@@ -65,13 +67,16 @@ export function deleteRequest(key: Uint8Array, modRevision: bigint): TxnInit {
   }
 }
 
-/** Follows a prefix from a revision on, with what was stored before. */
+/** Follows a prefix from a revision on, with the previous values. */
 export function watchRequest(prefix: Uint8Array, startRevision: bigint): MessageInitShape<typeof WatchRequestSchema> {
   const value = { key: prefix, rangeEnd: prefixEnd(prefix), startRevision, prevKv: true }
   return { requestUnion: { case: 'createRequest', value } }
 }
 
-/** The first key after all those that begin with `prefix`: the prefix with its last byte one higher. Throws for an empty prefix. */
+/**
+ * The first key after all those that begin with `prefix`: the prefix with its last byte one higher. Throws for an empty
+ * prefix.
+ */
 export function prefixEnd(prefix: Uint8Array): Uint8Array {
   const last = prefix.findLastIndex((byte) => byte < 0xff)
   if (last === -1) throw new RangeError('a prefix must have a byte below 0xff')
@@ -95,4 +100,86 @@ function put(key: Uint8Array, { value, lease }: Stored): OpInit {
 
 function range(key: Uint8Array): OpInit {
   return { request: { case: 'requestRange', value: { key } } }
+}
+
+/**
+ * A key that this process writes by compare-and-put. It remembers its last write, so that the next one needs no read.
+ */
+export class GuardedKey {
+  readonly key: string
+  readonly #etcd: EtcdKv
+  #last: KeyValue | undefined
+  /** Later writes without an answer: each may have happened. */
+  #unanswered: readonly Pick<KeyValue, 'value' | 'lease'>[] = []
+
+  constructor(etcd: EtcdKv, key: string) {
+    this.#etcd = etcd
+    this.key = key
+  }
+
+  /**
+   * The key as this process last wrote it; undefined when it did not, or has deleted it since. Other processes may have
+   * changed it.
+   */
+  get last(): KeyValue | undefined {
+    return this.#last
+  }
+
+  /**
+   * Whether this is the result of an own write whose answer was lost. On kine the same value written by another process
+   * is indistinguishable.
+   */
+  isUnanswered({ value, lease }: KeyValue): boolean {
+    return this.#unanswered.some((sent) => sent.lease === lease && Buffer.compare(sent.value, value) === 0)
+  }
+
+  /** The key no longer belongs to this process. */
+  forget(): void {
+    this.#last = undefined
+  }
+
+  /** The key in the store; undefined when it does not exist. */
+  read(signal: AbortSignal): Promise<KeyValue | undefined> {
+    return this.#etcd.get(this.key, signal)
+  }
+
+  /** Writes the key if it is still as in `before`, or does not exist without `before`. Returns whether it did. */
+  async put(value: Uint8Array, lease: bigint, before: KeyValue | undefined, signal: AbortSignal): Promise<boolean> {
+    const sent =
+      before === undefined
+        ? this.#etcd.create(this.key, value, { lease, signal })
+        : this.#etcd.update(this.key, value, before.modRevision, { lease, signal })
+    const modRevision = await sent.catch((error: unknown) => {
+      this.#unanswered = [...this.#unanswered, { value, lease }]
+      throw error
+    })
+    if (modRevision !== undefined) {
+      this.#last = { key: this.key, value, modRevision, lease }
+      this.#unanswered = []
+    }
+    return modRevision !== undefined
+  }
+
+  /** Deletes the key if it is still as in `before`. Returns whether it did. */
+  async delete(before: KeyValue, signal: AbortSignal): Promise<boolean> {
+    this.#last = undefined
+    return this.#etcd.delete(this.key, before.modRevision, signal)
+  }
+}
+
+/** The same store; its requests, but not its watches, are aborted at the limit. */
+export function limitedEtcd(etcd: EtcdKv, limit: RequestLimit): EtcdKv {
+  return {
+    get: (key, signal) => limit.run(signal, (limited) => etcd.get(key, limited)),
+    list: (prefix, options) => limit.run(options.signal, (signal) => etcd.list(prefix, { ...options, signal })),
+    create: (key, value, options) =>
+      limit.run(options.signal, (signal) => etcd.create(key, value, { ...options, signal })),
+    update: (key, value, modRevision, options) =>
+      limit.run(options.signal, (signal) => etcd.update(key, value, modRevision, { ...options, signal })),
+    delete: (key, modRevision, signal) => limit.run(signal, (limited) => etcd.delete(key, modRevision, limited)),
+    grantLease: (ttlSeconds, signal) => limit.run(signal, (limited) => etcd.grantLease(ttlSeconds, limited)),
+    timeToLive: (lease, signal) => limit.run(signal, (limited) => etcd.timeToLive(lease, limited)),
+    watch: (prefix, options) => etcd.watch(prefix, options),
+    close: () => etcd.close(),
+  }
 }

@@ -1,5 +1,4 @@
-import type { KubeList, KubeObject } from './json.ts'
-import type { Resource } from './resources.ts'
+import type { KubeList, KubeObject, Resource } from './resources.ts'
 
 /** Names one object. `namespace` is left out for cluster-scoped kinds. */
 export interface ObjectRef {
@@ -11,8 +10,8 @@ export interface CallOptions {
   /** Ends the call: it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
   /**
-   * Sends the call at once, past the client's own limit of requests, and once: a refusal rejects whatever its Retry-After says. For whoever
-   * has a deadline, such as the end of a lease. @default false
+   * Sends the call at once, without waiting for the client's own rate limit, and never repeats it: a refusal rejects
+   * even with a Retry-After header. For callers with a deadline, such as the end of a lease. @default false
    */
   readonly urgent?: boolean | undefined
 }
@@ -78,9 +77,9 @@ export interface DeleteOptions extends CallOptions {
 /**
  * The port to an API server: plain JSON objects, exactly as the server holds them.
  *
- * Every method rejects with a {@link KubeError} whose `code` names the decision it calls for, or with the reason of `signal`.
- * Nothing is retried here except a 429 or 503 that says when to come back, and that only where the call is not `urgent`; who calls
- * decides what else is worth another try.
+ * Every method rejects with a {@link KubeError} whose `code` names the decision it calls for, or with the reason of
+ * `signal`. The port itself retries only a 429 or 503 with Retry-After, and only for a call that is not `urgent`. The
+ * caller decides about every other retry.
  */
 export interface KubeApi {
   get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>
@@ -91,8 +90,8 @@ export interface KubeApi {
   patch<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, patch: Patch, options?: WriteOptions): Promise<T>
   delete(resource: Resource<KubeObject>, ref: ObjectRef, options?: DeleteOptions): Promise<void>
   /**
-   * Follows changes until the server ends the stream (the iteration ends), it breaks (the iteration throws a KubeError) or
-   * `signal` is aborted (the iteration ends). Leaving the loop early closes the connection.
+   * Follows changes until the server ends the stream (the iteration ends), it breaks (the iteration throws a KubeError)
+   * or `signal` is aborted (the iteration ends). Leaving the loop early closes the connection.
    */
   watch<T extends KubeObject>(
     resource: Resource<T>,

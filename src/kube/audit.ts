@@ -1,26 +1,24 @@
-import { certificateFault, failureCode } from '../net/socket-failure.ts'
-import { RemoteError } from '../runtime/remote-error.ts'
+import { certificateFault, failureCode } from '../net/host-port.ts'
+import { RemoteError } from '../runtime/errors.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { EventSink, EventToRecord } from './event-object.ts'
-import { type EventReason, eventOf } from './event-reasons.ts'
-import type { KubeObject } from './json.ts'
-import type { Resource } from './resources.ts'
+import { type EventReason, type EventSink, type EventToRecord, eventOf } from './event-object.ts'
+import type { KubeObject, Resource } from './resources.ts'
 
-/** Who writes, as far as is known here. Which user the server took that for is in its own audit log. */
+/** Who writes, as far as this process knows. The server's own audit log has the user that the server saw. */
 export interface AuditUser {
-  /** The machine, as the program was told to call it. */
+  /** The machine's name, from the program's options. */
   readonly host: string
   /** The name of the user in the kubeconfig; undefined for anonymous requests. */
   readonly kubeconfigUser?: string | undefined
   /** The common name in the client certificate for etcd. */
   readonly etcdUser?: string | undefined
-  /** Whose process it is on that machine. */
+  /** The operating system user of the process. */
   readonly localUser?: string | undefined
-  /** Who became that one by sudo. */
+  /** The user who ran sudo. */
   readonly sudoUser?: string | undefined
 }
 
-/** Where it is told. */
+/** Where writes are recorded. */
 export interface AuditTrail {
   readonly logger: Logger
   /** @default no Events */
@@ -29,7 +27,7 @@ export interface AuditTrail {
   readonly user?: AuditUser | undefined
 }
 
-/** One write: what, why, before and after. A field that is not described here goes into the line as it is. */
+/** One write: what, why, before and after. Fields without a description here go into the line unchanged. */
 export interface AuditEntry {
   readonly message: string
   readonly verb: 'create' | 'update' | 'delete' | 'withdraw' | 'evict' | 'adopt'
@@ -39,19 +37,20 @@ export interface AuditEntry {
   readonly reasons: readonly string[]
   readonly before: unknown
   readonly after: unknown
-  /** What kept the answer away: then nobody knows whether it was written. Undefined: it was. */
+  /** Why no answer arrived: the write may or may not have happened. Undefined: it happened. */
   readonly error?: unknown
-  /** What an Event says of it once it was written. */
+  /** The Event that is recorded after a successful write. */
   readonly event?: Pick<EventToRecord, 'regarding' | 'note'> & { readonly reason: EventReason }
   readonly [field: string]: unknown
 }
 
-/** So many of a list are in a line; how many there are besides is said in `omitted`. */
+/** A line holds at most this many entries of a list and the number of the others in `omitted`. */
 const MAX_LISTED = 32
 
 /**
- * Tells of a write in one line of the log; docs/audit.md has its fields. To be called once for each, after it was answered or its answer was
- * lost, and not for one that was refused. In a dry run the line has nothing that a filter for the audit trail finds, and there is no Event.
+ * Records a write in one line of the log; docs/audit.md has its fields. Call it once for each write that was answered
+ * or whose answer was lost, and not for a refused one. In a dry run the line has no audit fields, and no Event is
+ * recorded.
  */
 export function audit({ logger, events, user }: AuditTrail, entry: AuditEntry): void {
   const { message, error, event, ...fields } = entry
@@ -68,22 +67,22 @@ export function audit({ logger, events, user }: AuditTrail, entry: AuditEntry): 
   }
 }
 
-/** Makes a write and tells of it, unless its answer says that it did nothing. */
+/** Makes a write and records it, unless `isDone` finds that the write changed nothing. */
 export async function audited<T>(
   trail: AuditTrail | undefined,
   entry: AuditEntry,
   write: () => Promise<T>,
   { signal, isDone = () => true }: { readonly signal: AbortSignal; readonly isDone?: (answer: T) => boolean },
 ): Promise<T> {
-  const tell = (error?: unknown): void => {
+  const record = (error?: unknown): void => {
     if (trail !== undefined) audit(trail, { ...entry, error })
   }
-  const answer = await answered(write, tell, signal)
-  if (isDone(answer)) tell()
+  const answer = await answered(write, record, signal)
+  if (isDone(answer)) record()
   return answer
 }
 
-/** The object of the API server's that was written. */
+/** The reference to a written object of the API server. */
 export function objectRefOf(resource: Resource<KubeObject>, object: KubeObject | undefined): AuditEntry['objectRef'] {
   const { namespace, name, uid, resourceVersion } = object?.metadata ?? {}
   const { plural, group, version: apiVersion } = resource
@@ -98,7 +97,7 @@ export function objectRefOf(resource: Resource<KubeObject>, object: KubeObject |
   }
 }
 
-/** What keeps a connection from being opened: nothing was sent. */
+/** Failures to open a connection: nothing was sent. */
 const UNSENT: ReadonlySet<string> = new Set([
   'ECONNREFUSED',
   'EHOSTUNREACH',
@@ -107,10 +106,10 @@ const UNSENT: ReadonlySet<string> = new Set([
   'EAI_AGAIN',
   'UND_ERR_CONNECT_TIMEOUT',
 ])
-/** Failures in which a server is asked in vain, but for sure has written nothing. */
+/** Failures of which we know that the server has written nothing. */
 const NOT_WRITTEN: ReadonlySet<string> = new Set(['AlreadyExists', 'Expired', 'TooManyRequests', 'NoCredentials'])
 
-/** Makes a write; when its answer is lost, `unanswered` hears why before this rejects. */
+/** Makes a write; if its answer is lost, calls `unanswered` with the reason before this rejects. */
 export async function answered<T>(
   write: () => Promise<T>,
   unanswered: (error: unknown) => void,
@@ -125,7 +124,7 @@ export async function answered<T>(
   }
 }
 
-/** Whether a write that failed so may have happened all the same. */
+/** Whether a write that failed with this error may have happened. */
 function mayHaveHappened(error: unknown): boolean {
   if (!(error instanceof RemoteError) || error.nature !== 'away' || NOT_WRITTEN.has(error.code)) return false
   let cause: unknown = error
@@ -136,10 +135,10 @@ function mayHaveHappened(error: unknown): boolean {
 
 function bounded(fields: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   const omitted: Record<string, number> = {}
-  const kept = Object.entries(fields).map(([name, value]) => {
+  const shortened = Object.entries(fields).map(([name, value]) => {
     if (!Array.isArray(value) || value.length <= MAX_LISTED) return [name, value] as const
     omitted[name] = value.length - MAX_LISTED
     return [name, value.slice(0, MAX_LISTED)] as const
   })
-  return { ...Object.fromEntries(kept), ...(Object.keys(omitted).length > 0 && { omitted }) }
+  return { ...Object.fromEntries(shortened), ...(Object.keys(omitted).length > 0 && { omitted }) }
 }

@@ -1,49 +1,52 @@
+import { FlapDamping } from '../runtime/backoff.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { FlapDamping } from '../runtime/flap-damping.ts'
-import { messageOf } from '../runtime/message-of.ts'
-import { RemoteError } from '../runtime/remote-error.ts'
+import { messageOf, RemoteError } from '../runtime/errors.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubeErrorCode } from './errors.ts'
 
-/** How long a source may be refused in passing before that counts as a refusal. */
-const returningMs = 5_000
-/** How long a source must be refused for good before that is said: a server that has just started forbids everything until it has read its RBAC rules. */
-const saidAfterMs = 2_000
+/** A source that was lost and is now refused counts as refused after this long. */
+const RETURNING_MS = 5_000
+/**
+ * A refusal is logged after it has lasted this long: a server that has just started forbids everything until it has
+ * read its RBAC rules.
+ */
+const REPORT_AFTER_MS = 2_000
 
-/** Who hears how the requests of a source fare. */
+/** Takes in which requests of a source fail and which succeed. */
 export type AvailabilityReporter = Pick<Availability, 'failed' | 'succeeded' | 'forget'>
 
 const UNAUTHORIZED: KubeErrorCode = 'Unauthorized'
 
-type Trouble =
-  /** The server does not answer, or fails. `refusal`: what was to be had before. */
+type Failure =
+  /** The server does not answer, or fails. `refusal`: the refusal before the outage. */
   | { readonly kind: 'lost'; readonly refusal: Refusal | undefined }
-  /** It answers, but refuses, perhaps in passing: a server that is starting does so until it has read its rules. */
+  /** The server answers but refuses, perhaps only while it starts and has not read its RBAC rules. */
   | { readonly kind: 'returning'; readonly sinceMs: number }
   | Refusal
 
-/** The server refuses for good; said once. */
+/** The server refuses permanently; logged once. */
 interface Refusal {
   readonly kind: 'refused'
   readonly code: string | undefined
   readonly reason: string
   readonly own: boolean
   readonly sinceMs: number
-  readonly said: boolean
+  readonly reported: boolean
 }
 
 /**
- * Whether a server can be used, from what everybody who talks to it reports.
+ * Whether a server can be used, computed from the failures and successes that its clients report.
  *
- * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last has
- * recovered; a server that comes and goes makes no more lines ({@link FlapDamping}). A refusal is no outage; it is said once per source until that source succeeds, and not at all if it passes. `Unauthorized` is
- * left to whoever holds the credentials: one cause, and one line for all sources.
+ * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last
+ * has recovered. A server that repeatedly fails and recovers makes no further lines ({@link FlapDamping}). A refusal is
+ * no outage. It is logged once per source until that source succeeds, and not at all if it is short. `Unauthorized` is
+ * left to {@link KubeCredentials}: it has one cause, and gets one line for all sources.
  */
 export class Availability {
   readonly #server: string
   readonly #clock: Clock
   readonly #logger: Logger
-  readonly #troubles = new Map<string, Trouble>()
+  readonly #failures = new Map<string, Failure>()
   readonly #handlers = new Set<(available: boolean) => void>()
   readonly #damping = new FlapDamping(true)
   #outage: { readonly sinceMs: number; readonly reason: string; readonly sources: Set<string> } | undefined
@@ -60,63 +63,66 @@ export class Availability {
     return this.#outage === undefined
   }
 
-  /** What the server says to one of these sources that it refuses for good; undefined when it refuses none of them. */
+  /** The reason of the first of these sources that the server refuses permanently; undefined when it refuses none. */
   refusalOf(...sources: readonly string[]): string | undefined {
     for (const source of sources) {
-      const trouble = this.#troubles.get(source)
-      if (trouble?.kind === 'refused') return trouble.reason
+      const failure = this.#failures.get(source)
+      if (failure?.kind === 'refused') return failure.reason
     }
     return undefined
   }
 
-  /** `source` names who asks, such as `services`; it failed with `error`. */
+  /** A request of `source`, such as `services`, failed with `error`. */
   failed(source: string, error: unknown): void {
     this.#logger.debug({ source, error }, `a request to ${this.#server} failed`)
-    const before = this.#troubles.get(source)
-    // What is no answer of the server at all is a refusal of our own.
+    const before = this.#failures.get(source)
+    // An error that did not come from the server is a refusal of our own.
     const nature = error instanceof RemoteError ? error.nature : undefined
     const own = nature === undefined
     if (nature === 'away' || nature === 'conflict') {
       const refusal = before?.kind === 'refused' ? before : before?.kind === 'lost' ? before.refusal : undefined
-      this.#troubles.set(source, { kind: 'lost', refusal })
+      this.#failures.set(source, { kind: 'lost', refusal })
       this.#outageBegins(source, error)
       return
     }
     const nowMs = this.#clock.monotonicMs()
     const code = codeOf(error)
-    const fresh: Refusal = { kind: 'refused', code, reason: messageOf(error), own, sinceMs: nowMs, said: false }
+    const fresh: Refusal = { kind: 'refused', code, reason: messageOf(error), own, sinceMs: nowMs, reported: false }
     const known = before?.kind === 'lost' ? before.refusal : before
     if (known?.kind === 'refused') {
-      // Other credentials may be accepted, and lack a right.
+      // New credentials may be accepted but lack a right.
       const refusal = known.code === UNAUTHORIZED && code !== UNAUTHORIZED ? fresh : known
-      this.#refuse(source, refusal, nowMs - refusal.sinceMs >= saidAfterMs)
+      this.#refuse(source, refusal, nowMs - refusal.sinceMs >= REPORT_AFTER_MS)
     } else if (before?.kind === 'lost' || (before === undefined && (own || nature === 'passing'))) {
-      this.#troubles.set(source, { kind: 'returning', sinceMs: nowMs })
+      this.#failures.set(source, { kind: 'returning', sinceMs: nowMs })
     } else if (before === undefined) {
       this.#refuse(source, fresh, false)
-    } else if (before.kind === 'returning' && nowMs - before.sinceMs >= returningMs) {
+    } else if (before.kind === 'returning' && nowMs - before.sinceMs >= RETURNING_MS) {
       this.#refuse(source, fresh, true)
     }
   }
 
-  /** `source` was served. */
+  /** A request of `source` succeeded. */
   succeeded(source: string): void {
-    const before = this.#troubles.get(source)
+    const before = this.#failures.get(source)
     if (before === undefined) return
-    this.#troubles.delete(source)
-    if (before.kind === 'refused' && before.said) {
-      this.#logger.info({ source }, before.own ? 'done after all' : `${this.#server} no longer refuses`)
+    this.#failures.delete(source)
+    if (before.kind === 'refused' && before.reported) {
+      this.#logger.info(
+        { source },
+        before.own ? 'succeeded after earlier refusals' : `${this.#server} no longer refuses`,
+      )
     }
     this.#outageMayEnd()
   }
 
-  /** `source` has ended: how it fared last no longer counts. */
+  /** `source` has ended: its last state no longer counts. */
   forget(source: string): void {
-    if (!this.#troubles.delete(source) || this.#outage === undefined || this.#inTrouble) return
-    // The last that suffered has gone: nobody can say that the server is back.
+    if (!this.#failures.delete(source) || this.#outage === undefined || this.#isFailing) return
+    // The last failing source has ended without seeing the server recover.
     this.#outage = undefined
     this.#damping.observe(true, this.#clock.monotonicMs())
-    this.#tell(true)
+    this.#notify(true)
   }
 
   /** Calls `handler` at every change, synchronously, until the function that it returns is called. */
@@ -130,9 +136,9 @@ export class Availability {
 
   #refuse(source: string, refusal: Refusal, lasts: boolean): void {
     const { code, reason, own } = refusal
-    const isSaidNow = lasts && !refusal.said && code !== UNAUTHORIZED
-    this.#troubles.set(source, { ...refusal, said: refusal.said || isSaidNow })
-    if (isSaidNow) {
+    const reportNow = lasts && !refusal.reported && code !== UNAUTHORIZED
+    this.#failures.set(source, { ...refusal, reported: refusal.reported || reportNow })
+    if (reportNow) {
       this.#logger.warn({ source, code, reason }, own ? 'not done' : `${this.#server} refuses a request`)
     }
     this.#outageMayEnd()
@@ -145,12 +151,12 @@ export class Availability {
     this.#outage ??= { sinceMs: nowMs, reason, sources: new Set() }
     this.#outage.sources.add(source)
     if (this.#damping.observe(false, nowMs) === 'down') this.#logger.warn({ source, reason }, `lost ${this.#server}`)
-    if (isNew) this.#tell(false)
+    if (isNew) this.#notify(false)
   }
 
   #outageMayEnd(): void {
     const outage = this.#outage
-    if (outage === undefined || this.#inTrouble) return
+    if (outage === undefined || this.#isFailing) return
     this.#outage = undefined
     const nowMs = this.#clock.monotonicMs()
     if (this.#damping.observe(true, nowMs) === 'up') {
@@ -158,14 +164,14 @@ export class Availability {
       const sources = [...outage.sources].sort()
       this.#logger.info({ durationMs, reason: outage.reason, sources }, `${this.#server} is back`)
     }
-    this.#tell(true)
+    this.#notify(true)
   }
 
-  get #inTrouble(): boolean {
-    return [...this.#troubles.values()].some(({ kind }) => kind !== 'refused')
+  get #isFailing(): boolean {
+    return [...this.#failures.values()].some(({ kind }) => kind !== 'refused')
   }
 
-  #tell(available: boolean): void {
+  #notify(available: boolean): void {
     for (const handler of [...this.#handlers]) handler(available)
   }
 }

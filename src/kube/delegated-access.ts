@@ -1,28 +1,29 @@
+import { createHash } from 'node:crypto'
 import type { Clock } from '../runtime/clock.ts'
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { TokenBucket } from '../runtime/token-bucket.ts'
-import type { HealthAccess, HealthCaller, HealthVerdict } from '../telemetry/health-access.ts'
+import type { HealthAccess, HealthCaller, HealthVerdict } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubeApi } from './api.ts'
 import { subjectAccessReviews, tokenReviews } from './resources.ts'
-import { ReviewMemory, TooManyReviews } from './review-memory.ts'
 
-export interface DelegatedAccessOptions {
-  /** Of the API server that knows the tokens and what their users may do. */
+interface DelegatedAccessOptions {
+  /** To the API server that validates the tokens and knows the rights of their users. */
   readonly api: KubeApi
-  /** Whether bearer tokens are taken. Client certificates are, whenever a connection has one. */
+  /** Whether bearer tokens are accepted. Client certificates always are. */
   readonly tokens: boolean
   readonly clock: Clock
   readonly logger: Logger
 }
 
 /**
- * How long an answer of the API server counts, in milliseconds: a kubelet's times. With the ten seconds of other components a client that asks all the
- * time would cost twelve reviews a minute; with these, one whom nothing changes for costs seven in ten minutes.
+ * How long an answer of the API server is cached, in milliseconds: the times of a kubelet. With the ten seconds of
+ * other components one busy client would cause twelve reviews a minute; with these times it causes seven in ten
+ * minutes.
  */
-export const reviewTimes = { tokenMs: 120_000, allowedMs: 300_000, deniedMs: 30_000 } as const
+const reviewTimes = { tokenMs: 120_000, allowedMs: 300_000, deniedMs: 30_000 } as const
 
-/** Who somebody is, as a SubjectAccessReview wants to be told. */
+/** A user, in the fields of a SubjectAccessReview. */
 interface User {
   readonly user: string
   readonly uid?: string
@@ -31,10 +32,11 @@ interface User {
 }
 
 /**
- * Asks the API server who a caller is (TokenReview; a client certificate says so itself: its common name is the user, its organizations are the
- * groups) and whether it may do what it asks (SubjectAccessReview), as the delegated authentication and authorization of Kubernetes' own components do.
- * Nobody is anonymous. While the API server cannot be asked, callers whose answers are not remembered are refused: with 401 where it would have to
- * say who they are, with 500 where it would have to say what they may do. That is logged when it begins and when it ends.
+ * Authenticates a caller (TokenReview, or a client certificate: its common name is the user, its organizations are the
+ * groups) and authorizes its request (SubjectAccessReview), like the delegated authentication and authorization of
+ * Kubernetes' own components. Anonymous callers are refused. While the API server is unavailable, callers without a
+ * cached answer are refused: with 401 where authentication failed, with 500 where authorization failed. The beginning
+ * and the end of that state are logged.
  */
 export class DelegatedAccess implements HealthAccess {
   readonly #options: DelegatedAccessOptions
@@ -45,7 +47,7 @@ export class DelegatedAccess implements HealthAccess {
   constructor(options: DelegatedAccessOptions) {
     this.#options = options
     const { clock } = options
-    // What nobody has asked before: five a second in the long run.
+    // For callers without a cached answer: five a second in the long run.
     const limit = new TokenBucket({ clock, qps: 5, burst: 20 })
     this.#users = new ReviewMemory({
       clock,
@@ -61,7 +63,10 @@ export class DelegatedAccess implements HealthAccess {
     })
   }
 
-  async judge(caller: HealthCaller, request: { readonly verb: string; readonly path: string }): Promise<HealthVerdict> {
+  async authorize(
+    caller: HealthCaller,
+    request: { readonly verb: string; readonly path: string },
+  ): Promise<HealthVerdict> {
     let user: User | undefined
     try {
       user = caller.certificate ?? (await this.#userOf(caller.bearerToken))
@@ -109,18 +114,76 @@ export class DelegatedAccess implements HealthAccess {
     const { logger } = this.#options
     try {
       const answer = await review()
-      if (this.#isAway) logger.info({}, 'the API server says again who may see the metrics')
+      if (this.#isAway) logger.info({}, 'the API server authorizes readers of the metrics again')
       this.#isAway = false
       return answer
     } catch (error) {
       if (!this.#isAway) {
         logger.warn(
           { error: messageOf(error) },
-          'cannot ask the API server who may see the metrics: only those that it has just allowed see them',
+          'cannot ask the API server who may see the metrics: only readers with a cached permission see them',
         )
       }
       this.#isAway = true
       throw error
     }
+  }
+}
+
+/** More unknown questions arrived than may be sent to the API server at a time. */
+class TooManyReviews extends Error {
+  override readonly name = 'TooManyReviews'
+}
+
+interface ReviewMemoryOptions<Answer> {
+  readonly clock: Clock
+  /** For questions without a good answer so far: it limits callers that ask at random, and not known callers. */
+  readonly limit: TokenBucket
+  /** How long an answer counts, in milliseconds. */
+  readonly lifeMs: (answer: Answer) => number
+  readonly isGood: (answer: Answer) => boolean
+}
+
+/** The most answers, good and bad; the oldest is removed first. */
+const MOST_ANSWERS = 1000
+
+/**
+ * Caches the answers to reviews, and asks once for all callers with the same question at the same time. Failures are
+ * not cached; nor are questions, which may be secrets: only their hashes.
+ */
+class ReviewMemory<Answer> {
+  readonly #options: ReviewMemoryOptions<Answer>
+  readonly #known = new Map<string, { readonly answer: Answer; readonly untilMs: number }>()
+  readonly #asked = new Map<string, Promise<Answer>>()
+
+  constructor(options: ReviewMemoryOptions<Answer>) {
+    this.#options = options
+  }
+
+  /** Rejects with TooManyReviews, or with what `ask` rejects with. */
+  async of(question: string, ask: () => Promise<Answer>): Promise<Answer> {
+    const { clock, limit, isGood } = this.#options
+    const key = createHash('sha256').update(question).digest('base64')
+    const known = this.#known.get(key)
+    if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.answer
+    const asked = this.#asked.get(key)
+    if (asked !== undefined) return asked
+    const wasGood = known !== undefined && isGood(known.answer)
+    if (!wasGood && !limit.tryTake()) throw new TooManyReviews('too many reviews')
+    const answer = ask()
+    this.#asked.set(key, answer)
+    try {
+      return this.#remember(key, await answer)
+    } finally {
+      this.#asked.delete(key)
+    }
+  }
+
+  #remember(key: string, answer: Answer): Answer {
+    const { clock, lifeMs } = this.#options
+    this.#known.delete(key)
+    this.#known.set(key, { answer, untilMs: clock.monotonicMs() + lifeMs(answer) })
+    if (this.#known.size > MOST_ANSWERS) this.#known.delete(this.#known.keys().next().value as string)
+    return answer
   }
 }

@@ -1,7 +1,7 @@
-import { type FailureNature, RemoteError } from '../runtime/remote-error.ts'
+import { type FailureNature, RemoteError } from '../runtime/errors.ts'
 import type { Status } from './api.ts'
 
-/** What a failed call means for whoever made it. The table is in docs/errors.md. */
+/** What a failed call means for its caller. The table is in docs/errors.md. */
 export type KubeErrorCode =
   | 'NotFound'
   | 'AlreadyExists'
@@ -19,7 +19,7 @@ export type KubeErrorCode =
   | 'Timeout'
   /** No connection, or it broke; a write may or may not have happened. */
   | 'Unreachable'
-  /** Credentials could not be had (token file, exec plugin). */
+  /** Credentials are not available (token file, exec plugin). */
   | 'NoCredentials'
   /** The answer is not what the protocol allows: not JSON, torn, of another kind. */
   | 'BadResponse'
@@ -46,7 +46,7 @@ export class KubeError extends RemoteError {
   readonly httpStatus: number
   /** The server's own words, where it sent any. */
   readonly status: Status | undefined
-  /** How long the server asked to be left alone, in milliseconds. */
+  /** How long the server asked the client to wait, in milliseconds. */
   readonly retryAfterMs: number | undefined
 
   constructor(
@@ -76,7 +76,7 @@ export function isKubeError(error: unknown, ...codes: readonly KubeErrorCode[]):
   return error instanceof KubeError && (codes.length === 0 || codes.includes(error.code))
 }
 
-/** Settles as the answer does, but with undefined where the server says `NotFound`. */
+/** Resolves with the answer, or with undefined where the server answers `NotFound`. */
 export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
   try {
     return await answer

@@ -2,102 +2,101 @@ import type { V1ObjectReference } from '@kubernetes/client-node'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
-import type { Json, KubeObject } from './json.ts'
-import { apiVersionOf, events, type KubeEvent, type Resource } from './resources.ts'
+import { apiVersionOf, events, type Json, type KubeEvent, type KubeObject, type Resource } from './resources.ts'
 
 export type ObjectReference = Json<V1ObjectReference>
 
-/** One thing that happened, to be told to whoever asks the cluster for its events. */
+/** One occurrence to record as an Event in the cluster. */
 export interface EventToRecord {
   readonly regarding: ObjectReference
   readonly related?: ObjectReference | undefined
   readonly type: 'Normal' | 'Warning'
   /** Why, in UpperCamelCase for machines: `FailedToCreateEndpoint`. At most 128 characters. */
   readonly reason: string
-  /** What was done or tried, likewise: `Reconcile`. At most 128 characters, never empty. */
+  /** What was done or tried, in UpperCamelCase: `Reconcile`. At most 128 characters, never empty. */
   readonly action: string
   /** For people. What exceeds 1,024 bytes is cut off. */
   readonly note: string
-  /** Who says so, where that is not who records. */
+  /** The controller that reports, where it is not the recorder's own. */
   readonly reportingController?: string | undefined
 }
 
-/** Takes events, at once and without fail; what becomes of them is not its caller's business. */
+/** Takes Events without waiting and without failing. */
 export interface EventSink {
   record(event: EventToRecord): void
 }
 
-/** For those who have nothing to tell, such as a dry run. */
+/** A sink that drops every Event, such as in a dry run. */
 export const noEvents: EventSink = { record() {} }
 
-/** Records as another: controllers that others know by a name of their own. */
+/** Records under another controller's name, for controllers that users know by an established name. */
 export function recordingAs(reportingController: string, events: EventSink): EventSink {
   return { record: (event) => events.record({ ...event, reportingController }) }
 }
 
-/** Who reports. */
+/** The source of the Events. */
 export interface Reporter {
   /** Such as `apiserver-bootstrap.example.com/endpoints`. */
   readonly reportingController: string
-  /** Tells this process from others of its kind. Cut to 128 characters. */
+  /** Distinguishes this process from others of its kind. Cut to 128 characters. */
   readonly reportingInstance: string
 }
 
-const maxName = 253
-const maxNoteBytes = 1_024
-const maxInstance = 128
+const MAX_NAME = 253
+const MAX_NOTE_BYTES = 1_024
+const MAX_INSTANCE = 128
 
-/** The Event object that tells of `event` for the first time, now. */
+/** The Event object for the first occurrence of `event`, now. */
 export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock, random: Random): KubeEvent {
   const wallMs = clock.wallMs()
-  // Looks like client-go's suffix, nanoseconds since 1970; what is below a millisecond is chance.
+  // Like client-go's suffix, nanoseconds since 1970; the digits below a millisecond are random.
   const nanos = BigInt(Math.floor(wallMs)) * 1_000_000n + BigInt(randomInteger(random, 1_000_000))
   const suffix = `.${nanos.toString(16)}`
   return {
     apiVersion: apiVersionOf(events),
     kind: events.kind,
     metadata: {
-      name: `${(event.regarding.name ?? '').slice(0, maxName - suffix.length)}${suffix}`,
-      // Events of what has no namespace are in `default`, as everybody expects.
+      name: `${(event.regarding.name ?? '').slice(0, MAX_NAME - suffix.length)}${suffix}`,
+      // Events about cluster-scoped objects go into `default`, as in client-go.
       namespace: event.regarding.namespace || 'default',
     },
     eventTime: formatMicroTime(wallMs),
     reportingController: event.reportingController ?? reporter.reportingController,
-    reportingInstance: reporter.reportingInstance.slice(0, maxInstance),
+    reportingInstance: reporter.reportingInstance.slice(0, MAX_INSTANCE),
     action: event.action,
     reason: event.reason,
     regarding: event.regarding,
     ...(event.related === undefined ? {} : { related: event.related }),
-    note: cutBytes(event.note, maxNoteBytes),
+    note: cutBytes(event.note, MAX_NOTE_BYTES),
     type: event.type,
   }
 }
 
-/** What an Event says of the object that it regards. */
+/** A reference to the object that an Event regards. */
 export function referenceTo(object: KubeObject): ObjectReference {
   const { name, namespace, uid, resourceVersion } = object.metadata ?? {}
   const fields = { apiVersion: object.apiVersion, kind: object.kind, namespace, name, uid, resourceVersion }
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined))
 }
 
-/** The same for an object as a resource serves it: in lists and watches objects do not say their kind. */
+/** The same for an object from a list or watch, which has no kind of its own. */
 export function referenceIn(resource: Resource<KubeObject>, object: KubeObject | undefined): ObjectReference {
   return referenceTo({ ...object, apiVersion: apiVersionOf(resource), kind: resource.kind })
 }
 
-/** Equal for what is the same event again. */
+/** Equal for repetitions of the same Event. */
 export function seriesKey(event: EventToRecord): string {
   const related = event.related === undefined ? [] : identity(event.related)
   const { type, reason, action, note, reportingController } = event
   return JSON.stringify([identity(event.regarding), related, type, reason, action, note, reportingController])
 }
 
-/** Equal for events that share one allowance: those of a type about one object. */
+/** Equal for Events that share one rate limit: those of one type about one object. */
 export function spamKey(event: EventToRecord): string {
   return JSON.stringify([identity(event.regarding), event.type])
 }
 
-/** What makes two references mean the same object: not its resourceVersion, which changes under a series. */
+/** What identifies the object of a reference: not its resourceVersion, which changes during a series. */
 function identity(reference: ObjectReference): readonly unknown[] {
   const { apiVersion, kind, namespace, name, uid, fieldPath } = reference
   return [apiVersion, kind, namespace, name, uid, fieldPath]
@@ -106,4 +105,48 @@ function identity(reference: ObjectReference): readonly unknown[] {
 /** The longest beginning of `text` that is at most `limit` bytes of UTF-8. */
 function cutBytes(text: string, limit: number): string {
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(limit)).read)
+}
+
+/** The fixed parts of an Event, by its reason. docs/events.md has what it means and what to do. */
+interface EventKind {
+  readonly type: EventToRecord['type']
+  readonly action: string
+}
+
+/**
+ * Every reason that this program uses in Events, except the one that a ServiceCIDR itself gives for not being ready.
+ */
+export const eventReasons = {
+  MasterListed: { type: 'Normal', action: 'Reconcile' },
+  MasterRemoved: { type: 'Normal', action: 'Reconcile' },
+  LeaseTakenOver: { type: 'Normal', action: 'Announce' },
+  MasterWithdrawn: { type: 'Normal', action: 'Withdraw' },
+  MasterEvicted: { type: 'Normal', action: 'Evict' },
+  KubernetesServiceReset: { type: 'Normal', action: 'Reset' },
+  ForeignOverwrite: { type: 'Warning', action: 'BackOff' },
+  LeaseContested: { type: 'Warning', action: 'BackOff' },
+  OtherReconcilerActive: { type: 'Warning', action: 'Reset' },
+  DutyDegraded: { type: 'Warning', action: 'Retry' },
+  OtherLeaseStore: { type: 'Warning', action: 'Reset' },
+  ReadinessRefused: { type: 'Warning', action: 'Probe' },
+  ServiceRangeAdopted: { type: 'Normal', action: 'RangeAllocation' },
+  KubernetesDefaultServiceCIDRError: { type: 'Warning', action: 'DefaultServiceCIDR' },
+  KubernetesDefaultServiceCIDRInconsistent: { type: 'Warning', action: 'DefaultServiceCIDR' },
+  FailedToCreateEndpoint: { type: 'Warning', action: 'Sync' },
+  FailedToUpdateEndpoint: { type: 'Warning', action: 'Sync' },
+  FailedToUpdateEndpointSlices: { type: 'Warning', action: 'Sync' },
+  TopologyAwareHintsEnabled: { type: 'Normal', action: 'Sync' },
+  TopologyAwareHintsDisabled: { type: 'Warning', action: 'Sync' },
+  InvalidIPAddress: { type: 'Warning', action: 'Mirror' },
+  TooManyAddressesToMirror: { type: 'Warning', action: 'Mirror' },
+} as const satisfies Readonly<Record<string, EventKind>>
+
+export type EventReason = keyof typeof eventReasons
+
+/** An event of one of the reasons of this program. */
+export function eventOf(
+  reason: EventReason,
+  event: Pick<EventToRecord, 'regarding' | 'related' | 'note'>,
+): EventToRecord {
+  return { ...event, ...eventReasons[reason], reason }
 }

@@ -16,17 +16,17 @@ export interface EventRecorderOptions extends Reporter {
   readonly logger: Logger
 }
 
-/** The same event again within this time is counted, not told anew. */
-const seriesMs = 6 * 60_000
-/** A series that goes on is written this often, besides its begin and its end. */
-const refreshMs = 30 * 60_000
+/** A repetition of an Event within this time is counted in the same series. */
+const SERIES_MS = 6 * 60_000
+/** A series that continues is written this often, in addition to its beginning and its end. */
+const REFRESH_MS = 30 * 60_000
 /** Per object and type: this many events at once, then one every five minutes. */
-const spamLimit = { burst: 25, qps: 1 / 300 }
-const maxQueued = 1_000
-const maxRemembered = 4_096
-const maxTries = 12
-/** What is still queued at the end is given this long. */
-const drainMs = 1_000
+const SPAM_LIMIT = { burst: 25, qps: 1 / 300 }
+const MAX_QUEUED = 1_000
+const MAX_REMEMBERED = 4_096
+const MAX_TRIES = 12
+/** At shutdown, queued Events get this long. */
+const DRAIN_MS = 1_000
 
 /** One Event object in the cluster: what happened first, and how often it has happened since. */
 interface Series {
@@ -34,24 +34,26 @@ interface Series {
   count: number
   lastWallMs: number
   lastMs: number
-  /** How many the object in the cluster tells of; 0 while there is none. */
+  /** The count in the stored object; 0 while there is none. */
   written: number
   writtenMs: number
   tries: number
 }
 
 /**
- * Writes Events (events.k8s.io/v1) in the background. Recording never waits and never fails; what cannot be written is dropped.
+ * Writes Events (events.k8s.io/v1) in the background. Recording never waits and never fails; an Event that cannot be
+ * written is dropped.
  *
- * The same event within six minutes becomes a series: its second occurrence, its end, and every half hour in between are written,
- * the others are counted. One object causes at most 25 new Events at once and one every five minutes after that. While the server
- * is away up to 1,000 Events wait. Behaviour as in client-go's `tools/events`, with the spam filter of `tools/record`.
+ * The same event within six minutes becomes a series: its second occurrence, its end, and every half hour in between
+ * are written, the others are counted. One object causes at most 25 new Events at once and one every five minutes after
+ * that. While the server is away up to 1,000 Events wait. Behaviour as in client-go's `tools/events`, with the spam
+ * filter of `tools/record`.
  */
 export class EventRecorder {
   readonly #options: EventRecorderOptions
   readonly #series = new Map<string, Series>()
   readonly #spam = new Map<string, TokenBucket>()
-  /** Series whose object in the cluster is behind, in the order in which they are to be written. */
+  /** Series whose stored object is out of date, in the order of writing. */
   readonly #queue = new Set<Series>()
   #wake: (() => void) | undefined
 
@@ -59,7 +61,7 @@ export class EventRecorder {
     this.#options = options
   }
 
-  /** Events that wait to be written. */
+  /** How many Events wait to be written. */
   get queued(): number {
     return this.#queue.size
   }
@@ -69,16 +71,16 @@ export class EventRecorder {
     const key = seriesKey(event)
     const nowMs = clock.monotonicMs()
     let series = this.#series.get(key)
-    if (series !== undefined && nowMs - series.lastMs <= seriesMs) {
+    if (series !== undefined && nowMs - series.lastMs <= SERIES_MS) {
       series.count++
       series.lastWallMs = clock.wallMs()
       series.lastMs = nowMs
-      // From the third on they are only counted; `#sweep` writes the number.
+      // From the third occurrence on only the count changes; `#sweep` writes it.
       if (series.count === 2) this.#enqueue(series)
       return
     }
     if (series !== undefined && series.count > series.written) this.#enqueue(series)
-    if (!this.#mayTell(event)) {
+    if (!this.#mayRecord(event)) {
       this.#drop(event, 'too many events about this object')
       return
     }
@@ -96,13 +98,13 @@ export class EventRecorder {
     this.#enqueue(series)
   }
 
-  /** Writes what is recorded until `signal` is aborted, then what is still queued, for a second at most. */
+  /** Writes recorded Events until `signal` is aborted, then the queued ones for at most a second. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#options
     const backoff = exponentialBackoff({ firstMs: 1_000, maxMs: 10_000, jitter: 0.25 }, random)
     let cancelSweep = (): void => {}
     const sweepLater = (): void => {
-      cancelSweep = clock.schedule(seriesMs, () => {
+      cancelSweep = clock.schedule(SERIES_MS, () => {
         this.#sweep()
         sweepLater()
       })
@@ -133,7 +135,7 @@ export class EventRecorder {
   async #drain(): Promise<void> {
     for (const series of this.#series.values()) if (series.count > series.written) this.#queue.add(series)
     const controller = new AbortController()
-    const cancel = this.#options.clock.schedule(drainMs, () => controller.abort())
+    const cancel = this.#options.clock.schedule(DRAIN_MS, () => controller.abort())
     try {
       for (const series of this.#queue) {
         if (controller.signal.aborted || !(await this.#write(series, controller.signal))) break
@@ -143,18 +145,18 @@ export class EventRecorder {
     }
   }
 
-  /** Ends the series that have been quiet, and writes how far those stand that go on. */
+  /** Ends quiet series, and writes the count of the others. */
   #sweep(): void {
     const nowMs = this.#options.clock.monotonicMs()
     for (const [key, series] of this.#series) {
-      const over = nowMs - series.lastMs >= seriesMs
+      const over = nowMs - series.lastMs >= SERIES_MS
       if (over) this.#series.delete(key)
-      if (series.count > series.written && (over || nowMs - series.writtenMs >= refreshMs)) this.#enqueue(series)
+      if (series.count > series.written && (over || nowMs - series.writtenMs >= REFRESH_MS)) this.#enqueue(series)
     }
   }
 
   #enqueue(series: Series): void {
-    if (this.#queue.size >= maxQueued && !this.#queue.has(series)) {
+    if (this.#queue.size >= MAX_QUEUED && !this.#queue.has(series)) {
       this.#drop(series.event, 'too many events are waiting')
       return
     }
@@ -162,7 +164,7 @@ export class EventRecorder {
     this.#wake?.()
   }
 
-  /** One attempt. False when the same is to be tried again later. */
+  /** One attempt. False when it must be repeated later. */
   async #write(series: Series, signal: AbortSignal): Promise<boolean> {
     const count = series.count
     try {
@@ -171,12 +173,12 @@ export class EventRecorder {
     } catch (error) {
       if (signal.aborted) return false
       if (!isKubeError(error)) throw error
-      // Its answer was lost, but an earlier creation was successful.
+      // The answer of an earlier, successful creation was lost.
       const made = error.code === 'AlreadyExists'
       if (made) series.written = 1
       if (!(made && count === 1)) {
         const tried = mayBeTheEvent(error) ? ++series.tries : 0
-        if (isWorthAnotherTry(error) && tried < maxTries) return false
+        if (isWorthAnotherTry(error) && tried < MAX_TRIES) return false
         this.#drop(series.event, error.message)
       }
     }
@@ -209,9 +211,9 @@ export class EventRecorder {
     }
   }
 
-  #mayTell(event: EventToRecord): boolean {
+  #mayRecord(event: EventToRecord): boolean {
     const key = spamKey(event)
-    const bucket = this.#spam.get(key) ?? new TokenBucket({ clock: this.#options.clock, ...spamLimit })
+    const bucket = this.#spam.get(key) ?? new TokenBucket({ clock: this.#options.clock, ...SPAM_LIMIT })
     remember(this.#spam, key, bucket)
     return bucket.tryTake()
   }
@@ -225,11 +227,11 @@ function asSeries(series: Series): NonNullable<KubeEvent['series']> {
   return { count: series.count, lastObservedTime: formatMicroTime(series.lastWallMs) }
 }
 
-/** Puts an entry last; forgets the one that was used least recently where there are too many. */
+/** Puts an entry last; when there are too many, forgets the least recently used. */
 function remember<Value>(entries: Map<string, Value>, key: string, value: Value): void {
   entries.delete(key)
   entries.set(key, value)
-  if (entries.size <= maxRemembered) return
+  if (entries.size <= MAX_REMEMBERED) return
   for (const oldest of entries.keys()) {
     entries.delete(oldest)
     return
@@ -240,7 +242,10 @@ function isWorthAnotherTry(error: KubeError): boolean {
   return mayBeTheEvent(error) || isKubeError(error, 'Unreachable', 'TooManyRequests', 'Unauthorized', 'NoCredentials')
 }
 
-/** The server got it and failed. That may be because of this very Event, which must not hold up the others for ever. */
+/**
+ * The server received the request and failed. This very Event may be the cause, and must not hold up the others for
+ * ever.
+ */
 function mayBeTheEvent(error: KubeError): boolean {
   return isKubeError(error, 'ServerError', 'Timeout', 'BadResponse', 'AlreadyExists')
 }

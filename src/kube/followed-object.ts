@@ -1,14 +1,12 @@
-import { RemoteError } from '../runtime/remote-error.ts'
+import { RemoteError } from '../runtime/errors.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import type { ObjectRef } from './api.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { ifFound } from './errors.ts'
 import { Informer, type InformerContext } from './informer.ts'
-import type { KubeObject } from './json.ts'
-import { isNewer } from './resource-version.ts'
-import type { Resource } from './resources.ts'
+import { isNewer, type KubeObject, type Resource } from './resources.ts'
 
-/** Watch events are late by less than this, in milliseconds. One that is later was lost. */
+/** Watch events are less than this late, in milliseconds. A later one was lost. */
 const LATE_MS = 2_000
 
 export interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
@@ -16,27 +14,27 @@ export interface FollowedObjectOptions<T extends KubeObject> extends InformerCon
   readonly availability: AvailabilityReporter
   readonly resource: Resource<T>
   readonly ref: ObjectRef
-  /** Called when {@link FollowedObject.current} may be another than before. */
+  /** Called when {@link FollowedObject.current} may have changed. */
   readonly onChange: () => void
 }
 
 /**
  * One object, followed by a watch and read live now and then.
  *
- * A watch may lose an event and go on, bookmarks included. What a live read shows counts until the watch tells something; a watch that has
- * not told it two seconds later is started anew.
+ * A watch may lose an event and continue, bookmarks included. The result of a live read counts until the next watch
+ * event. If the watch has not delivered that state two seconds later, it is restarted.
  */
 export class FollowedObject<T extends KubeObject> {
   readonly #options: FollowedObjectOptions<T>
   readonly #informer: Informer<T>
   readonly #missed: Counter<'resource'>
-  /** What a live read has shown while the copy was `cached`. */
+  /** The result of a live read, and the copy at that time. */
   #read: { readonly cached: T | undefined; readonly live: T | undefined } | undefined
 
   constructor(options: FollowedObjectOptions<T>) {
     const { ref, onChange, metrics } = options
     this.#options = options
-    // By its name: rights to a whole namespace are not needed.
+    // Selected by name: this needs no rights to the whole namespace.
     const query = { namespace: ref.namespace, fieldSelector: `metadata.name=${ref.name}` }
     this.#informer = new Informer<T>({ ...options, query })
     this.#informer.subscribe(onChange)
@@ -47,7 +45,7 @@ export class FollowedObject<T extends KubeObject> {
     })
   }
 
-  /** The object as it was last heard of; undefined when there is none. */
+  /** The object as last received; undefined when there is none. */
   get current(): T | undefined {
     const cached = this.#cached
     return this.#read !== undefined && this.#read.cached === cached ? this.#read.live : cached
@@ -68,7 +66,7 @@ export class FollowedObject<T extends KubeObject> {
     return this.#informer.whenSynced(signal)
   }
 
-  /** Reads the object live. Where the server cannot be asked, {@link current} stays what the watch told. */
+  /** Reads the object live. If the server cannot be reached, {@link current} stays as the watch delivered it. */
   async readLive(signal: AbortSignal): Promise<void> {
     const { api, availability, resource, ref, onChange, clock } = this.#options
     const source = `live ${resource.plural}`
@@ -78,12 +76,12 @@ export class FollowedObject<T extends KubeObject> {
       live = await ifFound(api.get(resource, ref, { signal }))
     } catch (error) {
       if (!(error instanceof RemoteError)) throw error
-      // Whoever loses the server says so by the watch, and hears sooner that it is back.
+      // The watch reports an outage, and notices its end sooner.
       if (error.nature !== 'away') availability.failed(source, error)
       return
     }
     availability.succeeded(source)
-    // What the watch has told meanwhile may be newer than the answer.
+    // The watch may meanwhile have delivered a newer state than the answer.
     if (this.#cached !== cached || isSame(cached, live) || isNewer(cached, live)) return
     const read = { cached, live }
     this.#read = read
@@ -98,10 +96,10 @@ export class FollowedObject<T extends KubeObject> {
   #startAnew({ cached, live }: { readonly cached: T | undefined; readonly live: T | undefined }): void {
     const { logger, resource, ref } = this.#options
     this.#missed.add({ resource: resource.plural })
-    const [told, stored] = [cached, live].map((object) => object?.metadata?.resourceVersion)
+    const [cachedVersion, storedVersion] = [cached, live].map((object) => object?.metadata?.resourceVersion)
     logger.warn(
-      { resource: resource.plural, name: ref.name, told, stored },
-      'a watch has missed a change; it is started anew',
+      { resource: resource.plural, name: ref.name, cachedVersion, storedVersion },
+      'a watch has missed a change; it is restarted',
     )
     this.#informer.restart()
   }

@@ -1,6 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 import { isLoopbackName } from '../net/address.ts'
-import { keepSecret } from '../telemetry/secrets.ts'
+import { addSecret } from '../telemetry/secrets.ts'
 
 /** The environment variables that name proxies, as Go's programs (kubectl among them) read them. */
 export type ProxyEnvironment = Readonly<Record<string, string | undefined>>
@@ -12,11 +12,12 @@ export class ProxyError extends Error {
 }
 
 /**
- * The proxy that leads to `server`; undefined for the direct way.
+ * The proxy for `server`; undefined for a direct connection.
  *
- * As Go's `golang.org/x/net/http/httpproxy`: HTTPS_PROXY for https, HTTP_PROXY for http, upper case before lower case; NO_PROXY
- * lists hosts, domains (`.example.com` without the domain itself), addresses and CIDRs, each with an optional port, or `*`;
- * localhost and loopback addresses are never proxied. Throws a ProxyError for a proxy of another kind than HTTP.
+ * As Go's `golang.org/x/net/http/httpproxy`: HTTPS_PROXY for https, HTTP_PROXY for http, upper case before lower case;
+ * NO_PROXY lists hosts, domains (`.example.com` without the domain itself), addresses and CIDRs, each with an optional
+ * port, or `*`; localhost and loopback addresses are never proxied. Throws a ProxyError for a proxy that is not an HTTP
+ * proxy.
  */
 export function proxyFromEnvironment(server: URL, environment: ProxyEnvironment): URL | undefined {
   const name = server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
@@ -35,11 +36,11 @@ export function parseProxy(setting: string, value: string): URL {
       `${setting} names a ${url.protocol.slice(0, -1)} proxy; only http and https proxies are supported`,
     )
   }
-  keepSecret(url.password)
+  addSecret(url.password)
   return url
 }
 
-/** Whether the host of `server` is this machine, whatever name resolution says. */
+/** Whether the host of `server` is this machine by its text alone, without name resolution. */
 export function isLoopbackHost(server: URL): boolean {
   return isLoopbackName(bare(server.hostname))
 }

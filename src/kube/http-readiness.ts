@@ -1,57 +1,53 @@
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
-import { answerLimits } from './answer-limits.ts'
 import { isKubeError } from './errors.ts'
 import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
-import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
+import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
 export interface HttpReadinessOptions {
-  /** The way to the API server that is asked. */
+  /** To the API server whose readiness is probed. */
   readonly transport: Transport
   /** @default '/readyz' */
   readonly path?: string | undefined
-  /** What messages call it, such as its URL. @default the path */
+  /** Its name in messages, such as its URL. @default the path */
   readonly name?: string | undefined
   /**
-   * How long one probe may take, in milliseconds: longer than the two seconds after which kube-apiserver's own check of etcd gives up,
-   * so that a hung etcd is told from a hung server. @default 3000
+   * How long one probe may take, in milliseconds: longer than the two seconds after which kube-apiserver's own check of
+   * etcd gives up, so that a hung etcd can be distinguished from a hung server. @default 3000
    */
   readonly timeoutMs?: number | undefined
-  /** Hears when the answers begin and cease to say nothing about the server. @default none */
+  /** Logs when the server begins and ceases to refuse probes. @default none */
   readonly logger?: Logger | undefined
 }
 
-/** So many answers in a row that tell something end a time of refusals. */
-const JUDGED_AGAIN = 3
-/** So many refusals are said: a server that has just started refuses once, until it has read its RBAC rules. */
-const REFUSALS_SAID = 2
+/** This many meaningful answers in a row end a time of refusals. */
+const ANSWERS_TO_RECOVER = 3
+/** The second refusal is logged: a server that has just started refuses once, until it has read its RBAC rules. */
+const REFUSALS_TO_REPORT = 2
 
 /**
- * Asks an API server for its readiness with GET /readyz?verbose.
+ * Reads the readiness of an API server with GET /readyz?verbose.
  *
- * HTTP 200 is ready, 5xx is not. Where the path ends in /readyz, GET /livez?exclude=etcd beside it tells whether the server answers at all.
- * An answer that says nothing about the server (401, 403, 404, a redirect, for which the configuration is to blame, or 429, given without
- * looking at the request) is `refused`. The log has one line at the second refusal and one when the server
- * has told three times in a row: what refuses now and then is said once.
+ * HTTP 200 is ready, 5xx is not. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether the
+ * server answers at all. An answer without information about the server is `refused`: 401, 403, 404 and redirects,
+ * which have their cause in the configuration, and 429, which the server gives before it reads the request. The second
+ * refusal is logged, and then the third meaningful answer in a row: occasional refusals make one line.
  */
 export function httpReadiness(options: HttpReadinessOptions): Readiness {
   const { transport, path = '/readyz', name = path, timeoutMs = 3_000, logger = silentLogger } = options
   const livez = path.endsWith('/readyz') ? path.replace(/readyz$/, 'livez') : undefined
-  /** How many answers are still missing until refusals count as over; 0 while there are none. */
+  /** How many answers are still needed before the refusals count as over; 0 while there are none. */
   let missing = 0
   let refusals = 0
   const logRefusal = (reason: string): void => {
-    missing = JUDGED_AGAIN
+    missing = ANSWERS_TO_RECOVER
     refusals += 1
-    if (refusals !== REFUSALS_SAID) return
-    logger.warn(
-      { reason },
-      'the readiness of the API server cannot be judged: it counts as before as long as it answers',
-    )
+    if (refusals !== REFUSALS_TO_REPORT) return
+    logger.warn({ reason }, 'the readiness of the API server is unknown: it counts as before while the server answers')
   }
-  const logJudged = (): void => {
+  const logRecovered = (): void => {
     missing = Math.max(0, missing - 1)
     if (missing > 0) return
-    if (refusals >= REFUSALS_SAID) logger.info({ path }, 'the readiness of the API server can be judged again')
+    if (refusals >= REFUSALS_TO_REPORT) logger.info({ path }, 'the readiness of the API server is known again')
     refusals = 0
   }
   const get = (asked: string, query: ApiRequest['query'], signal: AbortSignal): Promise<ApiResponse> =>
@@ -80,7 +76,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
           logRefusal(refused)
           return { answered: true, ready: false, checks: [], refused }
         }
-        logJudged()
+        logRecovered()
         const body = 'body' in response && typeof response.body === 'string' ? response.body : ''
         return { answered: true, ready: status === 200, checks: parseReadinessChecks(body) }
       } catch (error) {
@@ -98,7 +94,9 @@ const hints: Readonly<Record<number, string>> = {
   429: '; the server takes no more requests',
 }
 
-/** The checks in a verbose answer: lines `[+]name ok` and `[-]name failed: reason withheld`; other lines are passed over. */
+/**
+ * The checks in a verbose answer: lines `[+]name ok` and `[-]name failed: reason withheld`; other lines are ignored.
+ */
 export function parseReadinessChecks(text: string): ReadinessCheck[] {
   const checks: ReadinessCheck[] = []
   for (const line of text.split('\n')) {

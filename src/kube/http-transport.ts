@@ -1,31 +1,28 @@
 import { Socket } from 'node:net'
 import { checkServerIdentity } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici'
-import { Semaphore, type Slot } from '../runtime/semaphore.ts'
+import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
+import { Semaphore, type Slot } from '../runtime/request-limit.ts'
 import { linkedController } from '../runtime/signals.ts'
-import { answerLimits } from './answer-limits.ts'
 import { KubeError } from './errors.ts'
-import { HttpBytes } from './http-bytes.ts'
-import { EventStream } from './http-event-stream.ts'
-import { transportError } from './http-failure.ts'
-import { parseJson } from './http-json-lines.ts'
-import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
+import { EventStream, HttpBytes, parseJson } from './http-streams.ts'
+import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
-/** How the client end of TLS is set up; PEM throughout. */
+/** The TLS settings of the client; all texts are PEM. */
 export interface ClientTls {
   /** Trusted authorities instead of the system's. */
   readonly ca?: string | undefined
   readonly cert?: string | undefined
   readonly key?: string | undefined
-  /** The name to ask for and to find in the server certificate, where it is not the host of the URL. */
+  /** The name to request and to verify in the server certificate, where it is not the host of the URL. */
   readonly serverName?: string | undefined
   /** The certificate may be for any one of these instead, addresses in brackets if IPv6. */
   readonly serverNames?: readonly string[] | undefined
-  /** Takes any server certificate. @default false */
+  /** Accepts any server certificate. @default false */
   readonly skipVerify?: boolean | undefined
 }
 
-/** Headers that go with a request beside its own; several values make several headers. */
+/** Additional headers of a request; several values make several headers. */
 export type ExtraHeaders = Readonly<Record<string, string | readonly string[]>>
 
 export interface HttpTransportOptions {
@@ -36,30 +33,34 @@ export interface HttpTransportOptions {
   readonly proxy?: URL | undefined
   /** @default 'apiserver-bootstrap' */
   readonly userAgent?: string | undefined
-  /** For requests that name no time of their own, in milliseconds. @default 10000 */
+  /** For requests without a timeout of their own, in milliseconds. @default 10000 */
   readonly timeoutMs?: number | undefined
   /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
   readonly connectTimeoutMs?: number | undefined
 }
 
-/** Of what is longer, in bytes, so many answers are read at a time. The rest of the others waits in their connections, not in memory. */
+/**
+ * At most two answers longer than this many bytes are read at a time. The others wait in their connections, not in
+ * memory.
+ */
 const LARGE_BYTES = 1024 * 1024
 const LARGE_AT_ONCE = 2
 
 /**
  * Carries requests to one API server over pooled HTTP/1.1 connections, under one set of TLS credentials.
  *
- * A request that took too long, or was given up, may have been on a connection that leads nowhere, and the idle ones beside it may lead
- * there too. So the requests after it go over new connections; what is under way on the old ones, watches above all, goes on.
+ * A request that timed out or was aborted may have used a dead connection, and the idle connections may be dead too. So
+ * the next requests use new connections; requests and watches on the old ones continue.
  *
- * HTTP/1.1 and not 2: every watch then has a connection of its own, so that one lost connection ends one watch and not all, TCP
- * keep-alive finds a dead peer for each, and no limit of concurrent streams holds back the requests beside the watches.
- * Responses are not compressed, for none is asked for: between neighbours CPU is dearer than bytes. One that is compressed all the same is
- * refused, as is one that is longer than the request allows. Redirects are answers like others: no request, and no credentials, go elsewhere.
+ * HTTP/1.1 and not 2: each watch has its own connection, so that a lost connection ends one watch and not all, TCP
+ * keep-alive finds a dead peer for each, and no limit of concurrent streams delays the other requests. Responses are
+ * not compressed, because the client does not ask for it: between neighbours CPU is dearer than bytes. A compressed
+ * response is refused, and so is one that is longer than the request allows. Redirects are answers like others: no
+ * request, and no credentials, go elsewhere.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
-  /** The origin, and the proxy on the way to it, for messages. */
+  /** The origin and its proxy, for messages. */
   readonly #target: string
   readonly #prefix: string
   readonly #userAgent: string
@@ -67,11 +68,11 @@ export class HttpTransport implements Transport {
   readonly #connect: () => Dispatcher
   #dispatcher: Dispatcher
   #closed = false
-  /** Those that take no more requests. */
+  /** Dispatchers that accept no more requests. */
   readonly #retired = new Set<Dispatcher>()
   readonly #largeAnswers = new Semaphore(LARGE_AT_ONCE)
   readonly #underWay = new Set<AbortController>()
-  /** Every connection, those that are being made included. */
+  /** All connections, including those that are being opened. */
   readonly #sockets = new Set<Socket>()
 
   constructor(options: HttpTransportOptions) {
@@ -109,7 +110,7 @@ export class HttpTransport implements Transport {
       const asked = request.maxBytes ?? answerLimits.object
       const maxBytes = succeeded ? asked : Math.min(asked, answerLimits.refusal)
       const refuse = (code: 'BadResponse' | 'TooLarge', words: string): never => {
-        // Closes the connection: the rest is not read.
+        // Closes the connection without reading the rest.
         body.on('error', () => {}).destroy()
         throw new KubeError(code, `${this.#target}: the answer to ${request.method} ${request.path} ${words}`)
       }
@@ -138,26 +139,27 @@ export class HttpTransport implements Transport {
     }
   }
 
-  /** Closes all connections; requests and watches under way fail as Unreachable. */
+  /** Closes all connections; running requests and watches fail as Unreachable. */
   async close(): Promise<void> {
     this.#closed = true
-    // undici's own destroy does not reach the requests of an agent that is retiring, nor those whose connection is being made.
+    // undici's own destroy does not reach the requests of a retiring agent, nor those whose connection is being
+    // opened.
     for (const controller of this.#underWay) {
       controller.abort(new KubeError('Unreachable', `${this.#target}: the transport is closed`))
     }
     const closing = [this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.destroy(null))
-    // A connection that leads nowhere, or is still being made, would wait for its peer.
+    // A dead connection, or one that is being opened, would wait for its peer.
     for (const socket of this.#sockets) socket.destroy(new Error('the transport is closed'))
     await Promise.all(closing)
   }
 
-  /** Takes no more requests and closes the connections when those under way, watches included, have ended. */
+  /** Accepts no more requests, and closes each connection when its running requests and watches have ended. */
   async retire(): Promise<void> {
     this.#closed = true
     await Promise.all([this.#dispatcher, ...this.#retired].map((dispatcher) => dispatcher.close()))
   }
 
-  /** Has the next requests go over new connections. */
+  /** The next requests use new connections. */
   #reconnect(): void {
     if (this.#closed) return
     const dispatcher = this.#dispatcher
@@ -181,7 +183,7 @@ export class HttpTransport implements Transport {
       },
       body: request.body === undefined ? null : JSON.stringify(request.body),
       signal,
-      // Time is limited by the signal: a watch may be silent for long, and undici's timers tick in half seconds.
+      // The signal limits the time: a watch may be silent for long, and undici's timers tick in half seconds.
       headersTimeout: 0,
       bodyTimeout: 0,
     })
@@ -203,13 +205,13 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     ...(tls.key === undefined ? {} : { key: tls.key }),
     ...(tls.serverName === undefined ? {} : { servername: tls.serverName }),
     ...(tls.serverNames === undefined ? {} : { checkServerIdentity: anyOf(tls.serverNames) }),
-    // Said, because else NODE_TLS_REJECT_UNAUTHORIZED decides.
+    // Explicit, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
     rejectUnauthorized: tls.skipVerify !== true,
   }
   const pool = {
     allowH2: false,
     pipelining: 1,
-    // Each watch holds one; the bound is for concurrency that has run away.
+    // Each watch holds one connection; the limit is for runaway concurrency.
     connections: 128,
     // Go's servers drop idle connections after 90 s and do not announce it; a longer life here would race with that.
     keepAliveTimeout: 55_000,
@@ -226,7 +228,7 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
   })
 }
 
-/** As `connector`, with its sockets in `sockets` until they are closed. */
+/** As `connector`; its open sockets are in `sockets`. */
 function tracked(connector: buildConnector.connector, sockets: Set<Socket>): buildConnector.connector {
   return (options, callback) => {
     const socket: unknown = connector(options, callback)
@@ -267,4 +269,42 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
 
 function decode(bytes: Uint8Array, contentType: string): unknown {
   return /[/+]json\b/i.test(contentType) ? parseJson(bytes) : Buffer.from(bytes).toString('utf8')
+}
+
+/** Messages for errors of undici and of TLS. */
+const reasons: Readonly<Record<string, string>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'connecting took too long',
+  UND_ERR_SOCKET: 'connection closed by the server',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'connection closed in the middle of the answer',
+  UND_ERR_PRX_CONN: 'connection closed by the proxy',
+  UND_ERR_PRX_TLS: 'the certificate of the proxy is for another name',
+  UND_ERR_DESTROYED: 'the transport is closed',
+  UND_ERR_CLOSED: 'the transport is closed',
+  EPROTO: 'the TLS handshake failed',
+}
+
+/**
+ * The KubeError for an error of undici, TLS or the network: Unreachable with a short reason, BadResponse where the
+ * answer is not HTTP. A KubeError is passed on.
+ */
+function transportError(target: string, error: unknown): KubeError {
+  if (error instanceof KubeError) return error
+  const code = failureCode(error)
+  if (error instanceof Error && error.name === 'HTTPParserError') {
+    return new KubeError('BadResponse', `${target} does not answer in HTTP`, { cause: error })
+  }
+  if (code === 'UND_ERR_HEADERS_OVERFLOW') {
+    return new KubeError('BadResponse', `${target} answers with headers that are too long`, { cause: error })
+  }
+  return new KubeError('Unreachable', `${target}: ${reasonOf(code, error)}`, { cause: error })
+}
+
+function reasonOf(code: string, error: unknown): string {
+  const fault = certificateFault(code)
+  if (fault !== undefined) return `the server certificate ${fault}`
+  const known = reasons[code] ?? socketReason(code)
+  if (known !== undefined) return known
+  const message = shortMessage(error)
+  const [, refusedBy] = /^Proxy response \((\d+)\)/.exec(message) ?? []
+  return refusedBy === undefined ? message : `the proxy refused with HTTP status ${refusedBy}`
 }

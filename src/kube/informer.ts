@@ -5,41 +5,41 @@ import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi } from './api.ts'
 import { Availability, type AvailabilityReporter } from './availability.ts'
-import type { KubeObject } from './json.ts'
 import { describeSelection, Reflector, type Selection } from './reflector.ts'
-import type { Resource } from './resources.ts'
+import type { KubeObject, Resource } from './resources.ts'
 import { type Change, Store } from './store.ts'
 
 export type { Change } from './store.ts'
 
-/** What informers need of the world, whatever they follow. */
+/** What all informers need, whatever they follow. */
 export interface InformerContext {
   readonly api: KubeApi
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly metrics?: Metrics | undefined
-  /** Shared by all that talk to one API server, so that an outage is said once. @default one of its own */
+  /** Shared by all clients of one API server, so that an outage is logged once. @default one of its own */
   readonly availability?: AvailabilityReporter | undefined
 }
 
-export interface InformerOptions<T extends KubeObject> extends InformerContext {
+interface InformerOptions<T extends KubeObject> extends InformerContext {
   readonly resource: Resource<T>
   /** @default all objects of all namespaces */
   readonly query?: Selection | undefined
-  /** Cuts an object down to what is needed, as it arrives; name, namespace, uid and resourceVersion must stay. */
+  /** Reduces an object to the needed fields when it arrives; name, namespace, uid and resourceVersion must stay. */
   readonly transform?: ((object: T) => T) | undefined
 }
 
-/** `absent`: the server said that it does not serve the resource; the informer goes on asking. */
-export type InformerState = 'starting' | 'synced' | 'absent'
+/** `absent`: the server answered that it does not serve the resource; the informer keeps asking. */
+type InformerState = 'starting' | 'synced' | 'absent'
 
 /**
- * Keeps a copy of one collection and tells its handlers of every change, as long as it runs; nothing that the server does ends it.
+ * Holds a copy of one collection and reports every change to its handlers, as long as it runs; nothing that the server
+ * does ends it.
  *
- * Handlers are called synchronously, in the order of their subscription, change after change. The store is already up to date
- * when they are: at an outage's end a handler may find later states in it than the change that it is told of.
- * What a handler throws ends the informer: `run` rejects with it.
+ * Handlers are called synchronously, in the order of their subscription, change after change. The store is already up
+ * to date when they are: at an outage's end a handler may find later states in it than the change that it receives. An
+ * error of a handler ends the informer: `run` rejects with it.
  */
 export class Informer<T extends KubeObject> {
   readonly store = new Store<T>()
@@ -49,7 +49,7 @@ export class Informer<T extends KubeObject> {
   #state: InformerState = 'starting'
   #synced = Promise.withResolvers<void>()
   #settled = Promise.withResolvers<void>()
-  /** Of the present round of the reflector; undefined while it does not run. */
+  /** Of the current run of the reflector; undefined while it does not run. */
   #round: AbortController | undefined
 
   constructor(options: InformerOptions<T>) {
@@ -61,16 +61,16 @@ export class Informer<T extends KubeObject> {
         replaced: (objects) => {
           const changes = this.store.replace(objects)
           this.#state = 'synced'
-          this.#tell(changes)
+          this.#notify(changes)
           this.#synced.resolve()
           this.#settled.resolve()
         },
         changed: (event) => {
           const change = this.store.apply(event)
-          if (change !== undefined) this.#tell([change])
+          if (change !== undefined) this.#notify([change])
         },
         absent: () => {
-          // What is known of a resource that was served stays known: a server that is starting may not serve it yet.
+          // The copy of a resource that was served before stays: a starting server may not serve it yet.
           if (this.#state === 'starting') this.#state = 'absent'
           this.#settled.resolve()
         },
@@ -88,8 +88,8 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Resolves when the store holds the complete state and the handlers have been told of it. Where the resource may be absent this
-   * may take for ever: see {@link whenSettled}. Rejects with the signal's reason.
+   * Resolves when the store holds the complete state and the handlers have received it. Where the resource may be
+   * absent this may take for ever: see {@link whenSettled}. Rejects with the signal's reason.
    */
   whenSynced(signal?: AbortSignal): Promise<void> {
     return abortable(this.#synced.promise, signal)
@@ -102,8 +102,8 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Calls `handler` for every change from now on, until the function that it returns is called. Objects that are here already are
-   * told first, as added, before this returns.
+   * Calls `handler` for every change from now on, until the returned function is called. The objects in the store are
+   * reported first, as added, before this returns.
    */
   subscribe(handler: (change: Change<T>) => void): () => void {
     const own = (change: Change<T>): void => handler(change)
@@ -128,13 +128,16 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  /** Begins anew with a list, for who has learnt that the watch missed a change. Does nothing while it does not run. */
+  /**
+   * Starts again with a list, for a caller that learnt that the watch missed a change. Does nothing while it does not
+   * run.
+   */
   restart(): void {
     this.#round?.abort(new Error(`the informer of ${this.#name} begins anew`))
   }
 
-  #tell(changes: readonly Change<T>[]): void {
-    // Who subscribes meanwhile has been told of all that is in the store; who leaves is told nothing more.
+  #notify(changes: readonly Change<T>[]): void {
+    // New subscribers have already received everything in the store; ended subscriptions receive nothing more.
     const handlers = [...this.#handlers]
     for (const change of changes) {
       for (const handler of handlers) if (this.#handlers.has(handler)) handler(change)
@@ -142,23 +145,23 @@ export class Informer<T extends KubeObject> {
   }
 }
 
-/** A copy of a collection that somebody else keeps. */
+/** A copy of a collection that an informer maintains. */
 export type Followed<T extends KubeObject> = Pick<
   Informer<T>,
   'store' | 'state' | 'whenSynced' | 'whenSettled' | 'subscribe'
 >
 
-/** Where copies are to be had. */
+/** Provides the copies. */
 export interface Informers {
   get<T extends KubeObject>(
     resource: Resource<T>,
     options?: { readonly transform?: ((object: T) => T) | undefined },
   ): Followed<T>
-  /** Resolves when all that have been asked for so far have synced. Rejects with the signal's reason. */
+  /** Resolves when all informers requested so far have synced. Rejects with the signal's reason. */
   whenSynced(signal?: AbortSignal): Promise<void>
 }
 
-/** One informer for each resource and selection, whoever asks: one watch, one copy. */
+/** One informer for each resource and selection, whoever requests it: one watch, one copy. */
 export class SharedInformers implements Informers {
   readonly #context: InformerContext & { readonly availability: AvailabilityReporter }
   readonly #informers = new Map<string, { readonly informer: Informer<KubeObject>; readonly transform: unknown }>()
@@ -174,8 +177,9 @@ export class SharedInformers implements Informers {
   }
 
   /**
-   * The informer of a resource and selection, made at the first asking and started if the others run.
-   * @throws Error when it was asked for with another transform before: one copy cannot be cut in two ways.
+   * The informer of a resource and selection, made at the first request and started if the others run.
+   * @throws Error when it was requested with another transform before: one copy cannot be reduced differently for two
+   * callers.
    */
   get<T extends KubeObject>(
     resource: Resource<T>,
@@ -194,12 +198,14 @@ export class SharedInformers implements Informers {
     return informer
   }
 
-  /** Resolves when all that have been asked for so far have synced. Rejects with the signal's reason. */
+  /** Resolves when all informers requested so far have synced. Rejects with the signal's reason. */
   async whenSynced(signal?: AbortSignal): Promise<void> {
     await Promise.all([...this.#informers.values()].map(({ informer }) => informer.whenSynced(signal)))
   }
 
-  /** Runs all of them, and those asked for later, until `signal` is aborted. Rejects, after ending all, when one fails. */
+  /**
+   * Runs all of them, and those asked for later, until `signal` is aborted. Rejects, after ending all, when one fails.
+   */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#start !== undefined) throw new Error('the shared informers are running already')
     const { controller, unlink } = linkedController(signal)
@@ -218,5 +224,70 @@ export class SharedInformers implements Informers {
     this.#start = undefined
     await Promise.all(running)
     if (failures.length > 0) throw failures[0]
+  }
+}
+
+/**
+ * Informers for one of their users: an error in this user's handler ends this user's own work and no informer, the user
+ * waits only for the informers that it requested, and its subscriptions end with it.
+ */
+export class InformerScope implements Informers {
+  readonly #informers: Informers
+  readonly #failure = new AbortController()
+  readonly #asked = new Set<Pick<Followed<KubeObject>, 'whenSynced'>>()
+  readonly #subscriptions: (() => void)[] = []
+
+  constructor(informers: Informers) {
+    this.#informers = informers
+  }
+
+  get<T extends KubeObject>(
+    resource: Resource<T>,
+    options: { readonly transform?: ((object: T) => T) | undefined } = {},
+  ): Followed<T> {
+    const informer = this.#informers.get(resource, options)
+    this.#asked.add(informer)
+    return {
+      store: informer.store,
+      get state() {
+        return informer.state
+      },
+      whenSynced: (signal) => informer.whenSynced(signal),
+      whenSettled: (signal) => informer.whenSettled(signal),
+      subscribe: (handler) => this.subscribe((guarded) => informer.subscribe(guarded), handler),
+    }
+  }
+
+  async whenSynced(signal?: AbortSignal): Promise<void> {
+    await Promise.all([...this.#asked].map((informer) => informer.whenSynced(signal)))
+  }
+
+  /** Subscribes to another shared source, guarded in the same way. */
+  subscribe<T>(subscribe: (handler: (value: T) => void) => () => void, handler: (value: T) => void): () => void {
+    const end = subscribe((value) => {
+      if (this.#failure.signal.aborted) return
+      try {
+        handler(value)
+      } catch (error) {
+        this.#failure.abort(error)
+      }
+    })
+    this.#subscriptions.push(end)
+    return end
+  }
+
+  /**
+   * Runs the work that uses the subscriptions. It ends with the signal, or when a handler throws: then this rejects
+   * with that error. All subscriptions end with it. Call it once.
+   */
+  async run(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+    const { controller, unlink } = linkedController(signal, this.#failure.signal)
+    try {
+      await work(controller.signal)
+      if (!signal.aborted) this.#failure.signal.throwIfAborted()
+    } finally {
+      unlink()
+      for (const end of this.#subscriptions.splice(0)) end()
+    }
   }
 }

@@ -2,12 +2,11 @@ import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Cluster, Context, KubeConfig, User } from '@kubernetes/client-node'
 import { certificatesIn } from '../runtime/system-pem.ts'
-import { keepSecret } from '../telemetry/secrets.ts'
+import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
-import type { ClusterExtras, UserExtras } from './kube-config-entries.ts'
-import { KubeConfigError } from './kube-config-error.ts'
+import { type ClusterExtras, KubeConfigError, type UserExtras } from './kube-config-document.ts'
 
-/** PEM text: in a file, which may be rotated under a running program, or given. */
+/** PEM text: in a file, which may be rotated while the program runs, or given. */
 export type Pem = { readonly file: string } | { readonly text: string }
 
 /** One context of a kubeconfig, resolved and checked: where the API server is and how to be let in. */
@@ -26,20 +25,20 @@ export interface Access {
   readonly cluster: Cluster & ClusterExtras
   /** Undefined for anonymous requests. */
   readonly user: (User & UserExtras) | undefined
-  /** What whoever connects should be told, once. */
+  /** Warnings for the user, each logged once. */
   readonly warnings: readonly string[]
 }
 
 export interface ResolvedKubeConfig {
-  /** client-node's, with {@link UserExtras} on its users: also good for client-node's own API classes. */
+  /** client-node's, with {@link UserExtras} on its users: also usable by client-node's own API classes. */
   readonly config: KubeConfig
   /** Its current context, resolved and checked. */
   readonly access: Access
 }
 
 /**
- * Resolves the current context of `config` and checks everything that can be checked without asking anybody: the rules of
- * client-go's `clientcmd/validation.go`, and that certificates and keys can be read. Throws a KubeConfigError.
+ * Resolves the current context of `config` and checks everything that can be checked offline: the rules of client-go's
+ * `clientcmd/validation.go`, and that certificates and keys can be read. Throws a KubeConfigError.
  */
 export function resolveAccess(config: KubeConfig, source: string, environment: ProxyEnvironment): Access {
   const fail = (words: string): never => {
@@ -59,7 +58,7 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
       `context ${quote(context.name)} names the user ${quote(context.user)}, which is not there; ${known('users', config.users)}`,
     )
   }
-  for (const secret of [user?.token, user?.password]) keepSecret(secret)
+  for (const secret of [user?.token, user?.password]) addSecret(secret)
   if (user !== undefined) checkUser(user, fail)
   const server = serverUrl(cluster, fail)
   const ofCluster = `of cluster ${quote(cluster.name)}`
@@ -93,29 +92,29 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
   }
   if (server.protocol === 'http:') return withoutCredentials(access)
   if (!access.skipVerify) return access
-  const warning = `insecure-skip-tls-verify ${ofCluster}: whoever is between here and ${server.origin} can read and change everything, credentials included; give its certificate-authority instead`
+  const warning = `insecure-skip-tls-verify ${ofCluster}: anybody between here and ${server.origin} can read and change everything, credentials included; give its certificate-authority instead`
   return { ...access, warnings: [warning] }
 }
 
-/** As client-go's `clientcmd`: whom to impersonate is told to a server without TLS, nothing that proves who asks. */
+/** As client-go's `clientcmd`: a server without TLS gets the user to impersonate, but no credentials. */
 function withoutCredentials(access: Access): Access {
   const { user, server, cluster } = access
   if (user === undefined) return access
   const { name, impersonateUser, impersonateUid, impersonateGroups, impersonateExtra } = user
-  const told = { name, impersonateUser, impersonateUid, impersonateGroups, impersonateExtra }
+  const impersonation = { name, impersonateUser, impersonateUid, impersonateGroups, impersonateExtra }
   const { tokenFile, token, username, password, exec, authProvider } = user
   const withheld = [tokenFile, token, username, password, exec, authProvider, access.clientCertificate].some(Boolean)
   const warning = `the credentials of user ${quote(name)} are not sent to the plain ${server.origin}; write https:// in the server of cluster ${quote(cluster.name)}`
   return {
     ...access,
     clientCertificate: undefined,
-    user: told as User & UserExtras,
+    user: impersonation as User & UserExtras,
     warnings: withheld ? [warning] : [],
   }
 }
 
-/** What to do about credentials that the server does not accept, by where they come from: `write a newer token to /run/token`. */
-export function mendOf({ user, clientCertificate }: Access): string {
+/** How to replace credentials that the server does not accept, by their source: `write a newer token to /run/token`. */
+export function remedyOf({ user, clientCertificate }: Access): string {
   const { tokenFile, token, username, exec, authProvider } = user ?? {}
   if (tokenFile) return `write a newer token to ${tokenFile}`
   if (token) return 'write a newer token into the kubeconfig'
@@ -180,7 +179,10 @@ function proxyOf(cluster: Cluster, server: URL, environment: ProxyEnvironment, f
   }
 }
 
-/** What client-go has taken out, and the exec plugins that it names instead. client-node's own would hold everything up with a shell. */
+/**
+ * Providers that client-go removed, and the exec plugins that it names instead. client-node's own providers would block
+ * the process with a shell.
+ */
 const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
   ['gcp', 'gke-gcloud-auth-plugin'],
   ['azure', 'kubelogin'],

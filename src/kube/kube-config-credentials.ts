@@ -1,39 +1,42 @@
 import { readFile } from 'node:fs/promises'
 import type { Clock } from '../runtime/clock.ts'
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { abortable } from '../runtime/signals.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { keepSecret } from '../telemetry/secrets.ts'
+import { addSecret } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
 import {
   type Access,
   fileProblem,
   keyPairProblem,
-  mendOf,
   type Pem,
   type ResolvedKubeConfig,
-  readPem,
+  remedyOf,
 } from './kube-config-access.ts'
-import { ExecPlugin } from './kube-config-exec.ts'
-import { type CredentialsLifetimes, credentialsLifetimes } from './kube-config-expiry.ts'
-import { authProvider } from './kube-config-provider.ts'
-import { type Grant, Renewal } from './kube-config-renewal.ts'
+import { clusterInfo, ExecPlugin } from './kube-config-exec.ts'
+import {
+  authProvider,
+  type CredentialsLifetimes,
+  credentialsLifetimes,
+  type Grant,
+  Renewal,
+} from './kube-config-renewal.ts'
 
-/** What a request shows of itself. Two that are equal in content are one object. */
+/** The credentials of a request. Equal content is one object. */
 export interface Credentials {
   readonly headers: ExtraHeaders
   readonly tls: ClientTls
 }
 
 export interface KubeCredentialsOptions extends ResolvedKubeConfig {
-  /** Reads the kubeconfig again; gives the same object while nothing has changed. @default it never changes */
+  /** Reads the kubeconfig again; returns the same object while nothing has changed. @default it never changes */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
   readonly clock: Clock
   readonly logger: Logger
-  /** Hears at each reading when the credentials end that are in force. */
+  /** Called at each reading with the expiry of the current credentials. */
   readonly onExpiry?: ExpiryReporter | undefined
   /** How often files are read again, in milliseconds. */
   readonly rereadMs: number
@@ -41,14 +44,16 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
   readonly execTimeoutMs?: number | undefined
 }
 
-/** A request that has credentials to go on with waits no longer than this for newer ones. */
+/** A request that already has credentials waits no longer than this for newer ones. */
 const PATIENCE_MS = 1_000
-/** A 401 makes it look for other credentials at most so often, and is over when there was none for so long. */
+/**
+ * A 401 triggers a search for other credentials at most this often, and counts as over after this long without another.
+ */
 const REFUSED_MS = 5_000
-/** How often an auth-provider is asked that does not say when what it gives ends. */
+/** How often an auth-provider is asked that does not state when its credentials expire. */
 const PROVIDER_POLL_MS = 5_000
 
-/** What a request is made of that may change while the program runs. */
+/** The parts of a request that may change while the program runs. */
 interface Parts {
   readonly ca?: string | undefined
   readonly clientCertificate?: Grant['clientCertificate']
@@ -56,7 +61,7 @@ interface Parts {
   readonly grant?: Grant | undefined
 }
 
-/** Who the current context says to be, and how that is renewed where a plugin or provider gives it. */
+/** The user of the current context, and the renewal of its credentials where a plugin or provider issues them. */
 interface Identity {
   readonly resolved: ResolvedKubeConfig
   /** Everything that `renewal` depends on. */
@@ -73,28 +78,29 @@ interface Held {
 }
 
 /**
- * The credentials of one kubeconfig user, kept up to date.
+ * The credentials of one kubeconfig user, always current.
  *
- * The kubeconfig and the files that it names are read again before a request if the last reading is a second old, and when the server
- * answers 401. Exec plugins and auth-providers are asked in the background, before what they gave ends. Whoever has credentials to go on
- * with waits a second at most. What cannot be read or had leaves the last credentials in force, with one line in the log; only
- * credentials that were never had reject, with NoCredentials.
+ * The kubeconfig and its files are read again before a request if the last reading is a second old, and when the server
+ * answers 401. Exec plugins and auth-providers are asked in the background, before their credentials expire. A request
+ * that already has credentials waits at most a second. If something cannot be read or issued, the last credentials stay
+ * in use, with one line in the log; only without any credentials this rejects, with NoCredentials.
  *
- * What is read takes effect when a second reading finds the same, since a file may be half written at the first; at once after a 401.
- * Contents are compared and not times and sizes, which a rotation within one tick of the file system's clock does not change.
+ * What was read takes effect when a second reading finds the same, because a file may be half written at the first;
+ * after a 401 it takes effect at once. Contents are compared, not times and sizes: a rotation within one tick of the
+ * file system's clock does not change those.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
   #identity: Identity
   #held: Held | undefined
-  /** What the last reading found, if it is not in force yet. */
+  /** The result of the last reading, if it is not in use yet. */
   #candidate: string | undefined
   #reading: Promise<Credentials> | undefined
   #readAtMs = Number.NEGATIVE_INFINITY
   #replacing: Promise<void> | undefined
   #replacedAtMs = Number.NEGATIVE_INFINITY
   #rejected: Credentials | undefined
-  /** What the server does not accept, once that is in the log, and when it said so last. */
+  /** Credentials that the server refuses, once that is logged, and the time of the last refusal. */
   #refusal: { readonly credentials: Credentials; readonly lastMs: number } | undefined
   #isFailing = false
 
@@ -103,18 +109,22 @@ export class KubeCredentials {
     this.#identity = this.#identityOf(options)
   }
 
-  /** The credentials in force. */
+  /** The current credentials. */
   async current(signal: AbortSignal): Promise<Credentials> {
     const { clock, rereadMs } = this.#options
     const held = this.#held
     if (held === undefined) return abortable(this.#read(), signal)
-    // Whoever comes while others wait for a reading does not: a file system that hangs must cost one request its second, not each.
+    // A request does not wait for a reading that another request already waits for: a hanging file system must cost
+    // one request its second, not each.
     const isFresh = this.#reading !== undefined || clock.monotonicMs() - this.#readAtMs < rereadMs
     if (!isFresh) await abortable(this.#atMostPatience(this.#read()), signal)
     return (this.#held ?? held).credentials
   }
 
-  /** The server answered `rejected` with 401: gives other credentials, or the same object if there are none within a second. */
+  /**
+   * The server answered `rejected` with 401: returns other credentials, or the same object if there are none within a
+   * second.
+   */
   async replace(rejected: Credentials, signal: AbortSignal): Promise<Credentials> {
     const { clock } = this.#options
     if (this.#held?.credentials === rejected) {
@@ -131,7 +141,7 @@ export class KubeCredentials {
     return this.#held?.credentials ?? rejected
   }
 
-  /** Takes in what the server answered to `credentials` in the end, and tells when it begins and ceases to be 401. */
+  /** Takes in the server's final answer to `credentials`, and logs when 401 begins and ends. */
   answered(credentials: Credentials, status: number): void {
     const { clock, logger } = this.#options
     const { access } = this.#identity.resolved
@@ -141,7 +151,7 @@ export class KubeCredentials {
     if (status === 401) {
       this.#refusal = { credentials, lastMs: nowMs }
       if (refusal === undefined) {
-        const message = `the API server does not accept the credentials (401): ${mendOf(access)}`
+        const message = `the API server does not accept the credentials (401): ${remedyOf(access)}`
         logger.warn({ source, server: server.origin, ...endsOf(this.#held) }, message)
       }
     } else if (refusal !== undefined && (refusal.credentials !== credentials || nowMs - refusal.lastMs >= REFUSED_MS)) {
@@ -155,7 +165,7 @@ export class KubeCredentials {
   }
 
   async #replaceHeld(rejected: Credentials): Promise<void> {
-    // One that is under way may have read before the change.
+    // A running reading may have read before the change.
     await this.#reading?.catch(() => {})
     await this.#read()
     if (this.#held?.credentials !== rejected) return
@@ -201,13 +211,12 @@ export class KubeCredentials {
     this.#isFailing = problem !== undefined
   }
 
-  /** Goes on as the one that the kubeconfig names now. */
+  /** Continues as the user that the kubeconfig names now. */
   #adopt(resolved: ResolvedKubeConfig): void {
     const { access } = resolved
     const before = this.#identity.resolved.access
     // An auth-provider changes its own settings: only those of another reading are compared.
-    const isSame = access.user === before.user && access.cluster === before.cluster
-    if (isSame || keyOf(access) === this.#identity.key) {
+    if (access.user === before.user || keyOf(access) === this.#identity.key) {
       this.#identity = { ...this.#identity, resolved }
       return
     }
@@ -221,7 +230,7 @@ export class KubeCredentials {
     const { access, config } = resolved
     const { user } = access
     const key = keyOf(access)
-    // What is renewed takes effect with the next request.
+    // Renewed credentials take effect with the next request.
     const onSettled = (): void => {
       this.#readAtMs = Number.NEGATIVE_INFINITY
     }
@@ -239,8 +248,8 @@ export class KubeCredentials {
   }
 
   #take(parts: Parts): void {
-    keepSecret(parts.authorization?.replace(/^(Bearer|Basic) /, ''))
-    keepSecret(parts.clientCertificate?.key)
+    addSecret(parts.authorization?.replace(/^(Bearer|Basic) /, ''))
+    addSecret(parts.clientCertificate?.key)
     const credentials = assemble(this.#identity.resolved.access, parts)
     const text = JSON.stringify(credentials)
     const held = this.#held
@@ -251,7 +260,8 @@ export class KubeCredentials {
       text === this.#candidate
     this.#candidate = isCertain ? undefined : text
     if (!isCertain || (held?.text === text && held.grant === parts.grant)) return
-    // The same content stays the same object: whoever compares, compares by identity. A plugin may lengthen the life of a token.
+    // Equal content stays the same object, because callers compare by identity. A plugin may extend the life of a
+    // token.
     const same = held?.text === text ? held.credentials : credentials
     const lifetimes = credentialsLifetimes({ ...parts, tokenEndsMs: parts.grant?.expiresMs })
     this.#held = { credentials: same, text, grant: parts.grant, lifetimes }
@@ -276,7 +286,7 @@ export class KubeCredentials {
     return { ca, clientCertificate: grant.clientCertificate ?? clientCertificate, authorization, grant }
   }
 
-  /** Resolves when `work` has settled, or when whoever can go on without it has waited long enough. */
+  /** Resolves when `work` has settled, or after {@link PATIENCE_MS} where the caller can continue without it. */
   #atMostPatience(work: Promise<unknown>): Promise<void> {
     return new Promise((resolve) => {
       const cancel = this.#options.clock.schedule(PATIENCE_MS, resolve)
@@ -303,13 +313,13 @@ function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access[
 async function readPair({ clientCertificate: pair, source }: Access): Promise<Parts['clientCertificate']> {
   if (pair === undefined) return undefined
   const [cert, key] = await Promise.all([read(pair.cert), read(pair.key)])
-  // Two files are not replaced in one step; between the steps they do not fit.
+  // Two files cannot be replaced in one step; in between they do not match.
   const problem = keyPairProblem(cert, key)
   if (problem !== undefined) throw new KubeError('NoCredentials', `${source}: ${problem}`)
   return { cert, key }
 }
 
-/** For the log: when credentials end, or did. */
+/** For the log: when the credentials expire or expired. */
 function endsOf(held: Held | undefined): { readonly ends?: string } {
   const own = (held?.lifetimes ?? []).filter(([kind]) => kind !== 'certificate-authority')
   const ends = own.flatMap(([, lifetimes]) => lifetimes.map(({ toMs }) => toMs))
@@ -339,7 +349,10 @@ function assemble(access: Access, parts: Parts): Credentials {
   }
 }
 
-/** As client-go's `transport.headerKeyEscape`: bytes that a header name cannot hold are percent-encoded, and so is the percent sign. */
+/**
+ * As client-go's `transport.headerKeyEscape`: bytes that a header name cannot hold are percent-encoded, and so is the
+ * percent sign.
+ */
 export function escapeHeaderKey(key: string): string {
   let escaped = ''
   for (const byte of Buffer.from(key)) {
@@ -366,20 +379,6 @@ async function readFileOr(file: string): Promise<string> {
     return await readFile(file, 'utf8')
   } catch (error) {
     throw new KubeError('NoCredentials', `${file}: ${fileProblem(error)}`)
-  }
-}
-
-/** What exec plugins are told of the cluster, as `client.authentication.k8s.io/v1` names it. */
-function clusterInfo(access: Access): unknown {
-  const { cluster } = access
-  return {
-    server: cluster.server,
-    'tls-server-name': cluster.tlsServerName,
-    'insecure-skip-tls-verify': cluster.skipTLSVerify,
-    'certificate-authority-data':
-      access.ca === undefined ? undefined : Buffer.from(readPem(access.ca)).toString('base64'),
-    'proxy-url': cluster.proxyUrl,
-    config: cluster.execConfig ?? null,
   }
 }
 

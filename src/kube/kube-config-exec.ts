@@ -1,12 +1,12 @@
 import { spawn } from 'node:child_process'
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
 import { parseTime } from '../runtime/time-format.ts'
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
-import { keyPairProblem } from './kube-config-access.ts'
-import { tokenExpiry } from './kube-config-expiry.ts'
-import type { Grant } from './kube-config-renewal.ts'
+import { type Access, keyPairProblem, readPem } from './kube-config-access.ts'
+import { type Grant, tokenExpiry } from './kube-config-renewal.ts'
+import { isRecord } from './resources.ts'
 import { oneLine } from './rest-answer.ts'
 
 /** An exec plugin as a kubeconfig describes it. */
@@ -22,7 +22,7 @@ export interface ExecPluginOptions {
   readonly config: ExecPluginConfig
   /** For messages. */
   readonly userName: string
-  /** Told to a plugin that asks for it. */
+  /** Passed to a plugin that requests it. */
   readonly clusterInfo: unknown
   /** How long the plugin may take, in milliseconds. @default 30000 */
   readonly timeoutMs?: number | undefined
@@ -30,9 +30,9 @@ export interface ExecPluginOptions {
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
 }
 
-const maxOutputBytes = 1024 * 1024
+const MAX_OUTPUT_BYTES = 1024 * 1024
 
-/** A credential plugin (client-go's `exec` authentication). When it is run is up to `Renewal`. */
+/** A credential plugin (client-go's `exec` authentication). `Renewal` decides when it runs. */
 export class ExecPlugin {
   readonly #options: ExecPluginOptions
   readonly #stop = new AbortController()
@@ -53,7 +53,7 @@ export class ExecPlugin {
     }
   }
 
-  /** Ends a plugin that is running. */
+  /** Ends a running plugin. */
   close(): void {
     this.#stop.abort()
   }
@@ -69,7 +69,7 @@ export class ExecPlugin {
   }
 }
 
-/** What the plugin wrote to standard output. Rejects with an Error whose message goes on after the plugin's name. */
+/** Returns the plugin's standard output. Rejects with an Error whose message continues after the plugin's name. */
 function runPlugin(
   config: ExecPluginConfig,
   env: Record<string, string | undefined>,
@@ -78,7 +78,7 @@ function runPlugin(
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const group = process.platform !== 'win32'
-    // A group of its own, so that what a wrapper script has started ends with it.
+    // A group of its own, so that processes started by a wrapper script end with it.
     const child = spawn(config.command, [...(config.args ?? [])], {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -105,7 +105,7 @@ function runPlugin(
     stop.addEventListener('abort', onStop, { once: true })
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text
-      if (stdout.length > maxOutputBytes) end(`wrote more than ${maxOutputBytes} bytes`)
+      if (stdout.length > MAX_OUTPUT_BYTES) end(`wrote more than ${MAX_OUTPUT_BYTES} bytes`)
     })
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(0, 1000)
@@ -115,7 +115,7 @@ function runPlugin(
     })
     child.on('close', (code, signal) => {
       if (code === 0) return settle(undefined)
-      // Plugins say there what they were given and what they got.
+      // Plugins quote their input and their credentials there.
       const words = oneLine(withoutSecrets(stderr).trim().split('\n')[0] ?? '').slice(0, 200)
       settle(new Error(`failed with ${signal ?? `exit code ${code}`}${words === '' ? '' : `: ${words}`}`))
     })
@@ -127,7 +127,7 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // It has ended by itself.
+    // It has already ended.
   }
 }
 
@@ -171,6 +171,16 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+/** The cluster information for exec plugins, as `client.authentication.k8s.io/v1` names it. */
+export function clusterInfo(access: Access): unknown {
+  const { cluster } = access
+  return {
+    server: cluster.server,
+    'tls-server-name': cluster.tlsServerName,
+    'insecure-skip-tls-verify': cluster.skipTLSVerify,
+    'certificate-authority-data':
+      access.ca === undefined ? undefined : Buffer.from(readPem(access.ca)).toString('base64'),
+    'proxy-url': cluster.proxyUrl,
+    config: cluster.execConfig ?? null,
+  }
 }

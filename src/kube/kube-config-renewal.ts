@@ -1,38 +1,57 @@
+import { readFile } from 'node:fs/promises'
+import type { RequestOptions } from 'node:https'
+import type { KubeConfig, User } from '@kubernetes/client-node'
+import { Agent, type Dispatcher, request } from 'undici'
 import type { Clock } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/errors.ts'
+import { abortable, linkedController } from '../runtime/signals.ts'
+import { validitiesIn } from '../runtime/system-pem.ts'
+import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
+import { addSecret } from '../telemetry/secrets.ts'
+import { KubeError } from './errors.ts'
+import { HttpBytes } from './http-streams.ts'
+import { answerLimits } from './transport.ts'
 
-/** What an exec plugin or auth-provider gave. */
+/** Credentials from an exec plugin or auth-provider. */
 export interface Grant {
   readonly authorization: string | undefined
   readonly clientCertificate: { readonly cert: string; readonly key: string } | undefined
-  /** Wall time in milliseconds since the epoch; undefined where nobody says. */
+  /** Wall time in milliseconds since the epoch; undefined where it is unknown. */
   readonly expiresMs: number | undefined
 }
 
-/** Asks for a new grant; `held` is the one that it shall replace. Rejects with a NoCredentials error, within a bounded time. */
-export type AskForGrant = (held: Grant | undefined) => Promise<Grant>
+/** Requests a new grant; `held` is the one to replace. Rejects with a NoCredentials error, within a bounded time. */
+type AskForGrant = (held: Grant | undefined) => Promise<Grant>
 
-export interface RenewalOptions {
+interface RenewalOptions {
   readonly ask: AskForGrant
   readonly clock: Clock
-  /** How long a grant without a known end is used before it is asked for again, in milliseconds. @default until the server refuses it */
+  /**
+   * How long a grant without a known expiry is used before the next request, in milliseconds. @default until the server
+   * refuses it
+   */
   readonly pollMs?: number | undefined
-  /** Called when one was given or refused. */
+  /** Called after each grant and each failure. */
   readonly onSettled?: (() => void) | undefined
 }
 
-/** Two runs are never closer together than this: what keeps failing, or lives for seconds only, must not become a busy loop. */
-export const LEAST_MS = 1_000
-/** The longest and the shortest time before its end at which a grant is asked for anew, where its life allows it. */
+/**
+ * The shortest interval between two runs: a grant that keeps failing, or lives for seconds only, must not become a busy
+ * loop.
+ */
+const LEAST_MS = 1_000
+/** The longest and the shortest time before its expiry at which a grant is renewed, where its life allows it. */
 const MOST_AHEAD_MS = 600_000
 const LEAST_AHEAD_MS = 60_000
-/** How often the next one is asked for, when the last attempt gave none. */
+/** The interval of attempts after one that failed. */
 const MOST_BETWEEN_MS = 60_000
 
 /**
- * When to ask for the next grant, in wall time. Pure.
+ * When to request the next grant, in wall time. Pure.
  *
- * A fifth of its life before the end, at least a minute (twice what a plugin may take), but never before half of its life is over. An
- * attempt that fails, or gives a grant that ends no later (plugins keep theirs until shortly before the end), is repeated after a quarter of what is left.
+ * A fifth of its life before its expiry, at least a minute (twice the time that a plugin may take), but never before
+ * half of its life is over. An attempt that fails, or returns a grant that expires no later (plugins cache theirs until
+ * shortly before the expiry), is repeated after a quarter of the remaining time.
  */
 export function planRenewal(given: {
   readonly expiresMs: number
@@ -47,8 +66,8 @@ export function planRenewal(given: {
 }
 
 /**
- * Keeps one grant and renews it in the background before it ends: who asks gets the one that is held, at once. Only who comes before the
- * first was given waits. One attempt is under way at a time.
+ * Holds one grant and renews it in the background before it expires: callers get the current one at once. Only callers
+ * before the first grant wait. One attempt runs at a time.
  */
 export class Renewal {
   readonly #options: RenewalOptions
@@ -61,12 +80,15 @@ export class Renewal {
     this.#options = options
   }
 
-  /** Why the last attempt gave nothing; undefined if it did. */
+  /** Why the last attempt failed; undefined if it succeeded. */
   get failure(): unknown {
     return this.#failure?.error
   }
 
-  /** The grant that is held, whether or not it has ended: the server is the judge of that. Rejects only while there is none. */
+  /**
+   * The current grant, whether or not it has expired: only the server can decide that. Rejects only while there is
+   * none.
+   */
   async current(): Promise<Grant> {
     const { clock } = this.#options
     if (this.#grant !== undefined) {
@@ -77,7 +99,7 @@ export class Renewal {
     return this.renew()
   }
 
-  /** Asks for another one now, or waits for the one that is being asked for. Rejects as {@link AskForGrant} does. */
+  /** Requests a new grant now, or waits for the running request. Rejects as {@link AskForGrant} does. */
   renew(): Promise<Grant> {
     this.#running ??= this.#ask().finally(() => {
       this.#running = undefined
@@ -111,4 +133,178 @@ export class Renewal {
 
 function between(least: number, value: number, most: number): number {
   return Math.min(Math.max(least, value), most)
+}
+
+/** When the credentials for the API server and the trusted authorities expire. */
+export type CredentialsLifetimes = readonly (readonly [
+  kind: ExpiringKind & ('client-certificate' | 'certificate-authority' | 'token'),
+  lifetimes: readonly Lifetime[],
+])[]
+
+/** `tokenEndsMs`, the time that a plugin states, comes first. */
+export function credentialsLifetimes(shown: {
+  readonly ca?: string | undefined
+  readonly clientCertificate?: { readonly cert: string } | undefined
+  readonly authorization?: string | undefined
+  readonly tokenEndsMs?: number | undefined
+}): CredentialsLifetimes {
+  const { ca = '', clientCertificate, authorization = '' } = shown
+  const toMs = authorization === '' ? undefined : (shown.tokenEndsMs ?? tokenExpiry(authorization))
+  return [
+    // The certificates after the first are of authorities.
+    ['client-certificate', validitiesIn(clientCertificate?.cert ?? '').slice(0, 1)],
+    ['certificate-authority', validitiesIn(ca)],
+    ['token', toMs === undefined ? [] : [{ toMs }]],
+  ]
+}
+
+/**
+ * When a bearer token expires, in milliseconds since the epoch, if it is a JWT with an expiry. `text` may be a header
+ * that contains it.
+ */
+export function tokenExpiry(text: string): number | undefined {
+  const [, payload] = /^(?:Bearer )?[\w-]+\.([\w-]+)\.[\w-]*$/.exec(text) ?? []
+  if (payload === undefined) return undefined
+  try {
+    const { exp } = JSON.parse(Buffer.from(payload, 'base64url').toString('utf8')) as { readonly exp?: unknown }
+    return typeof exp === 'number' ? exp * 1000 : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Gets the authorization from the current user's auth-provider: from the issuer for `oidc`, and through client-node for
+ * a provider that an embedding program added to its KubeConfig. `source` names the kubeconfig in messages.
+ */
+export function authProvider(
+  config: KubeConfig,
+  options: {
+    readonly source: string
+    readonly timeoutMs: number
+    readonly clock: Clock
+    /** Aborts running requests. */
+    readonly signal: AbortSignal
+  },
+): AskForGrant {
+  const { source, timeoutMs, clock, signal: stop } = options
+  const user = config.getCurrentUser()
+  const name = user?.authProvider?.name
+  return async (held) => {
+    try {
+      const authorization = await within(timeoutMs, stop, (signal) => {
+        if (user === null || name !== 'oidc') return authorizationOf(config)
+        // The first is the one in the kubeconfig, if it has not expired.
+        return idToken(user, held === undefined ? clock.wallMs() : Number.POSITIVE_INFINITY, signal)
+      })
+      const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)
+      return { authorization, clientCertificate: undefined, expiresMs }
+    } catch (error) {
+      const words = messageOf(error).replace(/\s+/g, ' ').trim().slice(0, 200)
+      throw new KubeError('NoCredentials', `${source}: auth-provider ${JSON.stringify(name)}: ${words}`)
+    }
+  }
+}
+
+/** The authorization header that client-node's provider sets. */
+async function authorizationOf(config: KubeConfig): Promise<string | undefined> {
+  const request: RequestOptions = {}
+  await config.applyToHTTPSOptions(request)
+  const headers = (request.headers ?? {}) as Readonly<Record<string, unknown>>
+  return typeof headers.Authorization === 'string' ? headers.Authorization : undefined
+}
+
+/** The current id-token if it expires after `untilMs`, else a new one, which replaces it. */
+async function idToken({ authProvider }: User, untilMs: number, signal: AbortSignal): Promise<string> {
+  const settings: OidcSettings = authProvider.config ?? {}
+  for (const secret of ['id-token', 'refresh-token', 'client-secret']) addSecret(settings[secret])
+  const given = settings['id-token'] ?? ''
+  if ((tokenExpiry(given) ?? 0) > untilMs) return `Bearer ${given}`
+  const { idToken, refreshToken = settings['refresh-token'] } = await refreshIdToken(settings, signal)
+  addSecret(refreshToken)
+  authProvider.config = { ...settings, 'id-token': idToken, 'refresh-token': refreshToken }
+  return `Bearer ${idToken}`
+}
+
+/** client-node's providers know neither timeouts nor signals. */
+async function within<T>(timeoutMs: number, stop: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  const { controller, unlink } = linkedController(stop)
+  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
+  try {
+    return await abortable(work(controller.signal), controller.signal)
+  } finally {
+    clearTimeout(timer)
+    unlink()
+  }
+}
+
+/** The settings in a kubeconfig under `auth-provider: { name: oidc, config: … }`. */
+type OidcSettings = Readonly<Record<string, string | undefined>>
+
+interface OidcTokens {
+  readonly idToken: string
+  /** Issuers may accept a refresh token only once, and need not issue another. */
+  readonly refreshToken: string | undefined
+}
+
+/**
+ * Gets a new id-token from the issuer for the refresh token, as client-go's `plugin/pkg/client/auth/oidc` does.
+ * client-node's own code is not used: it asks only after the old token has expired, and fails (2.0.1 passes
+ * openid-client a URL and reports a refusal).
+ */
+export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal): Promise<OidcTokens> {
+  const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
+  if (!client || !token || !issuer) throw new Error('an id-token needs client-id, refresh-token and idp-issuer-url')
+  const ca = await authorityOf(settings)
+  const dispatcher = new Agent({ connect: { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) } })
+  try {
+    const discovery = await json(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`, {
+      dispatcher,
+      signal,
+    })
+    const { token_endpoint: endpoint, token_endpoint_auth_methods_supported: methods } = discovery
+    if (typeof endpoint !== 'string') throw new Error('the issuer names no token_endpoint')
+    const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token })
+    const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded' }
+    const basic = !Array.isArray(methods) || methods.includes('client_secret_basic')
+    if (secret && basic) {
+      const pair = `${encodeURIComponent(client)}:${encodeURIComponent(secret)}`
+      headers.authorization = `Basic ${Buffer.from(pair).toString('base64')}`
+    } else {
+      form.set('client_id', client)
+      if (secret) form.set('client_secret', secret)
+    }
+    const answer = await json(endpoint, { method: 'POST', headers, body: form.toString(), dispatcher, signal })
+    const { id_token: idToken, refresh_token: refreshToken } = answer
+    if (typeof idToken !== 'string') throw new Error('the issuer gives no id_token')
+    return { idToken, refreshToken: typeof refreshToken === 'string' ? refreshToken : undefined }
+  } finally {
+    await dispatcher.destroy()
+  }
+}
+
+async function authorityOf(settings: OidcSettings): Promise<string | undefined> {
+  const { 'idp-certificate-authority': file, 'idp-certificate-authority-data': data } = settings
+  if (data) return Buffer.from(data, 'base64').toString('utf8')
+  return file ? await readFile(file, 'utf8') : undefined
+}
+
+type TokenRequestOptions = NonNullable<Parameters<typeof request>[1]> & { readonly dispatcher: Dispatcher }
+
+/** The answer may contain tokens, so no message quotes it. */
+async function json(url: string, options: TokenRequestOptions): Promise<Readonly<Record<string, unknown>>> {
+  const { statusCode, body } = await request(url, options)
+  const bytes = new HttpBytes(answerLimits.refusal, () => {
+    throw new Error(`${new URL(url).origin} answers with more than ${answerLimits.refusal} bytes`)
+  })
+  for await (const piece of body) bytes.add(piece)
+  const text = Buffer.from(bytes.take()).toString('utf8')
+  if (statusCode !== 200) throw new Error(`${new URL(url).origin} answers with HTTP status ${statusCode}`)
+  try {
+    const answer: unknown = JSON.parse(text)
+    if (typeof answer === 'object' && answer !== null) return answer as Readonly<Record<string, unknown>>
+  } catch {
+    // Reported below.
+  }
+  throw new Error(`${new URL(url).origin} answers with something that is not JSON`)
 }

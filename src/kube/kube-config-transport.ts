@@ -12,31 +12,38 @@ import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
 export interface KubeConfigTransportOptions {
   /** The current context, if it was resolved before (by `loadKubeConfig`). */
   readonly access?: Access | undefined
-  /** Reads the kubeconfig again (`reload` of what `loadKubeConfig` gives). @default it is never read again */
+  /** Reads the kubeconfig again (`reload` of the result of `loadKubeConfig`). @default it is never read again */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
-  /** Where it is told when the credentials end. @default nowhere */
+  /** For the metric of when the credentials expire. @default none */
   readonly metrics?: Metrics | undefined
   /** @default the system's */
   readonly clock?: Clock | undefined
   /** @default none */
   readonly logger?: Logger | undefined
   readonly userAgent?: string | undefined
-  /** For requests that name no time of their own, in milliseconds. @default 10000 */
+  /** For requests without a timeout of their own, in milliseconds. @default 10000 */
   readonly timeoutMs?: number | undefined
   /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
   readonly connectTimeoutMs?: number | undefined
-  /** How often the kubeconfig and the token, certificate, key and CA files are read again, in milliseconds. @default 1000 */
+  /**
+   * How often the kubeconfig and the token, certificate, key and CA files are read again, in milliseconds. @default
+   * 1000
+   */
   readonly rereadMs?: number | undefined
-  /** How long an exec plugin or auth-provider may take, in milliseconds; requests wait for the first answer only. @default 30000 */
+  /**
+   * How long an exec plugin or auth-provider may take, in milliseconds; requests wait for the first answer only.
+   * @default 30000
+   */
   readonly execTimeoutMs?: number | undefined
 }
 
 /**
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
- * Credentials are kept up to date as {@link KubeCredentials} does; a request that is answered with 401 is sent once more if newer ones
- * can be had within a second. What is risky about the kubeconfig is a warning in the log, once. When certificates change, new requests go over new connections, and the old ones close as soon as the requests and
- * watches on them have ended. Throws a KubeConfigError when the kubeconfig cannot be used.
+ * Credentials are updated as {@link KubeCredentials} does; a request that is answered with 401 is sent once
+ * more if newer credentials are available within a second. Risky settings of the kubeconfig are logged once as
+ * warnings. When certificates change, new requests use new connections, and the old ones close when their requests and
+ * watches have ended. Throws a KubeConfigError when the kubeconfig cannot be used.
  */
 export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
   return new KubeConfigTransport(config, options)

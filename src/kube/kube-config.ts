@@ -3,13 +3,32 @@ import { readFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import { homedir } from 'node:os'
 import { delimiter, dirname, join, resolve } from 'node:path'
-import { fileProblem, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
-import { parseKubeConfig } from './kube-config-document.ts'
-import { entriesOf, type KubeConfigEntries, mergeEntries } from './kube-config-entries.ts'
-import { KubeConfigError } from './kube-config-error.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Random } from '../runtime/random.ts'
+import { systemClock, systemRandom } from '../runtime/system-clock.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
+import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
+import type { KubeApi } from './api.ts'
+import { isLoopbackHost, type ProxyEnvironment, proxyFromEnvironment } from './http-proxy.ts'
+import { httpReadiness } from './http-readiness.ts'
+import { type Access, fileProblem, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
+import {
+  entriesOf,
+  type KubeConfigEntries,
+  KubeConfigError,
+  mergeEntries,
+  parseKubeConfig,
+} from './kube-config-document.ts'
+import { fromKubeConfig } from './kube-config-transport.ts'
+import type { Readiness } from './readiness.ts'
+import { restKubeApi } from './rest-api.ts'
 
 export interface LoadKubeConfigOptions {
-  /** A kubeconfig file. @default the files of $KUBECONFIG, ~/.kube/config, or the account of the Pod, the first that is there */
+  /**
+   * A kubeconfig file. @default the files of $KUBECONFIG, ~/.kube/config, or the Pod's service account, the first that
+   * exists
+   */
   readonly kubeconfig?: string | undefined
   /** @default the current-context of the file */
   readonly context?: string | undefined
@@ -25,21 +44,22 @@ export interface LoadKubeConfigOptions {
 
 export interface LoadedKubeConfig extends ResolvedKubeConfig {
   /**
-   * Reads the same files again and resolves the same context; gives the same object while their text is the same. Rejects with a
-   * KubeConfigError when they cannot be used, or name another server.
+   * Reads the same files again and resolves the same context; returns the same object while their text is unchanged.
+   * Rejects with a KubeConfigError when they cannot be used, or name another server.
    */
   reload(): Promise<ResolvedKubeConfig>
 }
 
 /**
- * Finds, reads, merges and checks a kubeconfig as kubectl does, and contacts nobody. Of several files in $KUBECONFIG the first to
- * name a cluster, user, context or current-context wins, and those that do not exist are passed over. Relative paths are relative
- * to the file that holds them. Rejects with a KubeConfigError of one line.
+ * Finds, reads, merges and checks a kubeconfig as kubectl does, and contacts nothing. Of several files in $KUBECONFIG
+ * the first to name a cluster, user, context or current-context wins, and missing files are ignored. Relative paths are
+ * relative to the file that contains them. Rejects with a KubeConfigError of one line.
  */
 export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<LoadedKubeConfig> {
   const environment = options.environment ?? process.env
   const origin = findOrigin(options, environment)
-  // client-node takes a third of a second to load from its own files: only who reads a kubeconfig shall pay for it.
+  // client-node takes a third of a second to load from its own files: only programs that read a kubeconfig pay for
+  // it.
   const { KubeConfig } = await import('@kubernetes/client-node/dist/config.js')
   const resolveEntries = (entries: KubeConfigEntries, context: string | undefined): ResolvedKubeConfig => {
     const config = new KubeConfig()
@@ -48,7 +68,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     return { config, access: resolveAccess(config, source, environment) }
   }
   if (origin === 'in-cluster') {
-    // All that changes in a Pod is in files of its own.
+    // In a Pod everything that changes is in separate files.
     const resolved = resolveEntries(serviceAccount(options, environment), options.context)
     return { ...resolved, reload: async () => resolved }
   }
@@ -63,7 +83,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     async reload() {
       const next = await readTexts(origin)
       if (next.every((text, index) => text === texts[index])) return last
-      // The context of the start, as `kubectl config use-context` must not lead a running program to another cluster.
+      // The context of the start: `kubectl config use-context` must not move a running program to another cluster.
       const resolved = resolveEntries(merged(next), context)
       // Nor may a file for another cluster: its credentials would go to this one.
       if (resolved.access.server.href !== server.href) {
@@ -142,3 +162,63 @@ function accountDirectory(options: LoadKubeConfigOptions): string {
 }
 
 export { fromKubeConfig, type KubeConfigTransportOptions } from './kube-config-transport.ts'
+
+/** The ports of a master, on the real clock. */
+export interface Connection {
+  readonly api: KubeApi
+  /** /readyz of the kubeconfig's server, which must be the master's own. */
+  readonly readiness: Readiness
+  readonly clock: Clock
+  readonly random: Random
+  readonly logger: Logger
+  readonly metrics: Metrics
+  /** Closes the pooled connections. */
+  close(): Promise<void>
+}
+
+/** Connects to the server of a kubeconfig; contacts nothing yet. Rejects with a KubeConfigError of one line. */
+export async function connect(
+  options: LoadKubeConfigOptions & { readonly logger: Logger; readonly metrics?: Metrics },
+): Promise<Connection> {
+  const { logger, metrics = prometheusMetrics() } = options
+  const clock = systemClock
+  const random = systemRandom()
+  const { config, access, reload } = await loadKubeConfig(options)
+  const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics })
+  const api = restKubeApi({ transport, clock, random, logger, metrics })
+  const readiness = httpReadiness({ transport, logger })
+  return { api, readiness, clock, random, logger, metrics, close: () => transport.close() }
+}
+
+/**
+ * How to reach the readiness URL of one API server of the cluster that `access` leads to (`--readyz-url`), for
+ * `fromKubeConfig`.
+ *
+ * The kubeconfig's certificate authority is trusted there too, but credentials go only where nobody else can take them:
+ * - to the kubeconfig's own server (same scheme, host and port);
+ * - to https on a loopback address, if the server shows a certificate of that authority for the loopback address or for
+ *   the name under which the kubeconfig knows the cluster. A certificate for the cluster's shared name is what every
+ *   one of its servers has.
+ *
+ * Anywhere else the probe is anonymous, which Kubernetes allows for /readyz unless anonymous requests are switched off.
+ */
+export function readyzAccess(access: Access, url: URL, environment: ProxyEnvironment): Access {
+  const server = new URL(url.origin)
+  // They concern the kubeconfig, and are logged by the connection to its server.
+  const warnings: readonly string[] = []
+  if (url.origin === access.server.origin) return { ...access, server, warnings }
+  const proxy = proxyFromEnvironment(url, environment)
+  const anonymous = {
+    ...access,
+    server,
+    proxy,
+    user: undefined,
+    clientCertificate: undefined,
+    serverName: undefined,
+    warnings,
+  }
+  if (!isLoopbackHost(url)) return anonymous
+  const serverNames = [url.hostname, access.serverName ?? access.server.hostname]
+  const trusted = url.protocol === 'https:' && access.server.protocol === 'https:' && !access.skipVerify
+  return trusted ? { ...access, server, proxy, serverNames, warnings } : { ...anonymous, serverNames }
+}

@@ -1,3 +1,6 @@
+import * as z from 'zod/mini'
+import { duration, formatDuration } from '../documents/duration.ts'
+import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { linkedController } from '../runtime/signals.ts'
@@ -8,13 +11,15 @@ import type { AvailabilityReporter } from './availability.ts'
 import { isKubeError, KubeError } from './errors.ts'
 import { LeaseLock } from './lease-lock.ts'
 
-/** When leadership is taken, kept and given up. */
+/** The times of an election. */
 export interface LeaderElectionTiming {
-  /** Others take the lease when they have seen no renewal for so long: whole seconds, in milliseconds. @default 15000 */
+  /**
+   * Others take the lease when they have seen no renewal for this long: whole seconds, in milliseconds. @default 15000
+   */
   readonly leaseDurationMs: number
-  /** A leader that could not renew for so long stops leading. Less than `leaseDurationMs`. @default 10000 */
+  /** A leader that could not renew for this long stops leading. Less than `leaseDurationMs`. @default 10000 */
   readonly renewDeadlineMs: number
-  /** Between two tries; who does not lead waits 1 to 2.2 times as long. @default 2000 */
+  /** Between two attempts; a candidate waits 1 to 2.2 times as long. @default 2000 */
   readonly retryPeriodMs: number
 }
 
@@ -39,29 +44,29 @@ export interface LeaderElectorOptions extends Partial<LeaderElectionTiming> {
   readonly identity: string
 }
 
-/** Waits of those who do not lead are lengthened by up to this share of themselves, as in client-go. */
-export const retryJitter = 1.2
+/** Waits of candidates are lengthened by up to this share of themselves, as in client-go. */
+const RETRY_JITTER = 1.2
 
-/** What is wrong with a timing, in one line; undefined when it is right. The rules are client-go's. */
+/** The mistake in a timing, in one line; undefined when it is valid. The rules are client-go's. */
 export function leaderElectionProblem(timing: LeaderElectionTiming): string | undefined {
   const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = timing
   if (!(retryPeriodMs > 0)) return 'the retry period must be positive'
-  if (!(renewDeadlineMs > retryPeriodMs * retryJitter)) {
-    return `the renew deadline must be longer than ${retryJitter} times the retry period`
+  if (!(renewDeadlineMs > retryPeriodMs * RETRY_JITTER)) {
+    return `the renew deadline must be longer than ${RETRY_JITTER} times the retry period`
   }
   if (!(leaseDurationMs > renewDeadlineMs)) return 'the lease duration must be longer than the renew deadline'
   return leaseDurationMs % 1000 === 0 ? undefined : 'the lease duration must be a whole number of seconds'
 }
 
 /**
- * Elects one of any number of processes by a Lease, as client-go's `tools/leaderelection` does, and together with it.
+ * Elects one of any number of processes by a Lease, compatible with client-go's `tools/leaderelection`.
  *
- * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another begins `leaseDurationMs` after it *saw* the
- * last one, each on its own monotonic clock. So no two lead at once, whatever wall clocks say and whatever the network loses,
- * as long as clocks run at about the same speed and nobody deletes the Lease under its holder.
+ * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another begins `leaseDurationMs` after
+ * it *saw* the last one, each on its own monotonic clock. So no two lead at once, whatever the wall clocks and whatever
+ * the network loses, if the clocks run at about the same speed and nobody deletes the Lease under its holder.
  *
- * What this cannot do is stop a process that is frozen: when it thaws it goes on where it stood, before any timer of it fires.
- * Who must be sure asks {@link isLeader} right before a write; between the two there is still no fence.
+ * A frozen process cannot be stopped: when it thaws it continues before any of its timers fires. A caller that must be
+ * sure checks {@link isLeader} right before a write; between the two there is still no fence.
  */
 export class LeaderElector {
   readonly #options: LeaderElectorOptions & LeaderElectionTiming
@@ -94,17 +99,18 @@ export class LeaderElector {
     return this.#options.clock.monotonicMs() < this.#leadsUntilMs
   }
 
-  /** The identity of the leader as last heard of; undefined where there is none. */
+  /** The identity of the leader as last observed; undefined where there is none. */
   get leader(): string | undefined {
     return this.#lock.holder
   }
 
   /**
-   * Waits for leadership and calls `lead`; when leadership was lost and `lead` has ended, does both again.
+   * Waits for leadership and calls `lead`; after leadership is lost and `lead` has ended, starts again.
    *
-   * The signal given to `lead` is aborted when leadership is lost, which leaves `leaseDurationMs - renewDeadlineMs` to end in, and
-   * when `signal` is aborted; then the lease is kept until `lead` has ended, and handed over. Resolves once `signal` is aborted or
-   * `lead` resolved of its own accord. Rejects with what `lead` rejects with, unless that is the reason of its signal.
+   * The signal given to `lead` is aborted when leadership is lost, which leaves `leaseDurationMs - renewDeadlineMs` to
+   * end in, and when `signal` is aborted; then the lease stays held until `lead` has ended, and is handed over.
+   * Resolves once `signal` is aborted or `lead` resolved of its own accord. Rejects with the error of `lead`, unless
+   * that is the reason of its signal.
    */
   async run(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { name, availability } = this.#options
@@ -128,7 +134,7 @@ export class LeaderElector {
       await this.#attempt(signal)
       if (this.isLeader) return true
       this.#reportLeader()
-      await sleep(clock, retryPeriodMs * (1 + random.next() * retryJitter), signal).catch(() => {})
+      await sleep(clock, retryPeriodMs * (1 + random.next() * RETRY_JITTER), signal).catch(() => {})
     }
     return false
   }
@@ -158,7 +164,7 @@ export class LeaderElector {
     return end
   }
 
-  /** Renews until `signal` is aborted or leadership is lost, which it then says. */
+  /** Renews until `signal` is aborted or leadership is lost; calls `lost` in that case. */
   async #renew(signal: AbortSignal, lost: () => void): Promise<void> {
     const { clock, retryPeriodMs } = this.#options
     try {
@@ -172,7 +178,7 @@ export class LeaderElector {
     }
   }
 
-  /** Tries once to get or keep the lease, within half the deadline and what is left of the term. */
+  /** Tries once to get or renew the lease, within half the deadline and the rest of the term. */
   async #attempt(signal: AbortSignal): Promise<void> {
     const { availability, clock, renewDeadlineMs } = this.#options
     const leftMs = this.isLeader ? this.#leadsUntilMs - clock.monotonicMs() : Number.POSITIVE_INFINITY
@@ -186,8 +192,8 @@ export class LeaderElector {
     } catch (error) {
       if (signal.aborted) return
       if (!isKubeError(error)) throw error
-      this.#logger.debug({ error }, 'the lease was not had')
-      // A conflict is what an election is made of.
+      this.#logger.debug({ error }, 'the lease was not acquired')
+      // Conflicts are normal in an election.
       if (!isKubeError(error, 'Conflict', 'AlreadyExists')) availability?.failed(this.#source, error)
     } finally {
       cancel()
@@ -199,7 +205,7 @@ export class LeaderElector {
     const { clock, renewDeadlineMs } = this.#options
     let sentMs = clock.monotonicMs()
     if (this.isLeader) {
-      // Most renewals find the Lease as they left it: one request instead of two.
+      // Most renewals find the Lease unchanged: one request instead of two.
       try {
         await this.#lock.renew(signal)
         this.#leadsUntilMs = sentMs + renewDeadlineMs
@@ -212,7 +218,7 @@ export class LeaderElector {
     this.#leadsUntilMs = (await this.#lock.take(signal)) ? sentMs + renewDeadlineMs : Number.NEGATIVE_INFINITY
   }
 
-  /** Hands the lease over, so that the next leader need not wait for its end. */
+  /** Hands the lease over, so that the next leader need not wait for its expiry. */
   async #release(): Promise<void> {
     if (!this.isLeader) return
     const { clock, name, renewDeadlineMs } = this.#options
@@ -236,3 +242,73 @@ export class LeaderElector {
     if (this.leader !== undefined) this.#logger.info({ leader: this.leader }, 'another leads')
   }
 }
+
+/** The name of an object or a namespace. */
+export const objectName = z
+  .string()
+  .check(
+    z.regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, 'must be a name as Kubernetes takes it: lower case, digits, - and .'),
+  )
+
+/** Names and defaults are those of every Kubernetes component. */
+export const leaderElectionOptions = {
+  title: 'Leader election of the controllers of Endpoints and EndpointSlices',
+  options: {
+    leaderElect: {
+      schema: z.boolean(),
+      description: 'work only while this process holds the Lease; false: always, for a single process',
+      default: true,
+    },
+    leaderElectLeaseDuration: {
+      schema: duration({ minMs: 1000, wholeSeconds: true }),
+      metavar: 'DURATION',
+      description: 'others take the Lease after they have seen no renewal for this long',
+      default: '15s',
+    },
+    leaderElectRenewDeadline: {
+      schema: duration({ minMs: 1 }),
+      metavar: 'DURATION',
+      description: 'a leader that could not renew for this long stops',
+      default: '10s',
+    },
+    leaderElectRetryPeriod: {
+      schema: duration({ minMs: 1 }),
+      metavar: 'DURATION',
+      description: 'time between attempts to get or renew the Lease',
+      default: '2s',
+    },
+    leaderElectResourceName: {
+      schema: objectName,
+      metavar: 'NAME',
+      description: 'name of the Lease; processes with different controllers need different ones',
+      default: 'apiserver-bootstrap',
+    },
+    leaderElectResourceNamespace: {
+      schema: objectName,
+      metavar: 'NAMESPACE',
+      description: 'namespace of the Lease',
+      default: 'kube-system',
+    },
+  },
+} as const satisfies OptionGroup
+
+type LeaderElectionValues = ValuesOf<typeof leaderElectionOptions>
+
+export const leaderElectionRules: readonly Rule<LeaderElectionValues>[] = [
+  {
+    on: 'leaderElectRetryPeriod',
+    needs: ['leaderElectRenewDeadline', 'leaderElectRetryPeriod'],
+    breach: ({ leaderElectRenewDeadline: deadlineMs, leaderElectRetryPeriod: periodMs }) =>
+      deadlineMs <= periodMs * RETRY_JITTER
+        ? `${RETRY_JITTER} times this must be shorter than --leader-elect-renew-deadline, ${formatDuration(deadlineMs)}, not ${formatDuration(periodMs)}`
+        : undefined,
+  },
+  {
+    on: 'leaderElectRenewDeadline',
+    needs: ['leaderElectLeaseDuration', 'leaderElectRenewDeadline'],
+    breach: ({ leaderElectRenewDeadline: deadlineMs, leaderElectLeaseDuration: leaseMs }) =>
+      deadlineMs >= leaseMs
+        ? `must be shorter than --leader-elect-lease-duration, ${formatDuration(leaseMs)}, not ${formatDuration(deadlineMs)}`
+        : undefined,
+  },
+]

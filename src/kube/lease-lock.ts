@@ -15,36 +15,36 @@ export interface LeaseLockOptions {
 }
 
 /**
- * One process' view of a Lease that many want: reads it, takes it when it is free or has ended, renews it, hands it over.
- * Every write is guarded by the resourceVersion it rests on and keeps the fields that it does not know.
+ * One process' view of a Lease that several processes want: reads it, takes it when it is free or expired, renews it,
+ * hands it over. Every write is guarded by the resourceVersion of the last read and preserves unknown fields.
  */
 export class LeaseLock {
   readonly #options: LeaseLockOptions
   /** As last read or written: the base of the next update. */
   #lease: Lease | undefined
-  /** When its holder last said something new, on our own monotonic clock: clocks of others are not trusted. */
+  /** When its holder last renewed it, on our own monotonic clock: clocks of others are not trusted. */
   #observedMs = 0
 
   constructor(options: LeaseLockOptions) {
     this.#options = options
   }
 
-  /** Who holds the Lease, as last heard of; undefined where nobody does. */
+  /** The holder of the Lease, as last observed; undefined where there is none. */
   get holder(): string | undefined {
     return this.#lease?.spec?.holderIdentity || undefined
   }
 
-  /** Renews a Lease that is ours, resting on what is known of it: one request. Rejects with a Conflict where that is outdated. */
+  /** Renews our Lease from the last known state: one request. Rejects with a Conflict where that state is outdated. */
   async renew(signal: AbortSignal): Promise<void> {
     await this.#claim(this.#lease, signal)
   }
 
-  /** Reads the Lease and makes it ours. False, without a write, while it is another's. */
+  /** Reads the Lease and takes it. False, without a write, while another process holds it. */
   async take(signal: AbortSignal): Promise<boolean> {
     const { clock, identity, leaseDurationMs } = this.#options
     const lease = await this.#read(signal)
     if (this.holder !== undefined && this.holder !== identity) {
-      // This holds for a Lease that is gone, too: who deletes it takes it from its holder, who must be given the time to notice.
+      // This also applies to a deleted Lease: its holder needs the same time to notice the deletion.
       const claimedMs = (this.#lease?.spec?.leaseDurationSeconds ?? leaseDurationMs / 1000) * 1000
       if (clock.monotonicMs() < this.#observedMs + claimedMs) return false
     }
@@ -93,7 +93,7 @@ export class LeaseLock {
   }
 }
 
-/** What a holder writes into a Lease to make it its own, or to renew it. `lease`: as it is there; undefined where there is none. */
+/** The spec with which a holder takes or renews a Lease. `lease`: the current one; undefined where there is none. */
 export function claimedSpec(lease: Lease | undefined, identity: string, durationSeconds: number, clock: Clock) {
   const now = formatMicroTime(clock.wallMs())
   const { acquireTime, leaseTransitions = 0 } = lease?.spec ?? {}
@@ -107,7 +107,7 @@ export function claimedSpec(lease: Lease | undefined, identity: string, duration
   }
 }
 
-/** What a holder says; a change of anything else in the Lease does not prolong it. */
+/** The holder's claim; a change of any other field of the Lease does not prolong it. */
 function claimOf(lease: Lease | undefined): string {
   const { holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions } = lease?.spec ?? {}
   return JSON.stringify([holderIdentity, leaseDurationSeconds, acquireTime, renewTime, leaseTransitions])

@@ -1,4 +1,4 @@
-/** One lease as a read showed it. */
+/** One lease, as a list or watch returned it. */
 export interface ObservedLease {
   readonly key: string
   /** Changes with each renewal and with nothing else; never compared with any clock. */
@@ -7,89 +7,87 @@ export interface ObservedLease {
 }
 
 /**
- * How near its end a lease is.
- * - `renewed`: nobody expects its next renewal yet, or no list has shown it since.
- * - `grace`: a list has shown it a little before the end of its TTL; from then on its holder has the grace to renew it.
- * - `over`: that time has passed too. It stays over until it is renewed, whatever happens to this observer's reads.
+ * How close a lease is to its end.
+ * - `renewed`: its next renewal is not yet expected, or no list has returned it since.
+ * - `grace`: a list returned it shortly before the end of its TTL; from then on its holder has the grace to renew it.
+ * - `over`: that time has passed without a renewal. It stays over until it is renewed, whatever happens to this
+ *   observer's reads.
  */
 type Stage =
   | { readonly type: 'renewed' }
   | { readonly type: 'grace'; readonly sinceMs: number }
   | { readonly type: 'over' }
 
-interface Sighting {
+interface Observation {
   readonly renewal: string
   readonly ttlMs: number
   /** When this observer first saw this renewal, on its own monotonic clock. */
   readonly sinceMs: number
   readonly stage: Stage
-  /** How much a watch had told in all when it told of this; 0 for what a list showed. */
-  readonly told: number
+  /** The number of watch events so far, at the watch event with this renewal; 0 for the result of a list. */
+  readonly eventCount: number
   /**
-   * The renewal that was there when this observer began to look, or went on after a gap, and since when. A watch that catches up tells of
-   * earlier ones once more, and ends with this.
+   * The first renewal that this observer saw, at its start or after a gap, and when. A watch that catches up repeats
+   * earlier renewals and ends with this one.
    */
   readonly found: { readonly renewal: string; readonly sinceMs: number } | undefined
 }
 
-/** The grace, in milliseconds: whoever cannot renew tries again each second. */
+/** The grace, in milliseconds: a holder that cannot renew tries again each second. */
 const GRACE_MS = { least: 1_500, most: 2_000 }
 
 /**
- * Judges leases that carry no server-side expiry by this observer's own monotonic clock: a lease is over when the same renewal
- * has been seen for a whole TTL. Wall clocks, its own and the holders', play no part.
+ * Decides on this observer's own monotonic clock when leases without a server-side expiry are over: after the same
+ * renewal was observed for a whole TTL. No wall clock, its own or the holders', is used.
  *
- * Successful lists judge, and nothing else does. A watch only tells of renewals earlier than the next list would; whether it stands or
- * breaks says nothing about the holders. After a failed list, or a gap in which this observer did not list at all (it was frozen),
- * every lease that is not over gets a fresh TTL at the next successful one: an outage must not look like the death of everybody else.
- * Nor does the end of a lease alone tell anything: an outage may have passed between two lists. So there must be a list a little before
- * it, and from that on the holder must have had the time to renew. Pure but for its own memory.
+ * Only successful lists decide. A watch merely reports renewals earlier than the next list; its state says nothing
+ * about the holders. After a failed list, or a gap without lists (this process was frozen), every lease that is not
+ * over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every other
+ * master. One list after the end of a TTL is not enough, because an outage may have passed between two lists. So a list
+ * must precede the end by the grace, and the holder must have had that time to renew. Pure but for its own memory.
  */
 export class LeaseObserver {
   readonly #maxGapMs: number
-  #sightings = new Map<string, Sighting>()
+  #observations = new Map<string, Observation>()
   #lastListMs = Number.NEGATIVE_INFINITY
-  #told = 0
-  #hasListed = false
+  #eventCount = 0
 
   /** `maxGapMs`: how long may pass between two lists, in milliseconds, before the time between them stops counting. */
   constructor(options: { readonly maxGapMs: number }) {
     this.#maxGapMs = options.maxGapMs
   }
 
-  /** How much a watch has told so far. */
-  get told(): number {
-    return this.#told
+  /** The number of watch events so far. */
+  get eventCount(): number {
+    return this.#eventCount
   }
 
   /**
-   * Takes in a complete list, and judges: leases that are not in it are forgotten. `told` as it was when the list was asked for: what a
-   * watch has told of since is newer than the list.
+   * Takes in a complete list, and advances every lease; forgets leases that are not in it. `eventCount` is the count
+   * when the list was requested: later watch events are newer than the list.
    */
-  readAll(leases: readonly ObservedLease[], nowMs: number, told = this.#told): void {
+  readAll(leases: readonly ObservedLease[], nowMs: number, eventCount = this.#eventCount): void {
     const hadGap = nowMs - this.#lastListMs > this.#maxGapMs
     this.#lastListMs = nowMs
-    const before = this.#sightings
-    const isFirst = !this.#hasListed
-    this.#hasListed = true
-    this.#sightings = new Map([...before].filter(([, sighting]) => sighting.told > told))
+    const before = this.#observations
+    this.#observations = new Map([...before].filter(([, observation]) => observation.eventCount > eventCount))
     for (const lease of leases) {
-      const newer = this.#sightings.get(lease.key)
-      const sighting = newer ?? sight(before.get(lease.key), lease, nowMs, 0, isFirst)
-      this.#sightings.set(lease.key, judge(hadGap ? anew(sighting, nowMs) : sighting, nowMs))
+      const newer = this.#observations.get(lease.key)
+      const observation = newer ?? observe(before.get(lease.key), lease, nowMs, 0)
+      this.#observations.set(lease.key, advance(hadGap ? anew(observation, nowMs) : observation, nowMs))
     }
   }
 
-  /** Takes in one lease that a watch told of. */
+  /** Takes in one lease from a watch event. */
   readOne(lease: ObservedLease, nowMs: number): void {
-    this.#told++
-    this.#sightings.set(lease.key, sight(this.#sightings.get(lease.key), lease, nowMs, this.#told, !this.#hasListed))
+    this.#eventCount++
+    this.#observations.set(lease.key, observe(this.#observations.get(lease.key), lease, nowMs, this.#eventCount))
   }
 
   /** Takes in that a watch reported a lease to be gone. */
   forget(key: string): void {
-    this.#told++
-    this.#sightings.delete(key)
+    this.#eventCount++
+    this.#observations.delete(key)
   }
 
   /** A list failed: the time until the next successful one does not count. */
@@ -99,60 +97,63 @@ export class LeaseObserver {
 
   /** Whether the last successful list found that the lease has not been renewed for its whole TTL. */
   isOver(key: string): boolean {
-    return this.#sightings.get(key)?.stage.type === 'over'
-  }
-
-  /** Whether it may have ended long ago: it was there at the first list, or at the first one after a gap, and nobody has renewed it since. */
-  isFound(key: string): boolean {
-    const sighting = this.#sightings.get(key)
-    return sighting !== undefined && sighting.found?.renewal === sighting.renewal
+    return this.#observations.get(key)?.stage.type === 'over'
   }
 
   /**
-   * When to list next, so that leases are found over in time: a little before the next end of one that is not over, and at it, if
-   * nothing is renewed. Undefined without such leases.
+   * Whether the lease may have ended long ago: it was in the first list, or in the first one after a gap, and has not
+   * been renewed since.
+   */
+  isFound(key: string): boolean {
+    const observation = this.#observations.get(key)
+    return observation !== undefined && observation.found?.renewal === observation.renewal
+  }
+
+  /**
+   * When to list next, to detect the end of leases in time: shortly before the next end of a lease that is not over,
+   * and at that end if there is no renewal. Undefined without such leases.
    */
   nextReadMs(nowMs: number): number | undefined {
-    const readMs = Math.min(...[...this.#sightings.values()].map(nextJudgementMs).filter((dueMs) => dueMs > nowMs))
+    const readMs = Math.min(...[...this.#observations.values()].map(nextListMs).filter((dueMs) => dueMs > nowMs))
     return Number.isFinite(readMs) ? readMs : undefined
   }
 }
 
-function sight(
-  before: Sighting | undefined,
+function observe(
+  before: Observation | undefined,
   lease: ObservedLease,
   nowMs: number,
-  told: number,
-  isFound: boolean,
-): Sighting {
+  eventCount: number,
+): Observation {
   const { renewal, ttlMs } = lease
-  if (before?.renewal === renewal) return { ...before, ttlMs, told }
-  const found = isFound ? { renewal, sinceMs: nowMs } : before?.found
+  if (before?.renewal === renewal) return { ...before, ttlMs, eventCount }
+  const found = before?.found
   const sinceMs = found?.renewal === renewal ? found.sinceMs : nowMs
-  return { renewal, ttlMs, sinceMs, stage: { type: 'renewed' }, told, found }
+  return { renewal, ttlMs, sinceMs, stage: { type: 'renewed' }, eventCount, found }
 }
 
-/** The time until now has not counted. */
-function anew(sighting: Sighting, nowMs: number): Sighting {
-  if (sighting.stage.type === 'over') return sighting
-  const found = { renewal: sighting.renewal, sinceMs: nowMs }
-  return { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' }, found }
+/** The time until now does not count. */
+function anew(observation: Observation, nowMs: number): Observation {
+  if (observation.stage.type === 'over') return observation
+  const found = { renewal: observation.renewal, sinceMs: nowMs }
+  return { ...observation, sinceMs: nowMs, stage: { type: 'renewed' }, found }
 }
 
-function judge(sighting: Sighting, nowMs: number): Sighting {
-  if (nowMs < nextJudgementMs(sighting)) return sighting
-  switch (sighting.stage.type) {
+function advance(observation: Observation, nowMs: number): Observation {
+  if (nowMs < nextListMs(observation)) return observation
+  switch (observation.stage.type) {
     case 'renewed':
-      return { ...sighting, stage: { type: 'grace', sinceMs: nowMs } }
+      return { ...observation, stage: { type: 'grace', sinceMs: nowMs } }
     case 'grace':
     case 'over':
-      return { ...sighting, stage: { type: 'over' } }
+      return { ...observation, stage: { type: 'over' } }
   }
 }
 
-/** When a list that still shows this renewal brings the lease nearer to its end. */
-function nextJudgementMs({ sinceMs, ttlMs, stage }: Sighting): number {
-  // How long before its end a holder that lives has renewed its lease, or tries to; a TTL leaves a third at least beside an interval.
+/** When a list with this same renewal advances the lease to its next stage. */
+function nextListMs({ sinceMs, ttlMs, stage }: Observation): number {
+  // A live holder has renewed its lease this long before its end, or is trying to; a TTL exceeds the interval by a
+  // third at least.
   const graceMs = Math.min(Math.max(ttlMs / 6, GRACE_MS.least), GRACE_MS.most, ttlMs / 2)
   switch (stage.type) {
     case 'renewed':

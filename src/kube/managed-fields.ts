@@ -1,15 +1,15 @@
-import type { KubeObject } from './json.ts'
+import type { KubeObject } from './resources.ts'
 
-/** Who wrote an object last, as `metadata.managedFields` tells. */
+/** The last writer of an object, according to `metadata.managedFields`. */
 export interface LastWriter {
   /** The field manager, such as `kubectl-edit`. */
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
-  /** RFC 3339 in whole seconds, by the server's clock; undefined where the server did not say. */
+  /** RFC 3339 in whole seconds, by the server's clock; undefined where the server gives none. */
   readonly time: string | undefined
 }
 
-/** Which fields are meant, as metav1.FieldsV1 writes it; an empty set under a name means all of what is there. */
+/** A set of fields in the form of metav1.FieldsV1; an empty set under a name covers everything below it. */
 interface FieldSet {
   readonly [step: string]: FieldSet
 }
@@ -19,13 +19,15 @@ interface Entry extends LastWriter {
 }
 
 /**
- * Who changed an object from what it was `before` to what it is `after`; undefined where that cannot be known. Status is left aside.
+ * Which field manager changed an object from `before` to `after`; undefined where that cannot be determined. Status is
+ * ignored.
  *
- * A writer owns what it has changed, so its entry is new, newer than before, or has gained fields; where several are, the newest
- * counts. A second write by one manager within one second changes no entry: then a list that was replaced as a whole tells, because
- * its owner did it. A patch that only takes away leaves no trace, and neither does a deletion.
+ * A writer owns what it has changed, so its entry is new, newer than before, or has gained fields; of several such
+ * entries the newest counts. A second write by one manager within one second changes no entry: then the owner of a list
+ * or value that was replaced as a whole is the writer. A patch that only removes leaves no trace, and neither does a
+ * deletion.
  *
- * @param before - undefined where the object is another one than before, or not known from before.
+ * @param before - undefined where it is unknown or was another object.
  */
 export function writerBetween(before: KubeObject | undefined, after: KubeObject): LastWriter | undefined {
   const known = before === undefined ? [] : entriesOf(before)
@@ -42,7 +44,7 @@ export function writerBetween(before: KubeObject | undefined, after: KubeObject)
   return writer === undefined ? undefined : { manager: writer.manager, operation: writer.operation, time: writer.time }
 }
 
-/** The owner of a top-level list or value that is another one than before. */
+/** The owner of a top-level list or value that differs from before. */
 function ownerOfReplaced(before: KubeObject, after: KubeObject, entries: readonly Entry[]): Entry | undefined {
   const [old, now] = [before, after] as unknown as readonly Record<string, unknown>[]
   return entries.find(({ fields }) =>
@@ -69,7 +71,7 @@ function entriesOf(object: KubeObject): readonly Entry[] {
   })
 }
 
-/** Whether `after` means a field that `before` does not. */
+/** Whether `after` has a field that `before` lacks. */
 function gained(before: FieldSet, after: FieldSet): boolean {
   return Object.keys(after).some((step) => {
     const old = before[step]

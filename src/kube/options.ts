@@ -1,7 +1,7 @@
 import * as z from 'zod/mini'
 import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
 
-/** Which API server is spoken to, and as whom. */
+/** The API server to connect to, and the credentials. */
 export const connectionOptions = {
   title: 'The API server (one of the first three is required)',
   options: {
@@ -34,7 +34,7 @@ export const connectionOptions = {
 
 export type ConnectionValues = ValuesOf<typeof connectionOptions>
 
-/** The same for commands that look at a cluster: like kubectl, they find one by themselves. */
+/** The same for commands that only observe a cluster: like kubectl, they find one by themselves. */
 export const observedConnectionOptions = {
   title: 'The API server',
   options: {

@@ -1,11 +1,13 @@
-import { smallerPage } from './answer-limits.ts'
+import type { Cancel, Clock } from '../runtime/clock.ts'
+import { linkedController } from '../runtime/signals.ts'
 import type { KubeError } from './errors.ts'
+import { smallerPage } from './transport.ts'
 
-/** Where a reflector stands. Each state is one request, or (streaming, then watching) one stretch of a request. */
+/** The state of a reflector. Each state is one request, or (streaming, then watching) one part of a request. */
 export type ReflectorState<T> =
-  /** Is being sent the present state as events, by key. */
+  /** Receives the present state as events, by key. */
   | { readonly phase: 'streaming'; readonly objects: Map<string, T> }
-  /** Is listing page by page; `limit` is undefined when the whole is asked for at once. */
+  /** Lists page by page; `limit` is undefined when it requests all objects at once. */
   | {
       readonly phase: 'paging'
       readonly items: readonly T[]
@@ -13,8 +15,8 @@ export type ReflectorState<T> =
       readonly limit: number | undefined
     }
   /**
-   * Knows the state at `resourceVersion` and follows from there. `silences`: how many watches from there told nothing. `shared`: several changes
-   * had that resourceVersion, and there may be more.
+   * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from there had no
+   * event. `shared`: several changes had that resourceVersion, and there may be more.
    */
   | {
       readonly phase: 'watching'
@@ -25,42 +27,47 @@ export type ReflectorState<T> =
 
 /** How a request ended. `proven`: as a watch it had worked for a while. */
 export type Ending =
-  /** The server ended the watch in order. */
+  /** The server closed the watch normally. */
   | { readonly kind: 'closed'; readonly proven: boolean }
-  /** Nothing came for too long. */
+  /** Nothing arrived for too long. */
   | { readonly kind: 'silent'; readonly proven: boolean }
-  /** It failed; `told`: by an ERROR event inside the watch. */
-  | { readonly kind: 'failed'; readonly proven: boolean; readonly error: KubeError; readonly told: boolean }
+  /** It failed; `watchError`: by an ERROR event inside the watch. */
+  | { readonly kind: 'failed'; readonly proven: boolean; readonly error: KubeError; readonly watchError: boolean }
 
 export interface RetryPlan<T> {
   readonly next: ReflectorState<T>
-  /** `short`: an outage, whose end should be noticed within a second. `long`: a refusal, which time rarely mends. */
+  /**
+   * `short`: after an outage, whose end should be noticed within a second. `long`: after a refusal, which rarely ends
+   * by itself.
+   */
   readonly wait: 'none' | 'short' | 'long'
-  /** This server does not do streaming lists: do not ask again. */
+  /** The server does not support streaming lists: do not request them again. */
   readonly noStreaming?: true
 }
 
-/** What a plan depends on beside the state. */
-export interface RetryContext {
-  /** Whether this server may be asked for streaming lists. */
+/** The inputs of a plan beside the state. */
+interface RetryContext {
+  /** Whether to request streaming lists from this server. */
   readonly streaming: boolean
-  /** The last list is so young that another would come too soon. */
+  /** The last list is so recent that the next one must wait. */
   readonly justListed: boolean
 }
 
-const pageSize = 500
+const PAGE_SIZE = 500
 
-/** After so many silent watches (half an hour) from one resourceVersion it may be one that the server has never heard of. */
-const mostSilences = 20
+/**
+ * After this many silent watches (half an hour) from one resourceVersion, the server may not know that resourceVersion.
+ */
+const MOST_SILENCES = 20
 
-/** The state in which everything is asked for anew. */
+/** The state in which to request everything again. */
 export function startState<T>(streaming: boolean): ReflectorState<T> {
   return streaming
     ? { phase: 'streaming', objects: new Map() }
-    : { phase: 'paging', items: [], continue: undefined, limit: pageSize }
+    : { phase: 'paging', items: [], continue: undefined, limit: PAGE_SIZE }
 }
 
-/** Decides how to go on when a request has ended before its time. Pure. */
+/** Decides how to continue after a request has ended early. Pure. */
 export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: RetryContext): RetryPlan<T> {
   switch (state.phase) {
     case 'streaming':
@@ -69,8 +76,8 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
       return ending.kind === 'failed' ? planPaging(state, ending.error) : { next: state, wait: 'short' }
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
-      // Who removes a prefix from etcd changes many objects at one revision, and a watch from that revision tells nothing more of it.
-      // Nor does a list, until the server itself has got through all of it.
+      // Removing a prefix from etcd changes many objects at one revision, and a watch from that revision misses the
+      // rest. So does a list until the server itself has processed all of them.
       if (state.shared !== true || plan.next.phase !== 'watching') return plan
       return { next: startState(context.streaming), wait: 'short' }
     }
@@ -79,7 +86,7 @@ export function planRetry<T>(state: ReflectorState<T>, ending: Ending, context: 
 
 function planStreaming<T>(ending: Ending): RetryPlan<T> {
   const list = startState<T>(false)
-  // A server that does not know `sendInitialEvents` ignores it, and then never says where the initial events end.
+  // A server without support for `sendInitialEvents` ignores it, and never marks the end of the initial events.
   if (ending.kind === 'silent') return { next: list, wait: 'none', noStreaming: true }
   if (ending.kind === 'closed') return { next: list, wait: 'short' }
   const { error } = ending
@@ -99,7 +106,7 @@ function planStreaming<T>(ending: Ending): RetryPlan<T> {
     case 'NoCredentials':
       return { next: startState(true), wait: 'short' }
     default:
-      // A server that stumbles over the streaming list may well manage the plain one.
+      // A server that fails on the streaming list may manage the plain one.
       return { next: list, wait: 'short' }
   }
 }
@@ -108,7 +115,8 @@ function planPaging<T>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
 ): RetryPlan<T> {
-  // Asked for at once, a list cannot expire between its pages: this ends even where listing outlasts the server's history, unless it is longer than what is read.
+  // A list in one request cannot expire between its pages: this ends even where listing outlasts the server's
+  // history, unless it exceeds the answer limit.
   const whole: ReflectorState<T> = { phase: 'paging', items: [], continue: undefined, limit: undefined }
   switch (error.code) {
     case 'Expired':
@@ -123,7 +131,7 @@ function planPaging<T>(
     case 'TooLarge': {
       if (state.limit === undefined) return { next: startState(false), wait: 'long' }
       const limit = smallerPage(state.limit)
-      // A continue token names the last key, so that a smaller page goes on where the larger one would have.
+      // A continue token names the last key, so a smaller page continues where the larger one would have.
       return limit === undefined ? { next: state, wait: 'short' } : { next: { ...state, limit }, wait: 'none' }
     }
     default:
@@ -139,18 +147,18 @@ function planWatching<T>(
   const start = startState<T>(context.streaming)
   if (ending.kind === 'silent') {
     const silences = state.silences + 1
-    // A server whose store was put back to a backup says nothing until it has come as far again.
-    return { next: silences < mostSilences ? { ...state, silences } : start, wait: 'none' }
+    // A server whose store was restored from a backup sends nothing until it has reached this resourceVersion again.
+    return { next: silences < MOST_SILENCES ? { ...state, silences } : start, wait: 'none' }
   }
   if (ending.kind === 'closed') return { next: state, wait: ending.proven ? 'none' : 'short' }
   const { code } = ending.error
-  // A server that has restarted knows no history: the way back from an outage leads through here, and must be quick.
+  // A restarted server knows no history: recovery from an outage passes here, and must be quick.
   if (code === 'Expired') return { next: start, wait: context.justListed ? 'short' : 'none' }
-  if (ending.told && code !== 'TooManyRequests') return { next: start, wait: 'short' }
+  if (ending.watchError && code !== 'TooManyRequests') return { next: start, wait: 'short' }
   switch (code) {
     case 'BadResponse':
     case 'TooLarge':
-      // What could not be read may have been a change.
+      // The unreadable event may have been a change.
       return { next: start, wait: 'short' }
     case 'NotFound':
     case 'BadRequest':
@@ -164,8 +172,125 @@ function planWatching<T>(
   }
 }
 
-/** Whether it is the parameter that is forbidden, not the resource. */
+/** Whether the parameter is forbidden, not the resource. */
 function refusesParameter(error: KubeError): boolean {
   const parameter = 'sendInitialEvents'
   return error.message.includes(parameter) || error.status?.details?.causes?.some((c) => c.field === parameter) === true
+}
+
+/** A watch that stayed open this long without an event has proven that the server serves it. */
+export const PROVEN_AFTER_MS = 1_000
+
+/** How long a watch may be silent, and how long it may last in all, in milliseconds. */
+interface Patience {
+  readonly quietMs: number
+  readonly totalMs?: number | undefined
+}
+
+/**
+ * Guards one watch request: ends it when it is silent for longer than its patience, and notes when it has proven
+ * itself. Holds at most two timers and one listener, none after {@link end}.
+ */
+export class WatchGuard {
+  readonly #clock: Clock
+  readonly #link: ReturnType<typeof linkedController>
+  readonly #onProven: () => void
+  readonly #startedMs: number
+  #patience: Patience
+  #patienceMs: number
+  #lastReceivedMs: number
+  #cancelQuiet: Cancel
+  #cancelProof: Cancel = () => {}
+  #opened = false
+  #proven = false
+  #ranOut = false
+
+  constructor(options: {
+    readonly clock: Clock
+    readonly signal: AbortSignal
+    readonly patience: Patience
+    readonly onProven: () => void
+  }) {
+    this.#clock = options.clock
+    this.#link = linkedController(options.signal)
+    this.#onProven = options.onProven
+    this.#patience = options.patience
+    this.#startedMs = options.clock.monotonicMs()
+    this.#lastReceivedMs = this.#startedMs
+    this.#patienceMs = this.#startedMs
+    this.#cancelQuiet = this.#arm(options.patience.quietMs)
+  }
+
+  /** Ends the request: when the watch's caller aborts, or when the patience is over. */
+  get signal(): AbortSignal {
+    return this.#link.controller.signal
+  }
+
+  get opened(): boolean {
+    return this.#opened
+  }
+
+  get proven(): boolean {
+    return this.#proven
+  }
+
+  /** Whether this guard ended the request. */
+  get ranOut(): boolean {
+    return this.#ranOut
+  }
+
+  get ageMs(): number {
+    return this.#clock.monotonicMs() - this.#startedMs
+  }
+
+  /** The server has accepted the watch. */
+  open(): void {
+    if (this.#opened) return
+    this.#opened = true
+    this.received()
+    this.#cancelProof = this.#clock.schedule(PROVEN_AFTER_MS, () => this.prove())
+  }
+
+  /** Something arrived. */
+  received(): void {
+    this.#lastReceivedMs = this.#clock.monotonicMs()
+  }
+
+  /** A working server sent something. */
+  prove(): void {
+    this.#cancelProof()
+    if (this.#proven) return
+    this.#proven = true
+    this.#onProven()
+  }
+
+  /** From now on `patience` applies. */
+  allow(patience: Patience): void {
+    this.received()
+    this.#patience = patience
+    this.#patienceMs = this.#lastReceivedMs
+    this.#cancelQuiet()
+    this.#cancelQuiet = this.#arm(patience.quietMs)
+  }
+
+  end(): void {
+    this.#cancelQuiet()
+    this.#cancelProof()
+    this.#link.unlink()
+  }
+
+  /** One timer that checks the last receipt when it fires: cheaper than a timer for every event. */
+  #arm(delayMs: number): Cancel {
+    return this.#clock.schedule(delayMs, () => {
+      const { quietMs, totalMs = Number.POSITIVE_INFINITY } = this.#patience
+      const endMs = Math.min(this.#lastReceivedMs + quietMs, this.#patienceMs + totalMs)
+      const leftMs = endMs - this.#clock.monotonicMs()
+      if (leftMs > 0) {
+        this.#cancelQuiet = this.#arm(leftMs)
+      } else {
+        this.#ranOut = true
+        this.#link.controller.abort()
+      }
+    })
+  }
 }

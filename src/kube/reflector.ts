@@ -4,25 +4,31 @@ import { type Random, randomInteger } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
 import type { KubeApi, ListQuery, Status, WatchEvent, WatchQuery } from './api.ts'
+import { nextPage } from './api-wrappers.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { codeOf, isKubeError, KubeError } from './errors.ts'
-import type { KubeObject } from './json.ts'
-import { nextPage } from './list-pages.ts'
-import { type Ending, planRetry, type ReflectorState, type RetryPlan, startState } from './reflector-plan.ts'
-import { apiVersionOf, type Resource } from './resources.ts'
+import {
+  type Ending,
+  PROVEN_AFTER_MS,
+  planRetry,
+  type ReflectorState,
+  type RetryPlan,
+  startState,
+  WatchGuard,
+} from './reflector-plan.ts'
+import { apiVersionOf, type KubeObject, type Resource } from './resources.ts'
 import { keyOfObject } from './store.ts'
-import { provenAfterMs, WatchGuard } from './watch-guard.ts'
 
 /** Which objects of a resource; all when left out. */
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
 
-/** What a reflector tells, synchronously and in order. What it throws ends the reflector. */
+/** Receives what a reflector reads, synchronously and in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T> {
-  /** The complete present state. Differences from what was told before are for the receiver to find. */
+  /** The complete present state. The receiver computes the differences from the state before. */
   replaced(objects: readonly T[]): void
   /** One change since. */
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
-  /** The server does not know the resource. The reflector goes on asking. */
+  /** The server does not know the resource. The reflector keeps asking. */
   absent(error: KubeError): void
 }
 
@@ -30,7 +36,10 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly api: KubeApi
   readonly resource: Resource<T>
   readonly query?: Selection | undefined
-  /** Cuts an object down as it arrives: a list of many is never held whole. Name, namespace, uid and resourceVersion must stay. */
+  /**
+   * Reduces an object when it arrives: a list of many is never held whole. Name, namespace, uid and resourceVersion
+   * must stay.
+   */
   readonly transform?: ((object: T) => T) | undefined
   readonly sink: ReflectorSink<T>
   readonly clock: Clock
@@ -41,28 +50,32 @@ export interface ReflectorOptions<T extends KubeObject> {
 }
 
 /**
- * An API server sends a bookmark about every minute. A watch that is silent for longer hangs on a dead connection, or its
- * collection is at rest: kube-apiserver repeats no resourceVersion. Which, is cheaper tried than known.
+ * An API server sends a bookmark about every minute. A watch that is silent for longer has a dead connection, or its
+ * collection does not change: kube-apiserver repeats no resourceVersion. Reconnecting is cheaper than finding out
+ * which.
  */
 const watchPatience = { quietMs: 90_000 }
 /** A server that does not know streaming lists sends no bookmark after the last initial event. */
 const streamPatience = { quietMs: 10_000, totalMs: 60_000 }
 
 /**
- * After an outage all must be right within 2 s of the server's own first write, so no wait may be longer than 1 s. That is
- * affordable: this is one process with a handful of watches, and 429 with Retry-After is honoured besides.
+ * After an outage everything must be in sync within 2 s of the server's own first write, so no wait may be longer than
+ * 1 s. One process with a few watches can afford that, and 429 with Retry-After is honoured too.
  */
 const shortWaits = { firstMs: 200, factor: 2, maxMs: 800, jitter: 0.25 }
-/** Refusals (403, 404) end when somebody changes something. The first waits are short, for a server that is still starting. */
+/**
+ * Refusals (403, 404) end when somebody changes the configuration. The first waits are short, for a server that is
+ * still starting.
+ */
 const longWaits = { firstMs: 200, factor: 2, maxMs: 8_000, jitter: 0.25 }
-const longestRetryAfterMs = 10_000
+const LONGEST_RETRY_AFTER_MS = 10_000
 
 /**
- * Follows one collection for ever: lists it, watches it, and recovers from whatever happens to either.
+ * Follows one collection for ever: lists it, watches it, and recovers from every failure of either.
  *
- * The list comes as a stream of watch events where the server does that (KEP-3157), else in pages. A watch goes on from the last
- * resourceVersion heard; only what leaves a gap (410, an ERROR event, an unreadable one) leads to a new list.
- * Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
+ * The list arrives as a stream of watch events where the server supports that (KEP-3157), else in pages. A watch
+ * continues from the last received resourceVersion; only a gap (410, an ERROR event, an unreadable one) leads to a new
+ * list. Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
@@ -101,8 +114,8 @@ export class Reflector<T extends KubeObject> {
   }
 
   /**
-   * Resolves once `signal` is aborted and the request under way has ended; begins anew when called again.
-   * Rejects only with what the sink threw, or with an error of the port that is no KubeError: both are mistakes in the program.
+   * Resolves once `signal` is aborted and the running request has ended; starts again when called again. Rejects only
+   * with an error of the sink, or with an error of the port that is not a KubeError: both are programming errors.
    */
   async run(signal: AbortSignal): Promise<void> {
     this.#state = startState(this.#streaming)
@@ -118,7 +131,7 @@ export class Reflector<T extends KubeObject> {
     }
   }
 
-  /** Undefined when the page came: the state says what is next. */
+  /** Undefined when the page arrived: the state has the next step. */
   async #listPage(signal: AbortSignal): Promise<Ending | undefined> {
     const { api, resource, query } = this.#options
     if (this.#state.phase !== 'paging') return undefined
@@ -128,7 +141,7 @@ export class Reflector<T extends KubeObject> {
       .list(resource, { ...query, limit, continue: token, signal })
       .then((page) => ({ ...page, next: nextPage(this.#source, page, token) }))
       .catch(onlyKubeError)
-    if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, told: false }
+    if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page
     const all = items.concat(page.items.map((item) => this.#transform(withKind(resource, item))))
     if (next !== undefined) {
@@ -139,7 +152,7 @@ export class Reflector<T extends KubeObject> {
     return undefined
   }
 
-  /** Runs one watch request to its end, through a streaming list and beyond. */
+  /** Runs one watch request to its end, including its streaming list. */
   async #watch(signal: AbortSignal): Promise<Ending> {
     const { api, resource, query, clock, availability } = this.#options
     const guard = new WatchGuard({
@@ -159,14 +172,14 @@ export class Reflector<T extends KubeObject> {
       if (streaming) guard.allow(streamPatience)
     }
     ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
-    let told: KubeError | undefined
+    let watchError: KubeError | undefined
     try {
       const request = { ...query, ...this.#watchQuery(), onOpen, signal: guard.signal }
       for await (const event of api.watch(resource, request)) {
         onOpen()
-        guard.heard()
+        guard.received()
         if (event.type === 'ERROR') {
-          told = toldError(this.#source, event.object)
+          watchError = errorEvent(this.#source, event.object)
           break
         }
         const before = this.#state.phase
@@ -177,17 +190,17 @@ export class Reflector<T extends KubeObject> {
       }
     } catch (error) {
       const ended = guard.signal.aborted && (isKubeError(error) || error === guard.signal.reason)
-      if (!ended) return { kind: 'failed', proven: guard.proven, error: onlyKubeError(error), told: false }
+      if (!ended) return { kind: 'failed', proven: guard.proven, error: onlyKubeError(error), watchError: false }
     } finally {
       guard.end()
     }
-    if (told !== undefined) return { kind: 'failed', proven: guard.proven, error: told, told: true }
+    if (watchError !== undefined) return { kind: 'failed', proven: guard.proven, error: watchError, watchError: true }
     if (guard.ranOut) return { kind: 'silent', proven: guard.proven }
-    return { kind: 'closed', proven: guard.proven || guard.ageMs >= provenAfterMs }
+    return { kind: 'closed', proven: guard.proven || guard.ageMs >= PROVEN_AFTER_MS }
   }
 
   #watchQuery(): WatchQuery {
-    // Clients that began together must not come back together, hence the spread (as in client-go).
+    // Clients that started together must not reconnect together, hence the jitter (as in client-go).
     const timeoutSeconds = 300 + randomInteger(this.#options.random, 301)
     return this.#state.phase === 'watching'
       ? { resourceVersion: this.#state.resourceVersion, allowWatchBookmarks: true, timeoutSeconds }
@@ -209,7 +222,7 @@ export class Reflector<T extends KubeObject> {
         this.#listed(resourceVersion, [...objects.values()])
       }
     } else {
-      // A bookmark says that all changes up to it have been told.
+      // A bookmark means that all changes up to it have been delivered.
       const before = this.#state.phase === 'watching' ? this.#state.resourceVersion : undefined
       const shared = type !== 'BOOKMARK' && before === resourceVersion
       this.#state = { phase: 'watching', resourceVersion, silences: 0, shared }
@@ -226,14 +239,14 @@ export class Reflector<T extends KubeObject> {
   async #retry(ending: Ending, signal: AbortSignal): Promise<void> {
     const { clock, sink, availability } = this.#options
     const phase = this.#state.phase
-    const justListed = clock.monotonicMs() - this.#listedMs < provenAfterMs
+    const justListed = clock.monotonicMs() - this.#listedMs < PROVEN_AFTER_MS
     const plan = planRetry(this.#state, ending, { streaming: this.#streaming, justListed })
     this.#state = plan.next
     if (plan.noStreaming) this.#streaming = false
     const error = ending.kind === 'failed' ? ending.error : undefined
     const delayMs = this.#delayMs(plan.wait, error)
     this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
-    // One that worked and broke says nothing yet about the server: the next attempt will.
+    // A watch that worked and broke says nothing yet about the server: the next attempt will.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
       availability.failed(this.#source, error ?? endedAtOnce(this.#source))
     }
@@ -245,11 +258,13 @@ export class Reflector<T extends KubeObject> {
     if (wait === 'none') return 0
     const delayMs = wait === 'short' ? this.#short.next() : this.#long.next()
     const askedMs = error?.code === 'TooManyRequests' ? (error.retryAfterMs ?? 0) : 0
-    return Math.max(delayMs, Math.min(askedMs, longestRetryAfterMs))
+    return Math.max(delayMs, Math.min(askedMs, LONGEST_RETRY_AFTER_MS))
   }
 }
 
-/** `services`, or `leases.coordination.k8s.io in kube-system with a=b`: names what is followed, in logs and in Availability. */
+/**
+ * `services`, or `leases.coordination.k8s.io in kube-system with a=b`: names the selection in logs and in Availability.
+ */
 export function describeSelection(resource: Resource<KubeObject>, query: Selection = {}): string {
   const { namespace, labelSelector, fieldSelector } = query
   const name = resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
@@ -263,7 +278,7 @@ function withKind<T extends KubeObject>(resource: Resource<T>, object: T): T {
   return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
 }
 
-function toldError(source: string, status: Status): KubeError {
+function errorEvent(source: string, status: Status): KubeError {
   const { reason } = status
   const expired = reason === 'Expired' || reason === 'Gone'
   const httpStatus = typeof status.code === 'number' ? status.code : expired ? 410 : 500
@@ -275,7 +290,7 @@ function endedAtOnce(source: string): KubeError {
   return new KubeError('BadResponse', `watch ${source}: the server ended it at once`)
 }
 
-/** What a port may reject with; anything else is a mistake in the program and goes on its way. */
+/** The only errors with which a port may reject; anything else is a programming error and is thrown again. */
 function onlyKubeError(error: unknown): KubeError {
   if (isKubeError(error)) return error
   throw error

@@ -13,7 +13,6 @@ import type {
   V1SubjectAccessReview,
   V1TokenReview,
 } from '@kubernetes/client-node'
-import type { Json, KubeObject } from './json.ts'
 
 export type Namespace = Json<V1Namespace>
 export type Service = Json<V1Service>
@@ -29,7 +28,7 @@ export type Node = Json<V1Node>
 export type TokenReview = Json<V1TokenReview>
 export type SubjectAccessReview = Json<V1SubjectAccessReview>
 
-/** The identity of a kind: where it is served, and what its objects call themselves. */
+/** The identity of a kind: where it is served, and the apiVersion and kind of its objects. */
 export interface Resource<T extends KubeObject> {
   /** Empty for the core group. */
   readonly group: string
@@ -58,7 +57,7 @@ export const ipAddresses = resource<IpAddress>('networking.k8s.io', 'ipaddresses
 export const leases = resource<Lease>('coordination.k8s.io', 'leases', 'Lease', true)
 export const events = resource<KubeEvent>('events.k8s.io', 'events', 'Event', true)
 
-/** Questions, which are answered and not kept. */
+/** Requests that are answered and not stored. */
 export const tokenReviews = resource<TokenReview>('authentication.k8s.io', 'tokenreviews', 'TokenReview', false)
 export const subjectAccessReviews = resource<SubjectAccessReview>(
   'authorization.k8s.io',
@@ -87,4 +86,65 @@ export function pathOf(
   const object = target.name === undefined ? '' : `/${encodeURIComponent(target.name)}`
   const subresource = target.subresource === undefined ? '' : `/${target.subresource}`
   return `${root}${scope}/${resource.plural}${object}${subresource}`
+}
+
+/**
+ * A type of `@kubernetes/client-node` as it is on the wire: dates are RFC 3339 strings, everything is readonly.
+ * Objects are carried whole: fields that the type does not know survive every read, copy and write.
+ */
+export type Json<T> = 0 extends 1 & T
+  ? unknown
+  : T extends Date
+    ? string
+    : T extends readonly (infer Item)[]
+      ? readonly Json<Item>[]
+      : T extends object
+        ? { readonly [Key in keyof T]: Json<T[Key]> }
+        : T
+
+/** What every stored object has. */
+export interface KubeObject {
+  readonly apiVersion?: string | undefined
+  readonly kind?: string | undefined
+  readonly metadata?: ObjectMeta | undefined
+}
+
+/** The metadata that this program reads; other fields are preserved. */
+export interface ObjectMeta {
+  readonly name?: string | undefined
+  readonly generateName?: string | undefined
+  readonly namespace?: string | undefined
+  readonly uid?: string | undefined
+  readonly resourceVersion?: string | undefined
+  readonly generation?: number | undefined
+  readonly creationTimestamp?: string | undefined
+  readonly deletionTimestamp?: string | undefined
+  readonly labels?: Readonly<Record<string, string>> | undefined
+  readonly annotations?: Readonly<Record<string, string>> | undefined
+  readonly finalizers?: readonly string[] | undefined
+  readonly ownerReferences?: readonly unknown[] | undefined
+  readonly managedFields?: readonly unknown[] | undefined
+}
+
+/**
+ * A list as the server answers it. `resourceVersion` is where a watch goes on; `continue` is set while pages remain.
+ */
+export interface KubeList<T> {
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string | undefined }
+  readonly items: readonly T[]
+}
+
+/**
+ * Whether `a` is a later state of the same object than `b`, by their resourceVersions (KEP-5504: decimal numbers that
+ * only grow). False where one is missing or not such a number.
+ */
+export function isNewer(a: KubeObject | undefined, b: KubeObject | undefined): boolean {
+  const [later = '', earlier = ''] = [a?.metadata?.resourceVersion, b?.metadata?.resourceVersion]
+  if (!/^[1-9]\d*$/.test(later) || !/^[1-9]\d*$/.test(earlier)) return false
+  return later.length === earlier.length ? later > earlier : later.length > earlier.length
+}
+
+/** Whether a decoded value is a JSON object. */
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

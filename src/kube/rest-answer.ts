@@ -1,20 +1,22 @@
+import type { Random } from '../runtime/random.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Counter, Histogram, Metrics } from '../telemetry/metrics.ts'
 import type { Status, WatchEvent } from './api.ts'
 import { codeOf, KubeError } from './errors.ts'
-import type { KubeList, KubeObject } from './json.ts'
-import type { Resource } from './resources.ts'
-import { retryAfterMs } from './rest-retry.ts'
+import type { KubeList, KubeObject, Resource } from './resources.ts'
+import { isRecord } from './resources.ts'
 import type { ApiResponse } from './transport.ts'
 
-/** What was asked, in the words of an error message: `update services default/kubernetes`. */
+/** The call in the words of an error message: `update services default/kubernetes`. */
 export type CallName = string
 
-const longestMessage = 500
+const LONGEST_MESSAGE = 500
 
 /** One printable line of at most 500 characters. */
 export function oneLine(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is taken out
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are to be removed
   const line = text.replace(/[\s\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim()
-  return line.length > longestMessage ? `${line.slice(0, longestMessage)}…` : line
+  return line.length > LONGEST_MESSAGE ? `${line.slice(0, LONGEST_MESSAGE)}…` : line
 }
 
 /** The error for an answer outside 2xx. */
@@ -29,7 +31,7 @@ export function refusal(call: CallName, response: ApiResponse & { readonly body:
   })
 }
 
-/** A transport's error, said of this call. */
+/** The error for a transport's error in this call. */
 export function failure(call: CallName, error: KubeError): KubeError {
   return new KubeError(error.code, `${call}: ${error.message}`, {
     httpStatus: error.httpStatus,
@@ -49,14 +51,16 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
   return body as T
 }
 
-/** The list of the answer, or a BadResponse. Items are as the server sent them: those of built-in kinds have no kind. */
+/**
+ * The list of the answer, or a BadResponse. Items stay as the server sent them: those of built-in kinds have no kind.
+ */
 export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
   const { items, metadata } = body
   if (!isRecord(metadata) || typeof metadata.resourceVersion !== 'string') {
     throw badResponse(call, 'the list has no resourceVersion')
   }
-  // Go writes an empty slice that was never made as null.
+  // Go writes a nil slice as null.
   if (items === null || items === undefined) return { ...body, items: [] } as unknown as KubeList<T>
   if (!Array.isArray(items) || !items.every(isRecord)) throw badResponse(call, 'the list has no items')
   return body as unknown as KubeList<T>
@@ -78,12 +82,12 @@ export function badResponse(call: CallName, message: string): KubeError {
 
 function asStatus(body: unknown): Status | undefined {
   if (!isRecord(body) || body.kind !== 'Status') return undefined
-  // A Status of the wrong shape must not break the reading of the refusal that carries it.
+  // A Status of the wrong shape must not prevent reading the refusal that contains it.
   const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
   return { ...body, message: text(body.message), reason: text(body.reason) } as Status
 }
 
-/** The text of an answer that is not JSON, if it was meant for people and is not a page. */
+/** The text of an answer that is not JSON, if it is meant for people and is no HTML page. */
 function plainText(response: ApiResponse & { readonly body: unknown }): string {
   const type = response.headers['content-type'] ?? ''
   return type.startsWith('text/plain') ? String(response.body) : ''
@@ -93,17 +97,126 @@ function secondsToMs(seconds: unknown): number | undefined {
   return typeof seconds === 'number' && seconds > 0 ? seconds * 1000 : undefined
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
 function quote(value: unknown): string {
   return typeof value === 'string' ? JSON.stringify(oneLine(value).slice(0, 80)) : 'unknown'
 }
 
-/** Names what kind of value it is, never the value: it may be an object of somebody else. */
+/** Names the type of a value, never the value, which may be another client's object. */
 function describe(value: unknown): string {
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'an array'
   return typeof value === 'string' ? 'not JSON' : typeof value === 'object' ? 'an object' : `a ${typeof value}`
+}
+
+/** When to send a refused request again. */
+export interface RetryPolicy {
+  /** Requests in all, the first included. @default 5 */
+  readonly attempts: number
+  /** The sum of all waits, in milliseconds; the caller handles longer ones. @default 30000 */
+  readonly maxWaitMs: number
+  /** The shortest wait, in milliseconds, for servers that answer 0. @default 100 */
+  readonly minWaitMs: number
+  /** Waits are lengthened by up to this share, so that refused clients do not return at the same time. @default 0.1 */
+  readonly jitter: number
+}
+
+export const defaultRetryPolicy: RetryPolicy = { attempts: 5, maxWaitMs: 30_000, minWaitMs: 100, jitter: 0.1 }
+
+/**
+ * How long to wait before the same request is sent again, in milliseconds; undefined when the answer stands. Only a 429
+ * or 503 with a Retry-After header is retried: only those state that nothing was done.
+ */
+export function planRetry(
+  response: ApiResponse,
+  made: { readonly attempts: number; readonly waitedMs: number },
+  policy: RetryPolicy,
+  random: Random,
+): number | undefined {
+  if (response.status !== 429 && response.status !== 503) return undefined
+  const askedMs = retryAfterMs(response.headers)
+  if (askedMs === undefined || made.attempts >= policy.attempts) return undefined
+  const waitMs = Math.max(askedMs, policy.minWaitMs) * (1 + policy.jitter * random.next())
+  return made.waitedMs + waitMs > policy.maxWaitMs ? undefined : waitMs
+}
+
+/** The Retry-After header in milliseconds. Dates are not parsed: no API server sends them. */
+function retryAfterMs(headers: Readonly<Record<string, string>>): number | undefined {
+  const text = headers['retry-after']?.trim()
+  return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) * 1000 : undefined
+}
+
+const REMEMBERED = 1000
+
+/**
+ * Endpoints are written because kube-apiserver writes them and clients may read them, so this warning cannot be
+ * avoided.
+ */
+const EXPECTED = 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice'
+
+/**
+ * The texts of a Warning header (RFC 7234 section 5.5, as Kubernetes sends it: `299 - "text"`, comma separated where
+ * there are several). Anything else is ignored.
+ */
+function parseWarnings(header: string): string[] {
+  const texts: string[] = []
+  for (const match of header.matchAll(/\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"/g)) {
+    texts.push((match[1] ?? '').replace(/\\(.)/g, '$1'))
+  }
+  return texts
+}
+
+/**
+ * Logs each warning of a server once, by its text: a deprecated field in a loop makes one line, not one per write. The
+ * deprecation of Endpoints is logged at debug.
+ */
+export function warnOnce(logger: Logger): (header: string | undefined) => void {
+  const seen = new Set<string>()
+  return (header) => {
+    if (header === undefined) return
+    for (const warning of parseWarnings(header)) {
+      if (seen.has(warning)) continue
+      // Texts may contain our values; forgetting all at once limits the memory.
+      if (seen.size >= REMEMBERED) seen.clear()
+      seen.add(warning)
+      logger[warning === EXPECTED ? 'debug' : 'warn']({ warning }, 'the API server warns')
+    }
+  }
+}
+
+/**
+ * The client's metrics under client-go's names (component-base `metrics/prometheus/restclient`), without its host
+ * label.
+ */
+export interface RestMetrics {
+  readonly requests: Counter<'code' | 'method'>
+  readonly duration: Histogram<'verb'>
+  readonly limiter: Histogram<'verb'>
+  readonly retries: Counter<'code' | 'verb'>
+}
+
+export function restMetrics(metrics: Metrics): RestMetrics {
+  return {
+    requests: metrics.counter({
+      name: 'rest_client_requests_total',
+      help: 'Number of HTTP requests, partitioned by status code and method.',
+      labels: ['code', 'method'],
+    }),
+    duration: metrics.histogram({
+      name: 'rest_client_request_duration_seconds',
+      help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',
+      labels: ['verb'],
+      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
+    }),
+    limiter: metrics.histogram({
+      name: 'rest_client_rate_limiter_duration_seconds',
+      help: 'Time spent waiting for the client-side rate limiter in seconds, by method.',
+      labels: ['verb'],
+      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
+    }),
+    retries: metrics.counter({
+      name: 'rest_client_request_retries_total',
+      help: 'Number of request retries, partitioned by status code and method.',
+      labels: ['code', 'verb'],
+    }),
+  }
 }

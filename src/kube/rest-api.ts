@@ -3,7 +3,6 @@ import type { Random } from '../runtime/random.ts'
 import { TokenBucket } from '../runtime/token-bucket.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
-import { answerLimits } from './answer-limits.ts'
 import type {
   CallOptions,
   DeleteOptions,
@@ -16,44 +15,54 @@ import type {
   WriteOptions,
 } from './api.ts'
 import { KubeError } from './errors.ts'
-import type { KubeList, KubeObject } from './json.ts'
-import { pathOf, type Resource } from './resources.ts'
-import { asList, asObject, asWatchEvent, badResponse, type CallName, failure, refusal } from './rest-answer.ts'
-import { type RestMetrics, restMetrics } from './rest-metrics.ts'
-import { defaultRetryPolicy, planRetry, type RetryPolicy } from './rest-retry.ts'
-import { warnOnce } from './rest-warnings.ts'
-import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
+import { type KubeList, type KubeObject, pathOf, type Resource } from './resources.ts'
+import {
+  asList,
+  asObject,
+  asWatchEvent,
+  badResponse,
+  type CallName,
+  defaultRetryPolicy,
+  failure,
+  planRetry,
+  type RestMetrics,
+  type RetryPolicy,
+  refusal,
+  restMetrics,
+  warnOnce,
+} from './rest-answer.ts'
+import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
 export interface RestKubeApiOptions {
   readonly transport: Transport
   readonly clock: Clock
   readonly random: Random
-  /** Who owns the fields that are written. @default 'apiserver-bootstrap' */
+  /** The owner of the written fields. @default 'apiserver-bootstrap' */
   readonly fieldManager?: string | undefined
-  /** How long a call on one object, or the beginning of a watch, may take, in milliseconds. @default 10000 */
+  /** How long a call on one object, or the start of a watch, may take, in milliseconds. @default 10000 */
   readonly timeoutMs?: number | undefined
-  /** How long a list may take, in milliseconds: as long as the server works on one. @default 60000 */
+  /** How long a list may take, in milliseconds: the server's own limit. @default 60000 */
   readonly listTimeoutMs?: number | undefined
-  /** Requests a second, in the long run, that the server is asked to bear. @default no limit */
+  /** The highest rate of requests a second, in the long run. @default no limit */
   readonly qps?: number | undefined
   /** Requests that may be sent at once on top of `qps`. @default twice `qps` */
   readonly burst?: number | undefined
-  /** Which refusals are tried again, and for how long. */
+  /** Which refusals are retried, and for how long. */
   readonly retry?: Partial<RetryPolicy> | undefined
-  /** Takes the warnings of the server, each once. @default none */
+  /** Logs each warning of the server once. @default none */
   readonly logger?: Logger | undefined
   readonly metrics?: Metrics | undefined
 }
 
-/** A call on its way: what an error message calls it, and what is sent. */
+/** A call in progress: its name in error messages, and its request. */
 interface Call extends ApiRequest {
   readonly name: CallName
   readonly urgent?: boolean | undefined
 }
 
 /**
- * A KubeApi over any Transport: HTTP, or the in-process API server. It keeps no connection and no cache of its own, so that
- * several may share one transport; closing that is left to whoever made it.
+ * A KubeApi over any Transport: HTTP, or the in-process API server. It has no connection and no cache of its own, so
+ * several may share one transport; its creator closes it.
  */
 export function restKubeApi(options: RestKubeApiOptions): KubeApi {
   return new RestKubeApi(options)
@@ -196,7 +205,7 @@ class RestKubeApi implements KubeApi {
     return response.body
   }
 
-  /** Sends the call, again where the server asks for that, until there is an answer in 2xx or an error. */
+  /** Sends the call, and repeats it where the server requests that, until there is an answer in 2xx or an error. */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
     let waitedMs = 0
@@ -216,7 +225,7 @@ class RestKubeApi implements KubeApi {
   async #attempt(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, transport } = this.#options
     signal.throwIfAborted()
-    // What is urgent counts, but does not wait.
+    // An urgent call counts towards the limit, but does not wait.
     if (call.urgent) this.#limiter?.reserve()
     else if (this.#limiter !== undefined) {
       const askedMs = clock.monotonicMs()
@@ -263,7 +272,7 @@ function queryOf(query: ListQuery & WatchQuery): (readonly [string, string])[] {
     const value = query[name]
     if (value !== undefined && value !== '') pairs.push([name, String(value)])
   }
-  // The server takes sendInitialEvents only together with the one match that makes sense for it.
+  // The server accepts sendInitialEvents only together with this match.
   const match = query.sendInitialEvents === true ? 'NotOlderThan' : query.resourceVersionMatch
   if (query.sendInitialEvents === true) pairs.push(['sendInitialEvents', 'true'])
   if (match !== undefined) pairs.push(['resourceVersionMatch', match])
@@ -287,7 +296,9 @@ function collectionPath(verb: string, resource: Resource<KubeObject>, ref: Parti
   return pathOf(resource, { namespace: ref.namespace })
 }
 
-/** The path of exactly one object: a name that is missing or escapes its segment would address the whole collection. */
+/**
+ * The path of exactly one object: a missing name, or one that escapes its segment, would address the whole collection.
+ */
 function objectPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): string {
   if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)
   requireSegment(verb, resource, 'name', ref.name)

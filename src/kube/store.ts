@@ -1,17 +1,17 @@
 import type { ObjectRef } from './api.ts'
-import type { KubeObject } from './json.ts'
+import type { KubeObject } from './resources.ts'
 
-/** What became of one object. `old` is what handlers were last told of it. */
+/** What happened to one object. `old` is its state in the last change that handlers received. */
 export type Change<T> =
   | { readonly type: 'added'; readonly object: T }
   | { readonly type: 'updated'; readonly old: T; readonly object: T }
   | { readonly type: 'deleted'; readonly old: T }
 
 /**
- * The objects of one resource as last heard of, by namespace and name. They are shared: nobody may change one.
+ * The objects of one resource as last received, by namespace and name. They are shared: nobody may change one.
  *
- * Every change is reported against what was here before, so that an index kept by adding `object` and removing `old` is always
- * exact. An object that comes again with the resourceVersion that is here already is no change.
+ * Every change is reported relative to the stored state, so that an index that adds `object` and removes `old` is
+ * always exact. An object with the stored resourceVersion is no change.
  */
 export class Store<T extends KubeObject> {
   readonly #objects = new Map<string, T>()
@@ -24,13 +24,13 @@ export class Store<T extends KubeObject> {
     return this.#objects.get(keyOf(ref))
   }
 
-  /** All objects, or those of one namespace, in the order in which they came. */
+  /** All objects, or those of one namespace, in the order in which they arrived. */
   list(namespace?: string): readonly T[] {
     const all = [...this.#objects.values()]
     return namespace === undefined ? all : all.filter((object) => object.metadata?.namespace === namespace)
   }
 
-  /** Takes in one watch event. Undefined when it says nothing new. */
+  /** Takes in one watch event. Undefined when it changes nothing. */
   apply(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): Change<T> | undefined {
     const key = keyOfObject(event.object)
     const old = this.#objects.get(key)
@@ -44,8 +44,8 @@ export class Store<T extends KubeObject> {
   }
 
   /**
-   * Takes in the complete present state and works out what happened in between. Deletions come first, so that a name, address
-   * or port that moved is free before it is taken; an object that was deleted and made again (another uid) is both.
+   * Takes in the complete present state and computes the changes. Deletions come first, so that a name, address or port
+   * that moved is free before it is taken; an object that was deleted and created again (another uid) is both.
    */
   replace(objects: readonly T[]): readonly Change<T>[] {
     const present = new Map(objects.map((object) => [keyOfObject(object), object]))

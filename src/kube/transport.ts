@@ -1,4 +1,4 @@
-/** One request to an API server, before it is put on any wire. */
+/** One request to an API server, before it is encoded. */
 export interface ApiRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Absolute, percent-encoded, without the query. */
@@ -12,11 +12,11 @@ export interface ApiRequest {
   readonly stream?: boolean
   /** How long the whole exchange may take (for a stream: until its headers), in milliseconds. */
   readonly timeoutMs?: number | undefined
-  /** The longest answer that is read, in bytes; of a stream, the longest line. @default what is allowed to one object */
+  /** The longest accepted answer, in bytes; of a stream, the longest line. @default the limit for one object */
   readonly maxBytes?: number | undefined
 }
 
-/** What came back. `body` is a parsed JSON value, or text where the server sent something else (`/readyz`). */
+/** The answer. `body` is a parsed JSON value, or text where the server sent something else (`/readyz`). */
 export type ApiResponse =
   | { readonly status: number; readonly headers: Readonly<Record<string, string>>; readonly body: unknown }
   | {
@@ -27,12 +27,45 @@ export type ApiResponse =
     }
 
 /**
- * Carries requests to one API server: over HTTP, or by a call to the in-process one.
- * Rejects with a KubeError (`Unreachable`, `Timeout`, `NoCredentials`, `BadResponse`, `TooLarge`) or the signal's reason; an answer of the
+ * Carries requests to one API server: over HTTP, or by a call to the in-process one. Rejects with a KubeError
+ * (`Unreachable`, `Timeout`, `NoCredentials`, `BadResponse`, `TooLarge`) or the signal's reason; an answer of the
  * server, refusals included, resolves.
  */
 export interface Transport {
   send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
-  /** Closes what is pooled. Requests under way fail. */
+  /** Closes pooled connections. Running requests fail. */
   close(): Promise<void>
 }
+
+const KIB = 1024
+const MIB = 1024 * KIB
+
+/**
+ * The longest answers that are read, in bytes, by kind of request. Beyond them the connection is closed and the request
+ * fails with TooLarge. etcd takes objects of 1.5 MiB; protobuf becomes some two to three times as long in JSON.
+ */
+export const answerLimits = {
+  /** One object. */
+  object: 4 * MIB,
+  /** One page of a list: 16 KiB for each of 500 objects. A reflector that meets this limit asks for smaller pages. */
+  page: 8 * MIB,
+  /** A list that is requested in one page: it has few objects, or its pages expire before the last one is read. */
+  list: 64 * MIB,
+  /** One line of a watch. */
+  event: 4 * MIB,
+  /** /readyz and its like. kube-apiserver's has a few KiB. */
+  text: 256 * KIB,
+  /** The body of a response outside 2xx. */
+  refusal: MIB,
+} as const
+
+/** The next smaller page size after a page of `limit` objects was too long; undefined when `limit` is already one. */
+export function smallerPage(limit: number): number | undefined {
+  return limit > 1 ? Math.ceil(limit / 4) : undefined
+}
+
+/**
+ * The deepest accepted nesting of JSON; the in-process API server has the same limit. Kubernetes' own objects stay
+ * below 50; the stack allows about 3,000.
+ */
+export const DEEPEST_NESTING = 500

@@ -1,41 +1,55 @@
+import { formatDuration } from '../documents/duration.ts'
 import { type AuditUser, audit, objectRefOf } from '../kube/audit.ts'
-import { type EventSink, referenceIn } from '../kube/event-object.ts'
-import { type EventReason, eventOf } from '../kube/event-reasons.ts'
-import type { KubeObject } from '../kube/json.ts'
-import type { Written } from '../kube/object-writer.ts'
-import { type EndpointSlice, type Endpoints, endpoints, type Resource, type Service } from '../kube/resources.ts'
+import { type EventReason, type EventSink, eventOf, referenceIn } from '../kube/event-object.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpoints,
+  type KubeObject,
+  type Resource,
+  type Service,
+} from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import type { Counter } from '../telemetry/metrics.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
+import {
+  type Contention,
+  type ContentionInput,
+  ContentionReports,
+  type ContentionReportsOptions,
+  type Contested,
+} from './guarded-writes/contention.ts'
+import { isReconciler, OtherReconciler, OWN_MANAGER, TURN_OFF } from './guarded-writes/foreign-overwrites.ts'
+import type { Written } from './guarded-writes/object-writer.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
-import { addressOf, type Holder, type MasterLease } from './leases/master-leases.ts'
-import { isReconciler, OtherReconciler, OWN_MANAGER, TURN_OFF } from './other-reconciler.ts'
+import { addressOf, type Holder, LeaseWithdrawn, type MasterLease } from './leases/master-leases.ts'
 
-export interface AnnouncementsOptions {
+interface AnnouncementsOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly events: EventSink
-  /** Who writes; undefined in a dry run. */
+  /** The user who writes; undefined in a dry run. */
   readonly user?: AuditUser | undefined
-  /** Of this master; undefined with a reconciler that lists nobody. */
+  /** Of this master; undefined with a reconciler that lists no master. */
   readonly address: string | undefined
-  /** Undefined with a reconciler that keeps no leases. */
+  /** Undefined with a reconciler without leases. */
   readonly fleet: FleetView | undefined
 }
 
-/** A master that was put on the list or taken off. */
+/** A master that was added to the list or removed from it. */
 interface Listed {
   readonly address: string
   readonly host?: string | undefined
 }
 
-/** Who was put on the list and who was taken off, and why. */
+/** The masters that were added and removed, and why. */
 interface ListChange {
   readonly added: readonly Listed[]
   readonly removed: readonly (Listed & Removal)[]
 }
 
-/** How a reason is put in an event. */
+/** The reason in the words of an Event. */
 const REASON_WORDS: Readonly<Record<Absence, string>> = {
   'lease-ended': 'its lease has ended',
   evicted: 'its lease was removed by somebody else',
@@ -48,8 +62,8 @@ const REASON_WORDS: Readonly<Record<Absence, string>> = {
 }
 
 /**
- * Tells in the log and by events what was done to `default/kubernetes`. What a write changed is told by whoever made it, so that each change is
- * told once, however many masters there are.
+ * Reports the changes of `default/kubernetes` in the log and by Events. Each master reports its own writes, so that
+ * each change is reported once.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions
@@ -57,14 +71,17 @@ export class Announcements {
   readonly #otherReconciler = new OtherReconciler()
   /** Another apiserver-bootstrap, with another lease store. */
   readonly #otherStore = new OtherReconciler()
-  /** Of each object the last write whose answer was lost; the same one once more, on what was found unchanged, is no news. */
+  /**
+   * For each object the last write whose answer was lost; the same write again, on the same found state, is not
+   * reported again.
+   */
   readonly #unanswered = new Map<string, string>()
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options
   }
 
-  /** A write was made, or its answer was lost. What a fight is about was told by an event when it began. */
+  /** A write succeeded, or its answer was lost. A fight was reported by an Event when it began. */
   written(write: Written): void {
     const { resource, found, stored, reasons, correction, error } = write
     const isList = resource.plural === endpoints.plural && error === undefined
@@ -73,14 +90,14 @@ export class Announcements {
     if (error !== undefined) return
     if (isList) this.#noticeOthers(write)
     if (correction?.isFight === true) return
-    if (change !== undefined && correction === undefined) this.#tellOfMasters(change, stored ?? found)
+    if (change !== undefined && correction === undefined) this.#announceMasters(change, stored ?? found)
     const wrong = isList && correction === undefined ? reasons.filter((reason) => reason !== 'addresses') : reasons
-    // What was not there at the start is no news, and a slice that follows the Endpoints neither.
+    // Objects that were missing at the start are not reported, and neither are slices that follow the Endpoints.
     if (correction === undefined && (found === undefined || resource.kind === 'EndpointSlice')) return
     if (wrong.length > 0) this.#record('KubernetesServiceReset', resource, stored ?? found, resetNote(write, wrong))
   }
 
-  /** This master has made its lease, and these are all. Another host that holds the same address is told of. */
+  /** This master has created its lease, and these are all leases. Another host with the same address is reported. */
   announced(own: Holder, leases: readonly MasterLease[]): void {
     const address = addressOf(own)
     const hosts = leases.flatMap((lease) =>
@@ -103,7 +120,7 @@ export class Announcements {
     }
   }
 
-  /** Each write is one line, that of a slice too: most clients follow the slices. */
+  /** Each write is one line, including those of slices: most clients follow the slices. */
   #log({ resource, verb, found, stored, reasons, correction, error }: Written, change: ListChange | undefined): void {
     const [before, after] = [clientsAreSentTo(found), clientsAreSentTo(stored)]
     const portsDiffer = JSON.stringify(before.ports) !== JSON.stringify(after.ports)
@@ -126,7 +143,10 @@ export class Announcements {
     audit(this.#options, entry)
   }
 
-  /** Who overwrites the addresses goes by other leases: a kube-apiserver, or who lists masters that have no lease here, and not this one. */
+  /**
+   * Detects a writer that uses other leases: a kube-apiserver, or a master that lists addresses without a lease here,
+   * and not this one.
+   */
   #noticeOthers({ found, stored, reasons, correction }: Written): void {
     const { fleet, address, clock, logger } = this.#options
     const writer = correction?.writer
@@ -144,12 +164,12 @@ export class Announcements {
     if (others.length === 0 || listed.includes(address) || !this.#otherStore.overwrote(nowMs)) return
     const note =
       `another apiserver-bootstrap lists ${others.join(', ')}, which no lease in this master's store stands for, and takes this master off: it has ` +
-      'another lease store. Give all masters the same --lease-store, --etcd-servers, --etcd-prefix and --lease-namespace; docs/lease-stores.md says how to change them without a gap'
+      'another lease store. Give all masters the same --lease-store, --etcd-servers, --etcd-prefix and --lease-namespace; docs/lease-stores.md describes how to change them without a gap'
     logger.warn({ others }, note)
     this.#record('OtherLeaseStore', endpoints, found, note)
   }
 
-  #tellOfMasters({ added, removed }: ListChange, subject: KubeObject | undefined): void {
+  #announceMasters({ added, removed }: ListChange, subject: KubeObject | undefined): void {
     for (const { address } of added) {
       this.#record('MasterListed', endpoints, subject, `${this.#describe(address)} is listed`)
     }
@@ -163,7 +183,7 @@ export class Announcements {
   #whyRemoved(address: string): Removal {
     const { fleet, address: own } = this.#options
     const why = fleet?.removed(address) ?? { reason: 'surplus' }
-    // Who takes itself out may have removed its lease first.
+    // A departing master may have removed its lease first.
     const isGone = ['lease-ended', 'evicted', 'no-lease', 'surplus'].includes(why.reason)
     return address === own && isGone ? { reason: 'leaving' } : why
   }
@@ -181,9 +201,9 @@ export class Announcements {
 function resetNote({ resource, found, stored, correction }: Written, wrong: readonly string[]): string {
   const { namespace, name } = (stored ?? found)?.metadata ?? {}
   const what = `${resource.kind} ${namespace}/${name}`
-  if (found === undefined) return `${what} was deleted; it was made again`
+  if (found === undefined) return `${what} was deleted and created again`
   const by = correction?.writer === undefined ? '' : ` by ${correction.writer}`
-  return `${what} was ${correction === undefined ? 'found wrong' : `changed${by}`} (${wrong.join(', ')}) and put right`
+  return `${what} was ${correction === undefined ? 'found wrong' : `changed${by}`} (${wrong.join(', ')}) and corrected`
 }
 
 function doneTo({ kind }: Resource<KubeObject>, verb: Written['verb']): string {
@@ -191,7 +211,7 @@ function doneTo({ kind }: Resource<KubeObject>, verb: Written['verb']): string {
   return verb === 'create' ? 'created the kubernetes service' : 'resetting the kubernetes service'
 }
 
-/** By a Service, Endpoints or a slice, of which each has fields of its own; nowhere if there is none. */
+/** The addresses and ports in a Service, Endpoints or a slice; none without an object. */
 function clientsAreSentTo(object: KubeObject | undefined) {
   const { spec } = (object ?? {}) as Partial<Service>
   const { subsets = [] } = (object ?? {}) as Partial<Endpoints>
@@ -204,5 +224,81 @@ function clientsAreSentTo(object: KubeObject | undefined) {
       ...ready.flatMap(({ addresses }) => addresses),
     ],
     ports: spec?.ports ?? slice.ports ?? subsets.flatMap(({ ports = [] }) => ports),
+  }
+}
+
+interface LeaseTelemetryOptions extends ContentionReportsOptions {
+  readonly clock: Clock
+  /** Of this master. */
+  readonly address: string
+  readonly leaseTtlMs: number
+  /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
+  readonly renewedMs: () => number | undefined
+}
+
+/**
+ * Reports the state of this master's own lease: metrics, and if another client keeps deleting it, the log and an Event.
+ */
+export class LeaseTelemetry {
+  readonly #options: LeaseTelemetryOptions
+  readonly #renewals: Counter<'result'>
+  readonly #reports: ContentionReports
+  readonly #contested: Contested
+
+  constructor(options: LeaseTelemetryOptions) {
+    this.#options = options
+    const { metrics, clock, renewedMs } = options
+    this.#renewals = metrics.counter({
+      name: 'apiserver_bootstrap_lease_renewals_total',
+      help: "Attempts to renew this master's lease: success, failure, or withdrawn when somebody has withdrawn the master.",
+      labels: ['result'],
+    })
+    const age = metrics.gauge({
+      name: 'apiserver_bootstrap_lease_age_seconds',
+      help: "Time since the last renewal of this master's lease; absent while it keeps none.",
+    })
+    metrics.onCollect(() => {
+      const sinceMs = renewedMs()
+      if (sinceMs === undefined) age.remove({})
+      else age.set({}, (clock.monotonicMs() - sinceMs) / 1000)
+    })
+    this.#reports = new ContentionReports(options)
+    this.#contested = contestedLease(options.address)
+  }
+
+  /** An attempt to renew has ended. */
+  attempted(error: unknown): void {
+    const result = error === undefined ? 'success' : error instanceof LeaseWithdrawn ? 'withdrawn' : 'failure'
+    this.#renewals.add({ result })
+    const { clock, logger, address, leaseTtlMs, renewedMs } = this.#options
+    const unrenewedMs = Math.round(clock.monotonicMs() - (renewedMs() ?? Number.POSITIVE_INFINITY))
+    if (result !== 'success' || unrenewedMs <= leaseTtlMs) return
+    logger.warn(
+      { address, unrenewedMs, leaseTtlMs },
+      "this master's lease was not renewed in time; others may have taken its address off the list",
+    )
+  }
+
+  /** Another client deleted the lease, it was created again, or the fight is over. */
+  contended(input: ContentionInput, before: Contention, now: Contention): void {
+    if (input === 'corrected') this.#reports.corrected('Lease', undefined)
+    this.#reports.changed(this.#contested, before, now, this.#options.clock.monotonicMs())
+  }
+}
+
+function contestedLease(address: string): Contested {
+  return {
+    kind: 'Lease',
+    fields: { address },
+    backingOff: "somebody keeps taking this master's lease away; backing off",
+    calmAgain: "no other client deletes this master's lease any more; it is created again at once if it goes",
+    event({ corrections, withinMs }) {
+      const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
+      const note =
+        `The lease of ${address} was taken away and made again ${corrections} times in ${formatDuration(withinMs)}; from now on it is ` +
+        'created again at growing intervals, and the master is listed in between only. Find out what deletes it: see the audit log of the ' +
+        'API server or of etcd.'
+      return eventOf('LeaseContested', { regarding, note })
+    },
   }
 }

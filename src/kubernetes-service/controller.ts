@@ -1,94 +1,96 @@
 import type { Availability, AvailabilityReporter } from '../kube/availability.ts'
 import { FollowedObject } from '../kube/followed-object.ts'
 import type { InformerContext } from '../kube/informer.ts'
-import type { KubeObject } from '../kube/json.ts'
-import { LookLoop, type LookReason } from '../kube/look-loop.ts'
-import type { ObjectWriter } from '../kube/object-writer.ts'
+import { ReconcileLoop, type ReconcileReason } from '../kube/reconcile-loop.ts'
 import {
   type EndpointSlice,
   type Endpoints,
   endpointSlices,
   endpoints,
+  type KubeObject,
   type Resource,
   type Service,
   services,
 } from '../kube/resources.ts'
 import type { Address } from '../net/address.ts'
 import { sleep } from '../runtime/clock.ts'
-import { abortable } from '../runtime/signals.ts'
-import { allEnded, together } from '../runtime/together.ts'
+import { abortable, allEnded, together } from '../runtime/signals.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
-import { secondSliceName } from './endpoint-slice-plan.ts'
+import { secondSliceName } from './endpoints-plan.ts'
+import type { ObjectWriter } from './guarded-writes/object-writer.ts'
 import { addressesIn, type EndpointPort, endpointPorts, KUBERNETES_SERVICE, samePorts } from './identity.ts'
 import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
-import { ServiceKeeper } from './service-keeper.ts'
-import type { ServiceSettings, ServiceWishes } from './service-plan.ts'
+import type { ServiceDemand, ServiceSettings } from './service-plan.ts'
+import { ServiceWriter } from './service-writer.ts'
 
-/** One of the objects that are kept, whatever its kind. */
+/** A managed object, of any kind. */
 type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLive'>
 
-/** While nobody knows who they are, what depends on them stays as it is found. */
-const unknownMembers: ServiceWishes = { settled: false, stack: 'as-found' }
+/** While the members are unknown, everything that depends on them stays as found. */
+const unknownMembers: ServiceDemand = { settled: false, stack: 'as-found' }
 
-/** So often it tries what it was refused, in milliseconds: the list is right within two seconds of the right being granted. */
+/**
+ * How often a refused write is tried again, in milliseconds: the list is in sync within two seconds after the right is
+ * granted.
+ */
 const REFUSED_MS = 1_500
 
 export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
   readonly writer: ObjectWriter
-  /** `subscribe`: of the API server. */
+  /** `subscribe`: to the availability of the API server. */
   readonly availability: AvailabilityReporter & Pick<Availability, 'subscribe'>
   readonly reconciler: EndpointReconciler
-  /** Undefined with a reconciler that lists nobody. */
+  /** Undefined with a reconciler that lists no master. */
   readonly address: Address | undefined
   readonly service: ServiceSettings
-  /** How often everything is looked at when nothing seems to happen, in milliseconds. */
+  /** How often to reconcile without a change, in milliseconds. */
   readonly intervalMs: number
 }
 
 /**
- * Keeps `default/kubernetes`: the Service, its Endpoints and their slice.
+ * Manages `default/kubernetes`: the Service, its Endpoints and their slice.
  *
- * Each change of one of the three, of the leases, and each interval asks for a look; looks at one thing never overlap, and any number of
- * causes make one. A look that finds everything right in what the watches show ends there, without a request but the one for the leases
- * at each interval.
+ * Each change of one of the three, of the leases, and each interval requests a reconciliation; reconciliations of one
+ * object never overlap, and any number of requests make one. If the watches show everything in sync it ends there,
+ * without a request except the one for the leases at each interval.
  *
- * A watch may lose an event and go on. So each interval also reads the Service, the Endpoints and a slice live: with the leases that is at most
- * four requests. These reads are apart from the looks, so that one that hangs holds up nothing.
+ * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: with
+ * the leases that is at most four requests. These reads are separate, so that a hanging one delays nothing.
  *
- * The Service has looks of its own, with waits of their own between two tries: one that is refused, or fought over, must not keep an
- * address on the list or off it, nor the other way round.
+ * The Service has its own loop with its own back-off: if it is refused, or fought over, this must not keep an address
+ * on the list or off it, nor the other way round.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
-  readonly #serviceLoop: LookLoop<'objects' | 'members'>
-  readonly #endpointsLoop: LookLoop<'objects'>
+  readonly #serviceLoop: ReconcileLoop<'objects' | 'members'>
+  readonly #endpointsLoop: ReconcileLoop<'objects'>
   readonly #service: FollowedObject<Service>
   readonly #endpoints: FollowedObject<Endpoints>
   readonly #slice: FollowedObject<EndpointSlice>
-  /** Undefined with a reconciler that never makes one. */
+  /** Undefined with a reconciler that never creates one. */
   readonly #secondSlice: FollowedObject<EndpointSlice> | undefined
   readonly #followed: readonly Followed[]
-  readonly #keeper: ServiceKeeper
+  readonly #serviceWriter: ServiceWriter
   readonly #ports: readonly EndpointPort[]
-  /** Resolves when the members were asked for once, whatever came of it. */
+  /** Resolves after the first read of the members, successful or not. */
   readonly #membersAsked = Promise.withResolvers<void>()
-  /** Whether the last read of them was answered. */
+  /** Whether the last read of the members succeeded. */
   #known = false
-  #told: ServiceWishes = unknownMembers
-  #keptPorts = ''
+  #lastDemand: ServiceDemand = unknownMembers
+  #foreignPorts = ''
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
     const { api, logger, metrics, writer, service, address, reconciler } = options
-    const lookAtEndpoints = (): void => this.#endpointsLoop.look('objects')
-    this.#service = this.#follow(services, () => this.#serviceLoop.look('objects'))
-    this.#endpoints = this.#follow(endpoints, lookAtEndpoints)
-    this.#slice = this.#follow(endpointSlices, lookAtEndpoints)
+    const requestEndpoints = (): void => this.#endpointsLoop.request('objects')
+    this.#service = this.#follow(services, () => this.#serviceLoop.request('objects'))
+    this.#endpoints = this.#follow(endpoints, requestEndpoints)
+    this.#slice = this.#follow(endpointSlices, requestEndpoints)
     this.#secondSlice =
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
-        : this.#follow(endpointSlices, lookAtEndpoints, secondSliceName(address.family === 6 ? 4 : 6))
+        : this.#follow(endpointSlices, requestEndpoints, secondSliceName(address.family === 6 ? 4 : 6))
     const followed = [this.#service, this.#endpoints, this.#slice, this.#secondSlice]
     this.#followed = followed.filter((object) => object !== undefined)
     const listed = metrics.gauge({
@@ -99,15 +101,15 @@ export class KubernetesServiceController {
       if (this.#endpoints.hasSynced) listed.set({}, addressesIn(this.#endpoints.current).length)
       else listed.remove({})
     })
-    this.#keeper = new ServiceKeeper({ api, logger, writer, settings: service })
+    this.#serviceWriter = new ServiceWriter({ api, logger, writer, settings: service })
     this.#ports = endpointPorts(service.securePort)
-    this.#serviceLoop = new LookLoop({
+    this.#serviceLoop = new ReconcileLoop({
       ...options,
       source: 'kubernetes-service',
       longestWaitMs: REFUSED_MS,
       reconcile: (reasons, signal) => this.#reconcileService(reasons, signal),
     })
-    this.#endpointsLoop = new LookLoop({
+    this.#endpointsLoop = new ReconcileLoop({
       ...options,
       source: 'kubernetes-endpoints',
       longestWaitMs: REFUSED_MS,
@@ -116,30 +118,30 @@ export class KubernetesServiceController {
     })
   }
 
-  /** Asks for a look. */
-  look(): void {
-    this.#serviceLoop.look('objects')
-    this.#endpointsLoop.look('objects')
+  /** Requests a reconciliation. */
+  request(): void {
+    this.#serviceLoop.request('objects')
+    this.#endpointsLoop.request('objects')
   }
 
-  /** Resolves when a look has left the Service right, and one the Endpoints. */
+  /** Resolves after the first successful reconciliation of the Service and of the Endpoints. */
   get settled(): Promise<void> {
     return Promise.all([this.#serviceLoop.settled, this.#endpointsLoop.settled]).then(() => {})
   }
 
-  /** Follows the objects; {@link run} needs it under way. Ends with the signal. */
+  /** Follows the objects; {@link run} requires it. Ends with the signal. */
   async watch(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#followed.map((object) => object.run(signal)))
   }
 
-  /** Looks until the signal is aborted, beginning as soon as the watches show the present state. */
+  /** Reconciles until the signal is aborted, beginning as soon as the watches show the present state. */
   async run(signal: AbortSignal): Promise<void> {
     await Promise.all(this.#followed.map((object) => object.whenSynced(signal)))
-    // What must wait while it runs goes through once it does not: leaving is not held up.
-    const release = this.#options.writer.holdBack(() => this.look())
+    // Corrections may wait only during this run: a departure must not wait.
+    const release = this.#options.writer.holdBack(() => this.request())
     const unsubscribe = this.#options.availability.subscribe((available) => {
-      this.#keeper.noticeAvailability(available)
-      if (available) this.#serviceLoop.look('objects')
+      this.#serviceWriter.noticeAvailability(available)
+      if (available) this.#serviceLoop.request('objects')
     })
     try {
       await together(signal, [
@@ -161,7 +163,7 @@ export class KubernetesServiceController {
     }
   }
 
-  /** Two slices take turns. A second one that nobody wants and no watch shows is not asked for. */
+  /** Two slices take turns. A second slice that is neither wanted nor shown by a watch is not read. */
   #toRead(round: number): readonly Followed[] {
     const { address, reconciler } = this.#options
     if (address === undefined) return [this.#service]
@@ -171,24 +173,25 @@ export class KubernetesServiceController {
   }
 
   async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    // Made with what the members want at once, or else without: it must be there whoever they are.
+    // Created with the members' demand at once, or without it: the Service must exist whatever the members are.
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
-    if (reasons.has('interval')) this.#keeper.renewDemand(cached)
-    const wishes = this.#wishes()
-    if (this.#keeper.isSatisfied(cached, wishes)) return
-    // Where only its families are to be others, another master may know of one that has just come or gone, and have written what that wants.
-    const isOfFamilies = this.#keeper.isSatisfied(cached, { ...wishes, stack: 'as-found' })
+    if (reasons.has('interval')) this.#serviceWriter.renewDemand(cached)
+    const demand = this.#demand()
+    if (this.#serviceWriter.isSatisfied(cached, demand)) return
+    // If only the families differ, another master may know of a member that has just come or gone, and have written its
+    // demand.
+    const isOfFamilies = this.#serviceWriter.isSatisfied(cached, { ...demand, stack: 'as-found' })
     if (isOfFamilies) await this.#readMembers(signal).catch(() => {})
-    await this.#keeper.reconcile(cached, this.#wishes(), signal)
+    await this.#serviceWriter.reconcile(cached, this.#demand(), signal)
   }
 
-  async #reconcileEndpoints(reasons: ReadonlySet<LookReason<'objects'>>, signal: AbortSignal): Promise<void> {
+  async #reconcileEndpoints(reasons: ReadonlySet<ReconcileReason<'objects'>>, signal: AbortSignal): Promise<void> {
     const { reconciler, address } = this.#options
     const onlyObjects = reasons.size === 1 && reasons.has('objects')
     if (!onlyObjects) await this.#readMembers(signal)
-    this.#tellWishes()
-    this.#noticeKeptPorts()
+    this.#noteDemand()
+    this.#reportForeignPorts()
     const observed: ObservedEndpoints = {
       endpoints: this.#endpoints.current,
       slice: this.#slice.current,
@@ -196,7 +199,7 @@ export class KubernetesServiceController {
     }
     if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
     await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
-    this.#tellWishes()
+    this.#noteDemand()
   }
 
   async #readMembers(signal: AbortSignal): Promise<void> {
@@ -205,40 +208,40 @@ export class KubernetesServiceController {
       this.#known = true
     } catch (error) {
       this.#known = false
-      this.#tellWishes()
+      this.#noteDemand()
       throw error
     } finally {
       this.#membersAsked.resolve()
     }
   }
 
-  #wishes(): ServiceWishes {
+  #demand(): ServiceDemand {
     if (!this.#known) return unknownMembers
     const isDualStack = this.#options.reconciler.isDualStack?.()
     const stack = isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
     return { settled: this.#portsAgreed(), stack }
   }
 
-  /** Has the Service looked at when the members mean something else for it than before. */
-  #tellWishes(): void {
-    const { settled, stack } = this.#told
-    this.#told = this.#wishes()
-    if (this.#told.settled !== settled || this.#told.stack !== stack) this.#serviceLoop.look('members')
+  /** Requests a reconciliation of the Service when the members' demand has changed. */
+  #noteDemand(): void {
+    const { settled, stack } = this.#lastDemand
+    this.#lastDemand = this.#demand()
+    if (this.#lastDemand.settled !== settled || this.#lastDemand.stack !== stack) this.#serviceLoop.request('members')
   }
 
-  /** Says once that the Endpoints have other ports than this master wants, and why they are left. */
-  #noticeKeptPorts(): void {
+  /** Reports once that the Endpoints have other ports than this master wants, and why they stay. */
+  #reportForeignPorts(): void {
     const [subset] = this.#endpoints.current?.subsets ?? []
     const found = subset?.ports ?? []
-    const kept =
+    const foreign =
       subset === undefined || this.#portsAgreed() || samePorts(found, this.#ports) ? '' : JSON.stringify(found)
-    if (kept !== '' && kept !== this.#keptPorts) {
+    if (foreign !== '' && foreign !== this.#foreignPorts) {
       this.#options.logger.warn(
         { found, wanted: this.#ports },
-        'the Endpoints have other ports than this master wants; they are kept while another master may want them, such as a kube-apiserver, which does not say',
+        'the Endpoints have other ports than this master wants; they stay while another master may want them, such as a kube-apiserver, which does not state its ports',
       )
     }
-    this.#keptPorts = kept
+    this.#foreignPorts = foreign
   }
 
   #portsAgreed(): boolean {

@@ -1,6 +1,6 @@
 import type { Address } from '../net/address.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
-import { RemoteError } from '../runtime/remote-error.ts'
+import { RemoteError } from '../runtime/errors.ts'
 import { aborted, linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubernetesServiceController } from './controller.ts'
@@ -11,9 +11,9 @@ import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
 
-/** Between two tries to clear away what an earlier life left, in milliseconds. */
+/** Between two attempts to remove the entry of an earlier life, in milliseconds. */
 const CLEARING_RETRY_MS = 500
-/** Between two tries to leave, in milliseconds. */
+/** Between two attempts to leave, in milliseconds. */
 const LEAVING_RETRY_MS = 200
 
 export interface KubernetesServiceDutyOptions {
@@ -22,13 +22,13 @@ export interface KubernetesServiceDutyOptions {
   readonly monitor: ReadinessMonitor
   readonly controller: KubernetesServiceController
   readonly reconciler: EndpointReconciler
-  /** The same as `reconciler` where masters keep leases; undefined with another reconciler. */
+  /** The same as `reconciler` where masters have leases; undefined with another reconciler. */
   readonly membership: MembershipRunner | undefined
   readonly address: Address | undefined
   readonly securePort: number
 }
 
-/** The whole duty of one master for `default/kubernetes`, from its start to its leaving. */
+/** The whole duty of one master for `default/kubernetes`, from its start to its departure. */
 export class KubernetesServiceDuty {
   readonly #options: KubernetesServiceDutyOptions
   readonly #stopping = new AbortController()
@@ -38,7 +38,7 @@ export class KubernetesServiceDuty {
     this.#options = options
   }
 
-  /** Runs until the signal is aborted; {@link stop} before that ends the writing, while watches and leases go on. */
+  /** Runs until the signal is aborted; {@link stop} before that ends the writes, while watches and leases continue. */
   async run(signal: AbortSignal): Promise<void> {
     const { controller, membership } = this.#options
     const { controller: loops, unlink } = linkedController(signal, this.#stopping.signal)
@@ -54,7 +54,7 @@ export class KubernetesServiceDuty {
     }
   }
 
-  /** Stops reconciling, then does with this master's address what `mode` says, trying again until the signal is aborted. */
+  /** Stops reconciling, then handles this master's address as `mode` demands, retrying until the signal is aborted. */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     this.#stopping.abort(new Error('stopping'))
     await this.#loops.catch(() => {})
@@ -68,22 +68,22 @@ export class KubernetesServiceDuty {
     }
   }
 
-  /** With a server that does not answer there is nobody to ask. */
+  /** Gives up when the server does not answer. */
   async #leaveOrGiveUp(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     const { clock, monitor, logger } = this.#options
-    let said: string | undefined
+    let reported: string | undefined
     for (;;) {
       try {
         return await this.#leave(mode, signal)
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
-        // Masters that leave together write the same objects; whoever is second tries again.
+        // Departing masters write the same objects; the second one tries again.
         if (error.nature === 'conflict') continue
         const { answered } = await monitor.probe(signal)
         const { message: reason } = error
-        if (reason !== said || !answered)
+        if (reason !== reported || !answered)
           logger.warn({ reason, tryingAgain: answered }, 'could not withdraw the address')
-        said = reason
+        reported = reason
         if (!answered) return
         await sleep(clock, LEAVING_RETRY_MS, signal)
       }
@@ -99,7 +99,7 @@ export class KubernetesServiceDuty {
       message = 'leaving the address on the list'
     } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
       const departure = await reconciler.leave(address, ports, signal)
-      if (departure !== 'left') message = 'kept the address: its API server still answers, and no other one serves'
+      if (departure !== 'left') message = 'the address stays: its API server still answers, and no other one serves'
     } else {
       await reconciler.removeEndpoints(address, ports, signal).catch((error: unknown) => {
         if (!(error instanceof LeaseNotFound)) throw error
@@ -116,8 +116,8 @@ export class KubernetesServiceDuty {
   }
 
   /**
-   * An entry that an earlier life of this master left, while its API server is not ready, sends clients to a server that does not
-   * serve. It is taken out unless it is the only one; a server that is ready keeps it.
+   * The entry of an earlier life of this master sends clients to a server that is not ready. It is removed unless it is
+   * the only one; that of a ready server stays.
    */
   async #clearAway(signal: AbortSignal): Promise<void> {
     const { reconciler, address, monitor, clock, logger, securePort } = this.#options

@@ -1,39 +1,44 @@
 import type { KubeApi } from '../kube/api.ts'
 import { ifFound } from '../kube/errors.ts'
-import type { ObjectWriter, Outcome, RemovableAction } from '../kube/object-writer.ts'
 import {
   type EndpointSlice,
   type Endpoints,
   endpointSlices,
   endpoints as endpointsResource,
 } from '../kube/resources.ts'
-import { RemoteError } from '../runtime/remote-error.ts'
-import { allEnded } from '../runtime/together.ts'
-import { planEndpointSlice, planSecondSlice, secondSliceName, secondSliceOf } from './endpoint-slice-plan.ts'
-import type { EndpointsAction } from './endpoints-plan.ts'
+import { RemoteError } from '../runtime/errors.ts'
+import { allEnded } from '../runtime/signals.ts'
+import {
+  type EndpointsAction,
+  planEndpointSlice,
+  planSecondSlice,
+  secondSliceName,
+  secondSliceOf,
+} from './endpoints-plan.ts'
+import type { ObjectWriter, Outcome, RemovableAction } from './guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
-/** What is stored of `default/kubernetes`, as a write that follows was decided on. */
+/** The stored objects of `default/kubernetes` on which a write was planned. */
 export interface StoredEndpoints {
   readonly endpoints: Endpoints | undefined
   readonly slice: EndpointSlice | undefined
-  /** Those with the name of a second family. */
+  /** The slices with the name of a second family. */
   readonly secondSlices: readonly EndpointSlice[]
 }
 
-/** What is to be done about the list of masters. */
+/** The plan for the list of masters. */
 export interface ListPlan {
   readonly endpoints: EndpointsAction
-  /** What the slice of the second family lists; without any there is no such slice. @default none */
+  /** The addresses of the slice of the second family; without any there is no such slice. @default none */
   readonly secondAddresses?: readonly string[] | undefined
 }
 
 /**
  * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name.
  *
- * Nothing is remembered between calls; every write is guarded by what was read in the same call, and a conflict rejects: the
- * caller looks again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
+ * Nothing is remembered between calls; every write is guarded by a read in the same call, and a conflict rejects: the
+ * caller reconciles again. Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
  */
 export class EndpointsAdapter {
   readonly #api: KubeApi
@@ -49,7 +54,10 @@ export class EndpointsAdapter {
     return ifFound(this.#api.get(endpointsResource, KUBERNETES_SERVICE, { signal }))
   }
 
-  /** Everything as it is, the slices read before what they follow: what is then written to one is not older than it. */
+  /**
+   * Everything that is stored, the slices read before the Endpoints that they follow: so a write to a slice is never
+   * based on older Endpoints.
+   */
   async read(signal?: AbortSignal): Promise<StoredEndpoints> {
     const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
     const [slice, ...seconds] = await Promise.all(
@@ -60,8 +68,8 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Whether there is nothing to be done for a plan now, as far as the watches show: all is right, or what is not must wait because
-   * somebody else keeps undoing it.
+   * Whether a plan needs no write now, according to the watches: everything is in sync, or a difference must wait
+   * because another writer keeps overwriting it.
    */
   isSettled({ endpoints: action, secondAddresses }: ListPlan, observed: ObservedEndpoints): boolean {
     if (action.type === 'refuse') return false
@@ -77,8 +85,8 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Makes the list what `plan` wants it to be, given what is stored; whether it wanted anything. It reads the leases last: a write that rests
-   * on older ones than somebody else's then finds that the objects have changed.
+   * Executes the `plan` for the stored objects; returns whether it had any action. It reads the leases last: if another
+   * master wrote with newer leases, this write conflicts.
    */
   async reconcile(
     plan: (stored: StoredEndpoints) => Promise<ListPlan | undefined>,
@@ -91,9 +99,9 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Carries out a plan for the Endpoints, then makes the slices follow what is stored. Of what somebody else keeps undoing, each waits
-   * for itself: slices follow the plan also while the Endpoints must wait, or are refused for good.
-   * Endpoints that somebody else made in the meantime are not an error: the next look sees them.
+   * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
+   * object separately: slices follow the plan even while the Endpoints must wait, or are permanently refused. Endpoints
+   * that another client created meanwhile are not an error: the next reconciliation reads them.
    */
   async execute(
     { endpoints: action, secondAddresses }: ListPlan,
@@ -105,7 +113,7 @@ export class EndpointsAdapter {
     try {
       outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
-      // Most clients follow the slices: they must not lead to the dead because somebody may write no Endpoints.
+      // Most clients follow the slices: they must not list dead masters because Endpoints may not be written.
       if (action.type !== 'none' && error instanceof RemoteError && error.nature === 'lasting') {
         await this.#ensureSlices(action.object, stored, secondAddresses, signal)
       }
@@ -123,7 +131,7 @@ export class EndpointsAdapter {
     const wanted = secondSliceOf(endpoints, secondAddresses)
     const execute = (action: RemovableAction<EndpointSlice>, current: EndpointSlice | undefined) =>
       this.#writer.execute(endpointSlices, action, current, signal)
-    // None waits for another: one that is refused must not keep an address in the others.
+    // None waits for another: a refusal of one must not keep an address in the others.
     await allEnded([
       endpoints && execute(planEndpointSlice(endpoints, stored.slice), stored.slice),
       // Both names: the fleet may have had its families in the other order before.
@@ -136,7 +144,7 @@ export class EndpointsAdapter {
   }
 }
 
-/** The leases name nobody: writing that down would take the API away from every client, so it is not done. */
+/** The leases contain no master: writing that list would take the API away from every client, so it is not written. */
 export class NoLiveMasters extends Error {
   override readonly name = 'NoLiveMasters'
   readonly code = 'NoLiveMasters'

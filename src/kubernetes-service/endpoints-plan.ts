@@ -1,31 +1,41 @@
-import type { ObjectAction } from '../kube/object-writer.ts'
-import type { Endpoints } from '../kube/resources.ts'
-import { type EndpointPort, type EndpointSubset, KUBERNETES_SERVICE, SKIP_MIRROR_LABEL, samePorts } from './identity.ts'
+import { isDeepStrictEqual } from 'node:util'
+import type { EndpointSlice, Endpoints } from '../kube/resources.ts'
+import type { ObjectAction, RemovableAction } from './guarded-writes/object-writer.ts'
+import {
+  type EndpointAddress,
+  type EndpointPort,
+  type EndpointSubset,
+  KUBERNETES_SERVICE,
+  SERVICE_NAME_LABEL,
+  SKIP_MIRROR_LABEL,
+  type SliceEndpoint,
+  samePorts,
+} from './identity.ts'
 
 /** What must be done to Endpoints `default/kubernetes`. */
 export type EndpointsAction =
   | ObjectAction<Endpoints>
-  /** Nobody lives, as far as the leases tell: that is more likely a fault of the store than the truth. */
+  /** The leases contain no master: that is more likely a fault of the store than the truth. */
   | { readonly type: 'refuse' }
 
-/** What a plan for Endpoints rests on. */
+/** The inputs of a plan for Endpoints. */
 export interface EndpointsObservation {
-  /** The addresses to list, sorted, without doubles. */
+  /** The addresses to list, sorted, without duplicates. */
   readonly addresses: readonly string[]
   readonly current: Endpoints | undefined
   readonly ports: readonly EndpointPort[]
-  /** False: other masters may want other ports, so ports are kept as they are found unless the object must be remade. */
+  /** False: other masters may want other ports, so the found ports stay unless the object must be created again. */
   readonly reconcilePorts: boolean
-  /** This master is going: the list may become empty, and Endpoints that are gone are not made again. */
+  /** This master is leaving: the list may become empty, and missing Endpoints are not created. */
   readonly stopping: boolean
 }
 
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list exactly `addresses`.
  *
- * Pure. Only with `stopping` may the list become empty. Metadata that is not ours, and per-address fields of addresses that stay,
- * are kept. Results equal those of upstream's lease reconciler (pkg/controlplane/reconcilers/lease.go), but for damage that it
- * leaves in place: notReadyAddresses are removed.
+ * Pure. Only with `stopping` may the list become empty. Foreign metadata, and per-address fields of remaining
+ * addresses, are preserved. Results equal those of upstream's lease reconciler (pkg/controlplane/reconcilers/lease.go),
+ * except for damage that it leaves in place: notReadyAddresses are removed.
  */
 export function planEndpoints(observed: EndpointsObservation): EndpointsAction {
   const { addresses, current, ports, stopping } = observed
@@ -98,4 +108,137 @@ function newEndpoints(addresses: readonly string[], ports: readonly EndpointPort
     metadata: { ...KUBERNETES_SERVICE, labels: { [SKIP_MIRROR_LABEL]: 'true' } },
     subsets: [{ addresses: addresses.map((ip) => ({ ip })), ports }],
   }
+}
+
+const LABELS = { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name }
+
+/**
+ * Decides what must change so that EndpointSlice `default/kubernetes` equals the Endpoints of that name.
+ *
+ * Pure. Upstream: `EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go; beyond it, an update
+ * preserves foreign annotations and other metadata, and the object's resourceVersion guards it.
+ */
+export function planEndpointSlice(
+  endpoints: Endpoints,
+  current: EndpointSlice | undefined,
+): RemovableAction<EndpointSlice> {
+  return planSlice(sliceOf(endpoints), current)
+}
+
+/**
+ * Decides what must change so that a second slice is as desired, or is removed when none is wanted.
+ *
+ * Pure. While it is wanted, damage is corrected as in the first slice. When it is not, only a slice that is evidently
+ * ours is removed: with only our label, and without an owner. A foreign slice of that name stays.
+ */
+export function planSecondSlice(
+  wanted: EndpointSlice | undefined,
+  current: EndpointSlice | undefined,
+): RemovableAction<EndpointSlice> {
+  if (wanted !== undefined) return planSlice(wanted, current)
+  const { labels, ownerReferences } = current?.metadata ?? {}
+  const isOurs = sameValue(labels, LABELS) && (ownerReferences ?? []).length === 0
+  return isOurs ? { type: 'remove', reasons: ['single-stack'] } : { type: 'none' }
+}
+
+/** Decides what must change so that a slice is as desired; foreign metadata is ignored. */
+function planSlice(wanted: EndpointSlice, current: EndpointSlice | undefined): RemovableAction<EndpointSlice> {
+  if (current === undefined) return { type: 'create', object: wanted, reasons: ['missing'] }
+  if (current.addressType !== wanted.addressType) {
+    return { type: 'replace', object: wanted, reasons: ['address-type'] }
+  }
+  const { endpoints, ports } = wanted
+  const reasons: string[] = []
+  if (!sameValue(current.metadata?.labels, LABELS)) reasons.push('labels')
+  if (!sameValue(current.endpoints ?? [], endpoints)) reasons.push('endpoints')
+  if (!sameValue(current.ports ?? [], ports)) reasons.push('ports')
+  if (reasons.length === 0) return { type: 'none' }
+  const metadata = { ...current.metadata, labels: LABELS }
+  return { type: 'update', object: { ...current, metadata, endpoints, ports } as EndpointSlice, reasons }
+}
+
+/**
+ * The slice that equals these Endpoints: the first subset, in the family of its addresses, IPv4 when they are mixed.
+ */
+export function sliceOf(endpoints: Endpoints): EndpointSlice {
+  const subset = endpoints.subsets?.[0]
+  const listed = [
+    ...(subset?.addresses ?? []).map((address) => ({ address, ready: true })),
+    ...(subset?.notReadyAddresses ?? []).map((address) => ({ address, ready: false })),
+  ]
+  const family = listed.length > 0 && listed.every(({ address }) => familyOf(address.ip) === 6) ? 6 : 4
+  const ofFamily = listed.filter(({ address }) => familyOf(address.ip) === family)
+  return newSlice(KUBERNETES_SERVICE.name, family, ofFamily.map(toSliceEndpoint), endpoints)
+}
+
+/**
+ * The name of the slice of the second family: `kubernetes-ipv6` beside IPv4 in Endpoints, `kubernetes-ipv4` beside
+ * IPv6.
+ */
+export function secondSliceName(family: 4 | 6): string {
+  return `${KUBERNETES_SERVICE.name}-ipv${family}`
+}
+
+/**
+ * The slice that lists the second addresses of the masters whose first ones are in these Endpoints, with the ports of
+ * those. Undefined without such addresses, or without Endpoints that list a master.
+ *
+ * @param addresses - all of one family, sorted, without duplicates.
+ */
+export function secondSliceOf(
+  endpoints: Endpoints | undefined,
+  addresses: readonly string[] = [],
+): EndpointSlice | undefined {
+  const [first] = addresses
+  if (first === undefined || endpoints?.subsets?.[0] === undefined) return undefined
+  const family = familyOf(first)
+  const listed = addresses.map((ip) => toSliceEndpoint({ address: { ip }, ready: true }))
+  return newSlice(secondSliceName(family), family, listed, endpoints)
+}
+
+/** With the ports of the first subset. */
+function newSlice(
+  name: string,
+  family: 4 | 6,
+  listed: readonly SliceEndpoint[],
+  { subsets }: Endpoints,
+): EndpointSlice {
+  const ports = (subsets?.[0]?.ports ?? []).map(({ name: portName, port, protocol }) => ({
+    name: portName ?? '',
+    port,
+    protocol: protocol ?? 'TCP',
+  }))
+  return {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: { ...KUBERNETES_SERVICE, name, labels: LABELS },
+    addressType: `IPv${family}`,
+    endpoints: listed,
+    ports,
+  }
+}
+
+function toSliceEndpoint({
+  address: { ip, targetRef, nodeName },
+  ready,
+}: {
+  readonly address: EndpointAddress
+  readonly ready: boolean
+}): SliceEndpoint {
+  return {
+    addresses: [ip],
+    conditions: { ready },
+    ...(targetRef === undefined ? {} : { targetRef }),
+    ...(nodeName === undefined ? {} : { nodeName }),
+  }
+}
+
+function familyOf(ip: string): 4 | 6 {
+  return ip.includes(':') ? 6 : 4
+}
+
+/** Equal as JSON, in any order of fields; most often even that is equal. */
+function sameValue(found: unknown, wanted: unknown): boolean {
+  const text = JSON.stringify(wanted)
+  return JSON.stringify(found) === text || isDeepStrictEqual(found, JSON.parse(text))
 }

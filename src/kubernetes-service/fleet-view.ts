@@ -4,8 +4,8 @@ import { type HolderState, type MasterLease, OWN_ETCD } from './leases/master-le
 import { listedAddresses } from './members.ts'
 
 /**
- * Why an address is not to be listed. `evicted`: somebody else has removed its lease, such as `masters evict`, before it could have ended.
- * `no-lease`: nobody is known to have held one for it. `surplus`: with the reconciler `master-count`.
+ * Why an address must not be listed. `evicted`: its lease was removed by another client, such as `masters evict`,
+ * before it could have ended. `no-lease`: it had no known lease. `surplus`: with the reconciler `master-count`.
  */
 export type Absence =
   | 'lease-ended'
@@ -17,31 +17,42 @@ export type Absence =
   | 'no-lease'
   | 'surplus'
 
-/** Why an address was taken off the list. `detail`: what the master itself said of its server. */
+/** Why an address was removed from the list. `detail`: the master's own statement about its server. */
 export interface Removal {
   readonly reason: Absence
   readonly detail?: string | undefined
 }
 
-/** What one lease said last. */
+/** The last known state of one lease. */
 interface Seen {
-  readonly state: HolderState | 'foreign' | 'doubtful'
+  readonly state: HolderState | 'foreign' | 'suspected-expiry'
   readonly host: string | undefined
   readonly reason: string | undefined
   readonly renewal: string | undefined
-  /** When a read was sent that did not show this renewal: so the lease lasts for a TTL from then at least. Undefined: it was never seen renewed. */
+  /**
+   * When the last read was sent that did not yet show this renewal: so the lease lasts at least a TTL from then.
+   * Undefined: no renewal was seen.
+   */
   readonly notYetMs: number | undefined
   /** When the last read was sent that showed this renewal. */
   readonly readMs: number
-  /** When a read was sent that did not show the lease any more. */
+  /** When the read was sent that first missed the lease. */
   readonly endedMs: number | undefined
 }
 
-const STATES: readonly Seen['state'][] = ['ready', 'failing', 'unready', 'leaving', 'withdrawn', 'foreign', 'doubtful']
-/** Addresses that have gone are remembered for those who ask why; so many at most. */
+const STATES: readonly Seen['state'][] = [
+  'ready',
+  'failing',
+  'unready',
+  'leaving',
+  'withdrawn',
+  'foreign',
+  'suspected-expiry',
+]
+/** How many past addresses to remember, to answer why they are gone. */
 const MAX_REMEMBERED = 256
 
-/** What one master knows of the others, for metrics and events: who lives, who has gone since when, and why. */
+/** What one master knows of the others, for metrics and Events: which live, which are gone, since when and why. */
 export class FleetView {
   readonly #clock: Clock
   readonly #ttlMs: number
@@ -50,7 +61,7 @@ export class FleetView {
   readonly #seen = new Map<string, Seen>()
   #live: ReadonlySet<string> = new Set()
   #listable: readonly string[] = []
-  /** Since when an address that was to be listed is not, on the monotonic clock. */
+  /** Since when an address that should have been listed is not, on the monotonic clock. */
   readonly #goneSinceMs = new Map<string, number>()
   #noticedMs: number | undefined
 
@@ -60,7 +71,7 @@ export class FleetView {
     this.#ttlMs = ttlMs
     this.#masters = metrics.gauge({
       name: 'apiserver_bootstrap_masters',
-      help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; `doubtful`: suspected expiry, which may only mean that nobody could renew.',
+      help: 'Masters with a live lease, by what their holder records say; foreign: no record, such as a kube-apiserver; suspected-expiry: the lease is missing, perhaps only because nobody could renew.',
       labels: ['state'],
     })
     this.#delays = metrics.histogram({
@@ -81,10 +92,10 @@ export class FleetView {
     this.#noticedMs = undefined
     const counts = new Map(STATES.map((state) => [state, 0]))
     for (const lease of leases) {
-      const { address, holder, doubtful } = lease
-      const state: Seen['state'] = doubtful === true ? 'doubtful' : (holder?.state ?? 'foreign')
+      const { address, holder, expirySuspected } = lease
+      const state: Seen['state'] = expirySuspected === true ? 'suspected-expiry' : (holder?.state ?? 'foreign')
       counts.set(state, (counts.get(state) ?? 0) + 1)
-      // Who takes its own lease away names its departure; who was withdrawn by somebody else has none.
+      // A master that removes its own lease states its departure; one that another client withdrew does not.
       const hasLeft = state === 'withdrawn' && holder?.departure !== undefined
       const seen: Seen = {
         state: hasLeft ? 'leaving' : state,
@@ -92,7 +103,7 @@ export class FleetView {
         reason: holder?.reason,
         ...timesOf(lease, this.#seen.get(address), sentMs),
       }
-      // Last, so that those that have gone longest are forgotten first.
+      // Last, so that the oldest ones are forgotten first.
       this.#seen.delete(address)
       this.#seen.set(address, seen)
     }
@@ -111,7 +122,7 @@ export class FleetView {
     }
   }
 
-  /** An address was taken off the list here. Says why that was to be done. */
+  /** An address was removed from the list here. Returns the reason. */
   removed(address: string): Removal {
     const sinceMs = this.#goneSinceMs.get(address)
     if (sinceMs !== undefined) this.#delays.observe({}, (this.#clock.monotonicMs() - sinceMs) / 1000)
@@ -128,19 +139,19 @@ export class FleetView {
     return { reason: seen.host === undefined ? 'leaving' : 'evicted' }
   }
 
-  /** Whether an address had a lease, or a record of its own, when the leases were last read. */
+  /** Whether an address had a lease, or a record of its own, at the last read of the leases. */
   isLive(address: string): boolean {
     return this.#live.has(address)
   }
 
-  /** The host that holds, or held last, the lease of an address; undefined where no record says so. */
+  /** The host that holds, or last held, the lease of an address; undefined where no record names it. */
   hostOf(address: string): string | undefined {
     return this.#seen.get(address)?.host
   }
 }
 
-function timesOf({ renewal, doubtful }: MasterLease, before: Seen | undefined, sentMs: number) {
-  if (doubtful === true && before !== undefined) {
+function timesOf({ renewal, expirySuspected }: MasterLease, before: Seen | undefined, sentMs: number) {
+  if (expirySuspected === true && before !== undefined) {
     const { notYetMs, readMs, endedMs = sentMs } = before
     return { renewal, notYetMs, readMs, endedMs }
   }

@@ -1,9 +1,11 @@
 import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
+import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
+import { remembering } from '../runtime/memo.ts'
 
 /** Where the objects of this folder live: `default/kubernetes`, all three kinds. */
 export const KUBERNETES_SERVICE = { namespace: 'default', name: 'kubernetes' } as const
 
-/** Of Endpoints: the EndpointSliceMirroring controller must leave them alone, their slice is made here. */
+/** Of Endpoints: the EndpointSliceMirroring controller must ignore them, because their slice is written here. */
 export const SKIP_MIRROR_LABEL = 'endpointslice.kubernetes.io/skip-mirror'
 /** Of EndpointSlices: the Service that they belong to. */
 export const SERVICE_NAME_LABEL = 'kubernetes.io/service-name'
@@ -14,7 +16,7 @@ export type EndpointAddress = NonNullable<EndpointSubset['addresses']>[number]
 export type SliceEndpoint = NonNullable<EndpointSlice['endpoints']>[number]
 export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[number]
 
-/** The addresses that Endpoints list as ready, in order, doubles included. */
+/** The addresses that Endpoints list as ready, in order, including duplicates. */
 export function addressesIn(endpoints: Endpoints | undefined): readonly string[] {
   return (endpoints?.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
 }
@@ -28,7 +30,7 @@ export function endpointPorts(securePort: number): readonly EndpointPort[] {
   return [{ name: 'https', port: securePort, protocol: 'TCP' }]
 }
 
-/** What a port says, whether of Endpoints, of a slice or of the Service. */
+/** The fields of a port of Endpoints, of a slice or of the Service. */
 interface AnyPort {
   readonly name?: string | undefined
   readonly port?: number | undefined
@@ -38,16 +40,37 @@ interface AnyPort {
   readonly nodePort?: number | undefined
 }
 
-/** What is kept here of ports, as texts: equal for those that mean the same, whatever is left to its default. */
+/** The managed fields of ports, as texts: equal for ports that are equal after defaulting. */
 export function portTexts(ports: readonly AnyPort[] | undefined): readonly string[] {
   return (ports ?? []).map(({ name, port, protocol, targetPort, nodePort }) =>
     JSON.stringify([name ?? '', port, protocol ?? 'TCP', String(targetPort ?? port), nodePort ?? 0]),
   )
 }
 
-/** Same ports in the same order, by everything that a port says. */
+/** Whether the ports are equal in the same order, in all their fields. */
 export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
-  const said = (ports: readonly AnyPort[]) =>
+  const texts = (ports: readonly AnyPort[]) =>
     JSON.stringify([portTexts(ports), ports.map(({ appProtocol }) => appProtocol)])
-  return said(found) === said(wanted)
+  return texts(found) === texts(wanted)
 }
+
+/**
+ * Why an address cannot be listed in Endpoints, in a few words; undefined when it can. Upstream: endpoint address
+ * validation in pkg/apis/core/validation, and the check of --advertise-address that 1.36 has.
+ */
+export function unlistableReason(address: Address): string | undefined {
+  if (isUnspecified(address)) return 'is the unspecified address'
+  if (isLoopback(address)) return 'is a loopback address'
+  if (isLinkLocal(address)) return 'is a link-local address'
+  if (isMulticast(address)) return 'is a multicast address'
+  if (address.text === '255.255.255.255') return 'is the broadcast address'
+  return undefined
+}
+
+/**
+ * Whether a text is an address in canonical form that can be listed. Each reconciliation reads the same few addresses.
+ */
+export const isListable = remembering((text) => {
+  const address = tryParseAddress(text)
+  return address?.text === text && unlistableReason(address) === undefined
+}, 64)

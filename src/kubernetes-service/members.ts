@@ -3,30 +3,37 @@ import { addressesIn, addressesInSlice } from './identity.ts'
 import { addressOf, type Holder, type HolderPorts, type MasterLease } from './leases/master-leases.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
-/** A lease whose master serves. One without a holder record is a kube-apiserver's: it does as long as it renews its lease. */
+/**
+ * Whether the master of a lease serves. A lease without a holder record is a kube-apiserver's, which serves as long as
+ * it renews its lease.
+ */
 export function isReady(lease: MasterLease): boolean {
-  return lease.doubtful !== true && (lease.holder === undefined || lease.holder.state === 'ready')
+  return lease.expirySuspected !== true && (lease.holder === undefined || lease.holder.state === 'ready')
 }
 
-/** The leases to make the list from, given what is listed: a doubtful one keeps its place and gets none, as does one that this reader found. */
+/**
+ * The leases for the list, given the current one: the address of a lease with a suspected expiry stays but is not
+ * added, and so does one that this reader found at its start.
+ */
 export function keepingPlaces(leases: readonly MasterLease[], current: ObservedEndpoints): readonly MasterLease[] {
   const { endpoints, slice } = current
-  if (endpoints === undefined) return leases
-  // Whoever finds a list that somebody has spoiled puts back all whom it finds, and of the doubtful those that the slice still lists.
-  const inEndpoints = addressesIn(endpoints)
+  if (endpoints === undefined && slice === undefined) return leases
+  // A reader that finds a damaged list restores all found leases, and of those with a suspected expiry the ones that
+  // the slice still lists.
+  const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)
   const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
   const listed = isSpoiled ? addressesInSlice(slice) : inEndpoints
   return leases.filter(
-    ({ doubtful, found, address }) => listed.includes(address) || !(doubtful || (found && !isSpoiled)),
+    ({ expirySuspected, found, address }) => listed.includes(address) || !(expirySuspected || (found && !isSpoiled)),
   )
 }
 
 /**
- * The addresses that clients should see, sorted and without doubles.
+ * The addresses for clients, sorted and without duplicates.
  *
- * While any master is ready: those that are, and those that wait until they may leave. Otherwise all that live, because
- * a list of unready servers serves clients better than an empty one. Each observer comes to the same list from the same leases,
- * so masters that turn unready at the same moment cannot empty it.
+ * While any master is ready: the ready ones, and those that wait for a confirmation to leave. Otherwise all live
+ * masters, because a list of unready servers serves clients better than an empty one. Every observer computes the same
+ * list from the same leases, so masters that become unready at the same moment cannot empty it.
  */
 export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
   return [...new Set(listedLeases(leases).map((lease) => lease.address))].sort()
@@ -37,11 +44,11 @@ function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
 }
 
 /**
- * Whether every live master has an address of each family, in the same order; undefined while nobody lives.
+ * Whether every live master has an address of each family, in the same order; undefined without a live master.
  *
- * A lease without a holder record is a kube-apiserver's, which has one address. A master that was withdrawn does not count: it is not
- * listed, and comes back as another instance, perhaps with other addresses. Readiness and doubt do not matter: the families of the
- * Service must not change each time a server fails, nor in an outage.
+ * A lease without a holder record is a kube-apiserver's, which has one address. A withdrawn master does not count: it
+ * is not listed, and returns as another instance, perhaps with other addresses. Readiness and suspected expiry do not
+ * matter: the families of the Service must not change each time a server fails, nor in an outage.
  */
 export function isDualStack(leases: readonly MasterLease[]): boolean | undefined {
   const live = leases.filter(isNotWithdrawn)
@@ -53,10 +60,10 @@ export function isDualStack(leases: readonly MasterLease[]): boolean | undefined
 }
 
 /**
- * The other addresses of the masters that are listed, sorted and without doubles; none unless the fleet {@link isDualStack}.
+ * The second addresses of the listed masters, sorted and without duplicates; none unless the fleet {@link isDualStack}.
  *
- * @param leases - those that the list is made from.
- * @param all - those that the fleet consists of.
+ * @param leases - those for the list.
+ * @param all - those of the whole fleet.
  */
 export function secondAddresses(
   leases: readonly MasterLease[],
@@ -66,9 +73,9 @@ export function secondAddresses(
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
 }
 
-/** What a doubtful lease said last may be older than the outage in which it ended. */
-function isListedBesideReady({ holder, doubtful }: MasterLease): boolean {
-  return doubtful === true || (holder?.state !== 'unready' && holder?.state !== 'withdrawn')
+/** The last statement of a lease with a suspected expiry may be older than the outage in which it ended. */
+function isListedBesideReady({ holder, expirySuspected }: MasterLease): boolean {
+  return expirySuspected === true || (holder?.state !== 'unready' && holder?.state !== 'withdrawn')
 }
 
 function isNotWithdrawn(lease: MasterLease): boolean {
@@ -79,7 +86,10 @@ function isIpv6(address: string): boolean {
   return address.includes(':')
 }
 
-/** The other masters that serve, by their records, so that `self` may go. Another holder of the same address counts. One without a record is a kube-apiserver, which does while it renews. */
+/**
+ * The other masters that serve, by their records, so that `self` may leave. Another holder of the same address counts.
+ * One without a record is a kube-apiserver, which serves while it renews.
+ */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
   return leases.filter((lease) => isReady(lease) && !isHeldBy(lease, self))
 }
@@ -90,16 +100,16 @@ export function isHeldBy(lease: MasterLease, self: Holder): boolean {
 }
 
 /**
- * What stays the same when a master's sidecar is restarted, perhaps with another port: host and address. Two masters behind one
- * virtual address differ in their hosts, a reused address differs in its host.
+ * The identity of a master across restarts of its sidecar, perhaps with another port: host and address. Two masters
+ * behind one virtual address have different hosts, a reused address has a different host.
  */
 export function masterKey(holder: Holder): string {
   return `${holder.host} ${addressOf(holder)}`
 }
 
 /**
- * Whether every live master wants these ports. A lease without a holder record does not say, so nobody's ports are imposed on
- * it: a change of port rolls through a fleet without a fight and is made when the last master has changed.
+ * Whether every live master wants these ports. A lease without a holder record states none, so no ports are imposed on
+ * it: a change of ports rolls through a fleet without a fight, and is made when the last master has changed.
  */
 export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts): boolean {
   return leases.every(
@@ -108,15 +118,15 @@ export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts):
   )
 }
 
-/** When a life began and what time it is, both by what its host's clock shows now, as RFC 3339 with microseconds. */
+/** The start of a life and the present time, both by its host's present clock, as RFC 3339 with microseconds. */
 export interface LifeSpan {
   readonly began: string
   readonly now: string
 }
 
 /**
- * Whether a lease is of a life of this master that began after `self`, and by now: so its host's clock was not set back between them.
- * Both came to write their leases late, as when the store was away while they overlapped.
+ * Whether a lease is of a later life of this master than `self` that has already begun: so its host's clock was not set
+ * back between them. Both may have written their leases late, as when the store was away while they overlapped.
  */
 export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, now }: LifeSpan): boolean {
   if (holder === undefined || holder.instanceId === self.instanceId || masterKey(holder) !== masterKey(self))
@@ -124,7 +134,10 @@ export function isOfLaterLife({ holder }: MasterLease, self: Holder, { began, no
   return holder.startedAt > began && holder.startedAt <= now
 }
 
-/** `self`, begun after every earlier life of this master that still has a lease: the host's clock may have been set back since. */
+/**
+ * `self` with a start after that of every earlier life of this master that still has a lease: the host's clock may have
+ * been set back since.
+ */
 export function startedAfter(leases: readonly MasterLease[], self: Holder, span: LifeSpan): Holder {
   const others = leases.filter((lease) => isHeldBy(lease, self) && lease.holder?.instanceId !== self.instanceId)
   const latest = others

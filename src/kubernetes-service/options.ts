@@ -1,14 +1,13 @@
 import * as z from 'zod/mini'
-import { formatDuration } from '../documents/duration.ts'
-import { duration } from '../documents/duration-option.ts'
+import { duration, formatDuration } from '../documents/duration.ts'
 import { type OptionGroup, parsedText, type Rule, type ValuesOf, wholeNumber } from '../documents/option.ts'
 import type { EtcdValues } from '../etcd/options.ts'
-import { objectName } from '../kube/leader-election-options.ts'
-import { parseReadyzUrl } from '../kube/readyz-url.ts'
+import { objectName } from '../kube/leader-election.ts'
+import { parseReadyzUrl } from '../kube/readiness.ts'
 import { type Address, AddressError, parseAddress } from '../net/address.ts'
-import { parsePortRange, portRangeContains } from '../net/port-range.ts'
+import { parsePortRange, portRangeContains } from '../net/host-port.ts'
 import type { ServiceCidrValues } from '../service-cidr/options.ts'
-import { unlistableReason } from './advertised-address.ts'
+import { unlistableReason } from './identity.ts'
 
 /** An address at which clients can reach a server. @throws AddressError */
 export function parseAdvertised(text: string): Address {
@@ -18,7 +17,7 @@ export function parseAdvertised(text: string): Address {
   return address
 }
 
-/** The Service default/kubernetes, who is listed behind it, and for how long. */
+/** The Service default/kubernetes, and the lease that keeps a master listed behind it. */
 export const kubernetesServiceOptions = {
   title: 'The Service default/kubernetes',
   options: {
@@ -35,7 +34,7 @@ export const kubernetesServiceOptions = {
       description:
         "address at which clients reach this master's API server; required unless the reconciler is none or kubernetes-service is off",
       conditionalDefault: {
-        says: '192.0.2.1 with --embedded',
+        description: '192.0.2.1 with --embedded',
         value: (given) => (given('embedded') ? ['192.0.2.1'] : undefined),
       },
     },
@@ -82,7 +81,7 @@ export const kubernetesServiceOptions = {
       description:
         "where the leases are: etcd (kube-apiserver's own), kubernetes (coordination.k8s.io) or memory (masters of one process)",
       conditionalDefault: {
-        says: 'etcd if --etcd-servers is given, else kubernetes',
+        description: 'etcd if --etcd-servers is given, else kubernetes',
         value: (given) => (given('etcdServers') ? 'etcd' : 'kubernetes'),
       },
     },
@@ -136,8 +135,8 @@ export const kubernetesServiceOptions = {
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
 /**
- * Why a lease would not outlive one missed renewal, or would outlive its master for absurdly long, in milliseconds both; `interval` is what the latter
- * is called. The time that one request for the lease may take is a share of the difference.
+ * Why a lease would not survive one missed renewal, or would outlive its master for too long, in milliseconds both;
+ * `interval` names the latter. The time limit of one request for the lease is a share of the difference.
  */
 export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
   const leastMs = 1.5 * reconcileIntervalMs
@@ -148,7 +147,7 @@ export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interv
   return undefined
 }
 
-/** For commands that only look at the leases. */
+/** For commands that only read the leases. */
 export const leaseStoreOptions = {
   title: 'The leases',
   options: {
@@ -181,9 +180,9 @@ export const kubernetesServiceRules: readonly Rule<
     on: 'advertiseAddress',
     needs: ['advertiseAddress', 'serviceClusterIpRange'],
     breach({ advertiseAddress = [], serviceClusterIpRange: ranges }) {
-      const stray = advertiseAddress.find((address) => !ranges.some((range) => range.family === address.family))
-      if (stray !== undefined) {
-        return `${stray.text} is IPv${stray.family}, but --service-cluster-ip-range has no IPv${stray.family} range`
+      const unmatched = advertiseAddress.find((address) => !ranges.some((range) => range.family === address.family))
+      if (unmatched !== undefined) {
+        return `${unmatched.text} is IPv${unmatched.family}, but --service-cluster-ip-range has no IPv${unmatched.family} range`
       }
       const [primary] = ranges
       if (
@@ -201,7 +200,7 @@ export const kubernetesServiceRules: readonly Rule<
     needs: ['advertiseAddress', 'endpointReconcilerType'],
     breach: ({ advertiseAddress = [], endpointReconcilerType: type }) =>
       advertiseAddress.length > 1 && type === 'master-count'
-        ? 'takes one address with --endpoint-reconciler-type=master-count: without leases nobody knows who else has two'
+        ? 'takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which others have two'
         : undefined,
   },
   {
@@ -229,7 +228,7 @@ export const kubernetesServiceRules: readonly Rule<
   {
     on: 'readinessProbePeriod',
     needs: ['readinessProbePeriod', 'reconcileInterval'],
-    // A server that fails is found out by three probes in a row.
+    // Three failed probes in a row make a server unready.
     breach: ({ readinessProbePeriod, reconcileInterval }) =>
       readinessProbePeriod > reconcileInterval
         ? `must be at most --reconcile-interval, ${formatDuration(reconcileInterval)}, not ${formatDuration(readinessProbePeriod)}: a server that fails would stay listed for three periods`

@@ -4,20 +4,20 @@ import { abortable, aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { isServing, neverReady, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
-/** How often a server that has not been ready yet is asked; upstream's period. */
+/** How often a server that has not been ready yet is probed; upstream's period. */
 const STARTING_PERIOD_MS = 100
 
 export interface ReadinessMonitorOptions {
   readonly readiness: Readiness
   readonly clock: Clock
   readonly logger: Logger
-  /** `continuous`: go on asking after the first success. `startup`: only when somebody needs to know. */
+  /** `continuous`: probe after the first success too. `startup`: only on demand. */
   readonly gate: 'continuous' | 'startup'
   /** Between two probes once the server has been ready, in milliseconds. */
   readonly periodMs: number
 }
 
-/** Asks this master's own API server for its health, for everybody in the process who wants to know. */
+/** Probes this master's own API server, for all parts of the process that need its readiness. */
 export class ReadinessMonitor {
   readonly #options: ReadinessMonitorOptions
   #state: ReadinessState = neverReady
@@ -37,12 +37,14 @@ export class ReadinessMonitor {
     return this.#state
   }
 
-  /** Whether the server serves, by its last answer. With the gate `startup` any answer counts, once it was ready. */
+  /**
+   * Whether the server serves, by its last answer. With the gate `startup` any answer counts after it was ready once.
+   */
   get serves(): boolean {
     return this.#serves
   }
 
-  /** When the server last answered, whatever it said, on the monotonic clock; undefined if it never did. */
+  /** The time of the server's last answer, of any kind, on the monotonic clock; undefined without one. */
   get lastAnswerMs(): number | undefined {
     return this.#lastAnswerMs
   }
@@ -53,7 +55,7 @@ export class ReadinessMonitor {
     return () => this.#handlers.delete(handler)
   }
 
-  /** Asks once, now. */
+  /** Probes once, now. */
   async probe(signal: AbortSignal): Promise<ReadinessAnswer> {
     const { readiness, clock, logger } = this.#options
     const sentAtMs = clock.monotonicMs()
@@ -83,7 +85,7 @@ export class ReadinessMonitor {
     return answers
   }
 
-  /** Asks until the signal is aborted; with the `startup` gate it only waits after the first success. */
+  /** Probes until the signal is aborted; with the `startup` gate it only waits after the first success. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, gate, periodMs } = this.#options
     for (;;) {
@@ -93,12 +95,12 @@ export class ReadinessMonitor {
     }
   }
 
-  /** Resolves when the server has answered once, whatever it said. {@link run} must be under way. */
+  /** Resolves after the first answer, of any kind. {@link run} must be running. */
   firstAnswer(signal: AbortSignal): Promise<void> {
     return this.#until(() => this.#lastAnswerMs !== undefined, signal)
   }
 
-  /** Resolves when the server has been ready once. {@link run} must be under way. */
+  /** Resolves when the server has been ready once. {@link run} must be running. */
   untilFirstReady(signal: AbortSignal): Promise<void> {
     return this.#until(() => this.#state.phase !== 'starting', signal)
   }

@@ -1,5 +1,5 @@
-import type { ObjectAction } from '../kube/object-writer.ts'
 import type { Service } from '../kube/resources.ts'
+import type { ObjectAction } from './guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE, type ServicePort, samePorts } from './identity.ts'
 
 /** The port under which clients inside the cluster reach the API server. */
@@ -17,37 +17,38 @@ export interface ServiceSettings {
   readonly nodePort: number
 }
 
-/** How many families the Service should have. `as-found`: whoever decided that is not known here. */
+/** How many families the Service should have. `as-found`: the decision is not known here. */
 export type ServiceStack = 'single' | 'dual' | 'as-found'
 
-/** What the members mean for the Service. */
-export interface ServiceWishes {
+/** The members' demand on the Service. */
+export interface ServiceDemand {
   /** False while live masters want other ports or types. */
   readonly settled: boolean
   readonly stack: ServiceStack
 }
 
 /**
- * How a second address is asked for.
+ * How a second address is requested.
  * - `configured`: the first usable one of the second Service range.
- * - `any`: one of that family, whichever is free.
- * - `if-possible`: one if the server has any; a server with one family has none, and says so by giving none.
+ * - `any`: any free one of that family.
+ * - `if-possible`: one if the server has that family; otherwise the Service gets none.
  */
 export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
 
 /**
  * Decides what must change so that Service `default/kubernetes` has its ports, type and families.
  *
- * Pure. A Service that exists keeps its ClusterIP, whatever the range says. Upstream makes the Service but never mends it
- * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile` path.
+ * Pure. An existing Service keeps its ClusterIP, whatever the range. Upstream creates the Service but never corrects it
+ * (pkg/controlplane/controller/kubernetesservice/controller.go); the result here is that of its unused `reconcile`
+ * path.
  *
- * A Service without an address gets one first, and its second by the next plan. When a server refuses one of two it keeps the other
- * taken, for nobody (`allocClusterIPs` in pkg/registry/core/service/storage/alloc.go): masters that make the Service at the same moment
- * could each take one of its addresses, and nobody could ever make it.
+ * A Service without an address first gets one, and its second by the next plan. When a server refuses one of two it
+ * keeps the other allocated, without a Service (`allocClusterIPs` in pkg/registry/core/service/storage/alloc.go):
+ * masters that create the Service at the same moment could each block one of its addresses for ever.
  *
- * @param settled - false while live masters want other ports or types: those are then kept as they are found.
+ * @param settled - false while live masters want other ports or types: those then stay as found.
  * @param stack - how many families it should have.
- * @param second - how its second address is asked for.
+ * @param second - how its second address is requested.
  */
 export function planService(
   current: Service | undefined,
@@ -69,9 +70,9 @@ export function planService(
   if (families !== undefined) reasons.push('families')
   if (reasons.length === 0) return { type: 'none' }
 
-  const { selector: _selector, externalName: _externalName, ...kept } = spec ?? {}
-  const next: Record<string, unknown> = { ...kept, ...families, ...(settled && { type, ports }) }
-  // An ExternalName Service has given its addresses back.
+  const { selector: _selector, externalName: _externalName, ...retained } = spec ?? {}
+  const next: Record<string, unknown> = { ...retained, ...families, ...(settled && { type, ports }) }
+  // An ExternalName Service has released its addresses.
   if ((spec?.clusterIP ?? '') === '') {
     next.clusterIP = settings.clusterIp
     next.clusterIPs = [settings.clusterIp]
@@ -79,7 +80,7 @@ export function planService(
   return { type: 'update', object: { ...current, spec: next } as Service, reasons }
 }
 
-/** The fields of a Service's spec that belong together: a server refuses those that contradict each other. */
+/** The dependent fields of a Service's spec: a server refuses contradictory ones. */
 interface FamilyFields {
   readonly ipFamilyPolicy: 'SingleStack' | 'PreferDualStack'
   readonly ipFamilies: readonly ('IPv4' | 'IPv6')[]
@@ -87,12 +88,12 @@ interface FamilyFields {
 }
 
 /**
- * Decides which addresses and families a Service that has an address should have instead; undefined when it has them, has no
- * address, or there is no second range.
+ * Decides which addresses and families a Service with an address should have instead; undefined when it already has
+ * them, has no address, or there is no second range.
  *
- * The first address of a Service never changes, and a second one that it has is kept too: each may have been given out. So the
- * second family is the one that the first address is not of. A server releases a second address only when all three fields say so
- * (pkg/registry/core/service/storage/alloc.go).
+ * The first address of a Service never changes, and an existing second one stays too: both may be in use. So the second
+ * family is the one that the first address is not of. A server releases a second address only when all three fields
+ * demand it (pkg/registry/core/service/storage/alloc.go).
  */
 function planFamilies(
   spec: Service['spec'],

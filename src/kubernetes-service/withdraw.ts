@@ -10,21 +10,21 @@ import { addressOf, type Holder, type MasterLease, type MasterLeases } from './l
 import { isHeldBy, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
- * What became of a request to withdraw: the address is out, or stays because it is the last, or there is no such master. `reason` is one line for a
- * person.
+ * The result of a request to withdraw: the address is off the list, or stays because it is the last, or there is no
+ * such master. `reason` is one line for a person.
  */
 export interface Withdrawal {
-  readonly type: 'withdrawn' | 'kept' | 'nothing'
+  readonly type: 'withdrawn' | 'last-one' | 'nothing'
   readonly reason: string
 }
 
 /**
- * Takes a master's address out from outside its own process, and keeps that process from announcing it again: its record is
- * marked as withdrawn, which lasts until the process is started again.
+ * Removes a master's address from outside its own process, and prevents that process from announcing it again: its
+ * record is marked as withdrawn, which lasts until the process is restarted.
  *
- * The last master stays listed unless `always` is set. One that was withdrawn before is withdrawn.
+ * The last master stays listed unless `always` is set. A master that is already withdrawn stays so.
  *
- * @param self - who is meant: host and address; the instance is whichever holds the lease.
+ * @param self - the master: host and address; the instance is that of the lease.
  */
 export async function withdraw(
   options: {
@@ -49,8 +49,7 @@ export async function withdraw(
     const hosts = before
       .filter((lease) => lease.address === address.text)
       .map(({ holder }) => holder?.host ?? 'unknown')
-    const held =
-      hosts.length > 0 ? `; it is held by ${hosts.join(', ')} (--hostname-override says which host is meant)` : ''
+    const held = hosts.length > 0 ? `; it is held by ${hosts.join(', ')} (--hostname-override selects the host)` : ''
     return { type: 'nothing', reason: `no lease of host ${self.host} for ${address.text} ${place}${held}` }
   }
 
@@ -59,7 +58,7 @@ export async function withdraw(
     if (!always && othersReady(await leases.list(signal), self).length === 0) {
       await leases.mark(own, signal)
       return {
-        type: 'kept',
+        type: 'last-one',
         reason: `${address.text} is the last one; --on-shutdown=always takes it out all the same`,
       }
     }
@@ -81,7 +80,7 @@ export async function withdraw(
       }, signal)
       return { type: 'withdrawn', reason: `${address.text} is out` }
     } catch (error) {
-      // The masters that run do the same at this moment; whoever is second looks again.
+      // The running masters do the same at this moment; the second one reads again.
       if (!isKubeError(error, 'Conflict')) throw error
     }
   }

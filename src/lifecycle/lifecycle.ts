@@ -1,25 +1,24 @@
 import { type Clock, sleep } from '../runtime/clock.ts'
-import { messageOf } from '../runtime/message-of.ts'
-import { type HealthCheck, type HealthEndpoint, healthEndpoints } from '../telemetry/health.ts'
+import { messageOf } from '../runtime/errors.ts'
+import { type HealthCheck, type HealthEndpoint, healthEndpoints, ping } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { HealthChecks } from './health-checks.ts'
 
-/** Work that lasts as long as the program: ends, having tidied up, only when `signal` is aborted. */
+/** Work that lasts as long as the program: ends only when `signal` is aborted, after its cleanup. */
 export type Part = (signal: AbortSignal) => Promise<void>
 
 /** What must be done once after the start. `signal` is aborted when the shutdown begins. */
-export type PostStartHook = (signal: AbortSignal) => Promise<void>
+type PostStartHook = (signal: AbortSignal) => Promise<void>
 
 /**
- * What must be done once before the end, while all parts still run. `signal` is aborted when its time is up. `failure`
- * is why the program ends, undefined when it was asked to.
+ * Work to be done once before the end, while all parts still run. `signal` is aborted when its time is up. `failure` is
+ * why the program ends, undefined when it was requested.
  */
-export type PreShutdownHook = (signal: AbortSignal, failure: Error | undefined) => Promise<void>
+type PreShutdownHook = (signal: AbortSignal, failure: Error | undefined) => Promise<void>
 
 export interface LifecycleOptions {
   readonly clock: Clock
   readonly logger: Logger
-  /** How long to stay, unready, once the pre-shutdown hooks are over, in milliseconds. @default 0 */
+  /** How long to stay, unready, after the pre-shutdown hooks, in milliseconds. @default 0 */
   readonly shutdownDelayMs?: number | undefined
   /** How long the pre-shutdown hooks may take, in milliseconds. @default 15_000 */
   readonly preShutdownTimeoutMs?: number | undefined
@@ -88,7 +87,7 @@ export class Lifecycle {
     this.#clock = options.clock
     this.#logger = options.logger
     this.#options = options
-    // Whoever does not ask for `started` must not be punished with an unhandled rejection.
+    // Without a caller of `started` there must be no unhandled rejection.
     this.#started.promise.catch(() => {})
   }
 
@@ -162,7 +161,7 @@ export class Lifecycle {
    */
   shutdown(): Promise<void> {
     if (this.#shutdown === undefined) {
-      // Set before anything happens: what the shutdown calls may well ask for it again.
+      // Set first, because the shutdown may itself call this.
       const { promise, resolve } = Promise.withResolvers<void>()
       this.#shutdown = promise
       void this.#shutDown().then(resolve)
@@ -200,7 +199,7 @@ export class Lifecycle {
       fault = `: ${messageOf(error)}`
       cause = error
     }
-    // What a part throws after it was told to end is the echo of that.
+    // A failure of a part after its signal was aborted is a consequence of the abort.
     if (!signal.aborted) this.#fail(new LifecycleError(`part "${name}" failed${fault}`, { cause }))
   }
 
@@ -290,7 +289,44 @@ export class Lifecycle {
   }
 }
 
-/** Turns a throw on the spot into a rejection, which is heard only when everything else is started. */
+/** Turns a synchronous throw into a rejection, which is handled when everything else has started. */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work()
+}
+
+const shutdownName = 'shutdown'
+
+/**
+ * The health checks of one program, by name: first `ping` and `log`, then those that are added, and on readyz
+ * `shutdown` last.
+ */
+class HealthChecks {
+  readonly #entries: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
+    { check: ping, endpoints: healthEndpoints },
+    // Lines are written synchronously: a blocked log blocks this answer too, which is what upstream's check detects.
+    { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
+  ]
+  readonly #shutdown: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }
+
+  /** `stopping` is asked at each check of `shutdown`. */
+  constructor(stopping: () => boolean) {
+    const fault = (): string | undefined => (stopping() ? 'process is shutting down' : undefined)
+    this.#shutdown = { check: { name: shutdownName, fault }, endpoints: ['readyz'] }
+  }
+
+  has(name: string): boolean {
+    return name === shutdownName || this.#entries.some(({ check }) => check.name === name)
+  }
+
+  /** Adds a check to some endpoints. A name may be added again for other endpoints only. */
+  add(check: HealthCheck, endpoints: readonly HealthEndpoint[]): void {
+    this.#entries.push({ check, endpoints })
+  }
+
+  /** The checks of an endpoint, in the order of being added. */
+  of(endpoint: HealthEndpoint): readonly HealthCheck[] {
+    return [...this.#entries, this.#shutdown]
+      .filter(({ endpoints }) => endpoints.includes(endpoint))
+      .map(({ check }) => check)
+  }
 }

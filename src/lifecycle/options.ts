@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { duration } from '../documents/duration-option.ts'
+import { duration } from '../documents/duration.ts'
 import { type OptionGroup, parsedText, type Rule, type ValuesOf } from '../documents/option.ts'
 import type { ConnectionValues } from '../kube/options.ts'
 import { formatHostPort, parseHostPort } from '../net/host-port.ts'
@@ -9,7 +9,7 @@ const paths = z.array(
   z.string().check(z.regex(/^\/[^*\s]*\*?$/, 'must begin with / and may have a * as its last character only')),
 )
 
-/** How this process shows its own health, and how it ends. */
+/** How this process serves its own health, and how it ends. */
 export const lifecycleOptions = {
   title: 'Health and shutdown of this process',
   options: {
@@ -80,7 +80,8 @@ export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[]
   {
     on: 'authorizationAlwaysAllowPaths',
     needs: ['authenticationTokenWebhook', 'clientCaFile'],
-    // kube-controller-manager always authenticates, so there the list always says who sees what. Whoever shortens it here would take /metrics for protected.
+    // kube-controller-manager always authenticates, so there the list is always in force. Without authentication, a
+    // shorter list would not protect /metrics.
     breach: ({ authorizationAlwaysAllowPaths: paths, authenticationTokenWebhook, clientCaFile }) =>
       paths.join() !== alwaysAllowed && !authenticationTokenWebhook && clientCaFile === undefined
         ? 'has no use without --authentication-token-webhook or --client-ca-file: everybody may get every path'
@@ -93,7 +94,7 @@ export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[]
       breach(values) {
         if (values[key] === undefined || values[key] === false) return undefined
         if (values.healthTlsCertFile === undefined) {
-          return 'needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else'
+          return 'needs --health-tls-cert-file: without TLS anybody who listens gets the credentials of others'
         }
         return values.embedded ? 'has no use with --embedded: that API server knows no users' : undefined
       },

@@ -2,18 +2,17 @@ import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { Informer } from '../kube/informer.ts'
-import { LookLoop } from '../kube/look-loop.ts'
+import { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import { type Namespace, namespaces } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { allEnded } from '../runtime/together.ts'
+import { allEnded } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { planNamespaces, SYSTEM_NAMESPACES } from './namespaces-plan.ts'
 
-/** How often everything is looked at when nothing seems to happen; upstream's interval. */
+/** How often to reconcile without a change; upstream's interval. */
 const INTERVAL_MS = 60_000
 
-export interface SystemNamespacesOptions {
+interface SystemNamespacesOptions {
   readonly api: KubeApi
   readonly clock: Clock
   readonly random: Random
@@ -24,20 +23,20 @@ export interface SystemNamespacesOptions {
 }
 
 /**
- * Makes the system namespaces, and makes them again when they go. Nothing else about them is changed.
- * Upstream: pkg/controlplane/controller/systemnamespaces.
+ * Creates the system namespaces, and creates them again after a deletion. Nothing else about them is changed. Upstream:
+ * pkg/controlplane/controller/systemnamespaces.
  */
 export class SystemNamespacesController {
   readonly #options: SystemNamespacesOptions
   readonly #names: readonly string[]
-  readonly #loop: LookLoop<'deleted'>
+  readonly #loop: ReconcileLoop<'deleted'>
   readonly #informer: Informer<Namespace>
 
   constructor(options: SystemNamespacesOptions) {
     this.#options = options
     this.#names = options.names ?? SYSTEM_NAMESPACES
     this.#informer = new Informer({ ...options, resource: namespaces, transform: identityOnly })
-    this.#loop = new LookLoop({
+    this.#loop = new ReconcileLoop({
       ...options,
       source: 'system-namespaces',
       severalObjects: true,
@@ -45,11 +44,12 @@ export class SystemNamespacesController {
       reconcile: (_reasons, signal) => this.reconcile(signal),
     })
     this.#informer.subscribe((change) => {
-      if (change.type === 'deleted' && this.#names.includes(change.old.metadata?.name ?? '')) this.#loop.look('deleted')
+      if (change.type === 'deleted' && this.#names.includes(change.old.metadata?.name ?? ''))
+        this.#loop.request('deleted')
     })
   }
 
-  /** Resolves when all of them were there at once for the first time. */
+  /** Resolves when all of them existed at once for the first time. */
   get settled(): Promise<void> {
     return this.#loop.settled
   }
@@ -62,7 +62,7 @@ export class SystemNamespacesController {
     ])
   }
 
-  /** Makes what is missing; rejects with the first error after trying all. */
+  /** Creates missing ones; rejects with the first error after trying all. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const missing = planNamespaces(this.#names, (name) => this.#informer.store.get({ name }) !== undefined)
     await allEnded(missing.map((name) => this.#create(name, signal)))
@@ -75,14 +75,26 @@ export class SystemNamespacesController {
       logger.info({ namespace: name }, 'created a system namespace')
     } catch (error) {
       if (!isKubeError(error, 'AlreadyExists')) throw error
-      // Somebody was faster, or the watch has missed it: then it would be asked for again and again.
+      // Another client was faster, or the watch has missed the creation: without a restart the creation would repeat
+      // for ever.
       this.#informer.restart()
     }
   }
 }
 
-/** A cluster may have thousands of namespaces; only who they are is needed here. */
+/** A cluster may have thousands of namespaces; only their identity is needed here. */
 function identityOnly(namespace: Namespace): Namespace {
   const { name, uid, resourceVersion } = namespace.metadata ?? {}
   return { metadata: { name, uid, resourceVersion } } as Namespace
+}
+
+/** The namespaces that a cluster cannot do without, in upstream's order (pkg/controlplane, `SystemNamespaces`). */
+export const SYSTEM_NAMESPACES: readonly string[] = ['kube-system', 'kube-public', 'default', 'kube-node-lease']
+
+/**
+ * The namespaces that must be made: those wanted that do not exist. Pure.
+ * One that is being deleted still exists; it is made again when it has gone.
+ */
+function planNamespaces(wanted: readonly string[], present: (name: string) => boolean): readonly string[] {
+  return wanted.filter((name) => !present(name))
 }

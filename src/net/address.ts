@@ -4,14 +4,11 @@ import ipaddr from 'ipaddr.js'
 export interface Address {
   readonly family: 4 | 6
   readonly value: bigint
-  /** The one canonical form (RFC 5952, as Go's netip writes it): fit for keys, names and comparison. */
+  /** The one canonical form (RFC 5952, as Go's netip writes it): suitable for keys, names and comparison. */
   readonly text: string
 }
 
-/**
- * A text is not an address, range or port range. The message is one line, names the text and says what is wrong with
- * it.
- */
+/** A text is not an address, range or port range. The message is one line that names the text and its fault. */
 export class AddressError extends Error {
   override readonly name = 'AddressError'
   readonly code = 'InvalidAddress'
@@ -19,7 +16,7 @@ export class AddressError extends Error {
 
 /**
  * Reads an address as strictly as Go's netip.ParseAddr. Also refused are zones (`fe80::1%eth0`) and IPv4-mapped IPv6
- * addresses (`::ffff:192.0.2.1`), which Kubernetes would store in another form than they were given in.
+ * addresses (`::ffff:192.0.2.1`), which Kubernetes would store in a different form.
  * @throws AddressError
  */
 export function parseAddress(text: string): Address {
@@ -33,12 +30,6 @@ export function tryParseAddress(text: string): Address | undefined {
   } catch {
     return undefined
   }
-}
-
-/** Orders IPv4 before IPv6, then by value: for sort. */
-export function compareAddresses(a: Address, b: Address): number {
-  if (a.family !== b.family) return a.family - b.family
-  return a.value < b.value ? -1 : a.value > b.value ? 1 : 0
 }
 
 /** The address of a family with this value. @throws RangeError if the value does not fit. */
@@ -59,7 +50,9 @@ export function isLoopback(address: Address): boolean {
   return address.family === 4 ? address.value >> 24n === 127n : address.value === 1n
 }
 
-/** Whether the host of a URL, without brackets, is this machine, whatever name resolution says: `localhost`, or a loopback address. */
+/**
+ * Whether the host of a URL, without brackets, is this machine by its text alone: `localhost`, or a loopback address.
+ */
 export function isLoopbackName(host: string): boolean {
   const address = tryParseAddress(host)
   return host === 'localhost' || (address !== undefined && isLoopback(address))
@@ -118,7 +111,7 @@ function valueOfIPv6(text: string): bigint {
   return ipaddr.IPv6.parse(hexOnly).parts.reduce((value, part) => (value << 16n) | BigInt(part), 0n)
 }
 
-/** Why a text without a colon is refused: the forms that other parsers take for an address are named. */
+/** Why a text without a colon is refused; names the forms that other parsers accept. */
 function faultOf(text: string): string {
   if (text === '') return 'is not an IP address: it is empty'
   if (text.trim() !== text) return 'is not an IP address: it has spaces around it'
@@ -139,7 +132,7 @@ function formatIPv4(value: bigint): string {
 function formatIPv6(value: bigint): string {
   const groups: string[] = []
   for (let shift = 112n; shift >= 0n; shift -= 16n) groups.push(((value >> shift) & 0xffffn).toString(16))
-  // The first of the longest runs of two or more zero groups is left out.
+  // `::` replaces the first of the longest runs of two or more zero groups.
   let start = 0
   let length = 1
   for (let i = 0; i < groups.length; i++) {

@@ -2,24 +2,28 @@
  * A set of the numbers 0 to `size` - 1, one bit each. Not safe to change while it is iterated.
  *
  * Its bytes are those of Go's `big.Int.Bytes()`, as kube-apiserver stores an allocation (`AllocationBitmap` in
- * pkg/registry/core/service/allocator/bitmap.go): number 0 is the lowest bit of the last byte, and there are no zero bytes in front.
+ * pkg/registry/core/service/allocator/bitmap.go): number 0 is the lowest bit of the last byte, and there are no zero
+ * bytes in front.
  */
 export class Bitmap {
   readonly size: number
-  /** Lowest numbers first: the other way round than the bytes that are stored. */
+  /** Lowest numbers first: the reverse of the stored bytes. */
   readonly #bits: Uint8Array
   /** The same memory, four bytes at a time. */
   readonly #words: Uint32Array
   #count = 0
 
-  /** An empty one. */
+  /** An empty set. */
   constructor(size: number) {
     this.size = size
     this.#words = new Uint32Array(Math.ceil(size / 32))
     this.#bits = new Uint8Array(this.#words.buffer, 0, Math.ceil(size / 8))
   }
 
-  /** Reads what {@link toBytes} gives. Undefined when a number is in it that is not below `size`; zero bytes in front are taken. */
+  /**
+   * Reads the result of {@link toBytes}. Undefined when it contains a number that is not below `size`; leading zero
+   * bytes are accepted.
+   */
   static fromBytes(size: number, bytes: Uint8Array): Bitmap | undefined {
     const bitmap = new Bitmap(size)
     for (let i = 0; i < bytes.length; i++) {
@@ -38,11 +42,11 @@ export class Bitmap {
   }
 
   has(number: number): boolean {
-    // Shifts take numbers modulo 2^32: what is no such number must not be taken for another.
+    // Shifts take numbers modulo 2^32: an invalid number must not be mistaken for another.
     return number >>> 0 === number && ((this.#bits[number >> 3] ?? 0) & (1 << (number & 7))) !== 0
   }
 
-  /** Puts a number in; false when it is in already. @throws RangeError for one that is not below `size`. */
+  /** Adds a number; false when it is already present. @throws RangeError for one that is not below `size`. */
   add(number: number): boolean {
     this.#check(number)
     if (this.has(number)) return false
@@ -51,7 +55,7 @@ export class Bitmap {
     return true
   }
 
-  /** Takes a number out; false when it is not in. */
+  /** Removes a number; false when it is absent. */
   delete(number: number): boolean {
     if (!this.has(number)) return false
     this.#bits[number >> 3] = (this.#bits[number >> 3] as number) & ~(1 << (number & 7))
@@ -68,7 +72,7 @@ export class Bitmap {
     }
   }
 
-  /** What is in this one and not in the other, which is as large. */
+  /** The numbers of this set that are not in the other one, which has the same size. */
   minus(other: Bitmap): Bitmap {
     const result = new Bitmap(this.size)
     const [ours, theirs, words] = [this.#words, other.#words, result.#words]
@@ -82,12 +86,12 @@ export class Bitmap {
     return result
   }
 
-  /** What is in both, which are equally large. */
+  /** The numbers in both sets, which have the same size. */
   and(other: Bitmap): Bitmap {
     return this.minus(this.minus(other))
   }
 
-  /** What is in either; they are equally large. */
+  /** The numbers in either set; they have the same size. */
   or(other: Bitmap): Bitmap {
     const result = new Bitmap(this.size)
     const [ours, theirs, words] = [this.#words, other.#words, result.#words]

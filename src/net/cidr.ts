@@ -1,4 +1,5 @@
 import { type Address, AddressError, addressOf, bitsOf, parseAddress } from './address.ts'
+import { type PortRange, portRangeContains } from './host-port.ts'
 
 /** A range of addresses that share their first `prefix` bits. */
 export interface Cidr {
@@ -6,7 +7,7 @@ export interface Cidr {
   /** The first address: its bits after the prefix are zero. */
   readonly network: Address
   readonly prefix: number
-  /** How many addresses there are, the first and the last included. */
+  /** The number of addresses, including the first and the last. */
   readonly size: bigint
   /** The one canonical form: `10.96.0.0/12`, `fd00::/108`. */
   readonly text: string
@@ -14,7 +15,7 @@ export interface Cidr {
 
 /**
  * Reads `ADDRESS/PREFIX`, as strict with the address as {@link parseAddress}. Host bits are refused, not cut off:
- * kube-apiserver and its ServiceCIDR disagree about a range that is written with them.
+ * kube-apiserver and its ServiceCIDR treat them differently.
  * @throws AddressError
  */
 export function parseCidr(text: string): Cidr {
@@ -64,14 +65,9 @@ export function cidrContains(cidr: Cidr, address: Address): boolean {
   return cidr.family === address.family && offset >= 0n && offset < cidr.size
 }
 
-/** Whether the ranges share an address, which is to say: whether one contains the other. */
-export function cidrsOverlap(a: Cidr, b: Cidr): boolean {
-  return cidrContains(a, b.network) || cidrContains(b, a.network)
-}
-
 /**
- * How many addresses of the range Services may have: not the network address, nor, with IPv4, the broadcast address
- * (kube-apiserver's `hostsPerNetwork`).
+ * How many addresses of the range are usable for Services: not the network address, nor, with IPv4, the broadcast
+ * address (kube-apiserver's `hostsPerNetwork`).
  */
 export function usableSize(cidr: Cidr): bigint {
   const usable = cidr.size - (cidr.family === 4 ? 2n : 1n)
@@ -93,5 +89,59 @@ function addressIn(text: string, address: string): Address {
   } catch (error) {
     if (!(error instanceof AddressError)) throw error
     throw new AddressError(`${JSON.stringify(text)} is not a CIDR: ${error.message}`)
+  }
+}
+
+/** A range for which kube-apiserver stores a bitmap: its items are numbered from 0. */
+export interface AllocationRange<Item> {
+  /** As kube-apiserver stores it beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
+  readonly text: string
+  /** How many items can be allocated. */
+  readonly size: number
+  /** The number of an item; undefined when it cannot be allocated from this range. */
+  offsetOf(item: Item): number | undefined
+  /** The item with a number below `size`, as text. */
+  textAt(offset: number): string
+}
+
+/** kube-apiserver allocates no more than this from an IPv6 range with a bitmap. */
+const LARGEST_IPV6 = 65_536n
+/**
+ * The largest range with a bitmap that kube-apiserver accepts: `validateMaxCIDRRange` in
+ * cmd/kube-apiserver/app/options.
+ */
+const MOST_BITS = 20n
+
+/**
+ * The ClusterIPs of a range: not its network address nor, with IPv4, its broadcast address, and of IPv6 the first 2^16
+ * only (`New` in pkg/registry/core/service/ipallocator/bitmap.go).
+ * @throws RangeError for an IPv4 range of more than 2^20 addresses, for which kube-apiserver has no bitmap either.
+ */
+export function addressAllocationRange(cidr: Cidr): AllocationRange<Address> {
+  if (cidr.family === 4 && cidr.size > 1n << MOST_BITS) {
+    throw new RangeError(`${cidr.text} is too large for a bitmap: at most /12 of IPv4`)
+  }
+  const usable = usableSize(cidr)
+  const capped = cidr.family === 6 && cidr.size > LARGEST_IPV6 ? LARGEST_IPV6 - 1n : usable
+  const size = Number(capped)
+  const base = cidr.network.value + 1n
+  return {
+    text: cidr.text,
+    size,
+    offsetOf({ family, value }) {
+      const offset = value - base
+      return family === cidr.family && offset >= 0n && offset < capped ? Number(offset) : undefined
+    },
+    textAt: (offset) => addressAt(cidr, BigInt(offset) + 1n).text,
+  }
+}
+
+/** The NodePorts of a range, all of them. */
+export function portAllocationRange(range: PortRange): AllocationRange<number> {
+  return {
+    text: range.text,
+    size: range.size,
+    offsetOf: (port) => (Number.isInteger(port) && portRangeContains(range, port) ? port - range.first : undefined),
+    textAt: (offset) => String(range.first + offset),
   }
 }

@@ -1,3 +1,4 @@
+import { messageOf } from '../runtime/errors.ts'
 import { AddressError, parseAddress } from './address.ts'
 
 /** Where a server listens. `host` is a name or an address without brackets; port 0 means any free one. */
@@ -33,8 +34,8 @@ function hostIn(quoted: string, bracketed: string | undefined, plain: string): s
   if (bracketed === undefined && plain === '') {
     throw new AddressError(`${quoted} is not HOST:PORT: the host is missing; 0.0.0.0 and [::] stand for every address`)
   }
-  const looksNumeric = bracketed !== undefined || /^[\d.]+$/.test(plain)
-  if (!looksNumeric) {
+  const isNumeric = bracketed !== undefined || /^[\d.]+$/.test(plain)
+  if (!isNumeric) {
     if (dnsName.test(plain)) return plain
     throw new AddressError(`${quoted} is not HOST:PORT: ${JSON.stringify(plain)} is neither a name nor an address`)
   }
@@ -42,4 +43,94 @@ function hostIn(quoted: string, bracketed: string | undefined, plain: string): s
     throw new AddressError(`${quoted} is not HOST:PORT: only an IPv6 address stands in brackets`)
   }
   return parseAddress(bracketed ?? plain).text
+}
+
+/** Ports from `first` to `last`, both included. */
+export interface PortRange {
+  readonly first: number
+  readonly last: number
+  readonly size: number
+  /** `30000-32767`. */
+  readonly text: string
+}
+
+/**
+ * Reads `A-B`, `A+N` (A and the N ports after it) or a single `A`: what kube-apiserver's `--service-node-port-range`
+ * accepts (k8s.io/apimachinery/pkg/util/net/port_range.go), except for an empty text, spaces, leading zeros and port
+ * 0, which are refused.
+ * @throws AddressError
+ */
+export function parsePortRange(text: string): PortRange {
+  const quoted = JSON.stringify(text)
+  const match = /^(0|[1-9]\d{0,4})(?:([-+])(0|[1-9]\d{0,4}))?$/.exec(text)
+  if (match === null) throw new AddressError(`${quoted} is not a port range: write it like 30000-32767`)
+  const first = Number(match[1])
+  const second = Number(match[3] ?? first)
+  const last = match[2] === '+' ? first + second : second
+  if (first < 1 || last > 65_535) throw new AddressError(`${quoted} is not a port range: ports are 1 to 65535`)
+  if (last < first) throw new AddressError(`${quoted} is not a port range: it ends before it begins`)
+  return { first, last, size: last - first + 1, text: `${first}-${last}` }
+}
+
+/** Whether `port` lies in the range. */
+export function portRangeContains(range: PortRange, port: number): boolean {
+  return port >= range.first && port <= range.last
+}
+
+/** Short reasons for broken connections, by the system's or Node's code. */
+const reasons: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'connection refused',
+  ECONNRESET: 'connection reset',
+  EPIPE: 'connection closed while sending',
+  EHOSTUNREACH: 'no route to host',
+  ENETUNREACH: 'network unreachable',
+  ETIMEDOUT: 'connection timed out',
+  ENOTFOUND: 'no such host',
+  EAI_AGAIN: 'name resolution failed for now',
+  ERR_SSL_WRONG_VERSION_NUMBER: 'the server does not speak TLS on this port',
+}
+
+/** Faults of a server's certificate, as the end of a sentence that begins with it. */
+const certificateFaults: Readonly<Record<string, string>> = {
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'is self-signed',
+  SELF_SIGNED_CERT_IN_CHAIN: 'is signed by an unknown authority',
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: 'is signed by an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT: 'is signed by an unknown authority',
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: 'is signed by an unknown authority',
+  CERT_SIGNATURE_FAILURE: 'is signed by another authority of the same name',
+  CERT_HAS_EXPIRED: 'has expired',
+  CERT_NOT_YET_VALID: 'is not valid yet',
+  CERT_REVOKED: 'is revoked',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'is for another name',
+}
+
+/** The short reason for a code of the network or TLS; undefined for other codes. Pure. */
+export function socketReason(code: string): string | undefined {
+  const known = reasons[code]
+  if (known !== undefined) return known
+  if (!code.startsWith('ERR_SSL_')) return undefined
+  return `the TLS handshake failed (${code.slice('ERR_SSL_'.length).toLowerCase().replaceAll('_', ' ')})`
+}
+
+/** The fault of the server's certificate, as in `is self-signed`; undefined for codes about something else. Pure. */
+export function certificateFault(code: string): string | undefined {
+  return certificateFaults[code]
+}
+
+/**
+ * The system's or Node's code, searched along the chain of causes, including those of several addresses; empty where
+ * there is none.
+ */
+export function failureCode(error: unknown): string {
+  for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {
+    const inner: unknown = current instanceof AggregateError ? current.errors[0] : undefined
+    const code = inner instanceof Error && 'code' in inner ? inner.code : 'code' in current ? current.code : ''
+    if (typeof code === 'string' && code !== '') return code
+  }
+  return ''
+}
+
+/** A foreign message as one line of bounded length. Pure. */
+export function shortMessage(error: unknown): string {
+  return messageOf(error).replace(/\s+/g, ' ').slice(0, 200)
 }

@@ -4,10 +4,11 @@ import { type Address, addressOf } from './address.ts'
 export type AddressGroups = Uint16Array
 
 /**
- * Reads an address into `groups`, as loosely as Kubernetes reads those that are stored already: parts of IPv4 may have leading zeros, and an
- * IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Its family; undefined for what is no address.
+ * Reads an address into `groups`, as loosely as Kubernetes reads stored ones: parts of IPv4 may have leading zeros, and
+ * an IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Returns its family;
+ * undefined for anything else.
  *
- * It makes no objects: a pass reads hundreds of thousands.
+ * It allocates no objects: a pass reads hundreds of thousands of addresses.
  */
 export function readAddress(text: string, groups: AddressGroups): 4 | 6 | undefined {
   if (!text.includes(':')) {
@@ -19,18 +20,18 @@ export function readAddress(text: string, groups: AddressGroups): 4 | 6 | undefi
   return groups[5] === 0xffff && groups.subarray(0, 5).every((group) => group === 0) ? 4 : 6
 }
 
-/** The value of an IPv4 address that was read. */
+/** The value of an IPv4 address in `groups`. */
 export function ipv4Value(groups: AddressGroups): number {
   return (groups[6] as number) * 65_536 + (groups[7] as number)
 }
 
-/** What was read, as an address. */
+/** The address in `groups`. */
 export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
   const value = groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n)
   return addressOf(family, family === 4 ? value & 0xffff_ffffn : value)
 }
 
-/** What was read from `text`, as Go writes it: `text` itself, where it is that. */
+/** The address that was read from `text`, as Go writes it: `text` itself, if it has that form. */
 export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): string {
   const [start, length] = family === 6 ? longestZeros(groups) : [0, 0]
   if (isCanonical(text, family, start, length)) return text
@@ -43,7 +44,7 @@ export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): st
   return `${hexadecimal.slice(0, start).join(':')}::${hexadecimal.slice(start + length).join(':')}`
 }
 
-/** Where the first of the longest runs of two or more groups of zero begins, and how many there are; no length if there is none. */
+/** The start and length of the first of the longest runs of two or more zero groups; length 0 if there is none. */
 function longestZeros(groups: AddressGroups): readonly [start: number, length: number] {
   let start = 0
   let length = 1
@@ -58,19 +59,19 @@ function longestZeros(groups: AddressGroups): readonly [start: number, length: n
   return length === 1 ? [0, 0] : [start, length]
 }
 
-/** Whether the text of an address is the canonical one, in which `::` stands for so many groups of zero from there on. */
+/** Whether the text of an address is the canonical one, in which `::` replaces `length` zero groups from `start` on. */
 function isCanonical(text: string, family: 4 | 6, start: number, length: number): boolean {
   let parts = 0
   let gap = -1
   for (let at = 0; at < text.length; ) {
     const code = text.charCodeAt(at)
-    if (code === colon) {
+    if (code === COLON) {
       if (family === 4) return false
-      if (text.charCodeAt(at + 1) === colon) gap = parts
+      if (text.charCodeAt(at + 1) === COLON) gap = parts
       at++
       continue
     }
-    if (code === dot) {
+    if (code === DOT) {
       if (family === 6) return false
       at++
       continue
@@ -87,12 +88,12 @@ function isCanonical(text: string, family: 4 | 6, start: number, length: number)
   return length === 0 ? gap < 0 : gap === start && parts === 8 - length
 }
 
-/** Reads what is left of a text as IPv4 into two groups; false if it is none. */
+/** Reads the rest of a text as IPv4 into two groups; false if it is not IPv4. */
 function readIPv4(text: string, start: number, groups: AddressGroups, index: number): boolean {
   let value = 0
   let at = start
   for (let parts = 0; parts < 4; parts++) {
-    if (parts > 0 && text.charCodeAt(at++) !== dot) return false
+    if (parts > 0 && text.charCodeAt(at++) !== DOT) return false
     const first = at
     let part = 0
     for (let digit = digitAt(text, at); digit < 10; digit = digitAt(text, ++at)) {
@@ -124,15 +125,15 @@ function readIPv6(text: string, groups: AddressGroups): boolean {
       if (group > 0xffff) return false
     }
     if (at === first || count === 8) return false
-    if (text.charCodeAt(at) === dot) {
+    if (text.charCodeAt(at) === DOT) {
       if (count > 6 || !readIPv4(text, first, groups, count)) return false
       count += 2
       break
     }
     groups[count++] = group
     if (at === text.length) break
-    if (text.charCodeAt(at++) !== colon || at === text.length) return false
-    if (text.charCodeAt(at) === colon) {
+    if (text.charCodeAt(at++) !== COLON || at === text.length) return false
+    if (text.charCodeAt(at) === COLON) {
       if (gap >= 0) return false
       gap = count
       at++
@@ -145,8 +146,8 @@ function readIPv6(text: string, groups: AddressGroups): boolean {
   return true
 }
 
-const dot = 46
-const colon = 58
+const DOT = 46
+const COLON = 58
 
 /** The value of a hexadecimal digit; a large number for anything else, the end included. */
 function digitAt(text: string, index: number): number {

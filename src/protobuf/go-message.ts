@@ -9,8 +9,9 @@ import {
 import { type MapEntry, MapEntrySchema } from './gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
 
 /**
- * The fields that are pointers in Go (or nil slices), and therefore left out when they are not set; the code that gogo protobuf
- * generates for k8s.io/api writes every other singular field, also when it is empty. Time is a special case of theirs: a zero time has neither field.
+ * The fields that are pointers in Go (or nil slices), and are therefore left out when they are not set; the code that
+ * gogo protobuf generates for k8s.io/api writes every other singular field, even when it is empty. Time is a special
+ * case: a zero time has neither field.
  */
 const pointers: ReadonlySet<string> = new Set([
   'k8s.io.api.core.v1.EndpointAddress.targetRef',
@@ -29,22 +30,22 @@ const pointers: ReadonlySet<string> = new Set([
 const time = 'k8s.io.apimachinery.pkg.apis.meta.v1.Time'
 
 /**
- * A copy of a message with everything that kube-apiserver would write for the same object, so that its bytes are the same ones: the
- * fields that are never left out, and the entries of maps in Go's order. Not for messages with a oneof, of which what is stored has none;
- * values are not checked.
+ * A copy of a message with everything that kube-apiserver would write for the same object, so that the bytes are equal:
+ * the fields that are never left out, and the entries of maps in Go's order. Not for messages with a oneof, of which
+ * none are stored; values are not checked.
  */
 export function asGoWrites<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): MessageShape<Desc> {
   return copyOf(schema, message) as MessageShape<Desc>
 }
 
-/** By hand: the library's reflection, with which this would be as short, took most of the time of a lease's renewal. */
+/** By hand: the library's reflection would be as short, but took most of the time of a lease's renewal. */
 function copyOf(schema: DescMessage, message: Message): Message {
   const from = message as Message & Readonly<Record<string, unknown>>
   const copy = create(schema) as Message & Record<string, unknown>
   if (from.$unknown !== undefined) copy.$unknown = [...from.$unknown]
   const isZeroTime = schema.typeName === time && !schema.fields.some((field) => isFieldSet(message, field))
   for (const field of schema.fields) {
-    // What is not set reads as its default.
+    // An unset field has its default.
     const value = from[field.localName]
     if (field.fieldKind === 'list') copy[field.localName] = listOf(field, value as readonly unknown[])
     else if (isFieldSet(message, field)) copy[field.localName] = copyOfValue(field, value)
@@ -66,7 +67,7 @@ function listOf(field: DescField, values: readonly unknown[]): readonly unknown[
   return (items as MapEntry[]).sort((a, b) => Buffer.compare(keyOf(a), keyOf(b)))
 }
 
-/** The key of a map's entry as Go compares it: by its bytes, not by its UTF-16. */
+/** The key of a map's entry in Go's order: by its bytes, not by its UTF-16. */
 function keyOf(entry: MapEntry): Buffer {
   return Buffer.from(entry.key)
 }

@@ -12,22 +12,22 @@ const endpoints: StoredKind<EndpointsDesc> = { apiVersion: 'v1', kind: 'Endpoint
 /** A master's lease as kube-apiserver stores it, and as it may be written again. */
 export interface ProtobufMasterLease {
   readonly type: 'protobuf'
-  /** What a kube-apiserver lists for it; undefined where it names none. */
+  /** The address that a kube-apiserver lists for it; undefined if it names none. */
   readonly address: string | undefined
-  /** Counts renewals; without a change etcd would not be written. */
+  /** Counts renewals; without a change etcd would not write. */
   readonly generation: bigint
   /** The whole value, for {@link encodeMasterLease}. */
   readonly stored: ProtobufObject<EndpointsDesc>
 }
 
-/** What is stored under a key below `<prefix>/masterleases/`. */
+/** A value below `<prefix>/masterleases/`. */
 export type StoredMasterLease =
   | ProtobufMasterLease
-  /** An old cluster's: counts by its key and is never rewritten. */
+  /** From an old cluster: it counts by its key and is never rewritten. */
   | { readonly type: 'json' }
   /**
-   * Must not be overwritten: what it says beyond its address would be lost, such as a field that a later Kubernetes writes between those that are
-   * described here. The reason is one line and ends a sentence that begins with the key. `address`: as above, where it could be read.
+   * Must not be overwritten: that would lose fields, such as one that a later Kubernetes adds. The reason is one line
+   * and ends a sentence that begins with the key. `address`: as above, where it could be read.
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly address: string | undefined }
 
@@ -37,9 +37,9 @@ export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
   return remembered(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))
 }
 
-/** What is longer is no lease of a usual master. */
+/** A longer value is no lease of a usual master. */
 const MAX_REMEMBERED_BYTES = 1_024
-/** Each look reads all of them, and most are as they were. */
+/** Each reconciliation reads all of them, and most have not changed. */
 const remembered = remembering((text) => decode(Buffer.from(text, 'latin1')), 64)
 
 function decode(value: Uint8Array): StoredMasterLease {
@@ -52,9 +52,9 @@ function decode(value: Uint8Array): StoredMasterLease {
 }
 
 /**
- * What kube-apiserver would store for a master that renews its lease, byte for byte (UpdateLease in pkg/controlplane/reconcilers/lease.go):
- * one subset with the address, which is in Go's form, and the next generation. What the previous value has beyond that stays as it
- * is, fields that are not described here included; without one the lease is new.
+ * The bytes that kube-apiserver would store for a master that renews its lease (UpdateLease in
+ * pkg/controlplane/reconcilers/lease.go): one subset with the address, which is in Go's form, and the next generation.
+ * Everything else in the previous value is preserved, including unknown fields; without one the lease is new.
  */
 export function encodeMasterLease(address: string, previous?: ProtobufMasterLease): Uint8Array {
   const object = asGoWrites(EndpointsSchema, previous?.stored.object ?? create(EndpointsSchema))

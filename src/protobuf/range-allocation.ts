@@ -11,9 +11,9 @@ const rangeAllocation: StoredKind<RangeAllocationDesc> = {
   schema: RangeAllocationSchema,
 }
 
-/** Which numbers of a range are taken. */
+/** The allocated numbers of a range. */
 export interface RangeSnapshot {
-  /** The range in text, as the server that wrote it was told: `10.96.0.0/12`, `30000-32767`. */
+  /** The range in text, from the server that wrote it: `10.96.0.0/12`, `30000-32767`. */
   readonly range: string
   /** The bitmap as Go's big.Int.Bytes(): big-endian, without leading zeros. */
   readonly data: Uint8Array
@@ -26,10 +26,10 @@ export interface ProtobufRangeAllocation extends RangeSnapshot {
   readonly stored: ProtobufObject<RangeAllocationDesc>
 }
 
-/** What is stored under a key below `<prefix>/ranges/`. */
+/** A value below `<prefix>/ranges/`. */
 export type StoredRangeAllocation =
   | ProtobufRangeAllocation
-  /** An old cluster's; it is never rewritten. */
+  /** From an old cluster; it is never rewritten. */
   | (RangeSnapshot & { readonly type: 'json' })
   /** Must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
   | { readonly type: 'unreadable'; readonly reason: string }
@@ -44,9 +44,9 @@ export function decodeRangeAllocation(value: Uint8Array): StoredRangeAllocation 
 }
 
 /**
- * What kube-apiserver would store for a range with these numbers taken, byte for byte (CreateOrUpdate in
- * pkg/registry/core/service/allocator/storage/storage.go). What the previous value has beyond that stays as it is, fields that are
- * not described here included; without one the range is new.
+ * The bytes that kube-apiserver would store for a range with these numbers allocated (CreateOrUpdate in
+ * pkg/registry/core/service/allocator/storage/storage.go). Everything else in the previous value is preserved,
+ * including unknown fields; without one the range is new.
  */
 export function encodeRangeAllocation(snapshot: RangeSnapshot, previous?: ProtobufRangeAllocation): Uint8Array {
   const object =
@@ -57,7 +57,7 @@ export function encodeRangeAllocation(snapshot: RangeSnapshot, previous?: Protob
 }
 
 function fromJson({ range, data }: JsonObject): StoredRangeAllocation {
-  // Go writes null for a bitmap that was never made.
+  // Go writes null for a nil bitmap.
   const text = data ?? ''
   const bitmap = typeof text === 'string' ? Buffer.from(text, 'base64') : undefined
   return typeof range === 'string' && bitmap !== undefined && bitmap.toString('base64') === text

@@ -2,57 +2,57 @@ import { create, type DescMessage, fromBinary, type MessageShape, toBinary } fro
 import { type Unknown, UnknownSchema } from './gen/k8s.io/apimachinery/pkg/runtime/generated_pb.ts'
 import { asGoWrites } from './go-message.ts'
 
-/** A kind of object that kube-apiserver stores, and the message that it is stored as. */
+/** A kind of object that kube-apiserver stores, and its message. */
 export interface StoredKind<Desc extends DescMessage> {
   readonly apiVersion: string
   readonly kind: string
   readonly schema: Desc
 }
 
-/** A protobuf value that was read. Whoever changes the object changes a clone: the value may be read again. */
+/** A decoded protobuf value. To change the object, clone it: the value may be read again. */
 export interface ProtobufObject<Desc extends DescMessage> {
   readonly type: 'protobuf'
   readonly object: MessageShape<Desc>
-  /** What the object is wrapped in, with the fields that are not described here. */
+  /** The envelope of the object, with unknown fields. */
   readonly envelope: Unknown
 }
 
-/** A JSON value; nothing beyond its type is known of it. */
+/** A JSON value, of which only the type is known. */
 export interface JsonObject {
   readonly apiVersion?: unknown
   readonly kind?: unknown
   readonly [field: string]: unknown
 }
 
-/** What is stored under a key of kube-apiserver's. */
+/** A value under a key of kube-apiserver. */
 export type StoredObject<Desc extends DescMessage> =
   | ProtobufObject<Desc>
-  /** An old cluster's (`--storage-media-type=application/json`): it is read, never rewritten. */
+  /** From an old cluster (`--storage-media-type=application/json`): it is read, never rewritten. */
   | { readonly type: 'json'; readonly object: JsonObject }
   /**
-   * Anything else; it must not be overwritten. The reason is one line and ends a sentence that begins with the key. `object`: what
-   * could be read of a protobuf value of this kind that would not come out again as it is.
+   * Anything else; it must not be overwritten. The reason is one line and ends a sentence that begins with the key.
+   * `object`: the readable part of a protobuf value of this kind that cannot be encoded without loss.
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly object?: MessageShape<Desc> }
 
-/** Before every protobuf value: apimachinery's pkg/runtime/serializer/protobuf. */
+/** The prefix of every protobuf value: apimachinery's pkg/runtime/serializer/protobuf. */
 const magic = Buffer.from('k8s\0')
-/** What kube-apiserver puts before a value that it encrypts, with the provider's name after it: apiserver's pkg/storage/value. */
+/** The prefix of encrypted values, followed by the provider's name: apiserver's pkg/storage/value. */
 const encrypted = /^k8s:enc:([\w-]{1,32})/
-/** More than etcd takes in one request by default (1.5 MiB), so that a value from anywhere cannot cost much memory. */
-const maxBytes = 2 * 1024 * 1024
+/** More than etcd's default limit of a request (1.5 MiB), so that a foreign value cannot use much memory. */
+const MAX_BYTES = 2 * 1024 * 1024
 
 /**
  * Reads a value from kube-apiserver's part of etcd. Never throws.
  *
- * A protobuf value that is read can be written back byte for byte with {@link encodeStored}: one that cannot is unreadable, because
- * whoever wrote it meant something that would be lost. Everything that kube-apiserver writes can, fields that are not described here
- * included. The message may share memory with `value`.
+ * Every readable protobuf value can be written back byte for byte with {@link encodeStored}: one that cannot is
+ * unreadable, because rewriting would lose something. All values of kube-apiserver can, including their unknown fields.
+ * The message may share memory with `value`.
  */
 export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, value: Uint8Array): StoredObject<Desc> {
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
   if (bytes.length === 0) return unreadable('is empty')
-  if (bytes.length > maxBytes) return unreadable(`has ${bytes.length} bytes, more than ${maxBytes}`)
+  if (bytes.length > MAX_BYTES) return unreadable(`has ${bytes.length} bytes, more than ${MAX_BYTES}`)
   if (bytes.subarray(0, magic.length).equals(magic)) return decodeProtobuf(kind, bytes)
   if (bytes[0] === 0x7b) return decodeJson(kind, bytes)
   const provider = encrypted.exec(bytes.toString('latin1', 0, 64))?.[1]
@@ -60,8 +60,8 @@ export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, v
 }
 
 /**
- * The bytes that are stored for an object: in the envelope that it was read in, or in a new one. Fields are written as they are;
- * {@link asGoWrites} adds those that kube-apiserver writes always.
+ * The bytes to store for an object: in the envelope from which it was read, or in a new one. Fields are written as they
+ * are; {@link asGoWrites} adds those that kube-apiserver always writes.
  */
 export function encodeStored<Desc extends DescMessage>(
   kind: StoredKind<Desc>,
@@ -83,7 +83,7 @@ function decodeProtobuf<Desc extends DescMessage>(kind: StoredKind<Desc>, bytes:
     const mistake = otherKind(kind, envelope.typeMeta?.apiVersion, envelope.typeMeta?.kind)
     if (mistake !== undefined) return unreadable(mistake)
     const object = fromBinary(kind.schema, envelope.raw)
-    // The library is lenient: it takes wrong types and lengths, and text that is not UTF-8. What it took wrongly does not come out again.
+    // The library accepts wrong types and lengths, and text that is not UTF-8. Such values are not encoded the same.
     return bytes.equals(encodeStored(kind, object, envelope))
       ? { type: 'protobuf', object, envelope }
       : { ...unreadable('is protobuf, but not as Kubernetes writes it'), object }
@@ -108,7 +108,7 @@ function otherKind(wanted: StoredKind<DescMessage>, apiVersion: unknown, kind: u
   return `holds ${quoted(apiVersion)} ${quoted(kind)}, not ${wanted.apiVersion} ${wanted.kind}`
 }
 
-/** What was found, in one line and not much of it. */
+/** The value in one short line. */
 function quoted(found: unknown): string {
   return JSON.stringify(typeof found === 'string' ? found.slice(0, 60) : '')
 }

@@ -1,15 +1,20 @@
 import type { KubeApi, ObjectRef } from '../kube/api.ts'
+import { listPages } from '../kube/api-wrappers.ts'
 import { isKubeError } from '../kube/errors.ts'
-import { listPages } from '../kube/list-pages.ts'
+import type { Followed } from '../kube/informer.ts'
 import { type Service, services } from '../kube/resources.ts'
 import { keyOf, keyOfObject } from '../kube/store.ts'
+import type { Bitmap } from '../net/bitmap.ts'
+import type { RangeClaims } from './bitmap/claims.ts'
+import { claimantsOf, surveyServices } from './bitmap/holdings.ts'
+import type { Finding } from './reporter.ts'
 
-/** Up to this many Services are read one by one, at once; more come cheaper in one list. */
-const fewServices = 8
+/** Up to this many Services are read one by one, at once; for more a list is cheaper. */
+const FEW_SERVICES = 8
 
 /**
- * Reads Services as they are now, from the store itself, by `namespace/name`: those asked for that exist.
- * What is read was so at some moment after the call. Rejects with a KubeError.
+ * Reads Services from the store itself, by `namespace/name`; missing ones are omitted. The result is as of some moment
+ * after the call. Rejects with a KubeError.
  */
 export async function readServices(
   api: KubeApi,
@@ -17,7 +22,7 @@ export async function readServices(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, Service>> {
   const found =
-    refs.length <= fewServices
+    refs.length <= FEW_SERVICES
       ? await Promise.all(refs.map((ref) => readService(api, ref, signal)))
       : await listServices(api, signal)
   const wanted = new Set(refs.map(keyOf))
@@ -29,7 +34,7 @@ export async function readServices(
   )
 }
 
-/** All Services as they are now: each as it was at one moment after the call. */
+/** All Services, from the store itself, as of one moment after the call. */
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
   return (await Array.fromAsync(listPages(api, services, { signal }))).flat()
 }
@@ -41,4 +46,86 @@ async function readService(api: KubeApi, ref: ObjectRef, signal: AbortSignal): P
     if (isKubeError(error, 'NotFound')) return undefined
     throw error
   }
+}
+
+/** The holders of this many numbers are read at a time when speed matters. */
+const FEW_NUMBERS = 8
+
+/** Numbers that Services hold according to a live read. */
+interface LiveHoldings {
+  readonly numbers: Bitmap
+  /** The findings that these of them are not allocated. */
+  findings(numbers: Bitmap): readonly Finding[]
+}
+
+interface RangeLiveOptions {
+  readonly api: KubeApi
+  readonly services: Followed<Service>
+  readonly claims: RangeClaims
+  readonly index: number
+}
+
+/** Reads from the API server which numbers of one range Services hold. */
+export class RangeLive {
+  readonly #options: RangeLiveOptions
+
+  constructor(options: RangeLiveOptions) {
+    this.#options = options
+  }
+
+  /** The numbers that all Services hold. */
+  async all(signal: AbortSignal): Promise<{ readonly held: LiveHoldings; readonly checked: undefined }> {
+    return { held: this.#heldBy(await listServices(this.#options.api, signal)), checked: undefined }
+  }
+
+  /**
+   * The numbers of the Services that hold these numbers. Without `many`, only for a few of the numbers: `checked` names
+   * those, and is undefined when it was all of them.
+   */
+  async holders(
+    numbers: Bitmap,
+    many: boolean,
+    signal: AbortSignal,
+  ): Promise<{ readonly held: LiveHoldings; readonly checked: readonly number[] | undefined }> {
+    const { api, services } = this.#options
+    const known = [...this.#claimants(services.store.list(), numbers)]
+    const chosen = many ? known : known.slice(0, FEW_NUMBERS)
+    const refs = refsOf(chosen.flatMap(([, holders]) => holders))
+    const live = await readServices(api, refs, signal)
+    return {
+      held: this.#heldBy([...live.values()]),
+      checked: chosen.length < known.length ? chosen.map(([offset]) => offset) : undefined,
+    }
+  }
+
+  /** The findings that these numbers are not allocated, with their holders from the copies of the Services. */
+  notAllocated(numbers: Bitmap): readonly Finding[] {
+    return this.#notAllocated(this.#options.services.store.list(), numbers, false)
+  }
+
+  #heldBy(live: readonly Service[]): LiveHoldings {
+    const { claims, index } = this.#options
+    return {
+      numbers: surveyServices(live, claims).held[index] as Bitmap,
+      findings: (numbers) => this.#notAllocated(live, numbers, true),
+    }
+  }
+
+  #notAllocated(services: readonly Service[], numbers: Bitmap, repairing: boolean): readonly Finding[] {
+    const { claims, index } = this.#options
+    return [...this.#claimants(services, numbers)].flatMap(([offset, [first]]) =>
+      first === undefined ? [] : [claims.notAllocated(first, index, offset, repairing)],
+    )
+  }
+
+  #claimants(services: readonly Service[], numbers: Bitmap): ReadonlyMap<number, readonly Service[]> {
+    const { claims, index } = this.#options
+    const wanted = claims.ranges.map((_, range) => (range === index ? numbers : undefined))
+    return claimantsOf(services, claims, wanted)[index] ?? new Map()
+  }
+}
+
+/** Each Service once. */
+function refsOf(services: readonly Service[]): readonly ObjectRef[] {
+  return [...new Set(services)].map(({ metadata }) => ({ namespace: metadata?.namespace, name: metadata?.name ?? '' }))
 }

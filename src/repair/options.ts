@@ -1,9 +1,9 @@
 import * as z from 'zod/mini'
-import { duration } from '../documents/duration-option.ts'
+import { duration } from '../documents/duration.ts'
 import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
 import type { EtcdValues } from '../etcd/options.ts'
 
-/** How the allocations of ClusterIPs and NodePorts are kept right. */
+/** The repair of the allocations of ClusterIPs and NodePorts. */
 export const repairOptions = {
   title: 'Repair of ClusterIPs and NodePorts',
   options: {
@@ -13,7 +13,7 @@ export const repairOptions = {
       description:
         "where the bitmaps of allocated ports and addresses are: etcd (kube-apiserver's own), configmap (a ledger in kube-system, for servers without an allocator), memory (masters of one process) or none (duplicates and allocations out of range are only reported)",
       conditionalDefault: {
-        says: 'etcd if --etcd-servers is given, else none',
+        description: 'etcd if --etcd-servers is given, else none',
         value: (given) => (given('etcdServers') ? 'etcd' : 'none'),
       },
     },

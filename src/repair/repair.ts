@@ -5,13 +5,13 @@ import type { Service } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { RepairReporter } from './repair-reporter.ts'
+import type { RepairReporter } from './reporter.ts'
 
 /** A repair loop, as a master runs it. */
 export interface Repair {
   /** Follows and repairs until the signal is aborted; then resolves. Once. */
   run(signal: AbortSignal): Promise<void>
-  /** Resolves after the first full pass that left everything right, or found that there is nothing to repair on this server. */
+  /** Resolves after the first full pass that left everything in sync, or found nothing to repair on this server. */
   readonly settled: Promise<void>
   /** Why it cannot do its work now, as one line for a health check; undefined while it can. */
   fault(): string | undefined
@@ -19,16 +19,20 @@ export interface Repair {
 
 /** Whether a repair may write. */
 export interface WritePermit {
-  /** `report`: a server does the repair itself; what is wrong is told, in full passes, and left to it. It can change to that at any time; who is to repair again begins anew. */
+  /**
+   * `report`: a server does the repair itself; full passes report the findings, and leave them to it. The mode can
+   * change to that at any time; a later return to `repair` needs a new loop.
+   */
   readonly mode: 'repair' | 'report'
   /**
-   * Asks the server that answers now, before each round of writes: the one that answered last may have been replaced by one that does the repair itself, and
-   * exits when somebody is faster. False: write nothing. Rejects with a RemoteError when no server answers.
+   * Checks the answering server before each round of writes: the last one may have been replaced by one that repairs
+   * itself, and that exits when another is faster. False: write nothing. Rejects with a RemoteError when no server
+   * answers.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }
 
-/** What all repairs need of the world. */
+/** The inputs of all repairs. */
 export interface RepairContext {
   readonly api: KubeApi
   readonly clock: Clock
@@ -37,8 +41,23 @@ export interface RepairContext {
   readonly availability: AvailabilityReporter
   readonly reporter: RepairReporter
   readonly permit: WritePermit
-  /** All Services, cut down by `keptOfService`. Somebody else runs it. */
+  /** All Services, reduced by `trimService`. Its owner runs it. */
   readonly services: Followed<Service>
   /** Between two full passes, in milliseconds; upstream's is three minutes. Each is spread by up to a tenth. */
   readonly intervalMs: number
 }
+
+/**
+ * kube-apiserver allocates before it stores the Service, and aborts a request after this long, in milliseconds. An
+ * allocation that is older belongs to no running request.
+ */
+export const REQUEST_TIMEOUT_MS = 60_000
+
+/** A server may release an allocation up to this long after it stored the Service that gives it up, in milliseconds. */
+export const MAX_RELEASE_DELAY_MS = 2_000
+
+/**
+ * A server may store the Service up to this long after it released its allocation, in milliseconds. A Service that has
+ * one for longer gives it up in a later request.
+ */
+export const MAX_STORE_DELAY_MS = 10_000

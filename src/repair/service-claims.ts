@@ -1,7 +1,10 @@
 import type { Service } from '../kube/resources.ts'
 
-/** What the repairs need of a Service: who it is, and what it holds. Everything else is dropped as it arrives. */
-export function keptOfService({ apiVersion, kind, metadata, spec }: Service): Service {
+/**
+ * The fields of a Service that the repairs need: its identity, and its allocations. Everything else is dropped when it
+ * arrives.
+ */
+export function trimService({ apiVersion, kind, metadata, spec }: Service): Service {
   return {
     ...(apiVersion === undefined ? {} : { apiVersion }),
     ...(kind === undefined ? {} : { kind }),
@@ -31,8 +34,8 @@ export function clusterIpsOf({ spec }: Service): readonly string[] {
 }
 
 /**
- * The NodePorts that a Service holds: one number that serves several protocols once, the same number and protocol as often as it is
- * there; the health check's counts as TCP. Upstream: `collectServiceNodePorts`.
+ * The NodePorts that a Service holds: a number for several protocols once, a repeated pair of number and protocol as
+ * often as it occurs; the health check's counts as TCP. Upstream: `collectServiceNodePorts`.
  */
 export function nodePortsOf({ spec }: Service): readonly number[] {
   const held: number[] = []

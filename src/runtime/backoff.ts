@@ -9,17 +9,17 @@ export interface BackoffOptions {
   /** No delay exceeds this before jitter, in milliseconds. */
   readonly maxMs: number
   /**
-   * `full`: anything between nothing and the delay, which spreads a crowd best. A number f: the delay and up to f
-   * times as much on top (client-go's wait.Jitter). @default 0
+   * `full`: a random delay between zero and the full one, which spreads many clients best. A number f: the delay and up
+   * to f times as much on top (client-go's wait.Jitter). @default 0
    */
   readonly jitter?: 'full' | number | undefined
 }
 
-/** Tells how long to wait before the next try. */
+/** Computes how long to wait before the next attempt. */
 export interface Backoff {
   /** The next delay in milliseconds; each call counts as one more failure. */
   next(): number
-  /** Begins again with the first delay: call it after a success. */
+  /** Starts again with the first delay: call it after a success. */
   reset(): void
 }
 
@@ -37,5 +37,41 @@ export function exponentialBackoff(options: BackoffOptions, random: Random): Bac
     reset() {
       delayMs = Math.min(firstMs, maxMs)
     },
+  }
+}
+
+/** A loss that follows a recovery within this time, and ends within this time, belongs to the same disturbance. */
+const FLAP_MS = 5_000
+
+/**
+ * Decides which changes between up and down get a log line. The first loss is logged at once, and its recovery too. A
+ * loss within five seconds of a recovery is logged only after it has lasted for five seconds, so that a server that
+ * answers every other request makes one outage in the log. The last logged state is never wrong for longer than that,
+ * if {@link observe} is called often enough.
+ */
+export class FlapDamping {
+  #isUp: boolean
+  #loggedUp: boolean
+  #recoveredAtMs = Number.NEGATIVE_INFINITY
+  #lostAtMs = Number.NEGATIVE_INFINITY
+
+  /** `up`: the initial state, which is not logged. */
+  constructor(up: boolean) {
+    this.#isUp = up
+    this.#loggedUp = up
+  }
+
+  /** Takes in the state at `nowMs`, on the monotonic clock. Returns the state to log now, if any. */
+  observe(up: boolean, nowMs: number): 'up' | 'down' | undefined {
+    if (up !== this.#isUp) {
+      this.#isUp = up
+      if (!up) this.#lostAtMs = nowMs
+      // A server that was down from the start has not recovered.
+      else if (this.#lostAtMs !== Number.NEGATIVE_INFINITY) this.#recoveredAtMs = nowMs
+    }
+    if (up === this.#loggedUp) return undefined
+    if (!up && this.#lostAtMs - this.#recoveredAtMs < FLAP_MS && nowMs - this.#lostAtMs < FLAP_MS) return undefined
+    this.#loggedUp = up
+    return up ? 'up' : 'down'
   }
 }

@@ -1,9 +1,9 @@
-/** Undoes a scheduled callback. Calling it twice, or after the callback ran, does nothing. */
+/** Cancels a scheduled callback. Calling it twice, or after the callback ran, does nothing. */
 export type Cancel = () => void
 
 /**
- * Time as one master sees it. Wall time may be skewed or jump; monotonic time never goes back.
- * Everything that waits, measures or stamps takes a Clock, so that the simulator can own time.
+ * Time as one master sees it. Wall time may be skewed or jump; monotonic time never goes back. All code that waits,
+ * measures or sets timestamps takes a Clock, so that the simulator can control time.
  */
 export interface Clock {
   /** Wall time in milliseconds since the Unix epoch: for timestamps in objects and logs, never for measuring. */
@@ -33,4 +33,19 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
     })
     signal?.addEventListener('abort', onAbort, { once: true })
   })
+}
+
+/**
+ * Measures every `periodMs` how late the timers of this process fire, and reports it in milliseconds. Returns a
+ * function that ends it.
+ */
+export function watchLateness(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
+  const next = (dueMs: number): Cancel =>
+    clock.schedule(dueMs - clock.monotonicMs(), () => {
+      const nowMs = clock.monotonicMs()
+      onTick(nowMs - dueMs)
+      cancel = next(nowMs + periodMs)
+    })
+  let cancel = next(clock.monotonicMs() + periodMs)
+  return () => cancel()
 }

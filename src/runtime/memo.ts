@@ -1,6 +1,6 @@
 /**
- * A pure function that remembers its last results, at most `limit` of them: for what is read again and again from the same few texts.
- * What it returns is shared, and must not be changed by anybody.
+ * Caches up to `limit` results of a pure function of few recurring texts. Results are shared: no caller may change
+ * them.
  */
 export function remembering<T>(read: (text: string) => T, limit: number): (text: string) => T {
   const known = new Map<string, T>()

@@ -1,12 +1,12 @@
 import type { Clock } from './clock.ts'
-import { RemoteError } from './remote-error.ts'
+import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
-/** So many requests in a row are given up at the limit; those after them get twice the time, then four times, up to {@link MOST}. */
+/** After this many timeouts in a row the limit is doubled, then quadrupled, up to {@link MOST}. */
 const PATIENT_REQUESTS = 4
 const MOST = 16
 
-/** A request was not answered in time. A write may or may not have happened. */
+/** A request got no answer in time. A write may or may not have happened. */
 export class RequestTimeout extends RemoteError {
   override readonly name = 'RequestTimeout'
   readonly code = 'RequestTimeout'
@@ -16,7 +16,10 @@ export class RequestTimeout extends RemoteError {
   }
 }
 
-/** Settles as `call` does, or rejects with {@link RequestTimeout} after `limitMs`, at once with the reason of `signal` when that is aborted. */
+/**
+ * Settles as `call` does, or rejects with {@link RequestTimeout} after `limitMs`, at once with the reason of `signal`
+ * when that is aborted.
+ */
 export async function within<T>(
   clock: Clock,
   limitMs: number,
@@ -33,14 +36,29 @@ export async function within<T>(
   }
 }
 
+/** A request that was sent and not answered yet. */
+interface PendingRequest {
+  readonly sentMs: number
+  readonly controller: AbortController
+  /** Cancels its timeout. */
+  cancel: () => void
+  /** A later request was answered in time: this one was aborted early, and its timeout says nothing about the store. */
+  isOvertaken: boolean
+}
+
 /**
- * Gives up each request of a store that takes too long, so that a lost one costs only a part of a lease. A store that is slow all the
- * time gets more time after a few.
+ * Aborts each request to a store that takes too long, so that a lost one costs only a part of a lease. A store that is
+ * always slow gets more time after a few timeouts. Once the store answers in time again, requests that it may have lost
+ * meanwhile get no more than the limit: otherwise the last request of an outage would delay a withdrawal for most of a
+ * minute.
  */
 export class RequestLimit {
   readonly #clock: Clock
   readonly #limitMs: number
+  readonly #pending = new Set<PendingRequest>()
   #givenUp = 0
+  /** Whether a request timed out since the last one that was answered in time. */
+  #isSilent = false
 
   constructor(options: { readonly clock: Clock; readonly limitMs: number }) {
     this.#clock = options.clock
@@ -49,15 +67,85 @@ export class RequestLimit {
 
   async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const factor = Math.min(2 ** Math.max(0, this.#givenUp - PATIENT_REQUESTS + 1), MOST)
+    const { controller, unlink } = linkedController(signal)
     const sentMs = this.#clock.monotonicMs()
+    const request: PendingRequest = { sentMs, controller, cancel: () => undefined, isOvertaken: false }
+    this.#giveUpAfter(request, this.#limitMs * factor)
+    this.#pending.add(request)
     try {
-      const answer = await within(this.#clock, this.#limitMs * factor, signal, call)
-      // Once it was slow it may be slow again: what helped is kept until the limit itself is enough.
-      if (this.#clock.monotonicMs() - sentMs <= this.#limitMs) this.#givenUp = Math.max(0, this.#givenUp - 1)
+      const answer = await abortable(call(controller.signal), controller.signal)
+      if (this.#clock.monotonicMs() - sentMs <= this.#limitMs) this.#answeredInTime(request)
       return answer
     } catch (error) {
-      if (error instanceof RequestTimeout) this.#givenUp += 1
+      if (error instanceof RequestTimeout && !request.isOvertaken) {
+        this.#givenUp += 1
+        this.#isSilent = true
+      }
       throw error
+    } finally {
+      this.#pending.delete(request)
+      request.cancel()
+      unlink()
     }
+  }
+
+  #answeredInTime(answered: PendingRequest): void {
+    // A store that was slow may be slow again: the longer limit stays until the normal one suffices.
+    this.#givenUp = Math.max(0, this.#givenUp - 1)
+    // A long list may be slower than other requests: it is cut short at most once after each timeout.
+    if (!this.#isSilent) return
+    this.#isSilent = false
+    for (const request of this.#pending) {
+      if (request === answered) continue
+      request.cancel()
+      request.isOvertaken = true
+      this.#giveUpAfter(request, Math.max(0, request.sentMs + this.#limitMs - this.#clock.monotonicMs()))
+    }
+  }
+
+  #giveUpAfter(request: PendingRequest, ms: number): void {
+    const waitedMs = this.#clock.monotonicMs() - request.sentMs + ms
+    request.cancel = this.#clock.schedule(ms, () => request.controller.abort(new RequestTimeout(waitedMs)))
+  }
+}
+
+/** A slot, until it is released. */
+export interface Slot {
+  /** Call it once. */
+  release(): void
+}
+
+/** Limits how many callers run at a time; the others wait in the order of their calls. */
+export class Semaphore {
+  #free: number
+  readonly #waiting: (() => void)[] = []
+
+  constructor(slots: number) {
+    this.#free = slots
+  }
+
+  /** Rejects with the signal's reason when that is aborted before there is a slot. */
+  async acquire(signal: AbortSignal): Promise<Slot> {
+    signal.throwIfAborted()
+    if (this.#free > 0) this.#free--
+    else await this.#turn(signal)
+    return { release: () => this.#release() }
+  }
+
+  #turn(signal: AbortSignal): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    const giveUp = (): void => {
+      this.#waiting.splice(this.#waiting.indexOf(resolve), 1)
+      reject(signal.reason)
+    }
+    signal.addEventListener('abort', giveUp, { once: true })
+    this.#waiting.push(resolve)
+    return promise.finally(() => signal.removeEventListener('abort', giveUp))
+  }
+
+  #release(): void {
+    const next = this.#waiting.shift()
+    if (next === undefined) this.#free++
+    else next()
   }
 }

@@ -5,7 +5,7 @@
  */
 export function linkedController(...signals: readonly (AbortSignal | undefined)[]): {
   readonly controller: AbortController
-  /** Removes the listeners from the sources; afterwards only the controller itself aborts. May be called twice. */
+  /** Removes the listeners from the sources; afterwards only the controller itself can abort. May be called twice. */
   readonly unlink: () => void
 } {
   const controller = new AbortController()
@@ -64,4 +64,32 @@ export function aborted(signal: AbortSignal): Promise<void> {
     if (signal.aborted) resolve()
     else signal.addEventListener('abort', () => resolve(), { once: true })
   })
+}
+
+/**
+ * Runs several functions until `signal` is aborted; resolves when all have ended. If one fails, the others are aborted
+ * and this rejects with that error. Rejecting with the signal's reason counts as a normal end.
+ */
+export async function together(
+  signal: AbortSignal,
+  parts: readonly ((signal: AbortSignal) => Promise<unknown>)[],
+): Promise<void> {
+  const { controller, unlink } = linkedController(signal)
+  await allEnded(
+    parts.map(async (part) => {
+      try {
+        await part(controller.signal)
+      } catch (error) {
+        const ended = controller.signal.aborted && error === controller.signal.reason
+        controller.abort(error)
+        if (!ended) throw error
+      }
+    }),
+  ).finally(unlink)
+}
+
+/** Waits for all of them, even if some reject; then rejects with the first rejection in their order. */
+export async function allEnded(work: readonly (Promise<unknown> | undefined)[]): Promise<void> {
+  const ends = await Promise.allSettled(work)
+  for (const end of ends) if (end.status === 'rejected') throw end.reason
 }

@@ -1,7 +1,9 @@
+import { randomBytes } from 'node:crypto'
 import type { Cancel, Clock } from './clock.ts'
+import type { Random } from './random.ts'
 
-/** The longest delay that setTimeout honours; a longer one it would run at once. */
-const maxTimeoutMs = 2 ** 31 - 1
+/** The longest delay that setTimeout supports; it runs longer ones at once. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
 /**
  * This machine's time. A callback is never early: the timers of Node may fire up to a millisecond before the monotonic
@@ -14,7 +16,7 @@ export const systemClock: Clock = {
     if (Number.isNaN(delayMs)) throw new RangeError('a delay must be a number of milliseconds, not NaN')
     const dueMs = performance.now() + delayMs
     const arm = (): NodeJS.Timeout =>
-      setTimeout(fire, Math.min(Math.max(Math.ceil(dueMs - performance.now()), 0), maxTimeoutMs))
+      setTimeout(fire, Math.min(Math.max(Math.ceil(dueMs - performance.now()), 0), MAX_TIMEOUT_MS))
     const fire = (): void => {
       if (performance.now() >= dueMs) callback()
       else timer = arm()
@@ -22,4 +24,15 @@ export const systemClock: Clock = {
     let timer = arm()
     return () => clearTimeout(timer)
   },
+}
+
+/** Unpredictable randomness from the operating system: 53 bits a number. */
+export function systemRandom(): Random {
+  return {
+    next() {
+      const bytes = randomBytes(7)
+      // 48 bits, then five more: the 53 that a double holds.
+      return (bytes.readUIntBE(0, 6) * 32 + (bytes.readUInt8(6) & 31)) / 2 ** 53
+    },
+  }
 }

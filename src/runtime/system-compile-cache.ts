@@ -1,17 +1,18 @@
 import { lstatSync, mkdirSync, realpathSync } from 'node:fs'
-import { enableCompileCache } from 'node:module'
+import { enableCompileCache as enableNodeCompileCache } from 'node:module'
 import { homedir } from 'node:os'
 import { dirname, isAbsolute, join } from 'node:path'
 
 /**
- * Lets Node keep what it compiles in `apiserver-bootstrap/compile-cache` below `$XDG_CACHE_HOME` or `~/.cache`, and makes that directory if
- * need be. Whoever may write there decides what this program does, since Node does not ask who has written. So nothing is kept unless the
- * directory is this user's own and closed to everybody else, and nobody but this user and root can put another in its place.
- * `NODE_COMPILE_CACHE` and `NODE_DISABLE_COMPILE_CACHE` are Node's own, and come first. Never throws.
+ * Lets Node cache compiled code in `apiserver-bootstrap/compile-cache` below `$XDG_CACHE_HOME` or `~/.cache`, and
+ * creates that directory if needed. Anybody who can write there controls this program, because Node does not check who
+ * wrote the code. So the cache is used only if the directory belongs to this user, is closed to everybody else, and
+ * only this user and root can replace it. `NODE_COMPILE_CACHE` and `NODE_DISABLE_COMPILE_CACHE` are Node's own, and
+ * take precedence. Never throws.
  */
-export function keepCompiledCode(): void {
+export function enableCompileCache(): void {
   const directory = ownCacheDirectory()
-  if (directory !== undefined) enableCompileCache(directory)
+  if (directory !== undefined) enableNodeCompileCache(directory)
 }
 
 function ownCacheDirectory(): string | undefined {
@@ -22,19 +23,21 @@ function ownCacheDirectory(): string | undefined {
     const isGiven = isAbsolute(given)
     let directory = realpathSync(isGiven ? given : homedir())
     if (!isOutOfReach(directory, uid)) return undefined
-    // Links on the way to the home may be the system's; from there on none is followed.
+    // Links above the home directory may be the system's; below it none is followed.
     for (const name of [...(isGiven ? [] : ['.cache']), 'apiserver-bootstrap', 'compile-cache']) {
       directory = join(directory, name)
       if (!isOwn(directory, uid, name === 'compile-cache' ? 0o077 : 0o022)) return undefined
     }
     return directory
   } catch {
-    // There is no home, or nothing can be written there: the program starts a little slower.
+    // Without a writable home directory the program starts a little slower.
     return undefined
   }
 }
 
-/** Makes a directory that is not there. False for a link, for somebody else's, and for one with any of these rights. */
+/**
+ * Creates a missing directory. False for a link, for another user's directory, and for one with any of these rights.
+ */
 function isOwn(directory: string, uid: number, rightsOfOthers: number): boolean {
   try {
     mkdirSync(directory, { mode: 0o700 })
@@ -45,10 +48,10 @@ function isOwn(directory: string, uid: number, rightsOfOthers: number): boolean 
   return status.isDirectory() && status.uid === uid && (status.mode & rightsOfOthers) === 0
 }
 
-/** Whether nobody but root and this user can rename what they have in a directory, or any directory above it. */
+/** Whether only root and this user can rename entries of this directory, or any directory above it. */
 function isOutOfReach(directory: string, uid: number): boolean {
   const { uid: owner, mode } = lstatSync(directory)
-  // In one that is sticky, as /tmp is, everybody renames what is his own alone.
+  // In a sticky directory such as /tmp, users can rename only their own entries.
   const isGuarded = (owner === 0 || owner === uid) && ((mode & 0o022) === 0 || (mode & 0o1000) !== 0)
   const above = dirname(directory)
   return isGuarded && (above === directory || isOutOfReach(above, uid))

@@ -1,11 +1,11 @@
 import { X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { messageOf } from './message-of.ts'
+import { messageOf } from './errors.ts'
 
-/** Makes the error of whoever wants a file in PEM. The message is one line and names the file. */
+/** Creates the error of a caller that needs a PEM file. The message is one line and names the file. */
 export type PemFailure = (message: string, cause: unknown) => Error
 
-/** What is in a file. Rejects with a `failure` when it cannot be read. */
+/** The content of a file. Rejects with a `failure` when it cannot be read. */
 export async function readPemFile(file: string, failure: PemFailure): Promise<string> {
   try {
     return await readFile(file, 'utf8')
@@ -15,7 +15,7 @@ export async function readPemFile(file: string, failure: PemFailure): Promise<st
   }
 }
 
-/** What `load` makes of it. Throws a `failure` when it cannot: OpenSSL's reason, without its number. */
+/** The result of `load`. Throws a `failure` with OpenSSL's reason, without its number, when `load` throws. */
 export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
   try {
     return load()
@@ -25,18 +25,18 @@ export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
   }
 }
 
-/** From when until when a certificate is valid, in milliseconds since the epoch. */
+/** The period in which a certificate is valid, in milliseconds since the epoch. */
 export interface Validity {
   readonly fromMs: number
   readonly toMs: number
 }
 
-/** The certificates in a PEM text, each in PEM. Damaged ones are among them. */
+/** The certificates in a PEM text, each in PEM, damaged ones included. */
 export function certificatesIn(pem: string): readonly string[] {
   return pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
 }
 
-/** Of each certificate in a PEM text, in their order; one that cannot be read is left out. */
+/** The validity of each certificate in a PEM text, in their order; unreadable ones are omitted. */
 export function validitiesIn(pem: string): readonly Validity[] {
   return certificatesIn(pem).flatMap((certificate) => {
     try {

@@ -2,18 +2,18 @@ import { type Clock, sleep } from './clock.ts'
 
 export interface TokenBucketOptions {
   readonly clock: Clock
-  /** Tokens that come back each second; Infinity: never a wait. */
+  /** Tokens added per second; Infinity: no limit. */
   readonly qps: number
-  /** Tokens that the bucket holds, and holds at the start: a whole number, at least 1. */
+  /** The size of the bucket, which is full at the start: a whole number, at least 1. */
   readonly burst: number
 }
 
-/** Limits a rate: `burst` at once, `qps` a second in the long run. Who comes first is served first. */
+/** Limits a rate: `burst` at once, `qps` a second in the long run. Callers are served in order. */
 export class TokenBucket {
   readonly #clock: Clock
   readonly #qps: number
   readonly #burst: number
-  /** Below zero while tokens of the future are promised. */
+  /** Negative while future tokens are reserved. */
   #tokens: number
   #countedAtMs: number
   #reservations = 0
@@ -39,7 +39,7 @@ export class TokenBucket {
     return true
   }
 
-  /** Takes a token, of the future if need be, and tells how many milliseconds remain until it is there. */
+  /** Takes a token, a future one if needed, and returns how many milliseconds remain until it is available. */
   reserve(): number {
     this.#refill()
     this.#tokens -= 1
@@ -48,7 +48,7 @@ export class TokenBucket {
   }
 
   /**
-   * Resolves when a token was had. Rejects with the signal's reason; the token is then given back, unless others wait
+   * Resolves with a token taken. Rejects with the signal's reason; the token is then returned, unless others wait
    * behind it.
    */
   async take(signal?: AbortSignal): Promise<void> {
@@ -59,7 +59,7 @@ export class TokenBucket {
     try {
       await sleep(this.#clock, delayMs, signal)
     } catch (reason) {
-      // Those behind were promised their times already: a token given back now would let one more through beside them.
+      // Callers behind this one have fixed times: returning the token now would let one more through.
       if (reservation === this.#reservations) this.#tokens += 1
       throw reason
     }

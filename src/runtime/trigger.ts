@@ -1,25 +1,25 @@
 /**
- * Collects reasons to look again until somebody looks: any number of causes make one look.
- * One waiter at a time.
+ * Collects requests to reconcile until they are taken: any number of requests make one reconciliation. One waiter at a
+ * time.
  */
 export class Trigger<Reason extends string> {
   #reasons = new Set<Reason>()
   #wake: (() => void) | undefined
 
-  /** Asks for a look. A cause that comes while one is under way asks for another one after it. */
+  /** Requests a reconciliation. A request during one asks for another after it. */
   fire(reason: Reason): void {
     this.#reasons.add(reason)
     this.#wake?.()
   }
 
-  /** Has whoever waits go on without any reason. */
+  /** Resumes the waiter without a reason. */
   wake(): void {
     this.#wake?.()
   }
 
   /**
-   * Resolves, at once if something is pending, with all reasons since the last call, and after {@link wake} with none; rejects with the signal's
-   * reason.
+   * Resolves, at once if something is pending, with all reasons since the last call, and after {@link wake} with none;
+   * rejects with the signal's reason.
    */
   async take(signal: AbortSignal): Promise<ReadonlySet<Reason>> {
     signal.throwIfAborted()

@@ -1,20 +1,20 @@
 import type { Cancel, Clock } from './clock.ts'
 
 /** More events than this at one instant mean that the simulated program spins without letting time pass. */
-const maxEventsAtOneInstant = 10_000
+const MAX_EVENTS_AT_ONE_INSTANT = 10_000
 
-/** Some milliseconds of real time: the program that simulates goes on hearing of signals and messages. */
+/** A few milliseconds of real time: the simulating process still receives signals and messages. */
 const EVENTS_PER_TURN = 250
 
 /** Time as one simulated process sees it. */
 export interface ClockView extends Clock {
-  /** Stops the process as SIGSTOP does: what falls due is held, while time goes on. */
+  /** Stops the process as SIGSTOP does: due callbacks are held back while time passes. */
   freeze(): void
-  /** Lets the process go on: what was held is delivered, in its order, at this instant. The process sees time jump. */
+  /** Resumes the process: held callbacks run in their order at this instant. The process sees time jump. */
   thaw(): void
   /**
    * How far this process' wall clock is ahead of true time (negative: behind), in milliseconds. Monotonic time is not
-   * touched.
+   * affected.
    */
   setSkew(skewMs: number): void
   readonly frozen: boolean
@@ -31,11 +31,11 @@ interface Event {
 }
 
 /**
- * Simulated time, shared by any number of processes: it stands still until it is told to go on, and goes from event to
- * event.
+ * Simulated time, shared by any number of processes: it stands still until {@link advance} is called, and moves from
+ * event to event.
  *
- * Events happen in the order of (due time, sequence of scheduling). Before the next one begins, everything has run that waited for a
- * promise which the event settled: what a process does at an instant is complete.
+ * Events happen in the order of (due time, sequence of scheduling). Before the next one begins, all code that waited
+ * for a promise which the event settled has run: what a process does at an instant is complete.
  *
  * ```ts
  * const time = new VirtualClock()
@@ -71,8 +71,8 @@ export class VirtualClock {
   }
 
   /**
-   * The clock of one more process. Its monotonic time has an origin of its own, so that comparing two processes'
-   * shows.
+   * The clock of one more process. Its monotonic time has an origin of its own, so that a comparison of two processes'
+   * monotonic times is noticed.
    */
   view(options: { readonly skewMs?: number } = {}): ClockView {
     const originMs = this.#nowMs - ++this.#views * 1_000_003
@@ -102,16 +102,16 @@ export class VirtualClock {
   }
 
   /**
-   * Lets `ms` milliseconds pass and everything that falls due in them happen; with 0, what is due now. Rejects with
-   * what a callback threw (time then stands at that event, and may be advanced again), and when more than 10,000
-   * events happen at one instant.
+   * Lets `ms` milliseconds pass with all their events; 0 runs the events that are due now. Rejects with the error of a
+   * callback (time then stands at that event, and may be advanced again), and when more than 10,000 events happen at
+   * one instant.
    */
   async advance(ms: number): Promise<void> {
     await this.#run(ms, () => false)
   }
 
   /**
-   * Lets time pass until `predicate` holds, asking before the first and after each event; gives up after `limitMs`
+   * Lets time pass until `predicate` holds, checked before the first and after each event; stops after `limitMs`
    * milliseconds. Resolves with whether it held. Rejects as {@link advance} does.
    */
   async runUntil(predicate: () => boolean, limitMs: number): Promise<boolean> {
@@ -142,8 +142,9 @@ export class VirtualClock {
           reject(error)
         }
       }
-      // Node gets to its next tick only once no microtask is left, and then runs what waits for other ticks before this goes on: every
-      // promise that can settle without time passing has settled. A turn of the event loop would do as well, and costs more.
+      // Node reaches its next tick only when no microtask is left, and then runs the callbacks of other ticks before
+      // this continues: every promise that can settle without time passing has settled. A turn of the event loop would
+      // do the same, and costs more.
       const goOn = (): void => void RESOLVED.then(go)
       const tick = (): void => process.nextTick(goOn)
       const settle = (): void => void RESOLVED.then(tick)
@@ -151,7 +152,9 @@ export class VirtualClock {
     })
   }
 
-  /** Goes to the next event and lets it happen, or holds it; when there is none by `endMs`, goes there and returns false. */
+  /**
+   * Moves to the next event and runs it, or holds it back; without an event by `endMs`, moves there and returns false.
+   */
   #happens(endMs: number): boolean {
     for (;;) {
       const event = this.#next(endMs)
@@ -180,9 +183,9 @@ export class VirtualClock {
       this.#instantMs = this.#nowMs
       this.#eventsAtInstant = 0
     }
-    if (++this.#eventsAtInstant > maxEventsAtOneInstant) {
+    if (++this.#eventsAtInstant > MAX_EVENTS_AT_ONE_INSTANT) {
       throw new Error(
-        `more than ${maxEventsAtOneInstant} events at ${this.#nowMs} ms: the program does not let time pass`,
+        `more than ${MAX_EVENTS_AT_ONE_INSTANT} events at ${this.#nowMs} ms: the program does not let time pass`,
       )
     }
   }

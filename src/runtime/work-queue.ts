@@ -1,22 +1,21 @@
 import type { Cancel, Clock } from './clock.ts'
-import { linkedController } from './signals.ts'
-import { allEnded } from './together.ts'
+import { allEnded, linkedController } from './signals.ts'
 import { TokenBucket } from './token-bucket.ts'
 
-/** Is told what happens in a queue, so that it can be measured. */
+/** Observes a queue, for its metrics. */
 export interface WorkQueueObserver<Key extends string = string> {
-  /** The key became dirty: it waits, or will once more when its present work is done. */
+  /** The key became dirty: it waits, or will wait again when its current work is done. */
   added(key: Key): void
   started(key: Key): void
   finished(key: Key): void
-  /** The key was put back for later, with or without rate limit. */
+  /** The key was added again for later, with or without rate limit. */
   retried(key: Key): void
 }
 
 export interface WorkQueueOptions<Key extends string> {
   readonly clock: Clock
   readonly observer?: WorkQueueObserver<Key> | undefined
-  /** How `addRateLimited` slows a key down. */
+  /** The rate limit of `addRateLimited`. */
   readonly retry?: RetryRate | undefined
 }
 
@@ -33,15 +32,15 @@ export interface RetryRate {
 }
 
 export interface RunOptions<Key extends string> {
-  /** How many keys may be worked on at the same time. */
+  /** How many keys may be processed at the same time. */
   readonly workers: number
   /** Ends the run. */
   readonly signal: AbortSignal
   /**
-   * Makes one key right. A key for which it rejects comes back, rate limited; one for which it resolves is forgotten.
+   * Reconciles one key. If it rejects, the key is added again with rate limit; if it resolves, the key is forgotten.
    */
   readonly reconcile: (key: Key, signal: AbortSignal) => Promise<void>
-  /** Told of each rejection, before the key is put back. Not told of those that follow the abort of `signal`. */
+  /** Called for each rejection before the key is added again, but not for rejections after the abort of `signal`. */
   readonly failed?: ((key: Key, error: unknown) => void) | undefined
 }
 
@@ -61,17 +60,16 @@ export class WorkQueue<Key extends string = string> {
   readonly #observer: WorkQueueObserver<Key> | undefined
   readonly #retry: { readonly firstMs: number; readonly maxMs: number; readonly bucket: TokenBucket }
 
-  /** What waits, in order, from `#head` on. Every key here is dirty and not in `#processing`. */
+  /** The waiting keys, in order, from `#head` on. Every key here is dirty and not in `#processing`. */
   #queue: Key[] = []
   #head = 0
-  /** What needs work; also while it is being processed, if it was added meanwhile. */
+  /** Keys that need work, including keys that were added again during their processing. */
   readonly #dirty = new Set<Key>()
   readonly #processing = new Set<Key>()
   readonly #delayed = new Map<Key, { readonly dueMs: number; readonly cancel: Cancel }>()
   readonly #failures = new Map<Key, number>()
-  /** Who waits for a key. Empty whenever a key waits. */
+  /** Callers that wait for a key. Empty whenever a key waits. */
   readonly #getters: ((key: Key | undefined) => void)[] = []
-  readonly #drained: (() => void)[] = []
   #shuttingDown = false
 
   constructor(options: WorkQueueOptions<Key>) {
@@ -81,16 +79,12 @@ export class WorkQueue<Key extends string = string> {
     this.#retry = { firstMs, maxMs, bucket: new TokenBucket({ clock: options.clock, qps, burst }) }
   }
 
-  /** How many keys wait to be handed out now. */
+  /** How many keys are ready now. */
   get length(): number {
     return this.#queue.length - this.#head
   }
 
-  get shuttingDown(): boolean {
-    return this.#shuttingDown
-  }
-
-  /** Marks a key as needing work. Without effect once the queue is shutting down. */
+  /** Marks a key as dirty. Without effect once the queue is shutting down. */
   add(key: Key): void {
     if (this.#shuttingDown || this.#dirty.has(key)) return
     this.#observer?.added(key)
@@ -98,7 +92,7 @@ export class WorkQueue<Key extends string = string> {
     if (!this.#processing.has(key)) this.#enqueue(key)
   }
 
-  /** Adds a key `delayMs` from now. Of several delays for one key the one that ends first holds. */
+  /** Adds a key `delayMs` from now. Of several delays for one key the shortest counts. */
   addAfter(key: Key, delayMs: number): void {
     if (this.#shuttingDown) return
     this.#observer?.retried(key)
@@ -117,7 +111,7 @@ export class WorkQueue<Key extends string = string> {
     this.#delayed.set(key, { dueMs, cancel })
   }
 
-  /** Adds a key after a delay that doubles each time, until it is forgotten, and keeps the overall rate of retries. */
+  /** Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. */
   addRateLimited(key: Key): void {
     if (this.#shuttingDown) return
     const failures = this.numRequeues(key)
@@ -126,8 +120,8 @@ export class WorkQueue<Key extends string = string> {
     this.addAfter(key, Math.max(ownMs, this.#retry.bucket.reserve()))
   }
 
-  /** Ends the delay of a key: what was to be added later is added now. Without effect where none waits. */
-  hasten(key: Key): void {
+  /** Adds a delayed key now. Without effect if it is not delayed. */
+  expedite(key: Key): void {
     const delayed = this.#delayed.get(key)
     if (delayed === undefined) return
     delayed.cancel()
@@ -135,12 +129,12 @@ export class WorkQueue<Key extends string = string> {
     this.add(key)
   }
 
-  /** Ends the delays of all keys that were added with rate limit and not forgotten since. */
-  hastenFailed(): void {
-    for (const key of this.#failures.keys()) this.hasten(key)
+  /** Adds now all delayed keys that were added with rate limit and not forgotten since. */
+  expediteFailed(): void {
+    for (const key of this.#failures.keys()) this.expedite(key)
   }
 
-  /** Lets the delays of a key begin anew: its work succeeded, or nobody will try again. It does not leave the queue. */
+  /** Resets the delay of a key after a success, or when nobody will retry. The key stays in the queue. */
   forget(key: Key): void {
     this.#failures.delete(key)
   }
@@ -160,35 +154,24 @@ export class WorkQueue<Key extends string = string> {
     return new Promise((resolve) => this.#getters.push(resolve))
   }
 
-  /** Ends the work on a key that `get` gave out. @throws Error for any other key. */
+  /** Ends the processing of a key from `get`. @throws Error for any other key. */
   done(key: Key): void {
     if (!this.#processing.delete(key)) throw new Error(`done: no work on ${JSON.stringify(key)} is under way`)
     this.#observer?.finished(key)
     if (this.#dirty.has(key)) this.#enqueue(key)
-    this.#settleDrain()
   }
 
-  /**
-   * Takes in nothing more and drops what is delayed. What waits is still handed out. Lets `shutDownWithDrain` return
-   * at once.
-   */
+  /** Accepts no more keys and drops delayed ones. Waiting keys are still handed out. */
   shutDown(): void {
-    this.#close()
-    for (const resolve of this.#drained.splice(0)) resolve()
-  }
-
-  /** Like `shutDown`; resolves when all that was in the queue is handed out and done. */
-  shutDownWithDrain(): Promise<void> {
-    this.#close()
-    return new Promise((resolve) => {
-      this.#drained.push(resolve)
-      this.#settleDrain()
-    })
+    this.#shuttingDown = true
+    for (const { cancel } of this.#delayed.values()) cancel()
+    this.#delayed.clear()
+    for (const getter of this.#getters.splice(0)) getter(undefined)
   }
 
   /**
-   * Works on the keys until `signal` is aborted; resolves when the work that was under way is done. Keys that still
-   * wait then are left alone. Rejects only with what `failed` throws, which ends the run as well.
+   * Processes keys until `signal` is aborted; resolves when the running work is done. Keys that still wait then are
+   * left alone. Rejects only with an error of `failed`, which also ends the run.
    */
   async run(options: RunOptions<Key>): Promise<void> {
     const { controller, unlink } = linkedController(options.signal)
@@ -231,7 +214,7 @@ export class WorkQueue<Key extends string = string> {
 
   #dequeue(): Key {
     const key = this.#queue[this.#head++] as Key
-    // Array.shift would move every key behind it, each time.
+    // Array.shift would move all keys behind it, each time.
     if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
       this.#queue = this.#queue.slice(this.#head)
       this.#head = 0
@@ -240,17 +223,5 @@ export class WorkQueue<Key extends string = string> {
     this.#processing.add(key)
     this.#observer?.started(key)
     return key
-  }
-
-  #close(): void {
-    this.#shuttingDown = true
-    for (const { cancel } of this.#delayed.values()) cancel()
-    this.#delayed.clear()
-    for (const getter of this.#getters.splice(0)) getter(undefined)
-  }
-
-  #settleDrain(): void {
-    if (this.length > 0 || this.#processing.size > 0) return
-    for (const resolve of this.#drained.splice(0)) resolve()
   }
 }

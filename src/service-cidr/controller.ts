@@ -1,10 +1,9 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
-import type { EventSink } from '../kube/event-object.ts'
-import { eventReasons } from '../kube/event-reasons.ts'
+import { type EventSink, eventReasons } from '../kube/event-object.ts'
 import { Informer } from '../kube/informer.ts'
-import { LookLoop } from '../kube/look-loop.ts'
+import { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import { type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
 import type { Cidr } from '../net/cidr.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -21,7 +20,7 @@ import {
   type ServiceCidrComplaint,
 } from './service-cidr-plan.ts'
 
-/** How often everything is looked at when nothing seems to happen; upstream's interval. */
+/** How often to reconcile without a change; upstream's interval. */
 const INTERVAL_MS = 10_000
 
 export interface DefaultServiceCidrOptions {
@@ -31,20 +30,20 @@ export interface DefaultServiceCidrOptions {
   readonly logger: Logger
   readonly availability: AvailabilityReporter
   readonly events: EventSink
-  /** One or two ranges, the first decides the cluster's primary family. */
+  /** One or two ranges; the first decides the cluster's primary family. */
   readonly ranges: readonly Cidr[]
 }
 
 /**
- * Makes the default ServiceCIDR, makes it Ready, and upgrades it from one family to two.
+ * Creates the default ServiceCIDR, makes it Ready, and upgrades it from one family to two.
  *
- * What it must not change it complains of, once each: one Warning event and one line. A server without the ServiceCIDR API is left
- * alone. Upstream: pkg/controlplane/controller/defaultservicecidr.
+ * Differences that it must not correct are reported once each: one Warning Event and one line. A server without the
+ * ServiceCIDR API is left alone. Upstream: pkg/controlplane/controller/defaultservicecidr.
  */
 export class DefaultServiceCidrController {
   readonly #options: DefaultServiceCidrOptions
   readonly #cidrs: readonly string[]
-  readonly #loop: LookLoop<'changed'>
+  readonly #loop: ReconcileLoop<'changed'>
   readonly #informer: Informer<ServiceCidr>
   readonly #absent = Promise.withResolvers<void>()
   readonly #complaints = new Set<string>()
@@ -54,26 +53,26 @@ export class DefaultServiceCidrController {
     this.#cidrs = options.ranges.map((range) => range.text)
     const query = { fieldSelector: `metadata.name=${DEFAULT_SERVICE_CIDR}` }
     this.#informer = new Informer({ ...options, resource: serviceCidrs, query })
-    this.#loop = new LookLoop({
+    this.#loop = new ReconcileLoop({
       ...options,
       source: 'default-service-cidr',
       intervalMs: INTERVAL_MS,
       reconcile: (_reasons, signal) => this.reconcile(signal),
     })
-    this.#informer.subscribe(() => this.#loop.look('changed'))
+    this.#informer.subscribe(() => this.#loop.request('changed'))
   }
 
-  /** Resolves when the ServiceCIDR was right for the first time, or is not this program's to put right. */
+  /** Resolves when the ServiceCIDR was in sync for the first time, or only an administrator can correct it. */
   get settled(): Promise<void> {
     return Promise.race([this.#loop.settled, this.#absent.promise])
   }
 
   /** Runs until the signal is aborted. */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.#informer.run(signal), this.#look(signal)])
+    await Promise.all([this.#informer.run(signal), this.#reconcileUntilAborted(signal)])
   }
 
-  async #look(signal: AbortSignal): Promise<void> {
+  async #reconcileUntilAborted(signal: AbortSignal): Promise<void> {
     if ((await this.#informer.whenSettled(signal)) === 'absent') {
       this.#options.logger.info({}, 'the server has no ServiceCIDR API; the default ServiceCIDR is left alone')
       this.#absent.resolve()
@@ -82,13 +81,13 @@ export class DefaultServiceCidrController {
     await this.#loop.run(signal)
   }
 
-  /** Looks once, and again at the live object before anything is written. */
+  /** Plans from the cache, and again from a live read before a write. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const cached = this.#informer.store.get({ name: DEFAULT_SERVICE_CIDR })
     const planned = planServiceCidr(cached, this.#cidrs)
     if (planned.type === 'none') return
     if (planned.type === 'complain' && this.#complaints.has(textOf(planned.complaint))) return
-    // One that the cache has not is made without a look: the server refuses a second one.
+    // A missing one is created without a live read: the server refuses a second one.
     const live = planned.type === 'create' ? undefined : await this.#read(signal)
     await this.#execute(planServiceCidr(live, this.#cidrs), live, signal)
   }
@@ -130,7 +129,7 @@ export class DefaultServiceCidrController {
     }
   }
 
-  /** Makes the call; a refusal for good is complained of, everything but AlreadyExists is passed on. */
+  /** Makes the call; a permanent refusal is reported, everything except AlreadyExists is thrown again. */
   async #attempt<T>(
     action: 'create' | 'upgrade' | 'set-ready',
     regarding: ServiceCidr | undefined,
@@ -140,7 +139,8 @@ export class DefaultServiceCidrController {
       return await call()
     } catch (error) {
       if (action === 'create' && isKubeError(error, 'AlreadyExists')) {
-        // Somebody was faster, or the watch has missed it: then it would be asked for again and again.
+        // Another client was faster, or the watch has missed the creation: without a restart the creation would repeat
+        // for ever.
         this.#informer.restart()
         return undefined
       }
@@ -163,7 +163,7 @@ export class DefaultServiceCidrController {
         name: DEFAULT_SERVICE_CIDR,
         ...(regarding?.metadata?.uid !== undefined && { uid: regarding.metadata.uid }),
       },
-      // The reason may be the one that the ServiceCIDR itself gives for not being ready.
+      // The reason may be that of the ServiceCIDR's own condition for not being ready.
       ...eventReasons.KubernetesDefaultServiceCIDRError,
       reason,
       note,

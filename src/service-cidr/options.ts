@@ -3,20 +3,22 @@ import { type OptionGroup, parsedText, type ValuesOf } from '../documents/option
 import { AddressError } from '../net/address.ts'
 import { type Cidr, parseCidr } from '../net/cidr.ts'
 
-/** kube-apiserver's least: `ServiceIPRange` in pkg/controlplane/apiserver/options. */
-const fewestAddresses = 8n
+/** kube-apiserver's minimum: `ServiceIPRange` in pkg/controlplane/apiserver/options. */
+const FEWEST_ADDRESSES = 8n
 
 function parseServiceRange(text: string): Cidr {
   const range = parseCidr(text)
-  if (range.size < fewestAddresses) {
+  if (range.size < FEWEST_ADDRESSES) {
     throw new AddressError(
-      `${JSON.stringify(text)} is too small: it has ${range.size} addresses, ${fewestAddresses} are needed`,
+      `${JSON.stringify(text)} is too small: it has ${range.size} addresses, ${FEWEST_ADDRESSES} are needed`,
     )
   }
   return range
 }
 
-/** The ranges that Services get their addresses from. There is no upper limit: kube-apiserver has none since it keeps no bitmap. */
+/**
+ * The ranges for the addresses of Services. There is no upper limit: kube-apiserver has none since it uses IPAddresses.
+ */
 export const serviceCidrOptions = {
   title: 'Service addresses',
   options: {

@@ -1,7 +1,7 @@
-import type { EventReason } from '../kube/event-reasons.ts'
+import type { EventReason } from '../kube/event-object.ts'
 import type { ServiceCidr } from '../kube/resources.ts'
 
-/** The ServiceCIDR that stands for the flags of the API server. */
+/** The ServiceCIDR that corresponds to the flags of the API server. */
 export const DEFAULT_SERVICE_CIDR = 'kubernetes'
 /** The field manager of its status, and the source of its events; upstream's name, so that both own the same field. */
 export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
@@ -9,7 +9,7 @@ export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
 const ERROR: EventReason = 'KubernetesDefaultServiceCIDRError'
 const INCONSISTENT: EventReason = 'KubernetesDefaultServiceCIDRInconsistent'
 
-/** What is said once about a ServiceCIDR that only an administrator can put right. */
+/** A report about a ServiceCIDR that only an administrator can correct; made once. */
 export interface ServiceCidrComplaint {
   readonly reason: string
   readonly note: string
@@ -22,7 +22,7 @@ export type ServiceCidrAction =
   /** From one family to two: the only change of ranges that is made. */
   | { readonly type: 'upgrade'; readonly serviceCidr: ServiceCidr }
   | { readonly type: 'set-ready' }
-  /** Left as it is, and said once. */
+  /** Left alone, and reported once. */
   | { readonly type: 'complain'; readonly complaint: ServiceCidrComplaint }
 
 /**
@@ -76,7 +76,7 @@ export function readyStatus(now: string): unknown {
   }
 }
 
-/** What is said when a write of ours is refused, in upstream's terms. */
+/** The report of a refused write, in upstream's terms. */
 export function failureComplaint(
   action: 'create' | 'upgrade' | 'set-ready',
   cidrs: readonly string[],

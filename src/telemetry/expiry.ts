@@ -3,7 +3,7 @@ import { formatTime } from '../runtime/time-format.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
-/** What may end, by the name under which it is given: of a field in the kubeconfig, or of a flag. */
+/** What may expire, by the field of the kubeconfig, or the flag, that gives it. */
 export type ExpiringKind =
   | 'client-certificate'
   | 'certificate-authority'
@@ -13,29 +13,37 @@ export type ExpiringKind =
   | 'health-tls-cert-file'
   | 'client-ca-file'
 
-/** When it ends, in wall time, and since when it is good, where that is known. */
+/** The period of validity in wall time; the start where it is known. */
 export interface Lifetime {
   readonly fromMs?: number | undefined
   readonly toMs: number
 }
 
-/** Hears what is in use, each time that it is looked at; of authorities all that are in the file, and nothing of what has no known end. */
+/**
+ * Called at each reading with the certificates or tokens in use: of authorities with all in the file, and without those
+ * that never expire.
+ */
 export type ExpiryReporter = (kind: ExpiringKind, lifetimes: readonly Lifetime[]) => void
 
 const DAY_MS = 86_400_000
-/** So long before its end a certificate is warned of. */
+/** How long before its expiry a certificate is warned about. */
 const WARNINGS_MS = [7 * DAY_MS, DAY_MS]
-/** But only in this last part of its life: one that lives for a day or an hour is renewed late, and all the time. */
+/**
+ * Warnings are limited to this last part of its life: a certificate that lives for a day or an hour is normally renewed
+ * late.
+ */
 const LAST_PART = 0.1
 
-/** How many of its warnings are due. Pure. None for what has no known beginning, such as tokens: they are renewed from one hour to the next. */
+/**
+ * How many of its warnings are due. Pure. None without a known start, such as for tokens, which are renewed every hour.
+ */
 export function warningsDue({ fromMs, toMs }: Lifetime, nowMs: number): number {
   if (fromMs === undefined) return 0
   const lastPartMs = (toMs - fromMs) * LAST_PART
   return WARNINGS_MS.filter((aheadMs) => toMs - nowMs <= Math.min(aheadMs, lastPartMs)).length
 }
 
-/** Keeps the metric of when what is in use ends, and warns of certificates that nothing has renewed. */
+/** Sets the metric of expiry times, and warns about certificates that were not renewed. */
 export function expiryReporter(options: {
   readonly metrics: Metrics
   readonly clock: Clock
@@ -44,10 +52,10 @@ export function expiryReporter(options: {
   const { metrics, clock, logger } = options
   const gauge = metrics.gauge({
     name: 'apiserver_bootstrap_credentials_expiration_timestamp_seconds',
-    help: 'When the certificate or token in use ends, Unix time, by the field or flag that gives it; absent where it has no end or does not say so.',
+    help: 'When the certificate or token in use expires, Unix time, by the field or flag that gives it; absent without a known expiry.',
     labels: ['kind'],
   })
-  const told = new Map<ExpiringKind, { readonly toMs: number; readonly warnings: number }>()
+  const reported = new Map<ExpiringKind, { readonly toMs: number; readonly warnings: number }>()
   return (kind, lifetimes) => {
     const nowMs = clock.wallMs()
     const lifetime = nextToEnd(lifetimes, nowMs)
@@ -57,9 +65,9 @@ export function expiryReporter(options: {
     }
     const { toMs } = lifetime
     gauge.set({ kind }, toMs / 1000)
-    const before = told.get(kind)
+    const before = reported.get(kind)
     const warnings = warningsDue(lifetime, nowMs)
-    told.set(kind, { toMs, warnings })
+    reported.set(kind, { toMs, warnings })
     if (warnings <= (before?.toMs === toMs ? before.warnings : 0)) return
     const ends = formatTime(toMs)
     if (toMs > nowMs) logger.warn({ kind, ends }, 'a certificate ends soon, and nothing has renewed it')
@@ -67,7 +75,7 @@ export function expiryReporter(options: {
   }
 }
 
-/** One that has ended counts only where all have: where authorities are rotated, old ones stay behind. */
+/** An expired one counts only if all have expired: rotated authorities remain in their file. */
 function nextToEnd(lifetimes: readonly Lifetime[], nowMs: number): Lifetime | undefined {
   const inTurn = lifetimes.toSorted((a, b) => a.toMs - b.toMs)
   return inTurn.find(({ toMs }) => toMs > nowMs) ?? inTurn.at(-1)

@@ -1,39 +1,36 @@
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
+import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
-/** kube-apiserver's three: is it alive, may it be sent work, and the older mix of both. */
+/** kube-apiserver's three: is the process alive, is it ready for requests, and the older mix of both. */
 export type HealthEndpoint = 'livez' | 'readyz' | 'healthz'
 
 export const healthEndpoints: readonly HealthEndpoint[] = ['livez', 'readyz', 'healthz']
 
-/** One named thing that can be wrong. */
+/** One named check. */
 export interface HealthCheck {
   /** Such as `ping` or `poststarthook/bootstrap-controller`. */
   readonly name: string
-  /**
-   * What is wrong, in one line; undefined while nothing is. Throwing means the same as answering with the error's
-   * message.
-   */
+  /** The fault in one line; undefined while there is none. A throw counts as a fault with the error's message. */
   readonly fault: () => string | undefined | Promise<string | undefined>
 }
 
 /** Passes whenever the process can answer at all. */
 export const ping: HealthCheck = { name: 'ping', fault: () => undefined }
 
-export interface HealthAnswer {
+interface HealthAnswer {
   readonly status: 200 | 500
   readonly text: string
-  /** The checks that failed, and why: for the log, not for the public. */
+  /** The failed checks and their faults: for the log, not for the public. */
   readonly faults: readonly { readonly name: string; readonly fault: string }[]
-  /** The checks that were not asked, because the caller has excluded them. */
+  /** The checks that the caller excluded. */
   readonly excluded: readonly string[]
 }
 
 /**
- * Runs all checks of an endpoint but the excluded ones and answers as kube-apiserver does
- * (k8s.io/apiserver/pkg/server/healthz): `ok`, the list of checks with `verbose`, and the list in any case when one
- * fails. Reasons are withheld from the list, because anyone may read it. The results are counted as
- * `kubernetes_healthcheck`.
+ * Runs all checks of an endpoint except the excluded ones and answers as kube-apiserver does
+ * (k8s.io/apiserver/pkg/server/healthz): `ok`, the list of checks with `verbose`, and always the list when one fails.
+ * The list has no reasons, because it is public. The results are counted as `kubernetes_healthcheck`.
  */
 export async function answerHealth(options: {
   readonly endpoint: HealthEndpoint
@@ -44,7 +41,7 @@ export async function answerHealth(options: {
 }): Promise<HealthAnswer> {
   const { endpoint, excluded = [] } = options
   const count = healthCounter(options.metrics)
-  // With nothing to ask, an answer is still worth something.
+  // Without any check, an answer still shows that the process is alive.
   const checks = options.checks.length > 0 ? options.checks : [ping]
   const results = await Promise.all(
     checks.map(async (check) => ({
@@ -81,14 +78,14 @@ export async function answerHealth(options: {
   return { status: 200, text: options.verbose ? `${list}${endpoint} check passed\n` : 'ok', ...found }
 }
 
-/** Runs one check by itself. The reason is for those who may see it: it names servers, files and objects. */
+/** Runs a single check. The reason is only for authorized callers: it names servers, files and objects. */
 export async function answerHealthCheck(
   check: HealthCheck,
-  { reason }: { readonly reason: 'told' | 'withheld' },
+  { reason }: { readonly reason: 'shown' | 'withheld' },
 ): Promise<Pick<HealthAnswer, 'status' | 'text'>> {
   const fault = await faultOf(check)
   if (fault === undefined) return { status: 200, text: 'ok' }
-  return { status: 500, text: `internal server error: ${reason === 'told' ? fault : 'reason withheld'}\n` }
+  return { status: 500, text: `internal server error: ${reason === 'shown' ? fault : 'reason withheld'}\n` }
 }
 
 async function faultOf(check: HealthCheck): Promise<string | undefined> {
@@ -114,4 +111,61 @@ function healthCounter(metrics: Metrics): (type: HealthEndpoint, name: string, o
     latest.set({ name, type }, ok ? 1 : 0)
     total.add({ name, type, status: ok ? 'success' : 'error' })
   }
+}
+
+/**
+ * Logs which checks of an endpoint fail, whenever that changes. A check that a request excludes keeps its last result,
+ * so that no caller can cause lines, or hide failures, by excluding checks.
+ */
+export function healthFaultLog(logger: Logger): (endpoint: HealthEndpoint, answer: HealthAnswer) => void {
+  const known = new Map<HealthEndpoint, HealthAnswer['faults']>()
+  return (endpoint, answer) => {
+    const before = known.get(endpoint) ?? []
+    const faults = [...answer.faults, ...before.filter(({ name }) => answer.excluded.includes(name))]
+    known.set(endpoint, faults)
+    if (namesOf(faults) === namesOf(before)) return
+    if (faults.length === 0) logger.info({ endpoint }, 'health checks pass again')
+    else logger.warn({ endpoint, faults }, 'health checks fail')
+  }
+}
+
+function namesOf(faults: HealthAnswer['faults']): string {
+  return faults
+    .map(({ name }) => name)
+    .sort()
+    .join()
+}
+
+/** The caller, as far as the connection and the request identify it. */
+export interface HealthCaller {
+  /** From the `Authorization` header. */
+  readonly bearerToken: string | undefined
+  /** From a client certificate that the authorities have issued. */
+  readonly certificate: { readonly user: string; readonly groups: readonly string[] } | undefined
+}
+
+/** Whether a caller may have what it requests, or the HTTP status of the refusal. */
+export type HealthVerdict =
+  | 200
+  /** Not authenticated. */
+  | 401
+  /** Authenticated, and not authorized. */
+  | 403
+  /** Too many unknown callers at the moment. */
+  | 429
+  /** Authenticated, but the authorization could not be checked. */
+  | 500
+
+/** Authorizes callers for what is not public: the metrics, and the reasons of failed checks. Never rejects. */
+export interface HealthAccess {
+  /** `verb` is the method in lower case, `path` is without the query. */
+  authorize(caller: HealthCaller, request: { readonly verb: string; readonly path: string }): Promise<HealthVerdict>
+}
+
+/**
+ * Whether one of the patterns is the path, or begins it and ends in `*`: as in kube-apiserver's
+ * `--authorization-always-allow-paths`.
+ */
+export function isAlwaysAllowed(path: string, patterns: readonly string[]): boolean {
+  return patterns.some((pattern) => (pattern.endsWith('*') ? path.startsWith(pattern.slice(0, -1)) : path === pattern))
 }

@@ -9,11 +9,11 @@ import {
 } from './http-serving-certificate.ts'
 import type { Logger } from './logger.ts'
 
-/** What a server at a port that anybody may reach gives to all of them together. Times are in milliseconds. */
+/** The limits of a public port, for all clients together. Times are in milliseconds. */
 export const serverLimits = {
-  /** Open at once. One more ends the one that was opened first, so that idle ones keep nobody out. */
+  /** Open connections. One more closes the oldest, so that idle ones block nobody. */
   connections: 100,
-  /** Bytes of a request's line and headers together; more is answered with 431. */
+  /** Bytes of a request's line and headers together; longer ones are answered with 431. */
   headerBytes: 16_384,
   /** From the opening of a connection, or the first byte of a later request, to the last header. */
   headersMs: 5000,
@@ -27,24 +27,27 @@ export const serverLimits = {
   keepAliveMs: 5000,
 } as const
 
-/** What the parser gets at a time: little at first, which ends most who pipeline; then more, or it would put long headers together from many pieces. */
-const sliceBytes = { first: 1024, most: 4096 } as const
+/**
+ * Bytes that the parser gets at a time: few at first, which stops most pipelining clients; then more, because long
+ * headers in many small pieces are slow.
+ */
+const SLICE_BYTES = { first: 1024, most: 4096 } as const
 
 export interface BoundedServerOptions {
   /** An address of this machine, or a name for one. */
   readonly host: string
-  /** 0 takes a free one. */
+  /** 0 selects a free one. */
   readonly port: number
   /** HTTPS with these files, PEM, which are read again when they change. @default plain HTTP */
   readonly tls?: ServingCertificateFiles | undefined
-  /** Hears each time that the files are looked at when what is in use ends. @default nobody */
+  /** Called at each reading of the files with the expiry of those in use. @default none */
   readonly onExpiry?: ExpiryReporter | undefined
-  /** What it rejects with is logged and answered with 500. */
+  /** Its rejections are logged and answered with 500. */
   readonly respond: (request: IncomingMessage) => Promise<HttpAnswer>
   readonly logger: Logger
 }
 
-/** A whole answer; who asks with HEAD gets it without its body. */
+/** A complete answer; a HEAD request gets it without its body. */
 export interface HttpAnswer {
   readonly status: number
   readonly contentType: string
@@ -53,15 +56,17 @@ export interface HttpAnswer {
 }
 
 export interface BoundedServer {
-  /** The port in use, also where a free one was asked for. */
+  /** The port in use, even if 0 was requested. */
   readonly port: number
   /** `HOST:PORT`, an IPv6 host in brackets. */
   readonly address: string
-  /** Takes no more requests; resolves when those under way are answered, cutting them off after a second. */
+  /** Accepts no more requests; resolves when the running ones are answered, and cuts them off after a second. */
   close(): Promise<void>
 }
 
-/** The server cannot have the address it was given. The message is one line and names it; `cause` is the system's error. */
+/**
+ * The server cannot listen at the given address. The message is one line and names it; `cause` is the system's error.
+ */
 export class ListenError extends Error {
   override readonly name = 'ListenError'
   readonly code = 'CannotListen'
@@ -80,8 +85,9 @@ const listenFaults: Readonly<Record<string, string>> = {
 }
 
 /**
- * An HTTP/1.1 server that no client can make late or large: within {@link serverLimits}, and with one request at a time on a connection. Who
- * sends the next one before the answer to the last was taken (pipelining) is cut off.
+ * An HTTP/1.1 server that no client can delay or overload: it observes {@link serverLimits}, and handles one request at
+ * a time on a connection. A client that sends the next request before it has taken the last answer (pipelining) is cut
+ * off.
  * @throws ListenError, ServingCertificateError
  */
 export async function serveBounded(options: BoundedServerOptions): Promise<BoundedServer> {
@@ -117,13 +123,13 @@ async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, o
     ...context,
     handshakeTimeout: serverLimits.handshakeMs,
     requestCert: files.clientCaFile !== undefined,
-    // Who has no certificate may still have a token, or ask for what anybody may see.
+    // A caller without a certificate may have a token, or request something public.
     rejectUnauthorized: false,
   })
   return { server, follow: () => followServingCertificate(files, server, context, options) }
 }
 
-/** The connections that are open, the oldest first, never more than the limit. */
+/** The open connections, the oldest first, never more than the limit. */
 function boundConnections(server: Server): ReadonlySet<Socket> {
   const open = new Set<Socket>()
   server.on('connection', (socket) => {
@@ -139,14 +145,15 @@ function boundConnections(server: Server): ReadonlySet<Socket> {
 }
 
 /**
- * Node hands all that it has read at once, 64 KiB, to its parser, which makes some two thousand requests of what a client has pipelined before the
- * connection can be cut off: tens of milliseconds, again and again. In slices it ends with the first.
+ * Node passes everything that it has read at once, 64 KiB, to its parser, which makes some two thousand requests of
+ * pipelined input before the connection can be cut off: tens of milliseconds, repeatedly. In slices it stops after the
+ * first.
  */
 function parseInSlices(socket: Socket): void {
   const parsers = socket.listeners('data')
   socket.on('data', (chunk: Buffer) => {
-    let bytes: number = sliceBytes.first
-    for (let from = 0; from < chunk.length && !socket.destroyed; from += bytes, bytes = sliceBytes.most) {
+    let bytes: number = SLICE_BYTES.first
+    for (let from = 0; from < chunk.length && !socket.destroyed; from += bytes, bytes = SLICE_BYTES.most) {
       for (const parse of parsers) parse.call(socket, chunk.subarray(from, from + bytes))
     }
   })
@@ -158,7 +165,7 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
     const { socket } = request
     if (answering.has(socket)) {
-      // Node would keep an answer for each request of the chunk that it has read: thousands, of which the client takes none.
+      // Node would hold an answer for each request of the chunk: thousands, of which the client takes none.
       socket.destroy()
       return
     }
@@ -177,7 +184,7 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
     )
   }
   server.on('request', answer)
-  // Without listeners of their own, Node answers these itself, any number at a time.
+  // Without listeners, Node answers these itself, any number at a time.
   server.on('checkContinue', answer)
   server.on('checkExpectation', answer)
 }
@@ -192,7 +199,7 @@ function send(request: IncomingMessage, response: ServerResponse, answer: HttpAn
     'content-length': Buffer.byteLength(answer.body),
     'x-content-type-options': 'nosniff',
     'cache-control': 'no-cache, private',
-    // Nobody reads a body here, and it may have no end.
+    // Bodies are not read here, and may have no end.
     ...(hasBody && { connection: 'close' }),
     ...answer.headers,
   })

@@ -2,9 +2,18 @@ import type { IncomingMessage } from 'node:http'
 import { TLSSocket } from 'node:tls'
 import { systemClock } from '../runtime/system-clock.ts'
 import { expiryReporter } from './expiry.ts'
-import { answerHealth, answerHealthCheck, type HealthCheck, type HealthEndpoint, healthEndpoints } from './health.ts'
-import { type HealthAccess, type HealthCaller, type HealthVerdict, isAlwaysAllowed } from './health-access.ts'
-import { healthFaultLog } from './health-fault-log.ts'
+import {
+  answerHealth,
+  answerHealthCheck,
+  type HealthAccess,
+  type HealthCaller,
+  type HealthCheck,
+  type HealthEndpoint,
+  type HealthVerdict,
+  healthEndpoints,
+  healthFaultLog,
+  isAlwaysAllowed,
+} from './health.ts'
 import { type BoundedServer, type HttpAnswer, serveBounded } from './http-bounded-server.ts'
 import type { ServingCertificateFiles } from './http-serving-certificate.ts'
 import type { Logger } from './logger.ts'
@@ -13,26 +22,30 @@ import type { Metrics } from './metrics.ts'
 export interface HealthServerOptions {
   /** An address of this machine, or a name for one. */
   readonly host: string
-  /** 0 takes a free one. */
+  /** 0 selects a free one. */
   readonly port: number
-  /** The checks of an endpoint, asked for at each request. */
+  /** The checks of an endpoint, at each request. */
   readonly checks: (endpoint: HealthEndpoint) => readonly HealthCheck[]
   readonly metrics: Metrics
   readonly logger: Logger
   /** HTTPS with these files, which are read again when they change. @default plain HTTP */
   readonly tls?: ServingCertificateFiles | undefined
-  /** Who may see what `alwaysAllowPaths` do not name. @default everybody, apart from why a check fails: that nobody is told */
+  /**
+   * Authorizes requests outside `alwaysAllowPaths`. @default everybody may read everything except the reasons of failed
+   * checks
+   */
   readonly access?: HealthAccess | undefined
-  /** Paths that everybody may see; one that ends in `*` stands for all that begin so. @default the three endpoints */
+  /** Public paths; one that ends in `*` covers all with that prefix. @default the three endpoints */
   readonly alwaysAllowPaths?: readonly string[] | undefined
 }
 
-/** How long one rendering of the metrics serves all who ask, in milliseconds. */
-const renderingMs = 1000
+/** How long one rendering of the metrics is served, in milliseconds. */
+const RENDERING_MS = 1000
 
 /**
  * Serves `/livez`, `/readyz` and `/healthz` in kube-apiserver's form (`?verbose`, `?exclude=NAME`, one check at
- * `/readyz/NAME`) and `/metrics`, which are at most a second old. A change of what fails is logged once, not each probe.
+ * `/readyz/NAME`) and `/metrics`, which are at most a second old. A change of the failed checks is logged once, not at
+ * each probe.
  * @throws ListenError, ServingCertificateError
  */
 export function serveHealth(options: HealthServerOptions): Promise<BoundedServer> {
@@ -55,7 +68,7 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
     const isAuthorized = access !== undefined && !isAlwaysAllowed(url.pathname, alwaysAllowPaths)
     if (isAuthorized) {
       const asked = { verb: method.toLowerCase(), path: url.pathname }
-      const verdict = await access.judge(callerOf(request.socket, headers.authorization), asked)
+      const verdict = await access.authorize(callerOf(request.socket, headers.authorization), asked)
       if (verdict !== 200) return refusal(verdict)
     }
     if (url.pathname === '/metrics') return metricsPage()
@@ -76,18 +89,18 @@ function healthResponder(options: HealthServerOptions): (request: IncomingMessag
     const name = decoded(url.pathname.slice(endpoint.length + 2))
     const check = checks(endpoint).find((candidate) => candidate.name === name)
     if (check === undefined) return text(404, '404 page not found\n')
-    const answer = await answerHealthCheck(check, { reason: isAuthorized ? 'told' : 'withheld' })
+    const answer = await answerHealthCheck(check, { reason: isAuthorized ? 'shown' : 'withheld' })
     return text(answer.status, answer.text)
   }
 }
 
-/** Renders the metrics anew for whoever asks first after a second; all others share that page and its bytes. */
+/** Renders the metrics for the first request after a second; all others share that page and its bytes. */
 function sharedPage(metrics: Metrics): () => Promise<HttpAnswer> {
   let page: Promise<HttpAnswer> | undefined
   let renderedAtMs = 0
   return () => {
     const nowMs = performance.now()
-    if (page !== undefined && nowMs - renderedAtMs < renderingMs) return page
+    if (page !== undefined && nowMs - renderedAtMs < RENDERING_MS) return page
     renderedAtMs = nowMs
     page = metrics.expose().then((body) => ({
       status: 200,
@@ -105,7 +118,7 @@ function callerOf(socket: IncomingMessage['socket'], authorization: string | und
 
 function certificateOf(socket: TLSSocket): HealthCaller['certificate'] {
   if (!socket.authorized) return undefined
-  // Names that occur more than once come as a list, whatever the type says.
+  // Names that occur more than once arrive as a list, contrary to the type.
   const { CN, O } = (socket.getPeerCertificate().subject ?? {}) as Readonly<
     Record<string, string | string[] | undefined>
   >

@@ -1,30 +1,30 @@
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
-import { messageOf } from '../runtime/message-of.ts'
+import { messageOf } from '../runtime/errors.ts'
 import { readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiryReporter } from './expiry.ts'
 import type { Logger } from './logger.ts'
-import { keepSecret } from './secrets.ts'
+import { addSecret } from './secrets.ts'
 
-/** Where a server's certificates are, PEM throughout. */
+/** The certificate files of a server; all are PEM. */
 export interface ServingCertificateFiles {
-  /** Its own, followed by intermediate ones. */
+  /** The server's own certificate, followed by intermediate ones. */
   readonly certFile: string
   readonly keyFile: string
-  /** Whose client certificates are believed. @default nobody's; none is asked for */
+  /** The authorities of client certificates. @default none; no client certificate is requested */
   readonly clientCaFile?: string | undefined
 }
 
-/** A file is missing or holds no usable certificate or key. The message is one line and names it. */
+/** A file is missing or contains no usable certificate or key. The message is one line and names it. */
 export class ServingCertificateError extends Error {
   override readonly name = 'ServingCertificateError'
   readonly code = 'BadServingCertificate'
 }
 
-/** How often the files are looked at, in milliseconds. */
-const lookEveryMs = 5000
+/** How often the files are read again, in milliseconds. */
+const POLL_MS = 5000
 
-/** What is in the files. */
+/** The contents of the files. */
 export type ServingCertificate = SecureContextOptions & {
   readonly cert: string
   readonly key: string
@@ -34,12 +34,12 @@ export type ServingCertificate = SecureContextOptions & {
 /** @throws ServingCertificateError */
 export async function readServingCertificate(files: ServingCertificateFiles): Promise<ServingCertificate> {
   const { certFile, keyFile, clientCaFile } = files
-  // In turn, so that the first that is missing is named.
+  // One after the other, so that the error names the first missing file.
   const cert = await readPemFile(certFile, failure)
   const key = await readPemFile(keyFile, failure)
-  keepSecret(key)
+  addSecret(key)
   const ca = clientCaFile === undefined ? undefined : await readPemFile(clientCaFile, failure)
-  // Node takes an authority that is none, and then trusts nobody.
+  // Node accepts an invalid authority, and then trusts none.
   if (ca !== undefined) usePem(`${clientCaFile}`, () => new X509Certificate(ca), failure)
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
   usePem(`${certFile} with the key ${keyFile}`, () => createSecureContext(context), failure)
@@ -47,8 +47,8 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 }
 
 /**
- * Gives the server, which began with `from`, what is in the files whenever that has changed: connections that begin afterwards use it. While it cannot be used, as halfway
- * through a rotation, the server goes on with what it has, and that is logged once.
+ * Passes changed files to the server, which started with `from`: new connections use them. While they are unusable, as
+ * halfway through a rotation, the server continues with the previous ones, and that is logged once.
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,
@@ -58,12 +58,12 @@ export function followServingCertificate(
 ): { stop(): void } {
   let held = from
   let complaint: string | undefined
-  const tell = (): void => {
-    // Those that follow it are of authorities.
+  const reportExpiry = (): void => {
+    // The certificates after the first are of authorities.
     onExpiry?.('health-tls-cert-file', validitiesIn(held.cert).slice(0, 1))
     onExpiry?.('client-ca-file', validitiesIn(held.ca ?? ''))
   }
-  const look = async (): Promise<void> => {
+  const reload = async (): Promise<void> => {
     try {
       const context = await readServingCertificate(files)
       complaint = undefined
@@ -81,11 +81,11 @@ export function followServingCertificate(
       }
       complaint = message
     } finally {
-      tell()
+      reportExpiry()
     }
   }
-  tell()
-  const timer = setInterval(() => void look(), lookEveryMs)
+  reportExpiry()
+  const timer = setInterval(() => void reload(), POLL_MS)
   timer.unref()
   return { stop: () => clearInterval(timer) }
 }

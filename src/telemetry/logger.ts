@@ -1,4 +1,4 @@
-/** What a line says beside its message. Keys are camelCase; an error goes under `error`. */
+/** The fields of a line beside its message. Keys are camelCase; an error goes under `error`. */
 export type LogFields = Readonly<Record<string, unknown>>
 
 /** Structured logging: one line per change of state, never per poll. pino's logger satisfies this interface. */
@@ -11,11 +11,39 @@ export interface Logger {
   child(fields: LogFields): Logger
 }
 
-/** Says nothing: the default of a library that was given no logger. */
+/** Logs nothing: the default of a library without a logger. */
 export const silentLogger: Logger = {
   debug() {},
   info() {},
   warn() {},
   error() {},
   child: () => silentLogger,
+}
+
+/** One logged line; `fields` include those of its child loggers. */
+export interface LogLine {
+  readonly level: 'debug' | 'info' | 'warn' | 'error'
+  readonly fields: LogFields
+  readonly message: string
+}
+
+/** A logger that stores its lines, and those of its children, in the order of logging. */
+export function memoryLogger(): Logger & { readonly lines: LogLine[] } {
+  const lines: LogLine[] = []
+  return Object.assign(loggerInto(lines, {}), { lines })
+}
+
+function loggerInto(lines: LogLine[], inherited: LogFields): Logger {
+  const at =
+    (level: LogLine['level']) =>
+    (fields: LogFields, message: string): void => {
+      lines.push({ level, fields: { ...inherited, ...fields }, message })
+    }
+  return {
+    debug: at('debug'),
+    info: at('info'),
+    warn: at('warn'),
+    error: at('error'),
+    child: (fields) => loggerInto(lines, { ...inherited, ...fields }),
+  }
 }

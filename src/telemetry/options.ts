@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 
-/** What is logged, and how. A plain declaration of options: this folder lies below the one that gives them meaning. */
+/** What is logged, and how. Only a declaration: config/ interprets it. */
 export const loggingOptions = {
   title: 'Logging',
   options: {

@@ -1,20 +1,19 @@
+import { fstatSync, writeFileSync } from 'node:fs'
+import type { Writable } from 'node:stream'
 import { type DestinationStream, type LoggerOptions, pino, stdTimeFunctions } from 'pino'
-import { printable, printableLines } from '../runtime/printable.ts'
+import { printable, printableLines } from '../runtime/errors.ts'
 import type { Logger } from './logger.ts'
-import { standardError } from './process-stderr.ts'
 import { redacting, withoutSecrets } from './secrets.ts'
 
 /** How much is logged; each level includes those after it. */
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error'
-
-export const logLevels: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
+type LogLevel = 'debug' | 'info' | 'warn' | 'error'
 
 export interface PinoLoggerOptions {
   /** @default 'info' */
   readonly level?: LogLevel
   /** `json`: one object a line, for machines. `pretty`: for a person at a terminal. @default 'json' */
   readonly format?: 'json' | 'pretty'
-  /** Where the lines go. @default standard error, as {@link standardError} has it */
+  /** Where the lines go. @default {@link standardError} */
   readonly destination?: DestinationStream
 }
 
@@ -22,15 +21,16 @@ export interface PinoLoggerOptions {
  * A logger over pino that writes at once, so that the last line before an exit is not lost, and starts no worker
  * thread.
  *
- * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug). `[redacted]` stands, at any depth, for
- * what is in a field named authorization, token, password or the like, for every secret that was loaded, and for what looks like one.
+ * Times are ISO 8601, levels are words, `error` becomes `{ message, code }` (with `stack` at debug). `[redacted]`
+ * replaces, at any depth, the fields named authorization, token, password or the like, every loaded secret, and text
+ * that resembles a secret.
  */
 export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise<Logger> {
   const level = options.level ?? 'info'
   if (options.destination === undefined) {
     const sink = standardError()
     const logger = await createPinoLogger({ ...options, destination: sink })
-    sink.onLost = (lines) => logger.warn({ lines }, 'log lines were lost: nobody took them in time')
+    sink.onLost = (lines) => logger.warn({ lines }, 'log lines were lost: standard error was not read in time')
     return logger
   }
   const target = options.destination
@@ -41,7 +41,7 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
     serializers: { error: (error: unknown) => describeError(error, level === 'debug') },
-    // The finished line, so that nothing gets past: fields, those of child loggers, errors and the message.
+    // Redacts the finished line, so that nothing escapes: fields, those of child loggers, errors and the message.
     hooks: { streamWrite: redacted },
   }
   if (options.format !== 'pretty') return pino(pinoOptions, { write: (line) => target.write(printableLines(line)) })
@@ -51,13 +51,13 @@ export async function createPinoLogger(options: PinoLoggerOptions = {}): Promise
     translateTime: 'SYS:HH:MM:ss.l',
     colorize: false,
     singleLine: true,
-    // All else is JSON but a stack, whose lines stay lines.
+    // Everything is JSON except a stack, whose lines stay separate.
     messageFormat: ({ message }) => printable(String(message)),
   })
   return pino(pinoOptions, { write: (line) => target.write(printableLines(pretty(line))) })
 }
 
-/** A field whose name pino has not escaped makes a line that is no JSON; whoever logs must not fail for it. */
+/** A field name that pino has not escaped makes a line that is not JSON; logging must not fail for it. */
 function redacted(line: string): string {
   try {
     return `${JSON.stringify(JSON.parse(line), redacting)}\n`
@@ -74,4 +74,62 @@ function describeError(error: unknown, withStack: boolean): unknown {
     ...(code === undefined ? {} : { code }),
     ...(withStack ? { stack: error.stack } : {}),
   }
+}
+
+/** The most bytes that wait for the reader of standard error; further lines are dropped. */
+export const MAX_WAITING_BYTES = 1_048_576
+
+/** Takes lines without ever waiting for their reader or failing. */
+interface LogSink {
+  /** Takes a line, or drops it: when too much waits already, when the disk is full, or when the reader has gone. */
+  write(line: string): void
+  /** Called with the number of dropped lines once lines are taken again. @default none */
+  onLost: (lines: number) => void
+}
+
+/**
+ * Standard error. A line is written when `write` returns, so that the last one before an exit is not lost, unless the
+ * pipe's reader stalls: then up to {@link MAX_WAITING_BYTES} wait. A stopped terminal blocks the whole process.
+ */
+function standardError(): LogSink {
+  const status = fstatSync(2)
+  return status.isFIFO() || status.isSocket() ? pipeSink(process.stderr) : fileSink()
+}
+
+function pipeSink(stream: Writable): LogSink {
+  let lost = 0
+  const sink: LogSink = {
+    write(line) {
+      if (stream.destroyed || stream.writableLength > MAX_WAITING_BYTES) lost++
+      else stream.write(line)
+    },
+    onLost: () => {},
+  }
+  // The reader has gone: an error cannot be reported anywhere.
+  stream.on('error', () => {})
+  stream.on('drain', () => {
+    const lines = lost
+    lost = 0
+    if (lines > 0) sink.onLost(lines)
+  })
+  return sink
+}
+
+function fileSink(): LogSink {
+  let lost = 0
+  const sink: LogSink = {
+    write(line) {
+      try {
+        writeFileSync(2, line)
+      } catch {
+        lost++
+        return
+      }
+      const lines = lost
+      lost = 0
+      if (lines > 0) sink.onLost(lines)
+    },
+    onLost: () => {},
+  }
+  return sink
 }

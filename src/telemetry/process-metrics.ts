@@ -1,7 +1,8 @@
-import type { Clock } from '../runtime/clock.ts'
+import { type Cancel, type Clock, watchLateness } from '../runtime/clock.ts'
+import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
-/** Adds what every Prometheus client tells of its process, under the usual names: memory, processor time, start. */
+/** Adds the usual process metrics of Prometheus clients: memory, processor time, start. */
 export function observeProcess(metrics: Metrics, clock: Clock): void {
   const resident = metrics.gauge({ name: 'process_resident_memory_bytes', help: 'Resident memory of this process.' })
   const heap = metrics.gauge({ name: 'nodejs_heap_size_used_bytes', help: 'JavaScript heap in use.' })
@@ -16,5 +17,40 @@ export function observeProcess(metrics: Metrics, clock: Clock): void {
     const usage = process.cpuUsage()
     cpu.add({}, (usage.user + usage.system - countedMicros) / 1e6)
     countedMicros = usage.user + usage.system
+  })
+}
+
+/** The time between two samples, in milliseconds. */
+const PERIOD_MS = 500
+/** From this lateness on it is logged, in milliseconds: a lease's renewal was late too. */
+const REPORTED_MS = 1_000
+/** How many samples the metric covers: a minute. */
+const SAMPLES = 120
+
+interface EventLoopOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly metrics: Metrics
+}
+
+/**
+ * Measures how late the timers of this process fire, and logs a lateness of a second or more. Returns a function that
+ * ends it.
+ */
+export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Cancel {
+  const latenessesMs: number[] = []
+  const lag = metrics.gauge({
+    name: 'nodejs_eventloop_lag_max_seconds',
+    help: 'The longest time in the last minute by which this process came late to a timer.',
+  })
+  metrics.onCollect(() => lag.set({}, Math.max(0, ...latenessesMs) / 1000))
+  return watchLateness(clock, PERIOD_MS, (lateMs) => {
+    latenessesMs.push(lateMs)
+    if (latenessesMs.length > SAMPLES) latenessesMs.shift()
+    if (lateMs < REPORTED_MS) return
+    logger.warn(
+      { lateMs: Math.round(lateMs) },
+      'this process stood still: it was stopped, had no processor, or was busy',
+    )
   })
 }

@@ -3,13 +3,13 @@ import type { MetricOptions, Metrics } from './metrics.ts'
 
 type Kind = 'counter' | 'gauge' | 'histogram'
 
-/** Metrics kept by prom-client, in a registry of their own: two masters in one process do not see each other's. */
+/** Metrics of prom-client in a registry of their own: two masters in one process do not see each other's. */
 export function prometheusMetrics(): Metrics {
   const registry = new Registry()
   const collectors: (() => void)[] = []
   const registered = new Map<string, { readonly shape: string; readonly metric: unknown }>()
 
-  /** `make` is called for a new name only; the shape guards that one name stands for one metric. */
+  /** `make` is called for a new name only; the shape check guarantees that one name is one metric. */
   const once = <Metric>(kind: Kind, options: MetricOptions<string>, make: (labelNames: string[]) => Metric): Metric => {
     const labelNames = [...(options.labels ?? [])]
     const shape = `${kind}{${labelNames.join()}}`

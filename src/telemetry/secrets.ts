@@ -1,31 +1,31 @@
 const REDACTED = '[redacted]'
 
-/** Shorter ones would take half of what is said with them. */
+/** Redacting shorter ones would remove ordinary words. */
 const SHORTEST = 8
-/** Tokens that are renewed each hour for a day, and the lines of a few keys. */
+/** Enough for a day of tokens that are renewed each hour, and the lines of a few keys. */
 const MOST = 500
 
 /**
- * What must not be said, as it was loaded: tokens, passwords, the lines of private keys; the newest last. One for the process: whichever
- * part of it loaded a secret, no log line of any part may have it.
+ * The loaded secrets: tokens, passwords, the lines of private keys; the newest last. One set for the process: no log
+ * line of any part may contain a secret that another part loaded.
  */
 const known = new Set<string>()
 
-/** What looks like a secret wherever it came from. */
+/** Texts that resemble secrets, whatever their source. */
 const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
-  // An old one has headers with hyphens in them; one that is cut off goes on to the end.
+  // An old key has headers with hyphens in them; a truncated one extends to the end.
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gs, REDACTED],
-  // The user and password in a URL, up to the last at sign: passwords hold what should have been escaped.
+  // The user and password in a URL, up to the last at sign: passwords may contain unescaped ones.
   [/(:\/\/)[^\s"'<>]{0,500}@/g, `$1${REDACTED}@`],
   [/\b(Bearer|Basic) +[^\s"',;]+/gi, `$1 ${REDACTED}`],
   // A JSON Web Token, or the beginning of one.
   [/\beyJ[\w-]{8,}[\w.-]*/g, REDACTED],
-  // After a colon and a blank stand words, as in "token: permission denied".
+  // A colon and a blank precede words, as in "token: permission denied".
   [/(password|passwd|secret|token|api[-_]?key)(["']?\s*=\s*["']?|["']?:\s*["']|:)[^\s"',;&]{4,}/gi, `$1$2${REDACTED}`],
 ]
 
-/** Has `secret`, in PEM each line of it, taken out of all that `withoutSecrets` is given. Short ones are not kept. */
-export function keepSecret(secret: string | undefined): void {
+/** Registers a secret, for PEM each line of it: `withoutSecrets` removes it from all texts. Short ones are ignored. */
+export function addSecret(secret: string | undefined): void {
   for (const line of secret?.split('\n') ?? []) {
     const text = line.trim()
     if (text.length < SHORTEST || text.startsWith('-----')) continue
@@ -38,7 +38,7 @@ export function keepSecret(secret: string | undefined): void {
   }
 }
 
-/** `text` with `[redacted]` for every secret that was kept, and for what looks like one. Takes linear time. */
+/** `text` with `[redacted]` for every registered secret and for texts that resemble one. Takes linear time. */
 export function withoutSecrets(text: string): string {
   let clean = text
   for (const secret of known) clean = clean.replaceAll(secret, REDACTED)
@@ -46,7 +46,7 @@ export function withoutSecrets(text: string): string {
   return clean
 }
 
-/** Names of fields whose content is nobody's business, without case, dashes and underscores. */
+/** Names of fields with secret contents, without case, dashes and underscores. */
 const secretFields: ReadonlySet<string> = new Set([
   'authorization',
   'proxyauthorization',
@@ -62,7 +62,7 @@ const secretFields: ReadonlySet<string> = new Set([
   'password',
 ])
 
-/** For `JSON.stringify`: what stands under the name of a secret, and what is one, at any depth. */
+/** For `JSON.stringify`: redacts the fields with such names, and secrets at any depth. */
 export function redacting(field: string, value: unknown): unknown {
   if (secretFields.has(field.toLowerCase().replace(/[-_]/g, ''))) return REDACTED
   return typeof value === 'string' ? withoutSecrets(value) : value

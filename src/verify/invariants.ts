@@ -1,11 +1,15 @@
-import { deadAndListed, stoppedAndListed, unreadyAndListed, wellAndMissing, wrongAfterwards } from './listed-members.ts'
 import {
   comesWithoutCause,
+  deadAndListed,
   emptyLists,
   goesWithoutCause,
-  goneThoughWell,
+  goneThoughHealthy,
+  healthyAndMissing,
   leavesForUnready,
   removedByOthers,
+  stoppedAndListed,
+  unreadyAndListed,
+  wrongAfterwards,
 } from './listing-changes.ts'
 import type { Breach, Moment } from './moment.ts'
 import {
@@ -18,17 +22,17 @@ import {
   writtenInQuiet,
 } from './objects.ts'
 
-/** Something that must hold of a fleet at each moment. */
+/** A condition on a fleet at each moment. */
 export interface Invariant {
   /** One sentence for people. */
   readonly sentence: string
-  /** Where it does not hold at this moment. */
+  /** The breaches at this moment. */
   readonly broken: (moment: Moment) => readonly Breach[]
 }
 
 /**
- * What must hold of a fleet, whichever its reconciler, by name; in the order of reports. Names are stable. `master-count` and `none` are
- * judged by the same: that a dead master stays listed is then a breach like any other.
+ * The invariants of a fleet, with any reconciler, by name; in the order of reports. Names are stable. `master-count`
+ * and `none` are checked in the same way: that a dead master stays listed is then a breach like any other.
  */
 export const invariants = {
   'dead-master-removed': {
@@ -37,7 +41,7 @@ export const invariants = {
   },
   'live-master-listed': {
     sentence: 'A master that is alive and ready is listed within the bound.',
-    broken: wellAndMissing,
+    broken: healthyAndMissing,
   },
   'never-empty': {
     sentence: 'The list is never empty while anybody is alive.',
@@ -57,7 +61,7 @@ export const invariants = {
   },
   'listed-master-stays': {
     sentence: 'An address that was added stays while its master is healthy.',
-    broken: goneThoughWell,
+    broken: goneThoughHealthy,
   },
   'stopped-master-leaves': {
     sentence: 'A master that gets SIGTERM leaves at once while another serves.',
@@ -75,11 +79,11 @@ export const invariants = {
     sentence: 'Endpoints and EndpointSlice list the same within the bound.',
     broken: differing,
   },
-  'right-after-the-last-fault': {
+  'in-sync-after-the-last-fault': {
     sentence: 'After the last fault exactly those who are alive are listed within the bound.',
     broken: wrongAfterwards,
   },
-  'quiet-when-right': {
+  'quiet-when-in-sync': {
     sentence: 'In sync, nothing is written but leases.',
     broken: writtenInQuiet,
   },
@@ -91,7 +95,7 @@ export const invariants = {
     sentence: 'No master mistakes another master, or a repair, for a foreign writer.',
     broken: suspecting,
   },
-  'service-kept': {
+  'service-stays': {
     sentence: 'A Service that exists stays, with its ClusterIP and its NodePorts.',
     broken: serviceChanged,
   },
@@ -109,7 +113,7 @@ export type InvariantName = keyof typeof invariants
 
 export const invariantNames = Object.keys(invariants) as readonly InvariantName[]
 
-/** The sentence of an invariant; its name itself when there is none of that name. */
+/** The sentence of an invariant; the name itself for an unknown one. */
 export function sentenceOf(name: string): string {
   return invariantNames.includes(name as InvariantName) ? invariants[name as InvariantName].sentence : name
 }

@@ -1,39 +1,45 @@
 import { confirmationAfterMs } from '../kubernetes-service/membership/timings.ts'
-import { faultTimes } from './bounds.ts'
 import type { MemberHistory } from './member-history.ts'
 import {
   ageOf,
+  areOverFor,
   type Breach,
   comeTo,
-  doubtMs,
   goneFrom,
   isUnguarded,
+  latenessOf,
+  listedNow,
   type Moment,
   mayHaveMissedTick,
   names,
+  observers,
+  recoveryMs,
   type Successor,
+  seconds,
   sharesShorterLease,
+  suspicionMs,
 } from './moment.ts'
+import { faultTimes } from './observation.ts'
 
-/** So lately another's shutdown may be what an address went for, in milliseconds. */
+/** An address may have gone because of another's shutdown this long before, in milliseconds. */
 const SHUTDOWN_MS = 5_000
-/** Until a process that has become well can have said so, in milliseconds. */
-const SAID_MS = 1_000
+/** A process that has become healthy states it within this time, in milliseconds. */
+const STATED_MS = 1_000
 
-/** A master that was not ready for so long has surely looked around, in milliseconds. */
-const SURELY_SAID_MS = 6_500
-/** Whoever is ready again has said so by then, in milliseconds. */
-const SAID_AGAIN_MS = 3_500
-/** Nothing is left of whoever went so long ago, in milliseconds. */
+/** A master that was not ready for this long has certainly read the others' records, in milliseconds. */
+const SURELY_STATED_MS = 6_500
+/** A master that is ready again states it within this time, in milliseconds. */
+const RESTATED_MS = 3_500
+/** A master that left this long ago has no traces left, in milliseconds. */
 const LONG_GONE_MS = 60_000
 
-/** Lists of nobody while somebody lives. */
+/** Empty lists while a master lives. */
 export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
   return listings
     .filter(({ listing: { addresses = [], atMs, byDamage, by } }) => {
       if (addresses.length > 0 || byDamage) return false
       const writer = histories.findLast(({ name }) => name === by)
-      // Whoever takes its address out even when it is the last does so when nobody else is there.
+      // A master that withdraws even the last address does so when no other is there.
       const leaving = histories.some(
         (one) =>
           one.state.withdrawsLast &&
@@ -50,12 +56,12 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
     .map(({ listing }) => ({ of: listing.object, detail: `${listing.object} lists nobody` }))
 }
 
-/** Addresses that go because another was shut down, or because a sidecar was restarted. */
+/** Addresses that go because another master was shut down, or because a sidecar was restarted. */
 export function removedByOthers(moment: Moment): readonly Breach[] {
   return goneWithoutCause(moment).filter(({ byOthers }) => byOthers)
 }
 
-/** Addresses that go for no reason that can be seen. */
+/** Addresses that go without a visible cause. */
 export function goesWithoutCause(moment: Moment): readonly Breach[] {
   return goneWithoutCause(moment).filter(({ byOthers }) => !byOthers)
 }
@@ -83,7 +89,7 @@ function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOther
   )
 }
 
-/** Addresses that come although nobody may hold a lease for them. */
+/** Addresses that come although no master may hold a lease for them. */
 export function comesWithoutCause(moment: Moment): readonly Breach[] {
   const { listings, histories } = moment
   return listings.flatMap((successor) => {
@@ -93,7 +99,7 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
       .filter((address) => {
         const own = histories.filter((history) => history.address === address)
         if (own.length === 0 && seemsAMasters(address, successor, moment)) return false
-        return !own.some((history) => history.mayCome(atMs) || isDoubted(history, moment, atMs))
+        return !own.some((history) => history.mayCome(atMs) || isSuspected(history, moment, atMs))
       })
       .map((address) => {
         const own = histories.filter((history) => history.address === address)
@@ -103,37 +109,43 @@ export function comesWithoutCause(moment: Moment): readonly Breach[] {
   })
 }
 
-/** Addresses that go after they came while their masters were well all the time. */
-export function goneThoughWell({ listings, histories }: Moment): readonly Breach[] {
+/** Addresses that go after they came while their masters were healthy all the time. */
+export function goneThoughHealthy({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) =>
     goneFrom(successor).flatMap((address) => {
       const { atMs, object } = successor.listing
       if (isUnguarded(successor.listing, histories)) return []
       return histories
         .filter((history) => history.address === address && history.kind === 'apiserver-bootstrap')
-        .filter((history) => (history.wellSinceMs ?? atMs) < (successor.since.get(address) ?? 0))
+        .filter((history) => (history.healthySinceMs ?? atMs) < (successor.since.get(address) ?? 0))
         .filter((history) => !history.isRecovering(atMs) && !sharesShorterLease(history, histories))
-        .map(({ name }) => ({ of: `${address} ${object}`, detail: `${address} of ${name}, well, goes from ${object}` }))
+        .map(({ name }) => ({
+          of: `${address} ${object}`,
+          detail: `${address} of ${name}, healthy, goes from ${object}`,
+        }))
     }),
   )
 }
 
-/** Masters that leave because they are not ready while nobody else is, or go afterwards for having said so then. */
+/** Masters that leave because of unreadiness while no other is ready, or go afterwards because of that statement. */
 export function leavesForUnready(moment: Moment): readonly Breach[] {
-  return [...leavesToUnready(moment), ...saidAmongUnready(moment), ...goesAmongFailing(moment)]
+  return [...leavesToUnready(moment), ...statedAmongUnready(moment), ...goesAmongFailing(moment)]
 }
 
-/** Masters that go when they are ready again: they have said that they are not, although nobody else was ready all that time. */
-function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
-  // A kube-apiserver's lease always says that it serves.
+/**
+ * Masters that go when they are ready again: they have stated their unreadiness, although no other was ready all that
+ * time.
+ */
+function statedAmongUnready({ listings, histories }: Moment): readonly Breach[] {
+  // A kube-apiserver's lease always means that it serves.
   if (histories.some(({ kind }) => kind === 'kube-apiserver')) return []
   return listings.flatMap((successor) => {
     const { atMs, object } = successor.listing
     return histories
       .filter(({ address }) => goneFrom(successor).includes(address))
-      .filter(({ readiness: { cleanlyUnready: own }, wellSinceMs, lagMs }) => {
-        if (own === undefined || wellSinceMs !== own.untilMs || lagMs > 0) return false
-        if (own.untilMs - own.sinceMs < SURELY_SAID_MS || atMs - own.untilMs > SAID_AGAIN_MS) return false
+      .filter(({ readiness: { cleanlyUnready: own }, healthySinceMs, lagMs }) => {
+        if (own === undefined || healthySinceMs !== own.untilMs || lagMs > 0) return false
+        if (own.untilMs - own.sinceMs < SURELY_STATED_MS || atMs - own.untilMs > RESTATED_MS) return false
         return histories.every(({ readiness: { cleanlyUnready: other }, goneSinceMs }) => {
           if (goneSinceMs !== undefined) return own.sinceMs - goneSinceMs > LONG_GONE_MS
           return other !== undefined && other.sinceMs <= own.sinceMs && other.untilMs >= own.untilMs
@@ -147,12 +159,12 @@ function saidAmongUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Masters that go although their servers failed together with all others, as when what they store in is away, and are back not much later
- * than the first of them.
+ * Masters that go although their servers failed together with all others, as in an outage of their datastore, and
+ * recover not much later than the first of them.
  */
 function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
-  // A kube-apiserver's lease always says that it serves, so does who asks its server at its start only. Whoever is slow knows late of the
-  // others, and a server whose answers are late may serve.
+  // A kube-apiserver's lease always means that it serves, and so does that of a master with the gate `startup`. A slow
+  // master learns late of the others, and a server with late answers may serve.
   const blurs = ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }: MemberHistory): boolean =>
     kind === 'kube-apiserver' ||
     lagMs > 0 ||
@@ -166,7 +178,7 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
       .filter((history) => {
         const own = history.readiness.unservingInPlace
         if (own === undefined || history.causeBesideUnready(atMs) !== undefined) return false
-        if (atMs - own.untilMs > SAID_AGAIN_MS || sharesShorterLease(history, histories)) return false
+        if (atMs - own.untilMs > RESTATED_MS || sharesShorterLease(history, histories)) return false
         const together = histories.filter(
           ({ goneSinceMs, state }) =>
             state.running || goneSinceMs === undefined || own.sinceMs - goneSinceMs <= LONG_GONE_MS,
@@ -179,12 +191,12 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
             unserving.sinceMs <= own.sinceMs &&
             unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
         )
-        // As much of it as whoever is back first has surely seen, in its present life.
+        // The part of it that the first recovered master has certainly seen, in its present life.
         const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
           Math.max(unserving?.sinceMs ?? 0, startedAtMs),
         )
         const failedMs = firstMs - Math.max(...sinceMs)
-        const togetherMs = confirmationAfterMs(failedMs - faultTimes.noticedMs) - SAID_MS
+        const togetherMs = confirmationAfterMs(failedMs - faultTimes.noticedMs) - STATED_MS
         return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= togetherMs
       })
       .map(({ name }) => ({
@@ -194,17 +206,17 @@ function goesAmongFailing({ listings, histories }: Moment): readonly Breach[] {
   })
 }
 
-/** Masters that leave because they are not ready, while all who stay are not ready either. */
+/** Masters that leave because of unreadiness, while all others are not ready either. */
 function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
     const addresses = goneFrom(successor)
-    // A list of nobody is another matter, and perhaps a kube-apiserver's.
+    // Empty lists are checked elsewhere, and may be a kube-apiserver's.
     if (addresses.length === 0 || listing.addresses?.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
-    // Whose messages are slow is known not to be ready only later, and knows so much later of the others.
-    const saidMs = Math.max(
+    // A master with slow messages is known as unready only later, and learns later of the others.
+    const statedMs = Math.max(
       ...stay.map(
         ({ readiness: { cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY }, lagMs }) => cleanlyUnreadySinceMs + lagMs,
       ),
@@ -212,7 +224,7 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
     return gone
       .filter(
         ({ readiness: { cleanlyUnreadySinceMs: sinceMs }, lagMs }) =>
-          sinceMs !== undefined && sinceMs - lagMs >= saidMs,
+          sinceMs !== undefined && sinceMs - lagMs >= statedMs,
       )
       .map(({ name }) => ({
         of: `${name} ${listing.object}`,
@@ -222,8 +234,8 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Put into both lists, or into the Endpoints while there was no slice, when nobody could renew a lease. A life that began meanwhile cannot
- * tell it from the address of a master that could not renew either, and keeps it for a time.
+ * Added to both lists, or to the Endpoints while there was no slice, when no master could renew. A life that began
+ * meanwhile cannot distinguish it from the address of a master that could not renew either, and retains it for a time.
  */
 function seemsAMasters(address: string, { listing }: Successor, { histories, spoiled, unrenewed }: Moment): boolean {
   const { endpoints, slice } = spoiled
@@ -232,30 +244,153 @@ function seemsAMasters(address: string, { listing }: Successor, { histories, spo
   if (!endpoints.addresses?.includes(address) || !(slice.addresses ?? [address]).includes(address)) return false
   const meanwhile = [writer.startedAtMs, endpoints.atMs, slice.atMs]
   if (meanwhile.some((atMs) => atMs < unrenewed.sinceMs || atMs > unrenewed.untilMs)) return false
-  return listing.atMs - unrenewed.untilMs <= doubtMs(writer.ttlMs)
+  return listing.atMs - unrenewed.untilMs <= suspicionMs(writer.ttlMs)
 }
 
-/** Died while another of ours could not see it, who therefore gives it the time to renew its lease. */
-function isDoubted({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
+/** Died while another of ours could not see it, which therefore gives it the time to renew its lease. */
+function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
   return histories.some((other) => {
-    const { kind, startedAtMs, wellSinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
+    const { kind, startedAtMs, healthySinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
     if (kind === 'kube-apiserver' || startedAtMs > goneSinceMs) return false
-    // It needs no server of its own that is ready to look after the list.
-    const seesSinceMs = Math.max(wellSinceMs, cutOffUntilMs)
-    const graceMs = doubtMs(Math.max(ttlMs, other.ttlMs)) + bounds.removalMarginMs
+    // It can manage the list without a ready server of its own.
+    const seesSinceMs = Math.max(healthySinceMs, cutOffUntilMs)
+    const graceMs = suspicionMs(Math.max(ttlMs, other.ttlMs)) + bounds.removalMarginMs
     return seesSinceMs > goneSinceMs && atMs - seesSinceMs <= graceMs
   })
 }
 
-/** Is well, and has had the time to say so: a kube-apiserver does at its ticks. */
+/** Is healthy, and has had the time to state it: a kube-apiserver does so at its ticks. */
 function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   const { kind, readiness, watchingSinceMs = Number.POSITIVE_INFINITY } = history
   if (kind === 'kube-apiserver') return history.isSettled(atMs)
-  return !readiness.mayStillSeemUnready && watchingSinceMs < atMs - SAID_MS
+  return !readiness.mayStillSeemUnready && watchingSinceMs < atMs - STATED_MS
 }
 
-/** Runs beside a server that answers, and has had the time to say so. A life that has never been ready has nothing to say yet. */
-function seemsToLive({ state, wellSinceMs = 0 }: MemberHistory, atMs: number): boolean {
+/**
+ * Runs beside a server that answers, and has had the time to state it. A life that has never been ready has stated
+ * nothing yet.
+ */
+function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number): boolean {
   const { running, answering, hasBeenReady } = state
-  return running && answering && hasBeenReady !== false && wellSinceMs < atMs - SAID_MS
+  return running && answering && hasBeenReady !== false && healthySinceMs < atMs - STATED_MS
+}
+
+/** A stopped master leaves the list within this time, besides the margin, in milliseconds. */
+const LEAVING_MS = 1_000
+/**
+ * An unready master does within this time, besides the margin: three seconds, two until it reads the others' records,
+ * the probes' period, in milliseconds.
+ */
+const UNREADY_MS = 6_000
+
+/** Dead masters that are listed after the end of their leases. */
+export function deadAndListed(moment: Moment): readonly Breach[] {
+  const { nowMs, histories, listedSinceMs, bounds } = moment
+  if (histories.every(({ deadSinceMs }) => deadSinceMs === undefined)) return []
+  return listedNow(moment).flatMap((address) => {
+    const own = histories.filter((history) => history.address === address)
+    if (own.length === 0 || own.some(({ deadSinceMs }) => deadSinceMs === undefined)) return []
+    const goneMs = Math.max(...own.map(({ deadSinceMs = 0 }) => deadSinceMs))
+    const ttlMs = Math.max(...own.map((history) => history.ttlMs))
+    if (nowMs <= goneMs + ttlMs + bounds.removalMarginMs) return []
+    // An address that came back meanwhile must go again at once.
+    if (nowMs <= (listedSinceMs.get(address) ?? 0) + bounds.agreementMs) return []
+    const seen = observers(histories, [address]).some((one) => areOverFor(one, own, moment))
+    const who = own.map(({ name }) => name).join(' and ')
+    return seen
+      ? [{ of: address, detail: `${address} of ${who}, dead for ${seconds(nowMs - goneMs)}, is still listed` }]
+      : []
+  })
+}
+
+/** Healthy masters that are not listed in time. */
+export function healthyAndMissing(moment: Moment): readonly Breach[] {
+  const { nowMs, histories, latest, damagedAtMs, bounds } = moment
+  const { slice } = latest
+  if (slice !== undefined && isUnguarded(slice, histories) && nowMs <= slice.atMs + bounds.agreementMs) return []
+  const listed = listedNow(moment)
+  const missing = histories.filter(
+    (history) =>
+      !listed.includes(history.address) &&
+      history.isSettled(nowMs) &&
+      !sharesShorterLease(history, histories) &&
+      !mayHaveMissedTick(history, moment),
+  )
+  if (missing.length === 0) return []
+  // Our masters correct an overwrite at once, and each kube-apiserver at its next tick.
+  const corrected =
+    observers(histories).some(
+      (one) => one.isSettled(nowMs) && nowMs > damagedAtMs + bounds.agreementMs + latenessOf(one),
+    ) || missing.some((one) => nowMs - damagedAtMs > one.settlingMs)
+  if (!corrected) return []
+  return missing.map(({ name, address, healthySinceMs = nowMs }) => ({
+    of: name,
+    detail: `${name}, healthy for ${seconds(nowMs - healthySinceMs)}, is not listed at ${address}`,
+  }))
+}
+
+/** Stopped masters that are listed for too long. */
+export function stoppedAndListed(moment: Moment): readonly Breach[] {
+  const withinMs = LEAVING_MS + moment.bounds.removalMarginMs
+  return lateToLeave(moment, withinMs, (history) => history.leavingSinceMs, 'stopped')
+}
+
+/** Unready masters that are listed for too long, while others serve. */
+export function unreadyAndListed(moment: Moment): readonly Breach[] {
+  const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
+  // A master whose server has just recovered confirms no departure, nor does one that has just been started.
+  const confirmers = moment.histories.filter(
+    ({ healthySinceMs, startedAtMs, illMs }) =>
+      healthySinceMs !== undefined &&
+      moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(illMs) + withinMs,
+  )
+  return confirmers.length === 0
+    ? []
+    : lateToLeave(moment, withinMs, (history) => history.readiness.cleanlyUnreadySinceMs, 'not ready')
+}
+
+function lateToLeave(
+  moment: Moment,
+  withinMs: number,
+  sinceOf: (history: MemberHistory) => number | undefined,
+  what: string,
+): readonly Breach[] {
+  const { nowMs, histories } = moment
+  return histories.flatMap((history) => {
+    const sinceMs = sinceOf(history)
+    const { address, name } = history
+    if (sinceMs === undefined || nowMs - sinceMs <= withinMs + latenessOf(history)) return []
+    if (!listedNow(moment).includes(address)) return []
+    const beside = histories.filter((one) => one !== history && one.address === address)
+    // A master that finds a co-holder of its address leaves the lease alone: it then expires like a dead one's.
+    const then = { ...moment, nowMs: sinceMs }
+    const seen = observers(histories, [address]).some(
+      (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && areOverFor(other, beside, then),
+    )
+    if (!seen) return []
+    return [{ of: name, detail: `${address} of ${name}, ${what} for ${seconds(nowMs - sinceMs)}, is still listed` }]
+  })
+}
+
+/** Listings that are still out of sync after the fleet was unchanged for the recovery time. */
+export function wrongAfterwards(moment: Moment): readonly Breach[] {
+  const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
+  const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)
+  if (standingMs <= recoveryMs(moment)) return []
+  const healthy = histories.filter(({ healthySinceMs }) => healthySinceMs !== undefined)
+  if (healthy.length === 0) return []
+  const lateMs = Math.min(...healthy.map(latenessOf)) + Math.max(...histories.map((history) => history.lagMs))
+  if (standingMs <= recoveryMs(moment) + lateMs) return []
+  const ofHealthy = new Set(healthy.map(({ address }) => address))
+  // A master that is neither healthy nor dead for long enough may be listed or not.
+  const isGone = (history: MemberHistory): boolean => healthy.some((one) => areOverFor(one, [history], moment))
+  const allowed = new Set(histories.filter((history) => !isGone(history)).map(({ address }) => address))
+  return (['endpoints', 'slice'] as const).flatMap((object) => {
+    const { addresses: listed = [], atMs = 0 } = latest[object] ?? {}
+    if (nowMs <= atMs + bounds.agreementMs) return []
+    const inSync =
+      listed.every((address) => allowed.has(address)) && [...ofHealthy].every((one) => listed.includes(one))
+    const detail = `${object}: ${names(listed)}; healthy: ${names([...ofHealthy].sort())}; ${seconds(standingMs)} after the last change`
+    return inSync ? [] : [{ of: object, detail }]
+  })
 }

@@ -2,37 +2,37 @@ import assert from 'node:assert/strict'
 import type { Holder, HolderState, MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
 import { LeaseNotFound, LeaseWithdrawn } from '../kubernetes-service/leases/master-leases.ts'
 
-/** A store for one case: empty at first, and nobody else's. */
+/** A store for one case: empty at first, and used by no other. */
 export interface LeaseWorld {
-  /** How long the leases of this store last, in milliseconds. */
+  /** The TTL of this store's leases, in milliseconds. */
   readonly ttlMs: number
-  /** One more master's way to the store. */
+  /** The client of one more master. */
   open(): MasterLeases
-  /** Lets so many milliseconds pass, for the store as for everybody. */
+  /** Lets this many milliseconds pass, for the store and its clients. */
   pass(ms: number): Promise<void>
-  /** From now on nobody may delete what has ended. Left out where the store itself ends leases. */
+  /** From now on no client may delete expired leases. Left out where the store itself expires leases. */
   refuseDeletes?(): void
-  /** Ends what the world has opened. Whoever watched has stopped. */
+  /** Closes everything that the world has opened. All watches have ended. */
   close(): Promise<void>
 }
 
-/** What a case needs of its world: leases that outlast it (a minute is enough), or leases that end while it waits (some seconds). */
+/**
+ * The leases of a case: ones that outlast it (a minute is enough), or ones that expire while it waits (some seconds).
+ */
 export type LeaseLifetime = 'lasting' | 'ending'
 
-/** One sentence of the contract. `run` rejects with an AssertionError where the store does not keep it. */
+/** One sentence of the contract. `run` rejects with an AssertionError where the store violates it. */
 export interface LeaseContractCase {
   readonly name: string
   run(): Promise<void>
 }
 
 /**
- * What every {@link MasterLeases} must do, whatever it keeps the leases in, for any test runner:
+ * The contract of every {@link MasterLeases}, for any test runner:
  *
- * ```ts
- * for (const { name, run } of masterLeasesContract(makeWorld)) test(name, run)
- * ```
+ * ```ts for (const { name, run } of masterLeasesContract(makeWorld)) test(name, run) ```
  *
- * Where time is real, the cases of leases that end wait for two TTLs at most.
+ * In real time, the cases of expiring leases wait for two TTLs at most.
  *
  * @param makeWorld - called once for each case.
  */
@@ -62,12 +62,12 @@ interface Case {
 
 const { signal } = new AbortController()
 
-/** A store all of whose masters follow the leases, and read them at each look. */
+/** A store whose masters all follow the leases, and read them at each change. */
 class WatchedStore {
   readonly world: LeaseWorld
   readonly #end = new AbortController()
   readonly #watches: Promise<void>[] = []
-  readonly #looks = new Map<MasterLeases, number>()
+  readonly #changes = new Map<MasterLeases, number>()
 
   constructor(world: LeaseWorld) {
     this.world = world
@@ -75,25 +75,27 @@ class WatchedStore {
 
   open(): MasterLeases {
     const leases = this.world.open()
-    const look = (): void => {
-      this.#looks.set(leases, this.looksOf(leases) + 1)
+    const onChange = (): void => {
+      this.#changes.set(leases, this.changesOf(leases) + 1)
       leases.list(this.#end.signal).catch(() => {})
     }
-    this.#watches.push(leases.watch(look, this.#end.signal))
+    this.#watches.push(leases.watch(onChange, this.#end.signal))
     return leases
   }
 
-  /** How often this master was told to look. */
-  looksOf(leases: MasterLeases): number {
-    return this.#looks.get(leases) ?? 0
+  changesOf(leases: MasterLeases): number {
+    return this.#changes.get(leases) ?? 0
   }
 
-  /** Until whoever follows the leases has heard of everything. */
+  /** Waits until all watches have caught up. */
   settle(): Promise<void> {
     return this.world.pass(Math.min(this.world.ttlMs / 10, 1_000))
   }
 
-  /** Until nobody is listed any more: at the latest half a TTL after the end of the lease that was renewed `agoMs` ago. */
+  /**
+   * Waits until no lease is listed any more: at most half a TTL after the end of the lease that was renewed `agoMs`
+   * ago.
+   */
   async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
     const { ttlMs } = this.world
     for (let passedMs = agoMs; ; passedMs += ttlMs / 20) {
@@ -152,34 +154,34 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a renewal asks nobody to look, a change of state does',
+    name: 'a renewal is not reported, a change of state is',
     async run(store) {
       const [a, b] = [store.open(), store.open()]
       await a.update(self, signal)
       await store.settle()
-      const before = store.looksOf(b)
+      const before = store.changesOf(b)
       await a.update(self, signal)
       await a.update(self, signal)
       await store.settle()
-      assert.equal(store.looksOf(b), before)
+      assert.equal(store.changesOf(b), before)
       await a.mark({ ...self, state: 'unready' }, signal)
       await store.settle()
-      assert.ok(store.looksOf(b) > before)
+      assert.ok(store.changesOf(b) > before)
       assert.deepEqual(await statesIn(a), [['192.0.2.1', 'unready']])
     },
   },
   {
-    name: 'a life that has a second address, or wants another port, asks for a look',
+    name: 'a life with a second address, or another port, is reported',
     async run(store) {
       const [a, b] = [store.open(), store.open()]
       await a.update(self, signal)
       const ports = { securePort: 6444, nodePort: 0 }
       for (const more of [{ addresses: ['192.0.2.1', '2001:db8::1'] }, { ports }]) {
         await store.settle()
-        const before = store.looksOf(b)
+        const before = store.changesOf(b)
         await a.update({ ...self, ...more }, signal)
         await store.settle()
-        assert.ok(store.looksOf(b) > before, Object.keys(more).join())
+        assert.ok(store.changesOf(b) > before, Object.keys(more).join())
       }
     },
   },
@@ -299,7 +301,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'after attempts that were given up halfway, done or not, the next one succeeds and is nobody else’s',
+    name: 'after aborted attempts, done or not, the next one succeeds and counts as this master’s',
     async run(store) {
       const [a, b] = [store.open(), store.open()]
       for (let round = 1; round <= 4; round++) {
@@ -313,7 +315,7 @@ const cases: readonly Case[] = [
         await giveMarkUp(2)
         await a.update(self, signal)
         await store.settle()
-        assert.deepEqual(await statesIn(b), [['192.0.2.1', 'ready']], 'what was given up came late')
+        assert.deepEqual(await statesIn(b), [['192.0.2.1', 'ready']], 'an aborted attempt arrived late')
         await giveMarkUp(1)
         await a.mark({ ...self, state }, signal)
         assert.deepEqual(await statesIn(b), [['192.0.2.1', state]])
@@ -326,7 +328,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a lease ends, and asks for a look, when its TTL has passed without renewal',
+    name: 'a lease ends, and that is reported, when its TTL has passed without renewal',
     lifetime: 'ending',
     async run(store) {
       const [a, b] = [store.open(), store.open()]
@@ -337,10 +339,10 @@ const cases: readonly Case[] = [
       await a.update(self, signal)
       await store.world.pass(0.6 * ttlMs)
       assert.deepEqual(await addressesIn(b), ['192.0.2.1'], 'it was renewed')
-      const before = store.looksOf(b)
+      const before = store.changesOf(b)
       await store.untilNobodyIsListed(b, 0.6 * ttlMs)
       await store.settle()
-      assert.ok(store.looksOf(b) > before, 'the end of a lease asks for a look')
+      assert.ok(store.changesOf(b) > before, 'the end of a lease is reported')
       assert.deepEqual(await addressesIn(a), [])
     },
   },
@@ -368,7 +370,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a lease that ended is over, also if nobody may delete it, until its master renews it',
+    name: 'a lease that ended is over, even if no client may delete it, until its master renews it',
     lifetime: 'ending',
     async run(store) {
       const [a, b] = [store.open(), store.open()]
@@ -383,7 +385,7 @@ const cases: readonly Case[] = [
   },
 ]
 
-/** Begins an attempt and gives it up so many turns of the event loop's microtasks later. */
+/** Begins an attempt and aborts it this many turns of the event loop's microtasks later. */
 async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
   const controller = new AbortController()
   const reason = new Error('out of time')

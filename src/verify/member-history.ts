@@ -1,30 +1,30 @@
-import { type Bounds, faultTimes } from './bounds.ts'
-import { isLike, snapshotOf } from './member-snapshot.ts'
-import type { MemberState } from './member-state.ts'
+import { confirmationAfterMs } from '../kubernetes-service/membership/timings.ts'
+import { isLike, type MemberState, snapshotOf } from './member-state.ts'
+import { type Bounds, faultTimes } from './observation.ts'
 import { type Period, ReadinessHistory } from './readiness-history.ts'
 
-/** What etcd refuses for good is tried again now and then, in milliseconds. */
+/** A permanent refusal of etcd is retried this often, in milliseconds. */
 const REFUSED_MS = 10_000
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
-/** What was so lately was so until now, in milliseconds: a second passes between two looks. */
+/** A state this long ago counts as present, in milliseconds: checks are a second apart. */
 const SEEN_MS = 1_000
-/** Until a process whose server is ready has heard so, and has its lease, in milliseconds. */
+/** How long a process needs after its server is ready to get its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
-/** How long a master waits for its server to say something: before it leaves for good, and before it renews its lease. In milliseconds. */
+/**
+ * How long a master waits for its server's answer: before it leaves for good, and before it renews its lease. In
+ * milliseconds.
+ */
 const ASKS_MS = 3_000
-/** How many messages one after the other whatever a master does takes at most, there and back. */
-const MESSAGES = 20
+/** The most messages in a row, there and back, of any action of a master. */
+const MESSAGES = 12
 
-/** How much later than usual what a master does may come about, where each of its messages takes so much longer; in milliseconds. */
+/** How much later an action of a master may happen if each message is late by `delayMs`; in milliseconds. */
 export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
 }
 
-/**
- * What one member has gone through under one address, for those who judge whether it is rightly listed. All times are true ones. A member
- * that comes back with another address begins another history, and leaves this one {@link close}d.
- */
+/** The history of one member under one address. A new address {@link close}s it. All times are true ones. */
 export class MemberHistory {
   readonly name: string
   readonly address: string
@@ -35,44 +35,42 @@ export class MemberHistory {
   #closed = false
   #changedAtMs: number
   #refusedAtMs = Number.NEGATIVE_INFINITY
-  /** When it was last asking its server in vain. */
+  /** When it last waited for its server in vain. */
   #askingAtMs = Number.NEGATIVE_INFINITY
-  #wellSinceMs: number | undefined
-  /** Until it became well. */
-  #illMs = 0
-  #lastWellMs: number | undefined
+  #healthySinceMs: number | undefined
+  #ill: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
   #goneSinceMs: number | undefined
   #deadSinceMs: number | undefined
   #settledAtMs: number | undefined
   #stoppedSinceMs: number | undefined
-  /** Since it was told to stop its server has not answered for a while. */
+  /** It was stopped, and since then its server has not answered for a while. */
   #asksInVain = false
   #connectedSinceMs: number | undefined
   #cutOffUntilMs = Number.NEGATIVE_INFINITY
   readonly readiness = new ReadinessHistory()
-  /** When requests of its last failed. */
+  /** When its requests last failed. */
   #impairedAtMs = Number.NEGATIVE_INFINITY
-  /** It held its lease when nobody's could end, and has done nothing else since: until when that was so. */
+  /** The time without expiry in which it held its lease and did nothing else. */
   #throughOutage: Period | undefined
-  /** Since when nobody's lease can end; undefined while they can. */
+  /** Since when no lease can expire; undefined while they can. */
   #stillSinceMs: number | undefined
-  /** Since it was last settled. */
-  #toldToStop = false
+  /** Whether it was stopped since it was last settled. */
+  #stopRequested = false
   #startedUnready = false
   #troubledAtMs = Number.NEGATIVE_INFINITY
   #startedAtMs = Number.NEGATIVE_INFINITY
   #lives = 0
   #ran = false
   #overlaps = false
-  /** Of its present life: since when it is well, and whether it was for long enough to have a lease. */
-  #life: { wellSinceMs: number | undefined; hasLease: boolean } = { wellSinceMs: undefined, hasLease: false }
+  /** Of its present life: since when it is healthy, and whether long enough to have a lease. */
+  #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
   #causeAtMs = Number.NEGATIVE_INFINITY
   #resets = 0
   #resetAtMs = 0
-  /** Of the lives since it was last settled: what is stored may be any one's. */
+  /** Of the lives since it was last settled: the stored lease may be that of any. */
   #longestTtlMs: number
   #slackMs: number
-  /** Since it was last settled: time in which no lease ends. */
+  /** Since it was last settled: time in which no lease expires. */
   #stoodStillMs = 0
   #notedAtMs: number
   #delay = { ms: 0, untilMs: 0 }
@@ -90,12 +88,10 @@ export class MemberHistory {
     this.#notedAtMs = nowMs
   }
 
-  /** How it fared when it was last looked at. */
   get state(): MemberState {
     return this.#state
   }
 
-  /** When it was last otherwise than before. */
   get changedAtMs(): number {
     return this.#changedAtMs
   }
@@ -105,12 +101,11 @@ export class MemberHistory {
     return this.#startedAtMs
   }
 
-  /** How long its lease may last that it last renewed. */
   get ttlMs(): number {
     return this.#longestTtlMs
   }
 
-  /** How much longer what it does takes, because messages of its take longer. */
+  /** How much longer its actions take because of slow messages. */
   get lagMs(): number {
     return this.#delay.untilMs >= this.#notedAtMs ? this.#delay.ms : 0
   }
@@ -125,23 +120,23 @@ export class MemberHistory {
     return this.#causeAtMs
   }
 
-  /** Since when it is well; undefined while it is not. */
-  get wellSinceMs(): number | undefined {
-    return this.#wellSinceMs
+  /** Since when it is healthy; undefined while it is not. */
+  get healthySinceMs(): number | undefined {
+    return this.#healthySinceMs
   }
 
-  /** For how long it had not been well when it became so, in milliseconds. */
+  /** How long it had not been healthy when it became so, in milliseconds. */
   get illMs(): number {
-    return this.#illMs
+    return this.#ill.forMs
   }
 
-  /** Since when it has watched the others without a break; undefined while it is not well. */
+  /** Since when it has watched the others without a break; undefined while it is not healthy. */
   get watchingSinceMs(): number | undefined {
-    if (this.#wellSinceMs === undefined) return undefined
-    return Math.max(this.#wellSinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
+    if (this.#healthySinceMs === undefined) return undefined
+    return Math.max(this.#healthySinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
   }
 
-  /** When it was last out of touch with what it needs while it ran; long ago if it never was. */
+  /** When it was last disconnected while it ran; long ago if it never was. */
   get cutOffUntilMs(): number {
     return this.#cutOffUntilMs
   }
@@ -151,12 +146,11 @@ export class MemberHistory {
     return this.#goneSinceMs
   }
 
-  /** Since when it cannot renew its lease in any case; undefined while it can, or some of its requests may be done after all. */
+  /** Since when it certainly cannot renew its lease; undefined while some of its requests may still succeed. */
   get deadSinceMs(): number | undefined {
     return this.#deadSinceMs
   }
 
-  /** Since when it was told to stop; undefined in a life that was not. */
   get stoppedSinceMs(): number | undefined {
     return this.#stoppedSinceMs
   }
@@ -166,7 +160,7 @@ export class MemberHistory {
     return this.#overlaps && this.#startedUnready
   }
 
-  /** Since when it should be leaving because it was told to, with nothing to keep it from doing so. Not if it had ended before. */
+  /** Since when it should be leaving because it was stopped, with nothing to prevent it. Not if it had ended before. */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.#state
     // A life that has never been ready has no lease of its own to take back.
@@ -175,37 +169,38 @@ export class MemberHistory {
     return Math.max(this.#stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
   }
 
-  /** How long it takes to be listed, or to have others listed, once it is well. A kube-apiserver acts at its ticks. */
+  /** How long it needs to be listed, or to list others, once it is healthy. A kube-apiserver acts at its ticks. */
   get settlingMs(): number {
     const { listedMs, removalMarginMs } = this.#bounds
     const tickMs = this.kind === 'kube-apiserver' ? this.#state.reconcileIntervalMs + removalMarginMs : 0
     return Math.max(listedMs, tickMs) + this.lagMs
   }
 
-  /** Whether it has been well long enough to be surely listed. */
+  /** Whether it has been healthy long enough to be certainly listed. */
   isSettled(nowMs: number): boolean {
-    if (this.#wellSinceMs === undefined) return false
-    return nowMs >= Math.max(this.#wellSinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
+    if (this.#healthySinceMs === undefined) return false
+    return nowMs >= Math.max(this.#healthySinceMs, this.#refusedAtMs + REFUSED_MS) + this.settlingMs
   }
 
-  /** Takes in the state in which it is from now on. `standsStill`: nobody's lease can end. */
+  /** Takes in its state from now on. `standsStill`: no lease can expire. */
   note(nowMs: number, standsStill: boolean): void {
     if (!this.#closed && !isLike(this.#member, this.#state)) {
       const before = this.#state
       this.#state = snapshotOf(this.#member)
       this.#changedAtMs = nowMs
-      // What a stopped server was sent before is done when it goes on: a renewal, too, so it is gone from then only.
+      // A stopped server executes earlier requests when it continues: a renewal too, so the master is gone only from
+      // then.
       if (isStopped(before) && goesOn(this.#state)) this.#goneSinceMs = this.#deadSinceMs = undefined
     }
     this.#noteState(nowMs, standsStill)
     if (this.causeToGo(nowMs) !== undefined) this.#causeAtMs = nowMs
   }
 
-  /** The member has another address from now on; what it left under this one lasts as long as its lease does. */
+  /** The member has another address from now on; its traces under this one last as long as its lease. */
   close(nowMs: number): void {
     this.#closed = true
     this.#changedAtMs = nowMs
-    this.#state = { ...this.#state, running: false, well: false, renewing: false }
+    this.#state = { ...this.#state, running: false, healthy: false, renewing: false }
     this.#noteState(nowMs, false)
   }
 
@@ -214,12 +209,12 @@ export class MemberHistory {
     return this.#impairedAtMs
   }
 
-  /** Whether what it says of itself, or what others think of it, may still be what was so before an outage. */
+  /** Whether its statements, or those about it, may still be from before an outage. */
   isRecovering(nowMs: number): boolean {
     return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs
   }
 
-  /** The time in which no lease could end counts after all. */
+  /** The time without expiry counts after all. */
   forgetOutage(): void {
     this.#stoodStillMs = Number.NEGATIVE_INFINITY
     this.#throughOutage = undefined
@@ -235,16 +230,16 @@ export class MemberHistory {
 
   /** The same, whether or not its server is ready. */
   causeBesideUnready(nowMs: number): string | undefined {
-    if (this.#settledAtMs === undefined) return 'it has not been well yet'
+    if (this.#settledAtMs === undefined) return 'it has not been healthy yet'
     if (this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return 'its lease may have ended'
-    if (this.#toldToStop && this.#state.withdrawsOnStop) return 'it was told to stop'
+    if (this.#stopRequested && this.#state.withdrawsOnStop) return 'it was stopped'
     if (this.#startedUnready) return 'it was started before its server was ready'
     return undefined
   }
 
-  /** Whether its lease may be there at this moment, so that its address may come. */
+  /** Whether its lease may exist at this moment, so that its address may come. */
   mayCome(nowMs: number): boolean {
-    // Whoever has not ended may still say of itself that it is not ready, and is listed where nobody is.
+    // A master that has not ended may still state its unreadiness, and is listed where no other is.
     if (this.#goneSinceMs === undefined || this.#state.running || !this.#state.ended) return true
     if (this.#stoodStillMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.#goneSinceMs - this.#stoodStillMs
@@ -259,28 +254,31 @@ export class MemberHistory {
     this.#notedAtMs = nowMs
     this.#noteDelay(nowMs)
     if (state.running && !state.connected) this.#cutOffUntilMs = nowMs
-    // Whoever has ended gets in touch with nothing any more.
+    // An ended process connects to nothing any more.
     if (state.impaired !== 'no') this.#impairedAtMs = nowMs
     const isImpaired = nowMs - this.#impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
     const inTouch = state.connected && !isImpaired && (this.#connectedSinceMs !== undefined || !state.ended)
     this.#connectedSinceMs = inTouch ? (this.#connectedSinceMs ?? nowMs) : undefined
-    // Who waits too long for each answer renews too late, and can neither be listed nor look after the list in time.
-    const able = state.well && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
-    // One that became well while it was slow is given its time from when it is no more.
-    const becomesWell = able && this.lagMs === 0
-    const wasWell = this.#wellSinceMs !== undefined
-    if (wasWell) this.#lastWellMs = nowMs
-    this.#wellSinceMs = able ? (this.#wellSinceMs ?? (becomesWell ? nowMs : undefined)) : undefined
-    if (!wasWell && this.#wellSinceMs !== undefined) this.#illMs = nowMs - (this.#lastWellMs ?? nowMs)
-    // Who is not there when it is over does not renew its lease in the time that others give it then.
-    if (!standsStill && !state.well && this.#stoodStillMs > 0) this.#stoodStillMs = 0
+    // A master that waits too long for each answer can neither renew nor manage the list in time.
+    const able = state.healthy && !isImpaired && !this.isTooSlow && !this.#isTakingOver(nowMs)
+    // One that became healthy while it was slow gets its time from when it is no longer slow.
+    const fromMs = this.lagMs === 0 ? nowMs : undefined
+    const healthyFromMs = this.#healthySinceMs
+    // Failing again before it could confirm anything counts as one failure.
+    const confirmsFromMs = (healthyFromMs ?? nowMs) + confirmationAfterMs(this.#ill.forMs)
+    if (!able && nowMs >= confirmsFromMs) this.#ill.sinceMs = nowMs
+    this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
+    if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
+      this.#ill.forMs = nowMs - (this.#ill.sinceMs ?? nowMs)
+    // A master that is away at the end does not renew in the time that others then give it.
+    if (!standsStill && !state.healthy && this.#stoodStillMs > 0) this.#stoodStillMs = 0
     this.#noteOutage(nowMs, standsStill)
     this.#goneSinceMs = state.renewing ? undefined : (this.#goneSinceMs ?? nowMs)
     const isDead = !state.renewing && !(state.running && state.impaired === 'lease')
     this.#deadSinceMs = isDead ? (this.#deadSinceMs ?? nowMs) : undefined
     this.#longestTtlMs = Math.max(this.#longestTtlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
-    // Whoever is impaired, and no more than that, renews its lease as ever.
+    // A merely impaired master renews its lease as usual.
     const renews = isImpaired && state.impaired !== 'lease' && state.running && state.serves && state.renewing
     const before = this.#settledAtMs ?? Number.NEGATIVE_INFINITY
     if (renews && nowMs - before <= SEEN_MS && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
@@ -290,7 +288,7 @@ export class MemberHistory {
       this.#throughOutage = undefined
       this.#stoodStillMs = 0
       this.#startedUnready = false
-      this.#toldToStop = false
+      this.#stopRequested = false
       if (nowMs - this.#startedAtMs > state.reconcileIntervalMs) {
         this.#longestTtlMs = state.leaseTtlMs
         this.#slackMs = slackOf(state)
@@ -302,7 +300,7 @@ export class MemberHistory {
     this.#noteLives(nowMs)
   }
 
-  /** A life whose messages are slow needs a while until it holds the lease of the one that it overlaps, which may leave meanwhile. */
+  /** A slow life needs a while to get the lease of the one that it overlaps, which may leave meanwhile. */
   #isTakingOver(nowMs: number): boolean {
     return this.#overlaps && nowMs - this.#startedAtMs < this.lagMs
   }
@@ -312,14 +310,14 @@ export class MemberHistory {
     if (delayMs > 0) this.#delay = { ms: lagOf(delayMs), untilMs: nowMs + lagOf(delayMs) }
   }
 
-  /** A lease that lived when the outage began lasts for its whole time when it is over, whenever its server is back. */
+  /** A lease that lived when the outage began gets its whole TTL afterwards, whenever its server recovers. */
   #noteOutage(nowMs: number, standsStill: boolean): void {
     const { running, lifeCount, leaseTtlMs, reconcileIntervalMs } = this.#state
     const outage = this.#throughOutage
     this.#stillSinceMs = standsStill ? (this.#stillSinceMs ?? nowMs) : undefined
     const sinceMs = this.#stillSinceMs
     if (sinceMs !== undefined) {
-      // A shorter one after it is noticed by nobody, and one that comes later finds the lease ended.
+      // A shorter one is noticed by no master, and a later one finds the lease expired.
       const counts =
         outage === undefined
           ? this.#isPlaced(nowMs)
@@ -331,7 +329,7 @@ export class MemberHistory {
 
   #mayLeaseHaveEnded(nowMs: number, settledAtMs: number): boolean {
     const { leaseTtlMs, reconcileIntervalMs } = this.#state
-    // Leases are judged by lists: an outage that falls between two of them is noticed by nobody.
+    // Lists decide about leases: an outage between two of them goes unnoticed.
     const outage = this.#throughOutage
     if (outage !== undefined && outage.untilMs - outage.sinceMs >= reconcileIntervalMs) {
       return nowMs - outage.untilMs > leaseTtlMs - RENEWAL_MS - this.lagMs
@@ -340,7 +338,7 @@ export class MemberHistory {
     return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 
-  /** Whether it was surely listed a moment ago. */
+  /** Whether it was certainly listed a moment ago. */
   #isPlaced(nowMs: number): boolean {
     return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
   }
@@ -358,24 +356,24 @@ export class MemberHistory {
   }
 
   #noteLives(nowMs: number): void {
-    const { stopping, lifeCount, hasBeenReady, answering, ready, serves, impaired, running, well } = this.#state
+    const { stopping, lifeCount, hasBeenReady, answering, ready, serves, impaired, running, healthy } = this.#state
     this.#asksInVain = stopping && (this.#asksInVain || !answering)
     this.#stoppedSinceMs = stopping ? (this.#stoppedSinceMs ?? nowMs) : undefined
-    if (stopping) this.#toldToStop = true
+    if (stopping) this.#stopRequested = true
     if (lifeCount > this.#lives) {
       if (this.#lives > 0) this.#startedAtMs = nowMs
       this.#overlaps = this.#ran
-      this.#life = { wellSinceMs: undefined, hasLease: false }
-      // A kube-apiserver takes its own address out when it starts, a master only while its server is not ready.
+      this.#life = { healthySinceMs: undefined, hasLease: false }
+      // A kube-apiserver withdraws its own address at its start, a master only while its server is not ready.
       if (this.kind === 'kube-apiserver') this.#startedUnready = true
     }
     if (this.kind !== 'kube-apiserver' && hasBeenReady === false) {
       if (!(answering && ready) || (impaired !== 'no' && !serves)) this.#startedUnready = true
     }
     const life = this.#life
-    life.wellSinceMs = well ? (life.wellSinceMs ?? nowMs) : undefined
-    if (hasBeenReady && nowMs - (life.wellSinceMs ?? nowMs) >= READY_AT_ONCE_MS) life.hasLease = true
-    // The life before may be told to stop before this one has a lease of its own.
+    life.healthySinceMs = healthy ? (life.healthySinceMs ?? nowMs) : undefined
+    if (hasBeenReady && nowMs - (life.healthySinceMs ?? nowMs) >= READY_AT_ONCE_MS) life.hasLease = true
+    // The previous life may be stopped before this one has a lease of its own.
     const waits = this.#overlaps && !life.hasLease && nowMs - this.#startedAtMs >= READY_AT_ONCE_MS
     if (waits && this.kind !== 'kube-apiserver') this.#startedUnready = true
     if (this.#isTakingOver(nowMs)) this.#startedUnready = true
@@ -384,17 +382,17 @@ export class MemberHistory {
   }
 }
 
-/** Whether its server takes whatever it is sent, and does nothing: one that is gone refuses. */
+/** Whether its server accepts messages, and does nothing: one that is gone refuses. */
 function isStopped({ clientsMeet, answering }: MemberState): boolean {
   return clientsMeet === 'black-holed' && !answering
 }
 
-/** Whether it does what it was sent, for a sidecar that is still there. */
+/** Whether it executes what it was sent, for a sidecar that still runs. */
 function goesOn(state: MemberState): boolean {
   return state.clientsMeet !== 'refused' && !isStopped(state) && !state.ended
 }
 
-/** How much later than the last renewal a lease may be looked for and still be there. */
+/** How much later than the last renewal a read may still find a lease. */
 function slackOf({ leaseTtlMs, reconcileIntervalMs }: MemberState): number {
   return leaseTtlMs - reconcileIntervalMs
 }

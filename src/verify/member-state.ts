@@ -1,6 +1,6 @@
 /**
- * What is true of one member of a fleet at this moment, for those who judge whether it is rightly listed. Settings are those of its
- * present life, or of the last while there is none.
+ * The true state of one member of a fleet, for the checks of its listing. Settings are those of its present life, or of
+ * the last one.
  */
 export interface MemberState {
   readonly name: string
@@ -10,50 +10,113 @@ export interface MemberState {
   readonly kind: 'apiserver-bootstrap' | 'kube-apiserver'
   readonly leaseTtlMs: number
   readonly reconcileIntervalMs: number
-  /** Whether it takes its address out when it is told to stop. */
+  /** Whether it withdraws its address when it is stopped. */
   readonly withdrawsOnStop: boolean
-  /** Whether it does so even when the list is empty then, although its server still answers. */
+  /** Whether it does so even when the list is then empty, although its server still answers. */
   readonly withdrawsLast: boolean
   /** Whether it leaves while its API server is not ready. */
   readonly leavesWhenUnready: boolean
-  /** Runs, and nobody has told it to stop. */
+  /** Runs, and was not stopped. */
   readonly running: boolean
-  /** Was told to stop, whether or not it has ended by now. */
+  /** Was stopped, whether or not it has ended by now. */
   readonly stopping: boolean
-  /** No process of it is left, or there has been none yet; of a master's two processes the sidecar is meant. */
+  /** No process of it is left, or there has been none yet; of a master's two processes this is the sidecar. */
   readonly ended: boolean
   readonly frozen: boolean
-  /** Reads and writes whatever it needs; after an outage, once its API server has taken a write again. */
+  /** Reads and writes everything that it needs; after an outage, once its API server has accepted a write again. */
   readonly connected: boolean
-  /** How much longer than usual each message to its API server, or to what it stores its lease in, takes. */
+  /** How much longer than usual each message to its API server, or to its lease store, takes. */
   readonly delayMs: number
   /** Its /readyz is answered, whatever the answer. */
   readonly answering: boolean
-  /** Its /readyz says that it is ready, but perhaps for its `etcd` check. */
+  /** Its /readyz is ready, except perhaps for its `etcd` check. */
   readonly ready: boolean
-  /** Its /readyz says that it is ready, and its API server reaches what it stores into. */
+  /** Its /readyz is ready, and its API server reaches its datastore. */
   readonly serves: boolean
-  /** Of an answering server the checks of etcd fail, and no other. */
+  /** Of an answering server only the checks of etcd fail. */
   readonly etcdFails: boolean
   /**
-   * What becomes of its requests to its own API server. `rest`: some fail, but it can renew its lease all the same; `lease`: it may be
-   * kept from that for longer than it can bear.
+   * The state of its requests to its own API server. `rest`: some fail, but it can renew its lease; `lease`: its
+   * renewals may fail for too long.
    */
   readonly impaired: 'no' | 'rest' | 'lease'
-  /** What a client meets at its own port. */
+  /** What a client gets at its port. */
   readonly clientsMeet: 'served' | 'refused' | 'black-holed'
-  /** Runs, is connected, and its server is ready: what clients may count on. */
-  readonly well: boolean
+  /** Runs, is connected, and its server is ready: clients may rely on it. */
+  readonly healthy: boolean
   /** May still renew its lease. */
   readonly renewing: boolean
-  /** What it stores its lease in takes nothing new. */
+  /** Its lease store accepts no writes. */
   readonly storeFull: boolean
   /** How often it was started. */
   readonly lifeCount: number
-  /** In its present life its server has told it that it is ready; undefined while it has none. */
+  /** In its present life its server has answered that it is ready; undefined without a life. */
   readonly hasBeenReady: boolean | undefined
   /** How often all its connections to its server were reset. */
   readonly connectionResets: number
-  /** What its present life ended with, if it failed. */
+  /** Why its present life ended, if it failed. */
   readonly failure: unknown
+}
+
+/** The state of a member at this moment, as a copy. */
+export function snapshotOf(member: MemberState): MemberState {
+  return {
+    name: member.name,
+    address: member.address,
+    kind: member.kind,
+    leaseTtlMs: member.leaseTtlMs,
+    reconcileIntervalMs: member.reconcileIntervalMs,
+    withdrawsOnStop: member.withdrawsOnStop,
+    withdrawsLast: member.withdrawsLast,
+    leavesWhenUnready: member.leavesWhenUnready,
+    running: member.running,
+    stopping: member.stopping,
+    ended: member.ended,
+    frozen: member.frozen,
+    connected: member.connected,
+    delayMs: member.delayMs,
+    answering: member.answering,
+    ready: member.ready,
+    serves: member.serves,
+    etcdFails: member.etcdFails,
+    impaired: member.impaired,
+    clientsMeet: member.clientsMeet,
+    healthy: member.healthy,
+    renewing: member.renewing,
+    storeFull: member.storeFull,
+    lifeCount: member.lifeCount,
+    hasBeenReady: member.hasBeenReady,
+    connectionResets: member.connectionResets,
+    failure: member.failure,
+  }
+}
+
+/** Whether a member with the same name, kind and address is in the same state. */
+export function isLike(one: MemberState, other: MemberState): boolean {
+  return (
+    one.running === other.running &&
+    one.healthy === other.healthy &&
+    one.renewing === other.renewing &&
+    one.lifeCount === other.lifeCount &&
+    one.stopping === other.stopping &&
+    one.ended === other.ended &&
+    one.frozen === other.frozen &&
+    one.connected === other.connected &&
+    one.connectionResets === other.connectionResets &&
+    one.delayMs === other.delayMs &&
+    one.answering === other.answering &&
+    one.ready === other.ready &&
+    one.serves === other.serves &&
+    one.etcdFails === other.etcdFails &&
+    one.impaired === other.impaired &&
+    one.clientsMeet === other.clientsMeet &&
+    one.hasBeenReady === other.hasBeenReady &&
+    one.storeFull === other.storeFull &&
+    one.leaseTtlMs === other.leaseTtlMs &&
+    one.reconcileIntervalMs === other.reconcileIntervalMs &&
+    one.withdrawsOnStop === other.withdrawsOnStop &&
+    one.withdrawsLast === other.withdrawsLast &&
+    one.leavesWhenUnready === other.leavesWhenUnready &&
+    one.failure === other.failure
+  )
 }

@@ -1,15 +1,15 @@
 import { type Breach, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
 import type { ObservedObjects, ObservedRequest, ObservedService } from './observation.ts'
 
-/** What is said of somebody who keeps undoing what a master writes. Nobody does in a drill. */
+/** Reasons of Events about a writer that keeps overwriting a master's writes. In a drill there is none. */
 const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive', 'OtherLeaseStore']
 
 export const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system'] as const
 
-/** Endpoints and EndpointSlice that differ for too long while somebody could put them right. */
+/** Endpoints and EndpointSlice that differ for too long while a master could correct them. */
 export function differing({ nowMs, histories, latest, differSinceMs, bounds }: Moment): readonly Breach[] {
   if (differSinceMs === undefined || nowMs - differSinceMs <= bounds.agreementMs) return []
-  const mended = observers(histories).some((one) => {
+  const corrected = observers(histories).some((one) => {
     if (one.watchingSinceMs === undefined) return false
     const tickMs = one.kind === 'kube-apiserver' ? one.state.reconcileIntervalMs : 0
     return (
@@ -18,7 +18,7 @@ export function differing({ nowMs, histories, latest, differSinceMs, bounds }: M
   })
   const { endpoints, slice } = latest
   const detail = `Endpoints: ${names(endpoints?.addresses)}; EndpointSlice: ${names(slice?.addresses)}; for ${seconds(nowMs - differSinceMs)}`
-  return mended ? [{ of: 'lists', detail }] : []
+  return corrected ? [{ of: 'lists', detail }] : []
 }
 
 /** Masters that write too much. */
@@ -30,16 +30,17 @@ export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
   return breaches
 }
 
-/** Writes, but to leases, although everything has been right for long. */
+/** Writes, except of leases, although everything has been in sync for long. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
   if (requests.length === 0) return []
-  // Nobody then has had the means to make it right.
-  if (histories.every(({ wellSinceMs }) => wellSinceMs === undefined)) return []
+  // Without a healthy master nothing can be corrected.
+  if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
-  // Whoever is neither well nor gone may come and go; a lease that could not end for a while begins anew then.
-  const settledMs = histories.map(({ wellSinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
-    wellSinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
+  // A master that is neither healthy nor gone may come and go; a lease that could not expire for a while starts again
+  // then.
+  const settledMs = histories.map(({ healthySinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
+    healthySinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
   )
   const quietMs = Math.max(changedAtMs, leasesSinceMs, ...settledMs) + recoveryMs(moment) + lagMs
   if (moment.nowMs <= quietMs) return []
@@ -48,7 +49,7 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
     .map(({ by, request: { method, path } }) => ({ of: by, detail: `${by}: ${method} ${path}` }))
 }
 
-/** Masters that take somebody for a writer from outside. */
+/** Masters that report a foreign writer. */
 export function suspecting({ requests }: Moment): readonly Breach[] {
   return requests.flatMap(({ by, request }) => {
     if (!request.path.endsWith('/events')) return []
@@ -57,7 +58,7 @@ export function suspecting({ requests }: Moment): readonly Breach[] {
   })
 }
 
-/** Whatever the Service had, and has no more. */
+/** Properties that the Service has lost. */
 export function serviceChanged({ objects }: Moment): readonly Breach[] {
   return objects.flatMap(({ found, before }) => {
     const what = before?.service === undefined ? undefined : lostOf(before.service, found)
@@ -80,7 +81,7 @@ function lostOf(before: ObservedService, { service, byDamage }: ObservedObjects)
   return undefined
 }
 
-/** System namespaces that are missing while somebody could have made them. */
+/** System namespaces that are missing while a master could have created them. */
 export function missingNamespaces({ nowMs, histories, missing, bounds }: Moment): readonly Breach[] {
   if (missing.namespaces.length === 0) return []
   const made = observers(histories).some(
@@ -96,7 +97,7 @@ export function failed({ histories }: Moment): readonly Breach[] {
   for (const { name, state } of histories) {
     const { failure, lifeCount } = state
     if (failure === undefined) continue
-    // A start that etcd refuses for a minute is given up.
+    // A start that etcd refuses for a minute is ended.
     if (/still refused after .*database space exceeded/.test(`${failure}`)) continue
     breaches.push({ of: `${name} ${lifeCount}`, detail: `${name}: ${failure}` })
   }

@@ -1,33 +1,33 @@
 import type { MemberState } from './member-state.ts'
 
 /**
- * Readiness that lasted so long was noticed by a probe, in milliseconds; longer when probes had to time out first, and by who may have
- * said that it is not ready: it says otherwise after two seconds.
+ * A change of readiness is noticed by a probe after this long, in milliseconds; later when probes must time out first,
+ * and when the master may have stated its unreadiness: it withdraws that statement after two seconds.
  */
-const NOTICED_MS = { answered: 1_500, said: 3_500, silent: 5_000 }
-/** Before that nobody leaves because it is not ready, in milliseconds: three seconds, less what a clock may be off. */
+const NOTICED_MS = { answered: 1_500, stated: 3_500, silent: 5_000 }
+/** No master leaves because of unreadiness before this, in milliseconds: three seconds, less the error of a clock. */
 const LEAVES_MS = 2_900
 
-/** A time that was, or is: its end is far away then. */
+/** A past or present period: the end of a present one is far away. */
 export interface Period {
   readonly sinceMs: number
   readonly untilMs: number
 }
 
-/** What else is known of a member when its readiness is noted. */
+/** Further circumstances when the readiness of a member is noted. */
 export interface Circumstances {
-  /** It was surely listed a moment ago. */
+  /** It was certainly listed a moment ago. */
   readonly isPlaced: boolean
   /** Its present life was started while its server was not ready. */
   readonly startedUnready: boolean
   /** Its probes may have failed until a moment ago. */
   readonly isImpaired: boolean
-  /** Another life than before. */
+  /** It is in another life than before. */
   readonly isAnother: boolean
   readonly lagMs: number
 }
 
-/** When the server of one member was ready, and what its master may have said of that. All times are true ones. */
+/** When the server of one member was ready, and what its master may have stated. All times are true ones. */
 export class ReadinessHistory {
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
   #unserving: Period | undefined
@@ -36,17 +36,17 @@ export class ReadinessHistory {
   #cleanSinceMs: number | undefined
   #clean: Period | undefined
 
-  /** Whether its master may still say what was so while it did not serve. */
+  /** Whether its master may still state the unreadiness of an earlier time. */
   get mayStillSeemUnready(): boolean {
     return this.#unready !== undefined
   }
 
-  /** Since when it is not ready in one way, while its master can say so and has been listed. */
+  /** Since when it is not ready in the same manner, while its master can state it and is listed. */
   get cleanlyUnreadySinceMs(): number | undefined {
     return this.#cleanSinceMs
   }
 
-  /** When it was last not ready in this way. */
+  /** When it was last not ready in this manner. */
   get cleanlyUnready(): Period | undefined {
     const sinceMs = this.#cleanSinceMs
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
@@ -57,7 +57,7 @@ export class ReadinessHistory {
     return this.#unserving
   }
 
-  /** The same of a master that was listed when that began, and that nobody has stopped or started since. */
+  /** The same for a master that was listed at the start of it, and was neither stopped nor started since. */
   get unservingInPlace(): Period | undefined {
     return this.#wasPlaced ? this.#unserving : undefined
   }
@@ -67,7 +67,7 @@ export class ReadinessHistory {
     return this.#unready !== undefined && nowMs - this.#unready.sinceMs >= LEAVES_MS
   }
 
-  /** Takes in how it fares from now on. */
+  /** Takes in its state from now on. */
   note(nowMs: number, state: MemberState, around: Circumstances): void {
     if (!state.running || around.isAnother) this.#wasPlaced = false
     if (state.serves) this.#noteServing(nowMs, state, around.lagMs)
@@ -78,11 +78,11 @@ export class ReadinessHistory {
     const period = this.#unserving
     if (period?.untilMs === Number.POSITIVE_INFINITY) this.#unserving = { ...period, untilMs: nowMs }
     const unready = this.#unready
-    // Whose probes fail may not hear that its server is ready again.
+    // A master with failing probes may not notice that its server is ready again.
     if (unready !== undefined && impaired === 'no') {
       unready.servesSinceMs ??= nowMs
-      const said = unready.servesSinceMs - unready.sinceMs >= LEAVES_MS
-      const noticedMs = NOTICED_MS[unready.silent ? 'silent' : said ? 'said' : 'answered']
+      const stated = unready.servesSinceMs - unready.sinceMs >= LEAVES_MS
+      const noticedMs = NOTICED_MS[unready.silent ? 'silent' : stated ? 'stated' : 'answered']
       if (nowMs - unready.servesSinceMs >= noticedMs + lagMs) this.#unready = undefined
     }
     const sinceMs = this.#cleanSinceMs
@@ -100,10 +100,10 @@ export class ReadinessHistory {
     this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
-    // Who keeps its lease elsewhere can say that its server's own etcd is dead.
-    const keepsLease = running && (connected || (etcdFails && renewing)) && !startedUnready
-    // Whose requests fail may not hear that its server is not ready.
-    const clean = answering && (!ready || etcdFails) && impaired === 'no' && keepsLease && leavesWhenUnready
+    // A master with its lease in another store can state that its server's own etcd is dead.
+    const hasLease = running && (connected || (etcdFails && renewing)) && !startedUnready
+    // A master with failing requests may not notice that its server is not ready.
+    const clean = answering && (!ready || etcdFails) && impaired === 'no' && hasLease && leavesWhenUnready
     if (!clean) this.#cleanSinceMs = undefined
     else if (isPlaced) this.#cleanSinceMs ??= nowMs
   }

@@ -1,5 +1,7 @@
 import type { Pod, Service } from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
 import { type AddressGroups, readAddress, textFrom } from '../net/stored-address.ts'
+import { formatMicroTime, parseTime, tryParseTime } from '../runtime/time-format.ts'
 
 export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[number]
 
@@ -26,8 +28,8 @@ export function isTerminating(pod: Pod): boolean {
 }
 
 /**
- * Whether a Pod is an endpoint of a Service that selects it, ready or not (upstream's `ShouldPodBeInEndpoints`): it has an address and has not ended;
- * one that is being deleted only with `includeTerminating`.
+ * Whether a Pod is an endpoint of a Service that selects it, ready or not (upstream's `ShouldPodBeInEndpoints`): it has
+ * an address and has not ended; one that is being deleted only with `includeTerminating`.
  */
 export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
   const status = pod.status
@@ -37,8 +39,8 @@ export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
 }
 
 /**
- * Whether endpoints that are there may be other ones than before (the first answer of upstream's `podEndpointsChanged`). A Pod that is being deleted
- * may always: upstream compares when by pointer, and so gets to see that it has ended.
+ * Whether a change of a Pod may change endpoints (the first answer of upstream's `podEndpointsChanged`). It always may
+ * for a Pod that is being deleted: upstream compares times by pointer, and so notices its end.
  */
 export function isEndpointChange(old: Pod, pod: Pod): boolean {
   if (isTerminating(old) || isTerminating(pod)) return true
@@ -58,8 +60,8 @@ export function hasHostname(pod: Pod, service: Service): boolean {
 }
 
 /**
- * The number of the port of a Pod that a port of a Service means; undefined where the Pod has none of that name (upstream's `FindPort`). A name is
- * looked for in the containers, then in the sidecars, with the protocol of the Service's port.
+ * The port number of a Pod for a port of a Service; undefined where the Pod has none of that name (upstream's
+ * `FindPort`). A name is searched in the containers, then in the sidecars, with the protocol of the Service's port.
  */
 export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
@@ -84,7 +86,10 @@ function portOf(container: Container, name: string, protocol: string): number | 
   return undefined
 }
 
-/** The Pod's addresses of a family, in its order and in Go's form; malformed ones are read loosely, as Go's ParseIPSloppy does, or left out. */
+/**
+ * The Pod's addresses of a family, in its order and in Go's form; malformed ones are read loosely, as Go's
+ * ParseIPSloppy does, or left out.
+ */
 export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string[] {
   const wanted = family === 'IPv4' ? 4 : 6
   const addresses: string[] = []
@@ -95,11 +100,91 @@ export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string
   return addresses
 }
 
-/** Where an address is read into; used up before anything else runs. */
+/** A buffer for one address, used only within a call. */
 const groups: AddressGroups = new Uint16Array(8)
 
-/** Whether a Service has a ClusterIP (upstream's `IsServiceIPSet`): headless ones have not. */
+/** Whether a Service has a ClusterIP (upstream's `IsServiceIPSet`): headless ones do not. */
 export function hasClusterIp(service: Service): boolean {
   const clusterIp = service.spec?.clusterIP
   return clusterIp !== undefined && clusterIp !== '' && clusterIp !== 'None'
+}
+
+/** The annotation with the time of the change that caused a write: kube-proxy and others measure from it. */
+export const lastChangeTriggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
+
+interface ServiceState {
+  service: string | undefined
+  /** By the names of the Pods. */
+  readonly pods: Map<string, string>
+}
+
+/**
+ * The time of the oldest change that the next write of a Service's Endpoints or EndpointSlices covers (upstream's
+ * `TriggerTimeTracker`). Each controller has its own.
+ *
+ * A change is a Pod's becoming ready or unready, or the creation of the Service. If an object changed twice between two
+ * calls only the later change is known, as upstream.
+ */
+export class TriggerTimes {
+  readonly #states = new Map<string, ServiceState>()
+
+  /**
+   * Takes in the present state and returns the time for {@link lastChangeTriggerTime}, in Go's RFC3339Nano, UTC;
+   * undefined without a certain one. Called in each sync, whether it writes or not.
+   */
+  compute(service: Service, pods: readonly Pod[]): string | undefined {
+    const key = keyOfObject(service)
+    const known = this.#states.get(key)
+    const state: ServiceState = known ?? { service: undefined, pods: new Map() }
+    if (known === undefined) this.#states.set(key, state)
+    let earliest: string | undefined
+    let seen = 0
+    for (const pod of pods) {
+      const time = timeOf(readyCondition(pod)?.lastTransitionTime)
+      if (time === undefined) continue
+      seen++
+      const name = pod.metadata?.name ?? ''
+      const last = state.pods.get(name)
+      if (last === time) continue
+      state.pods.set(name, time)
+      if ((last === undefined || isBefore(last, time)) && (earliest === undefined || isBefore(time, earliest)))
+        earliest = time
+    }
+    if (state.pods.size > seen) forgetOthers(state.pods, pods)
+    const created = timeOf(service.metadata?.creationTimestamp)
+    if (created !== undefined && (state.service === undefined || isBefore(state.service, created))) {
+      if (earliest === undefined || isBefore(created, earliest)) earliest = created
+    }
+    state.service = created
+    return known === undefined ? created : earliest
+  }
+
+  /** Forgets a Service that is gone. */
+  delete(key: string): void {
+    this.#states.delete(key)
+  }
+}
+
+function forgetOthers(times: Map<string, string>, pods: readonly Pod[]): void {
+  const present = new Set<string>()
+  for (const pod of pods) {
+    if (timeOf(readyCondition(pod)?.lastTransitionTime) !== undefined) present.add(pod.metadata?.name ?? '')
+  }
+  for (const name of times.keys()) if (!present.has(name)) times.delete(name)
+}
+
+/** The zero value of Go's time.Time stands for no time. */
+const zeroTime = '0001-01-01T00:00:00Z'
+
+/** A time in the form of Kubernetes, whole seconds in UTC; only servers of other programs use another. */
+function timeOf(text: string | null | undefined): string | undefined {
+  if (text === undefined || text === null || text === zeroTime) return undefined
+  if (text.length === zeroTime.length) return text
+  const ms = tryParseTime(text)
+  return ms === undefined ? undefined : formatMicroTime(ms).replace(/\.?0+Z$/, 'Z')
+}
+
+function isBefore(a: string, b: string): boolean {
+  if (a.length === b.length) return a < b
+  return parseTime(a) < parseTime(b)
 }

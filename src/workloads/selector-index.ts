@@ -1,34 +1,35 @@
 export type Labels = Readonly<Record<string, string>>
 
-/** What bears or asks for one label: a key with one value. */
+/** The selectors and the labelled objects of one label: a key with one value. */
 interface Bucket<Selecting, Labelled> {
   readonly selecting: Set<Selecting>
   readonly labelled: Set<Labelled>
 }
 
 interface KeyIndex<Selecting, Labelled> {
-  /** How many selectors are found by this key: without any it is not worth an index. */
+  /** How many selectors are indexed by this key: without any it needs no index. */
   selectors: number
   readonly buckets: Map<string, Bucket<Selecting, Labelled>>
 }
 
 /**
- * Finds the selectors that match given labels, and what has labels that match a given selector, without trying each.
+ * Finds the selectors that match given labels, and the objects whose labels match a given selector, without trying
+ * each.
  *
- * A selector is filed under one of its labels, the one with the fewest others. What has labels is filed under those of its labels whose key some
- * selector is filed under: keys in which nobody is interested cost nothing.
+ * A selector is indexed under one of its labels, the one with the fewest others. An object is indexed under those of
+ * its labels whose key has a selector: other keys cost nothing.
  */
 export class SelectorIndex<
   Selecting extends { readonly selector: Labels },
   Labelled extends { readonly labels: Labels | undefined },
 > {
   readonly #keys = new Map<string, KeyIndex<Selecting, Labelled>>()
-  /** The label that a selector is filed under; none for one that matches everything. */
+  /** The label under which each selector is indexed; none for one that matches everything. */
   readonly #filed = new Map<Selecting, string | undefined>()
   readonly #matchAll = new Set<Selecting>()
   readonly #labelled: () => Iterable<Labelled>
 
-  /** @param labelled - all that is filed and has labels, whenever it is asked. */
+  /** @param labelled - returns all indexed objects. */
   constructor(labelled: () => Iterable<Labelled>) {
     this.#labelled = labelled
   }
@@ -38,7 +39,7 @@ export class SelectorIndex<
     return this.#filed.size
   }
 
-  /** Files a selector. It must not change while it is here. */
+  /** Adds a selector, which must not change afterwards. */
   addSelector(selecting: Selecting): void {
     const key = this.#keyFor(selecting.selector)
     this.#filed.set(selecting, key)
@@ -59,16 +60,13 @@ export class SelectorIndex<
     const index = key === undefined ? undefined : this.#keys.get(key)
     if (key === undefined || index === undefined) return
     index.selectors--
-    if (index.selectors === 0) {
-      this.#keys.delete(key)
-      return
-    }
+    if (index.selectors === 0) this.#keys.delete(key)
     const value = selecting.selector[key] as string
     index.buckets.get(value)?.selecting.delete(selecting)
     dropIfEmpty(index, value)
   }
 
-  /** Files what has labels. They must not change while it is here. */
+  /** Adds an object, whose labels must not change afterwards. */
   add(labelled: Labelled): void {
     const { labels } = labelled
     for (const key in labels) {
@@ -99,7 +97,7 @@ export class SelectorIndex<
     return found
   }
 
-  /** What matches a selector that is here. */
+  /** The objects that match an indexed selector. */
   matching(selecting: Selecting): readonly Labelled[] {
     const key = this.#filed.get(selecting)
     if (key === undefined) return this.#filed.has(selecting) ? [...this.#labelled()] : []
@@ -107,7 +105,7 @@ export class SelectorIndex<
     return [...(bucket?.labelled ?? [])].filter(({ labels }) => matches(selecting.selector, labels))
   }
 
-  /** The key of the label that the fewest other selectors are filed under. */
+  /** The key of the label with the fewest other selectors. */
   #keyFor(selector: Labels): string | undefined {
     let best: string | undefined
     let fewest = Number.POSITIVE_INFINITY

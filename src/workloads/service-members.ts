@@ -29,7 +29,7 @@ interface Group {
   readonly members: Set<Member>
 }
 
-/** What there is in one namespace: no selector reaches further. */
+/** The Pods and Services of one namespace: selectors do not reach further. */
 interface Namespace {
   /** By name. */
   readonly members: Map<string, Member>
@@ -37,11 +37,11 @@ interface Namespace {
 }
 
 /**
- * Which Pods which Services select, exact after every change of either. It must subscribe before any controller does: then what a handler or a
- * sync asks is answered from the same state as the informers' stores.
+ * Which Pods which Services select, exact after every change of either. It must subscribe before any controller does:
+ * then handlers and syncs see the same state as the informers' stores.
  *
- * A Service without a selector and one of type ExternalName select nothing; one with an empty selector, which no API server lets through, selects
- * all Pods of its namespace.
+ * A Service without a selector and one of type ExternalName select nothing; one with an empty selector, which API
+ * servers refuse, selects all Pods of its namespace.
  */
 export class ServiceMembers {
   readonly #namespaces = new Map<string, Namespace>()
@@ -53,7 +53,10 @@ export class ServiceMembers {
     options.pods.subscribe((change) => this.#podChanged(change))
   }
 
-  /** The Pods that a Service of the store selects, in the order in which it came to select them; none for one without a selector. */
+  /**
+   * The Pods that a Service of the store selects, in the order in which it began to select them; none for one without a
+   * selector.
+   */
   podsOf(service: Service): readonly Pod[] {
     const group = this.#groups.get(keyOfObject(service))
     const pods: Pod[] = []
@@ -62,8 +65,9 @@ export class ServiceMembers {
   }
 
   /**
-   * Calls `handler` with the key (`namespace/name`) of each Service whose endpoints a change of a Pod may change: upstream's `GetPodUpdateProjectionKey`
-   * and `GetServicesToUpdate` say which. Changes of Services themselves are not told. Returns what ends that.
+   * Calls `handler` with the key (`namespace/name`) of each Service whose endpoints a change of a Pod may change, as
+   * upstream's `GetPodUpdateProjectionKey` and `GetServicesToUpdate` decide. Changes of Services themselves are not
+   * reported. Returns a function that ends that.
    */
   subscribe(handler: (key: string) => void): () => void {
     const own = (key: string): void => handler(key)
@@ -81,7 +85,7 @@ export class ServiceMembers {
     if (old !== undefined && selector !== undefined && sameLabels(old.selector, selector)) return
     const namespace = service.metadata?.namespace ?? ''
     const { index } = this.#namespace(namespace)
-    // The new selector comes before the old one goes: a label key that both are found by need not be indexed anew.
+    // The new selector is added before the old one is removed: a shared label key need not be indexed again.
     if (selector !== undefined) {
       const group: Group = { key, selector, members: new Set() }
       this.#groups.set(key, group)
@@ -106,7 +110,7 @@ export class ServiceMembers {
       members.delete(name)
       index.delete(known)
       for (const group of groups) group.members.delete(known)
-      this.#tell(groups)
+      this.#notify(groups)
     } else {
       this.#podUpdated(known, pod, index)
     }
@@ -119,7 +123,7 @@ export class ServiceMembers {
     index.add(member)
     const groups = index.selecting(member.labels)
     for (const group of groups) group.members.add(member)
-    this.#tell(groups)
+    this.#notify(groups)
   }
 
   #podUpdated(member: Member, pod: Pod, index: SelectorIndex<Group, Member>): void {
@@ -127,7 +131,7 @@ export class ServiceMembers {
     const changed = isEndpointChange(old, pod)
     if (sameLabels(member.labels, pod.metadata?.labels)) {
       member.pod = pod
-      if (changed) this.#tell(index.selecting(member.labels))
+      if (changed) this.#notify(index.selecting(member.labels))
       return
     }
     const before = index.selecting(member.labels)
@@ -140,8 +144,9 @@ export class ServiceMembers {
     for (const group of left) group.members.delete(member)
     const joined = after.filter(({ members }) => !members.has(member))
     for (const group of joined) group.members.add(member)
-    // Upstream takes a Pod that had no labels for one whose labels did not change, and tells all Services that select it now.
-    this.#tell([...left, ...(changed || !hadLabels ? after : joined)])
+    // Upstream treats a Pod that had no labels as one whose labels did not change, and reports all Services that select
+    // it now.
+    this.#notify([...left, ...(changed || !hadLabels ? after : joined)])
   }
 
   #namespace(name: string): Namespace {
@@ -159,7 +164,7 @@ export class ServiceMembers {
     if (namespace?.members.size === 0 && namespace.index.size === 0) this.#namespaces.delete(name)
   }
 
-  #tell(groups: readonly Group[]): void {
+  #notify(groups: readonly Group[]): void {
     for (const handler of [...this.#handlers]) for (const { key } of groups) handler(key)
   }
 }

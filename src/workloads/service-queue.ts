@@ -1,9 +1,13 @@
+import type { KubeApi } from '../kube/api.ts'
 import { isKubeError } from '../kube/errors.ts'
+import type { EventSink } from '../kube/event-object.ts'
+import type { Informers } from '../kube/informer.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { type RetryRate, WorkQueue, type WorkQueueObserver } from '../runtime/work-queue.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import type { ServiceMembers } from './service-members.ts'
 
-export interface ServiceQueueOptions {
+interface ServiceQueueOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly observer?: WorkQueueObserver | undefined
@@ -11,21 +15,24 @@ export interface ServiceQueueOptions {
   readonly workers: number
 }
 
-/** The copy that a sync rests on has not caught up with what this process wrote: nothing is wrong, and nothing can be done yet. */
+/** The copy has not caught up with this process's own write: this is no failure, and the sync must wait. */
 export class StaleCacheError extends Error {
   override name = 'StaleCacheError'
 }
 
-/** From so many failures in a row on kube-controller-manager gives a Service up; here it is said, and tried on. */
-const maxRetries = 15
-/** So long a sync that found a stale copy waits at most for the copy to catch up. */
-const staleMs = 1_000
-/** So far apart, at least, one Service that is no longer refused brings the others forward. */
-const hastenDistanceMs = 10_000
+/**
+ * After this many failures in a row kube-controller-manager drops a Service; here that is logged, and the retries
+ * continue.
+ */
+const MAX_RETRIES = 15
+/** A sync that found a stale copy waits at most this long for the copy to catch up. */
+const STALE_RETRY_MS = 1_000
+/** The least time between two expedited retries because one Service recovered. */
+const MIN_EXPEDITE_INTERVAL_MS = 10_000
 
 /**
- * The Services that a controller has to look at, by `namespace/name`: never two syncs of one Service at a time, failed ones again and again with
- * back-off, and those that found a stale copy as soon as it has caught up.
+ * The Services to be synced by a controller, by `namespace/name`: never two syncs of one Service at a time; failed ones
+ * are retried with back-off, and those with a stale copy as soon as it has caught up.
  */
 export class ServiceQueue {
   readonly #options: ServiceQueueOptions
@@ -35,38 +42,41 @@ export class ServiceQueue {
   readonly #changed = new Map<string, boolean>()
   /** Services whose last sync failed because of the server. */
   readonly #failed = new Set<string>()
-  #hastenedMs = Number.NEGATIVE_INFINITY
+  #expeditedMs = Number.NEGATIVE_INFINITY
 
   constructor(options: ServiceQueueOptions) {
     this.#options = options
     this.#queue = new WorkQueue(options)
   }
 
-  /** Asks for a sync of a Service after a delay; at once by default. */
+  /** Requests a sync of a Service after a delay; at once by default. */
   add(key: string, delayMs = 0): void {
     if (delayMs > 0) this.#queue.addAfter(key, delayMs)
     else this.#queue.add(key)
   }
 
-  /** The copy of an object of the Service has changed: a sync that found it stale is due, and so is one under way that is about to find it so. */
+  /**
+   * The copy of an object of the Service has changed: a sync that found it stale is due, and so is a running one that
+   * is about to.
+   */
   caughtUp(key: string): void {
-    if (this.#stale.delete(key)) this.#queue.hasten(key)
+    if (this.#stale.delete(key)) this.#queue.expedite(key)
     else if (this.#changed.has(key)) this.#changed.set(key, true)
   }
 
-  /** Makes all due that wait because they failed. */
-  hasten(): void {
-    this.#hastenedMs = this.#options.clock.monotonicMs()
-    this.#queue.hastenFailed()
+  /** Retries all failed Services at once. */
+  expedite(): void {
+    this.#expeditedMs = this.#options.clock.monotonicMs()
+    this.#queue.expediteFailed()
   }
 
-  /** Syncs Services until the signal is aborted; resolves when what was under way has ended. */
+  /** Syncs Services until the signal is aborted; resolves when the running syncs have ended. */
   run(signal: AbortSignal, sync: (key: string, signal: AbortSignal) => Promise<void>): Promise<void> {
     return this.#queue.run({
       workers: this.#options.workers,
       signal,
       reconcile: (key, signal) => this.#reconcile(key, () => sync(key, signal)),
-      failed: (key, error) => this.#tellFailure(key, error),
+      failed: (key, error) => this.#logFailure(key, error),
     })
   }
 
@@ -78,28 +88,98 @@ export class ServiceQueue {
       if (this.#failed.delete(key)) this.#recovered()
     } catch (error) {
       if (!(error instanceof StaleCacheError)) throw error
-      // No failure: it takes nothing of what failures may retry in a second.
+      // This is no failure, and does not count towards the rate of retries.
       this.#stale.add(key)
-      this.#queue.addAfter(key, staleMs)
+      this.#queue.addAfter(key, STALE_RETRY_MS)
       if (this.#changed.get(key) === true) this.caughtUp(key)
     } finally {
       this.#changed.delete(key)
     }
   }
 
-  /** What was refused passes: that may be so for the others, too. */
+  /** When one Service is no longer refused, others may be accepted too. */
   #recovered(): void {
-    if (this.#failed.size > 0 && this.#options.clock.monotonicMs() - this.#hastenedMs >= hastenDistanceMs) this.hasten()
+    if (this.#failed.size > 0 && this.#options.clock.monotonicMs() - this.#expeditedMs >= MIN_EXPEDITE_INTERVAL_MS)
+      this.expedite()
   }
 
-  #tellFailure(key: string, error: unknown): void {
+  #logFailure(key: string, error: unknown): void {
     const { logger } = this.#options
     if (isKubeError(error)) this.#failed.add(key)
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
-    if (retries === maxRetries) logger.error(fields, 'a Service cannot be synced; trying on')
-    // An outage is said once, by the availability of the server.
+    if (retries === MAX_RETRIES) logger.error(fields, 'a Service cannot be synced; retrying')
+    // The availability of the server logs an outage once.
     else if (isKubeError(error, 'Unreachable', 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
     else logger.warn(fields, 'a sync failed; trying again')
   }
+}
+
+/**
+ * How long to pause after a write, in milliseconds, by its size: addresses of Endpoints, or EndpointSlices. The first
+ * change is written at once, changes during the pause are written together after it.
+ */
+export type WritePause = (size: number) => number
+
+/**
+ * Spaces out the writes for each Service, so that one with thousands of endpoints and constant changes does not
+ * overload the API server and the kube-proxies that watch. Times are of one monotonic clock.
+ */
+export class WritePacing {
+  readonly #pause: WritePause
+  readonly #untilMs = new Map<string, number>()
+
+  constructor(pause: WritePause) {
+    this.#pause = pause
+  }
+
+  /** How long the next write for a Service has to wait. */
+  delayMs(key: string, nowMs: number): number {
+    const untilMs = this.#untilMs.get(key)
+    if (untilMs === undefined) return 0
+    // An expired pause is removed.
+    if (untilMs <= nowMs) this.#untilMs.delete(key)
+    return Math.max(0, untilMs - nowMs)
+  }
+
+  /** Takes in what is written now. */
+  written(key: string, nowMs: number, size: number): void {
+    const pauseMs = this.#pause(size)
+    if (pauseMs > 0) this.#untilMs.set(key, nowMs + pauseMs)
+  }
+
+  /** Forgets a Service that is gone: one of its name does not wait. */
+  delete(key: string): void {
+    this.#untilMs.delete(key)
+  }
+}
+
+/**
+ * The inputs of a controller of Endpoints or EndpointSlices, for one term of leadership. The informers are those of the
+ * term and start soon; every resource is followed with the transform of `trimmed.ts`.
+ */
+export interface WorkloadContext {
+  readonly api: KubeApi
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly events: EventSink
+  readonly informers: Informers
+  /** Which Pods which Services select: one for all controllers of the term. */
+  readonly members: Pick<ServiceMembers, 'podsOf' | 'subscribe'>
+  /** Measures the queue of the controller. */
+  readonly observer: WorkQueueObserver
+  /** How many Services may be worked on at the same time. */
+  readonly workers: number
+  /**
+   * How long after a change of a Pod its Services are synced, in milliseconds, so that changes are handled together.
+   */
+  readonly batchPeriodMs: number
+}
+
+/** A controller for one term of leadership. */
+export interface WorkloadController {
+  /** Works once the informers have synced, until the signal is aborted; then ends its running syncs. Call it once. */
+  run(signal: AbortSignal): Promise<void>
+  /** Retries failed keys at once: the API server is available again. */
+  expedite(): void
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { DecodeError, decode } from '../../src/apiserver/decode.ts'
-import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/schema.ts'
+import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/kind.ts'
 
 const schema = kindSchema({
   spec: object({ count: integer, port: integerOrString, at: microTime, items: list(object({ name: string })) }),

@@ -1,5 +1,9 @@
-import { type ApiServer, type ApiServerOptions, createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import {
+  type ApiServer,
+  type ApiServerOptions,
+  createApiServer,
+  inProcessTransport,
+} from '../../src/apiserver/api-server.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { namespaces, serviceCidrs } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'

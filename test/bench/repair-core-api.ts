@@ -1,7 +1,6 @@
 import type { KubeApi, ListQuery, ObjectRef, WatchEvent, WatchQuery } from '../../src/kube/api.ts'
 import { KubeError } from '../../src/kube/errors.ts'
-import type { KubeList, KubeObject } from '../../src/kube/json.ts'
-import type { Resource } from '../../src/kube/resources.ts'
+import type { KubeList, KubeObject, Resource } from '../../src/kube/resources.ts'
 import { aborted } from '../../src/runtime/signals.ts'
 
 /** A collection at rest: its objects as the JSON that a server would send. */

@@ -6,19 +6,17 @@ import { noEvents } from '../../src/kube/event-object.ts'
 import { SharedInformers } from '../../src/kube/informer.ts'
 import { ipAddresses, serviceCidrs, services } from '../../src/kube/resources.ts'
 import { parseAddress } from '../../src/net/address.ts'
-import { addressAllocationRange, portAllocationRange } from '../../src/net/allocation-range.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
-import { parseCidr } from '../../src/net/cidr.ts'
-import { parsePortRange } from '../../src/net/port-range.ts'
-import { clusterIpClaims } from '../../src/repair/cluster-ip/cluster-ip-claims.ts'
-import { IpAddressRepair } from '../../src/repair/cluster-ip/ip-address-repair.ts'
-import { nodePortClaims } from '../../src/repair/node-port/node-port-claims.ts'
-import { RangeRepair } from '../../src/repair/range-repair.ts'
+import { addressAllocationRange, parseCidr, portAllocationRange } from '../../src/net/cidr.ts'
+import { parsePortRange } from '../../src/net/host-port.ts'
+import { clusterIpClaims, nodePortClaims } from '../../src/repair/bitmap/claims.ts'
+import { RangeRepair } from '../../src/repair/bitmap/repair.ts'
+import { IpAddressRepair } from '../../src/repair/ip-address/repair.ts'
 import { MemoryRangeRegistry } from '../../src/repair/registries/memory.ts'
 import type { RangeName } from '../../src/repair/registries/range-registry.ts'
 import type { Repair, RepairContext } from '../../src/repair/repair.ts'
-import { RepairReporter } from '../../src/repair/repair-reporter.ts'
-import { keptOfService } from '../../src/repair/service-claims.ts'
+import { RepairReporter } from '../../src/repair/reporter.ts'
+import { trimService } from '../../src/repair/service-claims.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
@@ -48,7 +46,7 @@ const before = process.cpuUsage()
 const running: Promise<void>[] = []
 const repairs = kind === 'repairs' ? composeRepairs() : []
 const copies = [
-  informers.get(services, { transform: keptOfService }),
+  informers.get(services, { transform: trimService }),
   informers.get(ipAddresses),
   informers.get(serviceCidrs),
 ]
@@ -85,7 +83,7 @@ function composeRepairs(): readonly Repair[] {
     intervalMs,
     reporter: new RepairReporter({ kind, events: noEvents, logger, metrics, clock }),
     permit: { mode: 'repair', granted: async () => true },
-    services: informers.get(services, { transform: keptOfService }),
+    services: informers.get(services, { transform: trimService }),
   })
   const clusterIps = contextOf('cluster-ip')
   return [

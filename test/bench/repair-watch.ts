@@ -1,5 +1,5 @@
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
-import { parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
 import type { IpAddress } from '../../src/kube/resources.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
 import { decodeRangeAllocation } from '../../src/protobuf/range-allocation.ts'

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { createMaster, withdrawMaster } from '../../src/bootstrap/master.ts'
-import { defineMaster } from '../../src/config/define-master.ts'
+import { defineMaster } from '../../src/config/master-options.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { endpointSlices, events, ipAddresses, namespaces, serviceCidrs } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
-import { noneRegistry } from '../../src/repair/registries/none.ts'
-import type { RangeRegistry } from '../../src/repair/registries/range-registry.ts'
+import { noneRegistry, type RangeRegistry } from '../../src/repair/registries/range-registry.ts'
 import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
@@ -258,7 +257,7 @@ test('what a repair only told while the server did it itself is put right as soo
   await api.delete(ipAddresses, { name: '10.0.0.1' })
   await time.advance(120_000)
   await assert.rejects(api.get(ipAddresses, { name: '10.0.0.1' }), { code: 'NotFound' })
-  assert.equal(said('the server does this itself; what is found wrong is only told').length, 2)
+  assert.equal(said('the server does this itself; findings are only reported').length, 2)
   server.answer = serving()
   await time.advance(63_000)
   assert.equal((await api.get(ipAddresses, { name: '10.0.0.1' })).spec?.parentRef?.name, 'kubernetes')

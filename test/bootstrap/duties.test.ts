@@ -1,14 +1,61 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseControllers } from '../../src/bootstrap/controller-selection.ts'
 import {
   type DutyDecision,
   decideDuty,
-  type HookSightings,
-  nextSightings,
-  unheard,
+  formatControllers,
+  type HookState,
+  isSelected,
+  nextHookState,
+  parseControllers,
+  unknownHook,
+  workloadControllerNames,
 } from '../../src/bootstrap/duties.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+
+test('auto is the usual set, names add to it and a dash takes away', () => {
+  assert.deepEqual(parseControllers(['auto']), { auto: true, on: [], off: [] })
+  assert.deepEqual(parseControllers(['auto', 'default-service-cidr', '-system-namespaces']), {
+    auto: true,
+    on: ['default-service-cidr'],
+    off: ['system-namespaces'],
+  })
+})
+
+test('a list without auto is exactly that list', () => {
+  assert.deepEqual(parseControllers(['kubernetes-service', 'kubernetes-service']), {
+    auto: false,
+    on: ['kubernetes-service'],
+    off: [],
+  })
+})
+
+test('a selection is written as it is read', () => {
+  const items = ['auto', 'kubernetes-service', '-default-service-cidr']
+  assert.deepEqual(formatControllers(parseControllers(items)), items)
+})
+
+test('a list that cannot be meant is refused with its reason', () => {
+  assert.throws(() => parseControllers([]), /turns nothing on/)
+  assert.throws(() => parseControllers(['-system-namespaces']), /turns nothing on/)
+  assert.throws(
+    () => parseControllers(['auto', 'system-namespaces', '-system-namespaces']),
+    /turns system-namespaces both on and off/,
+  )
+  assert.throws(() => parseControllers(['-auto']), /there is no controller "auto"/)
+  assert.throws(() => parseControllers(['autos']), /there is no controller "autos"; known are auto, /)
+  assert.throws(() => parseControllers(['Kubernetes-Service']), /\(did you mean kubernetes-service\?\)/)
+})
+
+test('the controllers of a kube-controller-manager are on only where they are named', () => {
+  for (const name of workloadControllerNames) {
+    assert.equal(isSelected(parseControllers(['auto']), name), false)
+    assert.equal(isSelected(parseControllers(['auto', name]), name), true)
+    assert.equal(isSelected(parseControllers([name]), name), true)
+  }
+  assert.equal(isSelected(parseControllers(['auto', 'endpoints']), 'node-port-repair'), true)
+  assert.equal(isSelected(parseControllers(['endpoints']), 'node-port-repair'), false)
+})
 
 const hook = 'poststarthook/start-system-namespaces-controller'
 const bare: ReadinessAnswer = { answered: true, ready: true, checks: [{ name: 'ping', ok: true }] }
@@ -19,10 +66,10 @@ const mute: ReadinessAnswer = { answered: true, ready: false, checks: [] }
 /** A refusal to tell, as of a user who may not get it. */
 const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: 'HTTP status 403' }
 
-const absent: HookSightings = { type: 'absent' }
-const listed: HookSightings = { type: 'listed' }
+const absent: HookState = { type: 'absent' }
+const listed: HookState = { type: 'listed' }
 
-const table: readonly [controllers: string[], sightings: HookSightings, decision: DutyDecision][] = [
+const table: readonly [controllers: string[], sightings: HookState, decision: DutyDecision][] = [
   [['auto'], absent, { type: 'on' }],
   [['auto'], listed, { type: 'left-to-server', hook }],
   [['auto', 'system-namespaces'], listed, { type: 'on-beside-server', hook }],
@@ -44,20 +91,20 @@ test('default/kubernetes is kept even where the server lists its hook: its recon
 })
 
 /** What is known of the hook after these answers, so many seconds apart. */
-function known(answers: readonly ReadinessAnswer[], apartS: number): HookSightings['type'] {
-  let sightings: HookSightings = unheard
+function known(answers: readonly ReadinessAnswer[], apartS: number): HookState['type'] {
+  let sightings: HookState = unknownHook
   for (const [index, answer] of answers.entries())
-    sightings = nextSightings(sightings, answer, hook, index * apartS * 1_000)
+    sightings = nextHookState(sightings, answer, hook, index * apartS * 1_000)
   return sightings.type
 }
 
 const times = (count: number, answer: ReadinessAnswer): ReadinessAnswer[] => Array<ReadinessAnswer>(count).fill(answer)
 
 const histories: readonly [says: string, answers: readonly ReadinessAnswer[], apartS: number, known: string][] = [
-  ['a server that is away', [away], 1, 'unheard'],
+  ['a server that is away', [away], 1, 'unknown'],
   ['the first answer that does not list it', [away, bare], 1, 'absent'],
   ['the first answer, which says nothing', [mute], 1, 'absent'],
-  ['a server that only refuses to tell', times(100, refused), 1, 'unheard'],
+  ['a server that only refuses to tell', times(100, refused), 1, 'unknown'],
   ['the first answer after refusals', [refused, stock], 1, 'listed'],
   ['refusals after an answer that lists it', [stock, ...times(100, refused)], 1, 'listed'],
   ['one answer among many that lists it', [...times(100, bare), stock], 1, 'listed'],

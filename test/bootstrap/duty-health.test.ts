@@ -6,16 +6,16 @@ import {
   type DutySymptoms,
   type DutyTerm,
   nextCondition,
+  supervised,
 } from '../../src/bootstrap/duty-health.ts'
-import { supervised } from '../../src/bootstrap/supervised.ts'
 import type { EventToRecord } from '../../src/kube/event-object.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { aborted } from '../../src/runtime/signals.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
-const well: DutyCondition = { type: 'well' }
+const well: DutyCondition = { type: 'healthy' }
 const ailing: DutyCondition = { type: 'ailing', sinceMs: 0 }
 const degraded: DutyCondition = { type: 'degraded', reason: 'refused' }
 const seen = (more: Partial<DutySymptoms>): DutySymptoms => ({ fault: 'refused', crashed: false, away: false, ...more })
@@ -68,7 +68,7 @@ test('a duty that is refused for too long is told of once, and once more when it
   health.begun({ settled: settled.promise })
   refused.reason = 'list ipaddresses: forbidden'
   for (let second = 0; second < 20; second++) {
-    health.heard({ away: false })
+    health.answered({ away: false })
     await time.advance(1_000)
   }
   assert.equal(health.fault(), 'list ipaddresses: forbidden')
@@ -93,9 +93,9 @@ test('a duty that was never done is degraded too, but not in a dry run, which do
   for (const dryRun of [false, true]) {
     const { time, health } = setUp({ dryRun })
     health.begun({ settled: new Promise(() => {}) })
-    health.heard({ away: false })
+    health.answered({ away: false })
     await time.advance(6_000)
-    health.heard({ away: false })
+    health.answered({ away: false })
     assert.equal(health.fault(), dryRun ? undefined : 'it has not been done yet')
   }
 })

@@ -1,15 +1,23 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
-import { withdrawMaster } from '../../src/bootstrap/master.ts'
-import { defineMaster } from '../../src/config/define-master.ts'
+import { inProcessTransport } from '../../src/apiserver/api-server.ts'
+import { recordRefusals, withdrawMaster } from '../../src/bootstrap/master.ts'
+import { defineMaster } from '../../src/config/master-options.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
-import { endpointSlices, endpoints, leases, type Resource, services } from '../../src/kube/resources.ts'
+import type { EventToRecord } from '../../src/kube/event-object.ts'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import {
+  endpointSlices,
+  endpoints,
+  type KubeObject,
+  leases,
+  type Resource,
+  services,
+} from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
-import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../src/kubernetes-service/leases/memory.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import { setUp } from './masters-world.ts'
@@ -49,7 +57,7 @@ test('a dry run writes nothing, and says once what it would write and why', asyn
       'dry run: would create the kubernetes service',
       'dry run: would reset endpoints of the kubernetes service',
       'shutting down',
-      'dry run: would keep the address: its API server still answers, and no other master says that its own is ready',
+      'the address stays: its API server still answers, and no other master is ready',
       'shut down',
     ],
   )
@@ -93,7 +101,7 @@ test('withdraw takes a running master out and keeps it out until it is started a
   const { type, reason } = await withdrawMaster({ ...two.options, dryRun: true }, ports, signal)
   assert.deepEqual([type, reason], ['nothing', 'a dry run writes nothing'])
   const last = await withdrawMaster(two.options, ports, signal)
-  assert.equal(last.type, 'kept')
+  assert.equal(last.type, 'last-one')
   assert.match(last.reason, /is the last one/)
   await one.end()
   const again = start()
@@ -244,7 +252,7 @@ test('ports that a kube-apiserver in the fleet may want are kept, which is said 
   const portsNow = async () => (await api.get(endpoints, kubernetes)).subsets?.[0]?.ports
   const notes = () =>
     said(
-      'the Endpoints have other ports than this master wants; they are kept while another master may want them, such as a kube-apiserver, which does not say',
+      'the Endpoints have other ports than this master wants; they stay while another master may want them, such as a kube-apiserver, which does not state its ports',
     ).length
   await time.advance(60_000)
   assert.deepEqual([await portsNow(), notes()], [other, 1])
@@ -252,4 +260,28 @@ test('ports that a kube-apiserver in the fleet may want are kept, which is said 
   await time.advance(1_000)
   assert.deepEqual([(await portsNow())?.[0]?.port, notes()], [6443, 1])
   await end()
+})
+
+test('each time that the server begins to refuse to tell its readiness is one Event', () => {
+  const recorded: EventToRecord[] = []
+  let hear: (answer: ReadinessAnswer, sentAtMs: number) => void = () => assert.fail()
+  const monitor = {
+    subscribe(handler: typeof hear) {
+      hear = handler
+      return () => {}
+    },
+  }
+  recordRefusals(monitor, { record: (event) => recorded.push(event) }, '192.0.2.1')
+  const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
+  const silent: ReadinessAnswer = { answered: false, reason: 'connection refused' }
+  const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 401' }
+  for (const answer of [ready, refused, refused, silent, refused, ready, refused]) hear(answer, 0)
+  const note = 'the readiness of the API server of 192.0.2.1 is unknown: /readyz: HTTP status 401'
+  assert.deepEqual(
+    recorded.map(({ type, regarding, note }) => [type, regarding.kind, regarding.name, note]),
+    [
+      ['Warning', 'Endpoints', 'kubernetes', note],
+      ['Warning', 'Endpoints', 'kubernetes', note],
+    ],
+  )
 })

@@ -1,13 +1,12 @@
-import { createApiServer } from '../../src/apiserver/api-server.ts'
+import { createApiServer, inProcessReadiness, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { faultyTransport } from '../../src/apiserver/faults.ts'
-import { inProcessReadiness, inProcessTransport } from '../../src/apiserver/in-process.ts'
 import { createMaster } from '../../src/bootstrap/master.ts'
 import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
-import { defineMaster, type MasterSettings } from '../../src/config/define-master.ts'
+import { defineMaster, type MasterSettings } from '../../src/config/master-options.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 /** An API server in this process, and masters beside it, on virtual time. */

@@ -4,10 +4,10 @@ import { availabilityByServer } from '../../src/bootstrap/servers-availability.t
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { Availability } from '../../src/kube/availability.ts'
 import { KubeError } from '../../src/kube/errors.ts'
-import { LeaseStoreError } from '../../src/kubernetes-service/leases/reliable-leases.ts'
+import { LeaseStoreError } from '../../src/kubernetes-service/leases/wrappers.ts'
 import { RequestTimeout } from '../../src/runtime/request-limit.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 
 function openServers() {
   const time = new VirtualClock()

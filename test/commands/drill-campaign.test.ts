@@ -2,6 +2,10 @@ import assert from 'node:assert/strict'
 import { mkdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { campaignReport } from '../../src/commands/drill-campaign.ts'
+import { type ScheduleResult, summarize } from '../../src/drill/campaign/campaign.ts'
+import { randomScenario } from '../../src/drill/random/random-scenario.ts'
+import { parseScenario } from '../../src/drill/scenario/parse.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
@@ -26,6 +30,55 @@ test('SIGINT ends a campaign and its processes at once, and what there is is tol
   const { code } = await child.exited
   assert.equal(code, 1)
   assert.match(child.stdout(), /^interrupted: \d+ random schedules of ten minutes: all held$/m)
-  const told = `cannot write ${file}: it is a directory; put that right, or give --report another directory`
+  const told = `cannot write ${file}: it is a directory; correct that, or give --report another directory`
   assert.equal(child.stderr(), `apiserver-bootstrap: ${told}\n`)
+})
+
+const results = [1, 2, 3].map((seed): ScheduleResult => {
+  const violations = seed === 1 ? [] : [{ atMs: 1_000, invariant: 'never-empty', detail: 'slice' }]
+  const fleet = { leaseStore: 'etcd', leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
+  return { seed, violations, cpuMs: 1, simulatorEvents: 1, flaps: 0, fleet, digest: '' }
+})
+// Not for every schedule that fails the shortest one is looked for.
+const outcome = { results, shrunk: [{ seed: 3, scenario: randomScenario(3), tries: 7 }] }
+const summary = { ...summarize(outcome, 1_000), interrupted: false }
+const options = { seed: 1, runs: 3, version: '1.2.3' }
+
+test('campaign.json names the scenario files that are of this campaign, and no other', () => {
+  const { files, json } = campaignReport(outcome, summary, { ...options, report: 'out' })
+  const { failures } = JSON.parse(json)
+  assert.deepEqual(
+    failures.map(({ seed, file }: { readonly seed: number; readonly file?: string }) => [seed, file]),
+    [
+      [2, undefined],
+      [3, 'seed-3.yaml'],
+    ],
+  )
+  assert.deepEqual(Object.keys(files).sort(), ['campaign.json', 'seed-3.yaml'])
+  assert.equal(files['campaign.json'], json)
+  assert.deepEqual(parseScenario(files['seed-3.yaml'] ?? '', 'seed-3.yaml'), randomScenario(3))
+})
+
+test('without a directory it has no files to name; the text has the shortest schedules all the same', () => {
+  const { json, text } = campaignReport(outcome, summary, { ...options, report: undefined })
+  assert.equal(json.includes('seed-3.yaml'), false)
+  assert.match(text, /^3 random schedules of ten minutes: 2 did not hold$/m)
+  assert.match(text, /of 7 tried: apiserver-bootstrap drill seed-3\.yaml --seed 3$/m)
+})
+
+test('the text names the files where they are', () => {
+  const { text } = campaignReport(outcome, summary, { ...options, report: 'out' })
+  assert.match(text, /apiserver-bootstrap drill out\/seed-3\.yaml --seed 3$/m)
+})
+
+test('ten failures are told in full, of the rest the seeds', () => {
+  const failing = Array.from({ length: 12 }, (_, index) => ({ ...(results[1] as ScheduleResult), seed: index + 1 }))
+  const of = { results: failing, shrunk: [] }
+  const { text } = campaignReport(
+    of,
+    { ...summarize(of, 1_000), interrupted: false },
+    { ...options, report: undefined },
+  )
+  for (let seed = 1; seed <= 10; seed++) assert.match(text, new RegExp(`^seed ${seed} does not hold:$`, 'm'))
+  assert.match(text, /^nor do the seeds 11, 12$/m)
 })

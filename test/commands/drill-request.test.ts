@@ -3,10 +3,9 @@ import { chmod, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { execute } from '../../src/commands/drill.ts'
-import { prepareReportDirectory } from '../../src/commands/drill-files.ts'
-import { readDrillRequest } from '../../src/commands/drill-request.ts'
-import { variantsOf } from '../../src/commands/drill-variants.ts'
-import { parseScenario } from '../../src/drill/parse-scenario.ts'
+import { prepareReportDirectory } from '../../src/commands/drill-output.ts'
+import { readDrillRequest, variantsOf } from '../../src/commands/drill-request.ts'
+import { parseScenario } from '../../src/drill/scenario/parse.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 test('the line that makes a drill again says what decides it, for a shell', () => {
@@ -136,7 +135,7 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
   [
     'random',
     { target: 'live' },
-    '--target: random schedules are for sim: much of what they do cannot be done to real processes',
+    '--target: random schedules are for sim: many of their steps are impossible with real processes',
   ],
   ['list', { seed: '2' }, '--seed: has no use with list'],
 ]

@@ -4,7 +4,7 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { delimiter, dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
-import type { DrillReport } from '../../src/drill/report.ts'
+import type { DrillReport } from '../../src/drill/report/report.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
@@ -85,7 +85,7 @@ suite('drill', { concurrency: 2 }, () => {
     const told = `cannot write ${first}: it is a directory; cannot write ${last}: it is a directory`
     assert.deepEqual(
       [code, stderr],
-      [1, [`apiserver-bootstrap: ${told}; put that right, or give --report another directory`]],
+      [1, [`apiserver-bootstrap: ${told}; correct that, or give --report another directory`]],
     )
     assert.match(stdout, /^held: apiserver-bootstrap drill graceful --seed 1$/m)
     assert.match(await readFile(join(directory, 'report.html'), 'utf8'), /<\/html>\s*$/)
@@ -158,7 +158,7 @@ suite('drill', { concurrency: 2 }, () => {
 
 /** The exit code, and what standard error says. */
 async function withFullOutput(t: TestContext, args: string): Promise<readonly [code: number, said: string]> {
-  const file = join(await tempDir(t), 'said')
+  const file = join(await tempDir(t), 'stated')
   const command = `node src/cli.ts drill ${args} > /dev/full 2> ${file}`
   const { code } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: path } }).then(
     () => ({ code: 0 }),

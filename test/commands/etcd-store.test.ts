@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { plainEndpoints } from '../../src/commands/etcd-store.ts'
-import { parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
 
 test('an etcd off this machine is asked with TLS, or warned of', () => {
   const [plain, plainIpv6] = ['http://etcd-1:2379', 'http://[2001:db8::1]:2379']

@@ -2,13 +2,12 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { endpoints } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
-import { peakResidentMib } from '../peers/footprint.ts'
+import { peakResidentMib, residentMib } from '../peers/footprint.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import type { Child } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -40,6 +39,8 @@ export interface HostileOutage {
   readonly lines: number
   /** The most memory that was ever resident until then, in MiB. */
   readonly peakMib: number
+  /** What is resident half a second after it was right again, in MiB. */
+  readonly residentMib: number
 }
 
 const ref = { namespace: 'default', name: 'kubernetes' }
@@ -88,7 +89,13 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
     const rightMs = Math.round(await becomeRight())
     const said = program.stderr().slice(from)
     assert.doesNotMatch(said, /"level":"error"/)
-    const outage = { rightMs, lines: said.split('\n').length - 1, peakMib: Math.round(peakResidentMib(program.pid)) }
+    await sleep(500)
+    const outage = {
+      rightMs,
+      lines: said.split('\n').length - 1,
+      peakMib: Math.round(peakResidentMib(program.pid)),
+      residentMib: Math.round(residentMib(program.pid)),
+    }
     t.diagnostic(JSON.stringify(outage))
     outages.push(outage)
   }

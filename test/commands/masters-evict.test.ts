@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { evictAddress } from '../../src/commands/masters-evict.ts'
 import { MastersSource } from '../../src/commands/masters-source.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
@@ -10,16 +9,14 @@ import { Availability } from '../../src/kube/availability.ts'
 import type { EventToRecord } from '../../src/kube/event-object.ts'
 import { type Endpoints, endpoints, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
-import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
-import type { LeaseInspector } from '../../src/kubernetes-service/leases/inspect.ts'
-import { EtcdLeaseInspector } from '../../src/kubernetes-service/leases/inspect-etcd.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
+import { EtcdLeaseInspector, type LeaseInspector } from '../../src/kubernetes-service/masters/inspection.ts'
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { abortable } from '../../src/runtime/signals.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { silentLogger } from '../../src/telemetry/logger.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
 import { holder } from '../kubernetes-service/leases/holders.ts'
 
 const { signal } = new AbortController()
@@ -70,7 +67,7 @@ async function setUp(
         audit,
         close: async () => {},
       })
-      const done = evictAddress(source, { address, force, yes, say: (line) => said.push(line) }, signal)
+      const done = evictAddress(source, { address, force, yes, report: (line) => said.push(line) }, signal)
       let ended = false
       const noted = done.finally(() => {
         ended = true
@@ -185,7 +182,7 @@ test('an address without a lease is refused, with what is known of it', async ()
   })
   assert.match(
     (await evict('192.0.2.9')).line,
-    /^refused: 192\.0\.2\.9 has no lease under [^;]*; it is listed, and masters whose leases are there take/,
+    /^refused: 192\.0\.2\.9 has no lease under [^;]*; it is listed, and masters whose leases are there remove/,
   )
 })
 
@@ -206,7 +203,7 @@ test('what was written between the look and the removal stays', async () => {
   between = () => master.update(holder('192.0.2.9'), signal)
   assert.deepEqual(await world.evict('192.0.2.9'), {
     code: 1,
-    line: 'refused: /registry/masterleases/192.0.2.9 was written or removed meanwhile; look again',
+    line: 'refused: /registry/masterleases/192.0.2.9 was written or removed meanwhile; run masters again',
   })
   assert.deepEqual(await world.keys(), ['192.0.2.9'])
 })

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { mkdir } from 'node:fs/promises'
+import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
+import { changeKey, MastersScreen, mastersJson, mastersTable } from '../../src/commands/masters.ts'
+import type { MasterRow } from '../../src/kubernetes-service/masters/masters.ts'
 import { startServer } from '../kube/loopback-server.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { freePort } from '../support/free-port.ts'
@@ -17,6 +20,14 @@ async function run(t: TestContext, args: readonly string[], more: Readonly<Recor
   const child = await spawnChild(t, process.execPath, [program, ...args], { env })
   const { code } = await child.exited
   return { code, stdout: child.stdout(), stderr: child.stderr().split('\n').slice(0, -1) }
+}
+
+/** The port of a server that ends each connection. A free port could become that of another test meanwhile. */
+async function silentPort(t: TestContext): Promise<number> {
+  const server = createServer((socket) => socket.destroy())
+  t.after(() => server.close())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
 }
 
 async function kubeconfigFor(directory: string, port: number): Promise<string> {
@@ -53,7 +64,7 @@ suite('masters', { concurrency: 2 }, () => {
 
   test('the API server is the one of the flag, else of KUBECONFIG, else of the home; when none answers the exit code is 1', async (t) => {
     const directory = await tempDir(t)
-    const [flag, variable, home] = [await freePort(), await freePort(), await freePort()]
+    const [flag, variable, home] = [await silentPort(t), await silentPort(t), await silentPort(t)]
     const FLAG = await kubeconfigFor(join(directory, 'flag'), flag)
     const KUBECONFIG = await kubeconfigFor(join(directory, 'variable'), variable)
     await kubeconfigFor(join(directory, '.kube'), home)
@@ -84,7 +95,7 @@ suite('masters', { concurrency: 2 }, () => {
       `no leases of masters among the Leases in ${namespace} with the label apiserver-bootstrap/lease=master (--lease-namespace names another namespace; for leases in etcd give --etcd-servers)`,
     ]
     const masters = (...flags: readonly string[]) => run(t, ['masters', '--kubeconfig', kubeconfig, ...flags])
-    const nobody = { code: 0, stdout: 'no masters, and nobody is listed\n' }
+    const nobody = { code: 0, stdout: 'no masters, and none is listed\n' }
     assert.deepEqual(await masters(), { ...nobody, stderr: searched('kube-system') })
     assert.deepEqual(await masters('--lease-namespace=leases'), { ...nobody, stderr: searched('leases') })
     listed = ['192.0.2.1']
@@ -107,4 +118,161 @@ suite('masters', { concurrency: 2 }, () => {
     assert.match(evict.stdout, /^Usage: apiserver-bootstrap masters evict ADDRESS \[flags\]$/m)
     for (const text of [masters.stdout, evict.stdout]) assert.doesNotMatch(text, /--(?:embedded|advertise-address) /)
   })
+})
+
+const ready: MasterRow = {
+  address: '192.0.2.1',
+  holder: {
+    instanceId: '0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8',
+    host: 'control-1',
+    startedAt: '2026-01-01T00:00:00.000000Z',
+    addresses: ['192.0.2.1'],
+    ports: { securePort: 6443, nodePort: 0 },
+    state: 'ready',
+  },
+  ageMs: 184_000,
+  life: { type: 'ends', leftMs: 12_000 },
+  verdict: 'live',
+  leased: true,
+  listed: true,
+  conflicts: [],
+  id: '/registry/masterleases/192.0.2.1',
+  revision: '41',
+}
+const foreign: MasterRow = {
+  ...ready,
+  address: '192.0.2.20',
+  holder: undefined,
+  ageMs: undefined,
+  life: { type: 'never' },
+  verdict: 'stale',
+  listed: false,
+  conflicts: [
+    { code: 'no-holder', message: 'no holder record' },
+    { code: 'never-ends', message: 'nothing ends this lease' },
+  ],
+}
+const unknown: MasterRow = {
+  ...foreign,
+  life: undefined,
+  verdict: undefined,
+  leased: false,
+  listed: undefined,
+  id: undefined,
+  revision: undefined,
+  conflicts: [],
+}
+
+test('the table is as wide as its content, and what is not known is a dash', () => {
+  assert.deepEqual(mastersTable([ready, foreign, { ...unknown, address: '192.0.2.9' }]), [
+    'ADDRESS     HOLDER    HOST       AGE   LEFT   LISTED  READY  CONFLICTS',
+    '192.0.2.1   0b1c2d3e  control-1  3m4s  12s    yes     yes    -',
+    '192.0.2.20  -         -          -     never  no      -      no holder record; nothing ends this lease',
+    '192.0.2.9   -         -          -     -      -       -      -',
+  ])
+})
+
+test('a time that is only what the lease says is marked, and one that nobody renewed is over', () => {
+  const left = (row: Partial<MasterRow>) => mastersTable([{ ...ready, ...row }])[1]?.split(/ {2,}/)[4]
+  assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: 9_000 }, verdict: 'unknown' }), '~9s')
+  assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: undefined }, verdict: 'unknown' }), '-')
+  assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: -9_000 }, verdict: 'stale' }), 'over')
+  assert.equal(left({ leased: false }), '-')
+})
+
+test('a master that is not ready says what it is instead', () => {
+  const holder = ready.holder && { ...ready.holder, state: 'leaving' as const }
+  assert.match(mastersTable([{ ...ready, holder }])[1] ?? '', / leaving +-$/)
+})
+
+test('for programs everything has a field, and what is not known is null', () => {
+  const about = { leaseStore: 'etcd', listed: ['192.0.2.1'] }
+  assert.deepEqual(mastersJson([ready, { ...unknown, address: undefined }], about), {
+    apiVersion: 'apiserver-bootstrap/v1alpha1',
+    kind: 'MasterList',
+    leaseStore: 'etcd',
+    listedAddresses: ['192.0.2.1'],
+    masters: [
+      {
+        address: '192.0.2.1',
+        holder: '0b1c2d3e-4f50-4a61-8b72-93a4b5c6d7e8',
+        host: 'control-1',
+        startedAt: '2026-01-01T00:00:00.000000Z',
+        ageSeconds: 184,
+        hasLease: true,
+        neverEnds: false,
+        leftSeconds: 12,
+        live: true,
+        listed: true,
+        state: 'ready',
+        ready: true,
+        conflicts: [],
+        id: '/registry/masterleases/192.0.2.1',
+        revision: '41',
+      },
+      {
+        address: null,
+        holder: null,
+        host: null,
+        startedAt: null,
+        ageSeconds: null,
+        hasLease: false,
+        neverEnds: false,
+        leftSeconds: null,
+        live: null,
+        listed: null,
+        state: null,
+        ready: null,
+        conflicts: [],
+        id: null,
+        revision: null,
+      },
+    ],
+  })
+  const [never] = (mastersJson([foreign], { leaseStore: 'etcd', listed: undefined }) as { masters: object[] }).masters
+  assert.deepEqual(
+    [never, (never as { live: unknown }).live],
+    [{ ...never, neverEnds: true, leftSeconds: null }, false],
+  )
+})
+
+test('time that passes is no change; a renewal is none either', () => {
+  const later: MasterRow = { ...ready, ageMs: 185_000, life: { type: 'ends', leftMs: 15_000 }, revision: '42' }
+  assert.equal(changeKey([later]), changeKey([ready]))
+  assert.equal(changeKey([{ ...ready, verdict: 'unknown' }]), changeKey([ready]))
+  for (const change of [
+    { listed: false },
+    { verdict: 'stale' },
+    { leased: false },
+    { conflicts: foreign.conflicts },
+  ] as const) {
+    assert.notEqual(changeKey([{ ...ready, ...change }]), changeKey([ready]))
+  }
+  assert.notEqual(changeKey([ready, foreign]), changeKey([ready]))
+})
+
+test('a terminal is drawn in place, no wider and no higher than it is', () => {
+  const written: string[] = []
+  const screen = new MastersScreen({ isTTY: true, columns: 8, rows: 4, write: (text) => written.push(text) })
+  screen.show(['one', 'twenty-two', 'three', 'four'], 'a')
+  screen.show(['one'], 'a')
+  screen.show(['two'], 'a')
+  assert.deepEqual(written, ['\u001b[0Jone\ntwenty-…\nthree\n', '\u001b[3A\u001b[0Jone\n', '\u001b[1A\u001b[0Jtwo\n'])
+})
+
+test('for programs nothing is put between the lines', () => {
+  const written: string[] = []
+  const screen = new MastersScreen({ write: (text) => written.push(text) }, { linewise: true })
+  screen.show(['{}'], 'a')
+  screen.show(['{"a":1}'], 'b')
+  assert.deepEqual(written, ['{}\n', '{"a":1}\n'])
+})
+
+test('elsewhere the table is printed again when there is something new to see, in full width', () => {
+  const written: string[] = []
+  const screen = new MastersScreen({ columns: 8, write: (text) => written.push(text) })
+  screen.show(['a long line, 1 s'], 'a')
+  screen.show(['a long line, 2 s'], 'a')
+  screen.show(['another line'], 'b')
+  assert.deepEqual(written, ['a long line, 1 s\n', '\nanother line\n'])
 })

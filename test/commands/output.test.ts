@@ -48,7 +48,7 @@ async function openCluster(t: TestContext): Promise<string> {
 
 const lines: Readonly<Record<Output, string>> = {
   'a disk that is full': 'apiserver-bootstrap: the output cannot be written: ENOSPC',
-  'a reader that goes away': 'apiserver-bootstrap: nobody reads the output any more',
+  'a reader that goes away': 'apiserver-bootstrap: the reader of the output has gone',
 }
 
 const commands: readonly string[] = [

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defineMaster } from '../../src/config/define-master.ts'
+import { defineMaster } from '../../src/config/master-options.ts'
 
 for (const [ranges, primary, secondary] of [
   ['10.96.0.0/12,fd00::/112', '192.0.2.1', '2001:db8::1'],

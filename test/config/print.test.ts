@@ -32,6 +32,13 @@ test('each value is printed with its source', () => {
   assert.match(text, /^controllers: \[auto, "-system-namespaces"\] +# --controllers$/m)
 })
 
+test('the sources stand in one column', () => {
+  const lines = printYaml(resolveConfiguration(flags).settings).trimEnd().split('\n').slice(2)
+  const columns = lines.map((line) => /^(?:# )?[^#]*#/.exec(line)?.[0].length)
+  assert.ok(lines.length > 10)
+  assert.deepEqual([...new Set(columns)].length, 1, lines.join('\n'))
+})
+
 test('JSON says the same for programs', () => {
   const parsed = JSON.parse(printJson(resolveConfiguration(flags).settings)) as Record<string, unknown>
   assert.deepEqual(parsed.securePort, { value: 7443, source: '--secure-port' })

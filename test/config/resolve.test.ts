@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { defineMaster } from '../../src/config/master-options.ts'
 import { type Flags, type Resolved, resolveConfiguration } from '../../src/config/resolve.ts'
 import { InvalidInputError } from '../../src/documents/validation.ts'
 import { parseYaml } from '../../src/documents/yaml.ts'
@@ -180,4 +181,11 @@ test('all mistakes are found at once', () => {
 test('what a file turns off is not given: it changes no default of another setting', () => {
   const { configuration } = resolveConfiguration({}, file('embedded: false\n'), [])
   assert.equal(configuration.advertiseAddress, undefined)
+})
+
+test('a master that elects no leader has no election', () => {
+  const own = (leaderElect: string) =>
+    defineMaster({ advertiseAddress: '192.0.2.1', leaderElect }, 'host').workloads.leaderElection
+  assert.notEqual(own('true'), undefined)
+  assert.equal(own('false'), undefined)
 })

@@ -302,11 +302,11 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   [clientCa],
   [
     { authenticationTokenWebhook: 'true' },
-    '--authentication-token-webhook: needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else',
+    '--authentication-token-webhook: needs --health-tls-cert-file: without TLS anybody who listens gets the credentials of others',
   ],
   [
     { clientCaFile: 'ca.crt' },
-    '--client-ca-file: needs --health-tls-cert-file: without TLS whoever listens has the proof of somebody else',
+    '--client-ca-file: needs --health-tls-cert-file: without TLS anybody who listens gets the credentials of others',
   ],
   [{ ...clientCa, authorizationAlwaysAllowPaths: '/livez,/readyz/*' }],
   [{ ...clientCa, authorizationAlwaysAllowPaths: '' }],
@@ -335,6 +335,6 @@ test('a second address needs a range of its family, and leases', () => {
   const serviceClusterIpRange = '10.96.0.0/12,fd00::/108'
   assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange }), [])
   assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange, endpointReconcilerType: 'master-count' }), [
-    '--advertise-address: takes one address with --endpoint-reconciler-type=master-count: without leases nobody knows who else has two',
+    '--advertise-address: takes one address with --endpoint-reconciler-type=master-count: without leases a master cannot know which others have two',
   ])
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as z from 'zod/mini'
-import { duration } from '../../src/documents/duration-option.ts'
+import { duration } from '../../src/documents/duration.ts'
 import {
   defaultTextOf,
   flagOf,
@@ -92,7 +92,7 @@ test('a default is shown as one would write it', () => {
   assert.equal(defaultTextOf({ ...declared, default: false }), undefined)
   assert.equal(defaultTextOf({ ...declared, unset: 'as it was' }), 'as it was')
   assert.equal(
-    defaultTextOf({ ...declared, conditionalDefault: { says: 'b with --a', value: () => 'b' } }),
+    defaultTextOf({ ...declared, conditionalDefault: { description: 'b with --a', value: () => 'b' } }),
     'b with --a',
   )
 })

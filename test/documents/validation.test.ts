@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import * as z from 'zod/mini'
-import { describeIssue, formatMistake, InvalidInputError } from '../../src/documents/validation.ts'
+import { describeIssue, didYouMean, formatMistake, InvalidInputError } from '../../src/documents/validation.ts'
 
 /** What is said of each issue that a schema has with a value. */
 function complaints(schema: z.ZodMiniType, value: unknown, secret = false): readonly string[] {
@@ -44,4 +44,26 @@ test('an error lists every mistake in its order', () => {
   ])
   assert.equal(error.message, '--b: is wrong\na.yaml:1:1: a: too')
   assert.equal(error.code, 'InvalidInput')
+})
+
+const keys = ['securePort', 'serviceClusterIpRange', 'leaseTtl', 'leaseStore', 'kind']
+
+test('a slip, another case and a flag in the place of a key are recognised', () => {
+  assert.equal(didYouMean('secureport', keys), 'securePort')
+  assert.equal(didYouMean('secure-port', keys), 'securePort')
+  assert.equal(didYouMean('secrePort', keys), 'securePort')
+  assert.equal(didYouMean('serviceClusterIPRange', keys), 'serviceClusterIpRange')
+  assert.equal(didYouMean('leaseTTL', keys), 'leaseTtl')
+})
+
+test('the nearest wins, the first of equals', () => {
+  assert.equal(didYouMean('leaseStor', keys), 'leaseStore')
+  assert.equal(didYouMean('ab', ['aa', 'bb']), undefined)
+  assert.equal(didYouMean('abc', ['abd', 'abe']), 'abd')
+})
+
+test('what resembles nothing has no suggestion', () => {
+  assert.equal(didYouMean('replicas', keys), undefined)
+  assert.equal(didYouMean('', keys), undefined)
+  assert.equal(didYouMean('x', []), undefined)
 })

@@ -3,9 +3,9 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { condenseServed, simulateClients } from '../../src/drill/clients.ts'
 import type { DrillEvent, EventOf } from '../../src/drill/event.ts'
-import { type ClientsPlan, defaultClients } from '../../src/drill/scenario.ts'
+import { type ClientsPlan, defaultClients } from '../../src/drill/scenario/scenario.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
-import { address, begin, dead, frozen, slice, sliceGone, state } from './histories.ts'
+import { address, begin, dead, frozen, slice, sliceGone, state } from './report/histories.ts'
 
 interface Met {
   readonly served: number

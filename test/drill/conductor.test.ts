@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Step } from '../../src/drill/scenario.ts'
-import type { Primitive } from '../../src/drill/target.ts'
-import { atEnd, type Drilled, drill, of, slices } from './drilled.ts'
+import { Conductor } from '../../src/drill/conductor.ts'
+import type { DrillRecorder } from '../../src/drill/recorder.ts'
+import type { Step } from '../../src/drill/scenario/scenario.ts'
+import type { DrillTarget, Primitive } from '../../src/drill/target.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { atEnd, type Drilled, drill, of, scenarioOf, slices } from './drilled.ts'
 import { addresses, fleetPlan, masterPlan } from './simulator/fleet-under-test.ts'
 
 /** What was done after the fleet had come up, in words. */
@@ -237,6 +240,23 @@ test('a rolling restart takes one after the other, each listed again before the 
   }
 })
 
+test('without a pause the next one goes as soon as the one before is listed again, and no sooner', async () => {
+  const drilled = await drill(fleetPlan(3), [
+    { atMs: 1_000, action: 'rolling-restart', masters: 'all', part: 'sidecar', pauseMs: 0 },
+  ])
+  const lists = slices(drilled).filter(({ atMs }) => atMs > 0)
+  assert.deepEqual(
+    lists.map(({ addresses: all }) => all.length),
+    [2, 3, 2, 3, 2, 3],
+  )
+  const again = lists.filter(({ addresses: all }) => all.length === 3).map(({ atMs }) => Math.round(atMs))
+  const ended = drilled.primitives.filter(({ primitive }) => primitive.type === 'terminate')
+  assert.deepEqual(
+    ended.slice(1).map(({ atMs }) => Math.round(atMs)),
+    again.slice(0, 2),
+  )
+})
+
 for (const part of ['sidecar', 'server'] as const) {
   test(`a rolling restart passes over a master whose ${part} another step keeps down`, async () => {
     const drilled = await drill(fleetPlan(3), [
@@ -315,7 +335,7 @@ test('a fleet that does not come up is said to in one line', async () => {
     primitive.type === 'start' && primitive.master === 'master-2' ? Promise.resolve() : undefined
   await assert.rejects(drill(fleetPlan(2), [], { perform }), {
     name: 'DrillError',
-    message: 'the fleet did not come up: after 90 s 192.0.2.1 of 192.0.2.1, 192.0.2.2 listed; not well: master-2',
+    message: 'the fleet did not come up: after 90 s 192.0.2.1 of 192.0.2.1, 192.0.2.2 listed; not healthy: master-2',
   })
 })
 
@@ -380,4 +400,21 @@ test('with fewer places than masters the fleet has come up once all places are t
     durationMs: 1_000,
   })
   assert.equal(slices(drilled).find(({ atMs }) => atMs <= 0 && atMs > -1)?.addresses.length ?? 2, 2)
+})
+
+test('while nothing happens real processes are looked at twice a second', async () => {
+  const time = new VirtualClock()
+  const looks: number[] = []
+  const target = { kind: 'live', clock: time.view(), members: [], async perform() {} } as unknown as DrillTarget
+  const recorder = {
+    sliceNow: addresses(1, 2),
+    begin: () => looks.splice(0),
+    check: () => looks.push(time.nowMs),
+  } as unknown as DrillRecorder
+  const { signal } = new AbortController()
+  const scenario = scenarioOf(fleetPlan(2), [], 10_000)
+  const conducted = new Conductor({ target, recorder, scenario, signal }).run()
+  await time.advance(11_000)
+  await conducted
+  assert.equal(looks.length, 20)
 })

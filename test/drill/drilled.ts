@@ -1,10 +1,16 @@
 import { Conductor } from '../../src/drill/conductor.ts'
 import type { DrillEvent, EventOf } from '../../src/drill/event.ts'
 import { DrillRecorder } from '../../src/drill/recorder.ts'
-import { defaultBounds, defaultClients, type FleetPlan, type Scenario, type Step } from '../../src/drill/scenario.ts'
+import {
+  defaultBounds,
+  defaultClients,
+  type FleetPlan,
+  type Scenario,
+  type Step,
+} from '../../src/drill/scenario/scenario.ts'
 import { SimulatedTarget } from '../../src/drill/simulator/target.ts'
 import type { DrillTarget, Primitive } from '../../src/drill/target.ts'
-import { FleetJudge, type Violation } from '../../src/verify/fleet-judge.ts'
+import { FleetChecker, type Violation } from '../../src/verify/fleet-checker.ts'
 
 /** What a drill of a simulated fleet came to. */
 export interface Drilled {
@@ -39,7 +45,7 @@ export async function drill(fleet: FleetPlan, steps: readonly Step[], settings: 
     await (perform?.(primitive, target) ?? target.perform(primitive))
   }
   const told: DrillEvent[] = []
-  const recorder = new DrillRecorder(target, new FleetJudge(), (event) => told.push(event))
+  const recorder = new DrillRecorder(target, new FleetChecker(), (event) => told.push(event))
   const scenario = scenarioOf(fleet, steps, durationMs)
   try {
     await target.open(recorder)

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defaultBounds, type FleetPlan, type Step } from '../../src/drill/scenario.ts'
+import { defaultBounds, type FleetPlan, type Step } from '../../src/drill/scenario/scenario.ts'
 import { type Drilled, drill, slices } from './drilled.ts'
 import { addresses, fleetPlan } from './simulator/fleet-under-test.ts'
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { test } from 'node:test'
-import { parseScenario } from '../../src/drill/parse-scenario.ts'
 import { renderTranscript } from '../../src/drill/report/transcript.ts'
 import { runDrill } from '../../src/drill/run-drill.ts'
+import { parseScenario } from '../../src/drill/scenario/parse.ts'
 
 // What these scenarios come to in the simulator, event by event. After a change that is meant:
 // UPDATE_GOLDEN=1 node scripts/test.ts unit test/drill/golden.test.ts, and read the difference.

@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { renderJunit } from '../../src/drill/report/junit.ts'
-import { renderPage } from '../../src/drill/report/page.ts'
+import { renderPage } from '../../src/drill/report/page/page.ts'
 import { renderText } from '../../src/drill/report/text.ts'
 import { runDrill } from '../../src/drill/run-drill.ts'
-import type { Scenario } from '../../src/drill/scenario.ts'
+import type { Scenario } from '../../src/drill/scenario/scenario.ts'
 import { SimulatedTarget } from '../../src/drill/simulator/target.ts'
-import { scenario } from './reports.ts'
+import { scenario } from './report/reports.ts'
 
 class OnLateHost extends SimulatedTarget {
   readonly latenessMs: number
@@ -32,7 +32,7 @@ test('a report says how late its host was for its timers where that is more than
   const sentence = late.hostLate ?? ''
   assert.match(
     sentence,
-    /^This host was up to 3\.2 s late for its own timers, where the judge and the leases allow 1\.5s: /,
+    /^This host was up to 3\.2 s late for its own timers, where the invariants and the leases allow 1\.5s: /,
   )
   assert.ok(renderText(late).replaceAll('\n', ' ').includes(sentence))
   assert.ok(renderJunit(late).includes('<property name="hostLate" value="This host was up to 3.2 s late'))

@@ -69,6 +69,8 @@ test('one event of each watched resource is lost, and no bookmark', () => {
   const watch = sent('GET', '/api/v1/namespaces/default/endpoints', true)
   const other = sent('GET', leases, true)
   assert.equal(faults.loses(watch, { type: 'MODIFIED' }), false)
+  faults.add({ fault: { type: 'delay', byMs: 100 } })
+  assert.equal(faults.loses(watch, { type: 'MODIFIED' }), false, 'another fault loses nothing')
   faults.add({ fault: { type: 'lose-event' } })
   const lost = [
     faults.loses(watch, { type: 'BOOKMARK' }),

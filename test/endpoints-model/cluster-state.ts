@@ -1,9 +1,9 @@
-import type { KubeObject } from '../../src/kube/json.ts'
 import {
   type EndpointSlice,
   type Endpoints,
   endpointSlices,
   endpoints,
+  type KubeObject,
   type Node,
   nodes,
   type Pod,

@@ -237,7 +237,7 @@ test('while the server cannot be reached nobody is told, and what waits is done 
   await cluster.pass(3_600_000)
   cluster.written()
   heal()
-  cluster.controller?.hasten()
+  cluster.controller?.expedite()
   await cluster.pass(0)
   assert.deepEqual(cluster.written(), ['POST other/foo 201'])
   assert.deepEqual(cluster.events, [])

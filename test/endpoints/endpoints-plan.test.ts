@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type EndpointsAction, planEndpoints } from '../../src/endpoints/endpoints-plan.ts'
-import { addressFor } from '../../src/endpoints/pod-address.ts'
+import { addressFor } from '../../src/endpoints/wanted-subsets.ts'
 import type { Endpoints, Pod, Service } from '../../src/kube/resources.ts'
 
 const triggerTime = '2026-01-01T00:00:00Z'

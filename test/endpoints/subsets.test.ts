@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { repackSubsets } from '../../src/endpoints/repack.ts'
-import { type EndpointSubset, sameSubsets } from '../../src/endpoints/subset-equality.ts'
+import { type EndpointSubset, repackSubsets, sameSubsets } from '../../src/endpoints/subsets.ts'
 
 const targetRef = { kind: 'Pod', namespace: 'ns', name: 'a', uid: 'uid-a' }
 const subset = {

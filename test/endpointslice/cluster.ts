@@ -1,7 +1,7 @@
 import { EndpointSliceController, type EndpointSliceControllerOptions } from '../../src/endpointslice/controller.ts'
 import { EndpointSliceMetrics } from '../../src/endpointslice/slice-metrics.ts'
 import { type EndpointSlice, endpointSlices, type Node, nodes } from '../../src/kube/resources.ts'
-import type { WorkloadContext } from '../../src/workloads/workload-context.ts'
+import type { WorkloadContext } from '../../src/workloads/service-queue.ts'
 import { WorkloadCluster } from '../workloads/cluster.ts'
 
 type Options = EndpointSliceControllerOptions
@@ -23,7 +23,7 @@ export class Cluster extends WorkloadCluster<Options> {
 
   /** Says that the server has come back. */
   hasten(): void {
-    this.controller?.hasten()
+    this.controller?.expedite()
   }
 
   /** The syncs so far, by their result. */

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { orphanGraceMs, planOrphans } from '../../src/endpointslice/orphaned-slices.ts'
+import { ORPHAN_GRACE_MS, planOrphans } from '../../src/endpointslice/orphaned-slices.ts'
 import { type EndpointSlice, endpointSlices, services } from '../../src/kube/resources.ts'
 import { Cluster } from './cluster.ts'
 
@@ -25,7 +25,7 @@ function sliceOwnedBy(ownerReferences: readonly object[], name = 'foo-1'): Endpo
 function planFor(ownerReferences: readonly object[], serviceUid?: string) {
   const slices = [sliceOwnedBy(ownerReferences)]
   const orphanedAtMs = new Map([['foo-1', 0]])
-  return planOrphans({ serviceKey: 'other/foo', serviceUid, slices, orphanedAtMs, nowMs: orphanGraceMs })
+  return planOrphans({ serviceKey: 'other/foo', serviceUid, slices, orphanedAtMs, nowMs: ORPHAN_GRACE_MS })
 }
 
 test('a slice is an orphan when a Service of its name owns it that is not the present one, and nothing else does', () => {
@@ -43,10 +43,10 @@ test('the grace of each orphan begins when it is first seen, and ends when it is
   const [a, b] = [sliceOwnedBy([owner], 'a'), sliceOwnedBy([owner], 'b')]
   const question = { serviceKey: 'other/foo', serviceUid: undefined }
   const first = planOrphans({ ...question, slices: [a], orphanedAtMs: new Map(), nowMs: 1_000 })
-  assert.deepEqual(first, { due: [], orphanedAtMs: new Map([['a', 1_000]]), waitMs: orphanGraceMs })
+  assert.deepEqual(first, { due: [], orphanedAtMs: new Map([['a', 1_000]]), waitMs: ORPHAN_GRACE_MS })
   const second = planOrphans({ ...question, ...first, slices: [a, b], nowMs: 4_000 })
-  assert.equal(second.waitMs, orphanGraceMs - 3_000)
-  const third = planOrphans({ ...question, ...second, slices: [a, b], nowMs: 1_000 + orphanGraceMs })
+  assert.equal(second.waitMs, ORPHAN_GRACE_MS - 3_000)
+  const third = planOrphans({ ...question, ...second, slices: [a, b], nowMs: 1_000 + ORPHAN_GRACE_MS })
   assert.deepEqual([third.due, third.waitMs], [[a], 3_000])
   const returned = planOrphans({ ...question, ...second, serviceUid: 'gone', slices: [a, b], nowMs: 5_000 })
   assert.deepEqual(returned, { due: [], orphanedAtMs: new Map(), waitMs: undefined })
@@ -60,7 +60,7 @@ test('the slices of a Service that is deleted go when the grace is over', async 
   await cluster.pass()
   cluster.written()
   await cluster.deleteService('foo')
-  await cluster.pass(orphanGraceMs - 100)
+  await cluster.pass(ORPHAN_GRACE_MS - 100)
   assert.deepEqual(cluster.written(), [])
   await cluster.pass(200)
   assert.deepEqual(cluster.written(), ['DELETE 200'])
@@ -78,7 +78,7 @@ test('slices whose Service was deleted while nobody looked go as well; those of 
   const labels = { ...foreign.metadata?.labels, 'endpointslice.kubernetes.io/managed-by': 'somebody' }
   await cluster.api.create(endpointSlices, { ...foreign, metadata: { ...foreign.metadata, labels } })
   const stop = await cluster.lead()
-  await cluster.pass(2 * orphanGraceMs)
+  await cluster.pass(2 * ORPHAN_GRACE_MS)
   assert.deepEqual(
     (await cluster.slices('foo')).map(({ metadata }) => metadata?.name),
     ['foreign', 'unowned'],
@@ -110,8 +110,8 @@ test('a Service that takes the place of another has no address of its Pods, what
   const replacements = {
     'another selector': [{ selector: { app: 'db' } }, ['192.0.2.2 :8080'], 0],
     'a selector of nothing': [{ selector: { app: 'none' } }, [''], 0],
-    'no selector': [{ selector: undefined }, [], orphanGraceMs],
-    'another name': [{ type: 'ExternalName', externalName: 'example.com', ports: undefined }, [], orphanGraceMs],
+    'no selector': [{ selector: undefined }, [], ORPHAN_GRACE_MS],
+    'another name': [{ type: 'ExternalName', externalName: 'example.com', ports: undefined }, [], ORPHAN_GRACE_MS],
   } as const
   for (const [what, [spec, wanted, graceMs]] of Object.entries(replacements)) {
     await cluster.service('foo')
@@ -122,7 +122,7 @@ test('a Service that takes the place of another has no address of its Pods, what
     await cluster.pass(graceMs + 1_000)
     assert.deepEqual(await cluster.listed('foo'), wanted, what)
     await cluster.deleteService('foo')
-    await cluster.pass(2 * orphanGraceMs)
+    await cluster.pass(2 * ORPHAN_GRACE_MS)
   }
   await stop()
 })
@@ -147,7 +147,7 @@ test('a Service that loses its selector keeps its slices', async () => {
   await cluster.pod('a', { ip: '192.0.2.1' })
   await cluster.pass()
   await cluster.updateService('foo', ({ spec: { selector: _, ...spec } = {}, ...service }) => ({ ...service, spec }))
-  await cluster.pass(3 * orphanGraceMs)
+  await cluster.pass(3 * ORPHAN_GRACE_MS)
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
   await stop()
 })
@@ -159,10 +159,10 @@ test('a Service of which only the server knows keeps its slices, until that has 
   cluster.faults.resetStreams()
   const { metadata } = await cluster.service('foo')
   await cluster.api.create(endpointSlices, sliceOwnedBy([{ ...owner, uid: metadata?.uid }]))
-  await cluster.pass(5 * orphanGraceMs)
+  await cluster.pass(5 * ORPHAN_GRACE_MS)
   assert.deepEqual(cluster.written(), [])
   await cluster.api.delete(services, { namespace, name: 'foo' })
-  await cluster.pass(2 * orphanGraceMs)
+  await cluster.pass(2 * ORPHAN_GRACE_MS)
   assert.deepEqual(cluster.written(), ['DELETE 200'])
   await stop()
 })
@@ -179,7 +179,7 @@ test('a slice that is not as it was seen any more is not deleted', async () => {
   cluster.fault({ fault: { type: 'status', status: 500 }, methods: ['GET'], pathPrefix: slicesPath })
   cluster.faults.resetStreams()
   await cluster.updateSlice('foo', (slice) => ({ ...slice, metadata: { ...slice.metadata, ownerReferences: [] } }))
-  await cluster.pass(2 * orphanGraceMs)
+  await cluster.pass(2 * ORPHAN_GRACE_MS)
   assert.deepEqual(cluster.written(), ['DELETE 409'])
   assert.deepEqual(await cluster.listed('foo'), [''])
   await stop()
@@ -193,7 +193,7 @@ test('a deletion that is refused is tried again', async () => {
   await cluster.deleteService('foo')
   cluster.written()
   cluster.fault({ fault: { type: 'status', status: 500 }, methods: ['DELETE'], times: 2 })
-  await cluster.pass(2 * orphanGraceMs)
+  await cluster.pass(2 * ORPHAN_GRACE_MS)
   assert.deepEqual(cluster.written(), ['DELETE 500', 'DELETE 500', 'DELETE 200'])
   await stop()
 })

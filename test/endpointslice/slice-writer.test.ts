@@ -92,3 +92,17 @@ test('in a namespace that ends a refused creation is no failure, a refused updat
   const update = writer.execute(service, [{ type: 'update', slice: sliceOf('a') }], signal)
   await assert.rejects(update, (error) => error instanceof SliceWriteError && error.cause === refusal)
 })
+
+test('a slice of an address type that the Service lacks is deleted; what an end interrupts is no failed write', async () => {
+  const api = new ScriptedApi()
+  const cause = new KubeError('Unreachable', 'connection reset')
+  api.answer = () => {
+    throw cause
+  }
+  const writer = new SliceWriter({ api, tracker: new SliceTracker(), written: () => {} })
+  const end = new AbortController()
+  const failing = writer.deleteUnsupported(service, sliceOf('web-6'), end.signal)
+  await assert.rejects(failing, (error) => error instanceof SliceWriteError && error.cause === cause)
+  end.abort()
+  await assert.rejects(writer.deleteUnsupported(service, sliceOf('web-6'), end.signal), cause)
+})

@@ -1,12 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { isOwnedBy } from '../../src/endpointslice/new-slice.ts'
-import { type Endpoint, endpointOf } from '../../src/endpointslice/pod-endpoint.ts'
-import { portsOfPods } from '../../src/endpointslice/service-ports.ts'
-import { labelsDiffer, labelsOfSlices } from '../../src/endpointslice/slice-labels.ts'
-import { portsKey } from '../../src/endpointslice/slice-ports.ts'
-import { SlicesMemory } from '../../src/endpointslice/slices-memory.ts'
+import { type Endpoint, endpointOf } from '../../src/endpointslice/endpoint.ts'
+import { SlicesMemory } from '../../src/endpointslice/plan-cache.ts'
+import { labelsDiffer, labelsOfSlices, portsKey, portsOfPods } from '../../src/endpointslice/slice.ts'
+import { isOwnedBy } from '../../src/endpointslice/slice-actions.ts'
 import {
   isPlaceholder,
   managedByController,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { planSlices, type SlicesQuestion } from '../../src/endpointslice/slices-plan.ts'
+import type { Endpoint } from '../../src/endpointslice/endpoint.ts'
+import { type PortGroup, planPortGroup, planSlices, type SlicesQuestion } from '../../src/endpointslice/slices-plan.ts'
 import { TopologyCache } from '../../src/endpointslice/topology/topology-cache.ts'
 import type { EndpointSlice, Node, Pod, Service } from '../../src/kube/resources.ts'
 
@@ -42,4 +43,68 @@ test('the hints of an address type that a Service no longer has are forgotten wi
   const { unsupported } = planSlices({ ...question(topology), service: single, slices: slices as EndpointSlice[] })
   assert.deepEqual(unsupported, slices)
   assert.deepEqual(topology.overloadedServices(), [])
+})
+
+function endpointsOf(...names: readonly string[]): readonly Endpoint[] {
+  return names.map((name) => ({ addresses: [`192.0.2.${name}`], targetRef: { kind: 'Pod', namespace: 'n', name } }))
+}
+
+function sliceOf(name: string, ...pods: readonly string[]): EndpointSlice {
+  return { metadata: { name }, addressType: 'IPv4', endpoints: [...endpointsOf(...pods)] }
+}
+
+/** What becomes of the slices, in words: `update a: 1 2`. */
+function planned(existing: readonly EndpointSlice[], desired: readonly string[], more: Partial<PortGroup> = {}) {
+  const { create, update, remove } = planPortGroup({
+    existing,
+    desired: new Map(endpointsOf(...desired).map((endpoint) => [endpoint.targetRef?.name ?? '', endpoint])),
+    maxEndpointsPerSlice: 3,
+    labels: {},
+    make: (endpoints) => ({ metadata: {}, addressType: 'IPv4', endpoints: [...endpoints] }),
+    ...more,
+  })
+  const pods = ({ endpoints }: EndpointSlice): string => {
+    const names = (endpoints ?? []).map(({ targetRef }) => targetRef?.name)
+    return names.sort().join(' ')
+  }
+  return [
+    ...create.map((slice) => `create: ${pods(slice)}`),
+    ...update.map((slice) => `update ${slice.metadata?.name}: ${pods(slice)}`),
+    ...remove.map((slice) => `remove ${slice.metadata?.name}`),
+  ]
+}
+
+test('slices that have to be written anyway are filled first, the fullest before the others', () => {
+  const existing = [sliceOf('a', '1', '9'), sliceOf('b', '2', '3', '9'), sliceOf('c', '4')]
+  assert.deepEqual(planned(existing, ['1', '2', '3', '4', '5']), ['update a: 1', 'update b: 2 3 5'])
+})
+
+test('a rest goes into the slice that it fills best, not into several', () => {
+  assert.deepEqual(planned([sliceOf('a', '1'), sliceOf('b', '2', '3')], ['1', '2', '3', '4']), ['update b: 2 3 4'])
+  assert.deepEqual(planned([sliceOf('a', '1'), sliceOf('b', '2')], ['1', '2', '3', '4']), ['update a: 1 3 4'])
+  assert.deepEqual(planned([sliceOf('a', '1', '2'), sliceOf('b', '3', '4')], ['1', '2', '3', '4', '5', '6']), [
+    'create: 5 6',
+  ])
+})
+
+test('what fills a slice alone gets a new one, even where an empty one is', () => {
+  assert.deepEqual(planned([sliceOf('a')], ['1', '2', '3']), ['create: 1 2 3'])
+  assert.deepEqual(planned([sliceOf('a')], ['1', '2']), ['update a: 1 2'])
+})
+
+test('what is full beyond the present limit stays so', () => {
+  const more = { maxEndpointsPerSlice: 1 }
+  assert.deepEqual(planned([sliceOf('a', '1', '2')], ['1', '2'], more), [])
+  assert.deepEqual(planned([sliceOf('a', '1', '2', '9')], ['1', '2', '3'], more), ['create: 3', 'update a: 1 2'])
+})
+
+test('a slice whose labels only are wrong keeps its endpoints as they are, with their hints', () => {
+  const hinted = {
+    ...sliceOf('a'),
+    endpoints: endpointsOf('1').map((endpoint) => ({ ...endpoint, hints: { forZones: [{ name: 'z' }] } })),
+  }
+  const desired = new Map(endpointsOf('1').map((endpoint) => ['1', endpoint]))
+  const make = () => assert.fail()
+  const plan = planPortGroup({ existing: [hinted], desired, maxEndpointsPerSlice: 3, labels: { tier: 'front' }, make })
+  assert.deepEqual(plan.update, [{ ...hinted, metadata: { name: 'a', labels: { tier: 'front' } } }])
 })

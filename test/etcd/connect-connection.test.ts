@@ -4,8 +4,8 @@ import { type ClientHttp2Stream, createServer, type ServerHttp2Session, type Ser
 import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { defaultTimes, EtcdConnection } from '../../src/etcd/connect-connection.ts'
-import { type EtcdEndpoint, parseEndpoint } from '../../src/etcd/endpoint.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
+import { type EtcdEndpoint, parseEndpoint } from '../../src/etcd/options.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { openOwner } from '../peers/owner.ts'
@@ -54,7 +54,7 @@ test('opening ends with its signal', async (t) => {
 test('a request that waits has the server pinged once, and a living server is waited for', async (t) => {
   const { server, connection, time } = await startConnected(t)
   const stream = await request(server, connection)
-  await time.advance(defaultTimes.doubtMs - 1)
+  await time.advance(defaultTimes.pingAfterMs - 1)
   assert.equal(server.pings, 0)
   await time.advance(1)
   await eventually('a ping', () => server.pings === 1)
@@ -73,7 +73,7 @@ test('a server that shows no sign of life takes its requests with it', async (t)
   const stream = await request(server, connection)
   const failed = once(stream, 'error')
   server.proxy.hold(true)
-  await time.advance(defaultTimes.doubtMs)
+  await time.advance(defaultTimes.pingAfterMs)
   await time.advance(defaultTimes.pongMs - 1)
   // Another one does not prolong it.
   const late = await connection.request('POST', '/', {})

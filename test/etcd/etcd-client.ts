@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type ConnectEtcdOptions, connectEtcd } from '../../src/etcd/connect-etcd.ts'
-import { parseEndpoint } from '../../src/etcd/endpoint.ts'
 import { EtcdError, type EtcdErrorCode, type EtcdKv, type KeyChange } from '../../src/etcd/kv.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { untilPasses } from '../peers/until.ts'
 import type { Cleanup } from '../support/cleanup.ts'

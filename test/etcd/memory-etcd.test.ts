@@ -241,3 +241,24 @@ test('what a watch tells can be held up, and is told in its order', async () => 
   assert.deepEqual(watch.texts(), [undefined, ['created /a 1 -'], ['created /b 1 -']])
   await watch.stop()
 })
+
+test('compaction discards what was overwritten before it, and keeps every later version', async () => {
+  const { store, etcd } = setUp()
+  const write = async (key: string, text: string, before?: bigint): Promise<bigint> =>
+    (before === undefined
+      ? await etcd.create(key, bytes(text), { signal })
+      : await etcd.update(key, bytes(text), before, { signal })) ?? 0n
+  const old = await write('/old', '1')
+  const compacted = await write('/old', '2', old)
+  const first = await write('/new', '1')
+  const second = await write('/new', '2', first)
+  store.compact(compacted)
+  const valueAt = async (key: string, revision: bigint): Promise<string | undefined> => {
+    const { items } = await etcd.list(key, { revision, signal })
+    return items[0] && Buffer.from(items[0].value).toString()
+  }
+  assert.equal(await valueAt('/new', first), '1')
+  assert.equal(await valueAt('/new', second), '2')
+  assert.equal(await valueAt('/old', second), '2')
+  await assert.rejects(valueAt('/old', old), { code: 'Compacted' })
+})

@@ -5,7 +5,7 @@ import { type AuditUser, answered, audit, audited, objectRefOf } from '../../src
 import { KubeError } from '../../src/kube/errors.ts'
 import type { EventToRecord } from '../../src/kube/event-object.ts'
 import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 
 const user = { host: 'host-1', kubeconfigUser: 'admin' }
 const entry = {

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { Availability } from '../../src/kube/availability.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 
 const unreachable = new KubeError('Unreachable', 'connection refused')
 const forbidden = new KubeError('Forbidden', 'services is forbidden')
@@ -151,7 +151,7 @@ test('what is not done for a reason of our own is no outage, and said when it la
   assert.equal(availability.available, true)
   assert.deepEqual(said(), [['warn', 'not done']])
   availability.succeeded('a')
-  assert.deepEqual(said().at(-1), ['info', 'done after all'])
+  assert.deepEqual(said().at(-1), ['info', 'succeeded after earlier refusals'])
 })
 
 test('an outage that nobody is left to see the end of ends without a word', () => {

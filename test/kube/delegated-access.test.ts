@@ -6,7 +6,7 @@ import type { ApiRequest, ApiResponse, Transport } from '../../src/kube/transpor
 import { sleep } from '../../src/runtime/clock.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 
 const metrics = { verb: 'get', path: '/metrics' }
 
@@ -37,7 +37,7 @@ function setUp() {
   const logger = memoryLogger()
   const api = restKubeApi({ transport, clock, random: seededRandom(1, 'api') })
   const access = new DelegatedAccess({ api, tokens: true, clock, logger })
-  const judge = (bearerToken: string | undefined) => access.judge({ bearerToken, certificate: undefined }, metrics)
+  const judge = (bearerToken: string | undefined) => access.authorize({ bearerToken, certificate: undefined }, metrics)
   /** Asks `perSecond` times a second for so many seconds; the answers that there were. */
   const scrape = async (token: string, seconds: number, perSecond: number): Promise<readonly number[]> => {
     const answers = new Set<number>()

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
 import { type EventToRecord, referenceTo } from '../../src/kube/event-object.ts'
 import { EventRecorder } from '../../src/kube/event-recorder.ts'
@@ -9,7 +8,7 @@ import { events, type KubeEvent, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { ScriptedApi } from './scripted-api.ts'
 
 const minute = 60_000
@@ -136,6 +135,38 @@ test('what differs in any part, or comes after six quiet minutes, is an event of
     Array(6).fill('create'),
   )
   assert.equal(new Set(written().map(({ event }) => event.metadata?.name)).size, 6)
+  await stop()
+})
+
+test('an event is named after the moment at which it happened, to the millisecond', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  for (let i = 0; i < 20; i++) recorder.record({ ...happened, note: String(i) })
+  await time.advance(0)
+  for (const { event } of written()) {
+    const nanos = BigInt(`0x${event.metadata?.name?.split('.')[1]}`)
+    assert.equal(nanos / 1_000_000n, 1_800_000_000_000n)
+  }
+  await stop()
+})
+
+test('of more events than are remembered the oldest is forgotten, and only that', async (t) => {
+  const { time, recorder, written, stop } = start(t)
+  const about = (uid: number) => recorder.record({ ...happened, regarding: { ...regarding, uid: String(uid) } })
+  for (let uid = 0; uid <= 4_096; uid++) {
+    about(uid)
+    if (uid % 500 === 0) await time.advance(0)
+  }
+  await time.advance(0)
+  const before = written().length
+  about(1)
+  about(0)
+  await time.advance(0)
+  assert.deepEqual(
+    written()
+      .slice(before)
+      .map(({ call }) => call),
+    ['patch', 'create'],
+  )
   await stop()
 })
 

@@ -4,7 +4,7 @@ import { KubeError } from '../../src/kube/errors.ts'
 import { httpReadiness, parseReadinessChecks } from '../../src/kube/http-readiness.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import type { Cleanup } from '../support/cleanup.ts'
 import { startServer } from './loopback-server.ts'
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { isKubeError, KubeError } from '../../src/kube/errors.ts'
 import { type Change, Informer } from '../../src/kube/informer.ts'

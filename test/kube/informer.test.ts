@@ -2,11 +2,10 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { KubeError } from '../../src/kube/errors.ts'
 import { type Change, Informer, type InformerContext, SharedInformers } from '../../src/kube/informer.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
-import { endpoints, type Service, services } from '../../src/kube/resources.ts'
+import { endpoints, type KubeObject, type Service, services } from '../../src/kube/resources.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { added, bookmark, listOf, ScriptedApi, service } from './scripted-api.ts'
 
 /** A server that holds the Services a and b and accepts every watch; the test decides what is told from then on. */

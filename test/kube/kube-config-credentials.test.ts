@@ -181,6 +181,21 @@ test('another authority in the kubeconfig is trusted, and the one before no long
   await assert.rejects(ask(transport), /certificate/)
 })
 
+test('so it is for a context without a user', async (t) => {
+  const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
+  const withoutUser = (ca?: string): string => kubeconfigOf(server.url.origin, '', ca).replace(', user: u }', ' }')
+  await writeFile(kubeconfig, withoutUser())
+  await ask(transport)
+  await clock.advance(1_000)
+  assert.equal(await bodyFrom(transport), '|')
+  await writeFile(kubeconfig, withoutUser(`certificate-authority-data: ${base64(certificate('other-ca.crt'))}`))
+  for (let reading = 0; reading < 2; reading++) {
+    await clock.advance(1_000)
+    await ask(transport).catch(() => {})
+  }
+  await assert.rejects(ask(transport), /certificate/)
+})
+
 /** An exec plugin that gives tokens 1, 2, …, each for five minutes; from the second on only when the file `go` is there. */
 function slowPlugin(startWallMs: number) {
   return async (directory: string): Promise<string> => {

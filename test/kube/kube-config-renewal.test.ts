@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { KubeConfig } from '@kubernetes/client-node'
 import { KubeError } from '../../src/kube/errors.ts'
-import { type Grant, planRenewal, Renewal } from '../../src/kube/kube-config-renewal.ts'
+import { authProvider, type Grant, planRenewal, Renewal } from '../../src/kube/kube-config-renewal.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
 const startMs = 1_000_000_000
@@ -150,4 +151,21 @@ test('what was never had is asked for at most once in a second', async () => {
   const next = assert.rejects(current(), /still not/)
   attempts[1]?.reject(new KubeError('NoCredentials', 'still not'))
   await next
+})
+
+test('the grant of an id-token ends when the token does', async () => {
+  const nowMs = 1_000_000_000
+  const payload = Buffer.from(JSON.stringify({ exp: nowMs / 1000 + 600 })).toString('base64url')
+  const config = new KubeConfig()
+  config.loadFromOptions({
+    clusters: [{ name: 'c', server: 'https://192.0.2.1:6443' }],
+    users: [{ name: 'u', authProvider: { name: 'oidc', config: { 'id-token': `e30.${payload}.signature` } } }],
+    contexts: [{ name: 'x', cluster: 'c', user: 'u' }],
+    currentContext: 'x',
+  })
+  const clock = new VirtualClock({ startWallMs: nowMs }).view()
+  const signal = new AbortController().signal
+  const grant = await authProvider(config, { source: 'kubeconfig', timeoutMs: 1_000, clock, signal })(undefined)
+  assert.equal(grant.authorization, `Bearer e30.${payload}.signature`)
+  assert.equal(grant.expiresMs, nowMs + 600_000)
 })

@@ -7,7 +7,7 @@ import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import type { KubeConfigTransportOptions } from '../../src/kube/kube-config-transport.ts'
 import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { certificate, certificateFile, type LoopbackServer, serverTls, startServer } from './loopback-server.ts'
 

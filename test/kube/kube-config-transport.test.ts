@@ -5,15 +5,14 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { KubeConfig } from '@kubernetes/client-node'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
-import { parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
-import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
+import { fromKubeConfig, loadKubeConfig, readyzAccess } from '../../src/kube/kube-config.ts'
 import { escapeHeaderKey } from '../../src/kube/kube-config-credentials.ts'
-import { refreshIdToken } from '../../src/kube/kube-config-oidc.ts'
-import { readyzAccess } from '../../src/kube/kube-config-readyz.ts'
+import { refreshIdToken } from '../../src/kube/kube-config-renewal.ts'
 import type { Transport } from '../../src/kube/transport.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
 import {
@@ -100,7 +99,7 @@ test('that certificates are not checked is said once', async (t) => {
     logger.lines.map(({ level }) => level),
     ['warn'],
   )
-  assert.match(logger.lines[0]?.message ?? '', /^insecure-skip-tls-verify of cluster "c": whoever is between/)
+  assert.match(logger.lines[0]?.message ?? '', /^insecure-skip-tls-verify of cluster "c": anybody between/)
 })
 
 test('NODE_TLS_REJECT_UNAUTHORIZED=0 has no say in whom the program trusts', async (t) => {

@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { type LoadedKubeConfig, type LoadKubeConfigOptions, loadKubeConfig } from '../../src/kube/kube-config.ts'
-import { KubeConfigError } from '../../src/kube/kube-config-error.ts'
+import { KubeConfigError } from '../../src/kube/kube-config-document.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { certificate, certificateFile } from './loopback-server.ts'
 

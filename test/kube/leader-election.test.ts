@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import {
   defaultLeaderElectionTiming,
@@ -15,7 +14,7 @@ import { sleep } from '../../src/runtime/clock.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
 import { aborted } from '../../src/runtime/signals.ts'
 import { type ClockView, VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { type LogLine, memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { type LogLine, memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { type Asked, ScriptedApi } from './scripted-api.ts'
 

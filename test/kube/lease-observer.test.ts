@@ -57,9 +57,9 @@ test('only lists judge: what a watch tells makes no lease over, and fills no gap
 test('a list that shows less than a watch has told is no renewal', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1')], 0)
-  const { told } = observer
+  const { eventCount } = observer
   observer.readOne(a('2'), 1_000)
-  observer.readAll([a('1')], 1_001, told)
+  observer.readAll([a('1')], 1_001, eventCount)
   assert.deepEqual(judged(observer, [a('2')], [14_000, 15_999, 16_000]), [false, false, true])
 })
 
@@ -67,18 +67,18 @@ test('a list that shows a lease from before it was deleted and made anew does no
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   const old = { key: 'a', renewal: '1', ttlMs: 3_000 }
   observer.readAll([old], 0)
-  const { told } = observer
+  const { eventCount } = observer
   observer.forget('a')
   observer.readOne(a('2'), 100)
-  observer.readAll([old], 101, told)
+  observer.readAll([old], 101, eventCount)
   assert.deepEqual(judged(observer, [a('2')], [1_600, 3_200, 13_100, 15_100]), [false, false, false, true])
 })
 
 test('what a watch told of since a list began is not forgotten by it', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
-  const { told } = observer
+  const { eventCount } = observer
   observer.readOne(a('1'), 100)
-  observer.readAll([], 101, told)
+  observer.readAll([], 101, eventCount)
   assert.equal(observer.nextReadMs(101), 13_100)
   observer.readAll([], 102)
   assert.equal(observer.nextReadMs(102), undefined)

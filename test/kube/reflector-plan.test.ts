@@ -34,12 +34,17 @@ const silent: Ending = { kind: 'silent', proven: true }
 const failed = (code: KubeErrorCode): Ending => ({
   kind: 'failed',
   proven: false,
-  told: false,
+  watchError: false,
   error: new KubeError(code, code),
 })
-const told = (code: KubeErrorCode): Ending => ({ ...failed(code), told: true }) as Ending
+const inWatch = (code: KubeErrorCode): Ending => ({ ...failed(code), watchError: true }) as Ending
 const parameter = 'sendInitialEvents is forbidden'
 const parameterRefused: Ending = { ...failed('Forbidden'), error: new KubeError('Forbidden', parameter) } as Ending
+const causes = ['sendInitialEvents', 'resourceVersionMatch'].map((field) => ({ field }))
+const oneOfSeveralRefused: Ending = {
+  ...failed('Forbidden'),
+  error: new KubeError('Forbidden', 'two parameters are forbidden', { status: { details: { causes } } }),
+} as Ending
 
 /** What happens, and how each state goes on: what is asked next, after which wait; ! = no streaming any more. */
 const table: readonly (readonly [
@@ -61,11 +66,12 @@ const table: readonly (readonly [
   [failed('Invalid'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
   [failed('Refused'), { streaming: 'list, none!', paging: 'list whole, long', watching: 'stream, long' }],
   [parameterRefused, { streaming: 'list, none!' }],
+  [oneOfSeveralRefused, { streaming: 'list, none!' }],
   [failed('Forbidden'), { streaming: 'stream, long', paging: 'list, long', watching: 'watch on, long' }],
   [failed('NotFound'), { streaming: 'stream, long', paging: 'list, long', watching: 'stream, long' }],
-  [told('Expired'), { streaming: 'list, short', watching: 'stream, none' }],
-  [told('ServerError'), { streaming: 'list, short', watching: 'stream, short' }],
-  [told('TooManyRequests'), { streaming: 'stream, short', watching: 'watch on, short' }],
+  [inWatch('Expired'), { streaming: 'list, short', watching: 'stream, none' }],
+  [inWatch('ServerError'), { streaming: 'list, short', watching: 'stream, short' }],
+  [inWatch('TooManyRequests'), { streaming: 'stream, short', watching: 'watch on, short' }],
 ]
 
 test('every failure in every state leads on to the right request after the right wait', () => {
@@ -86,7 +92,7 @@ test('where there is no streaming, what would stream lists', () => {
 
 test('a list that is outdated as soon as it has come is not asked for again at once', () => {
   const watching: ReflectorState<string> = { phase: 'watching', resourceVersion: '7', silences: 0 }
-  for (const ending of [failed('Expired'), told('Expired')]) {
+  for (const ending of [failed('Expired'), inWatch('Expired')]) {
     assert.equal(planRetry(watching, ending, { streaming: true, justListed: true }).wait, 'short')
   }
 })

@@ -2,14 +2,13 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Availability } from '../../src/kube/availability.ts'
 import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
 import { Reflector } from '../../src/kube/reflector.ts'
-import { services } from '../../src/kube/resources.ts'
+import { type KubeObject, services } from '../../src/kube/resources.ts'
 import { keyOfObject } from '../../src/kube/store.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { added, bookmark, listOf, ScriptedApi, type ScriptedWatch, service } from './scripted-api.ts'
 
@@ -266,6 +265,7 @@ test('a watch that the server ends in order goes on at once from the last resour
   await time.advance(0)
   assert.equal(api.watches.length, 2)
   assert.equal(api.lastWatch.query.resourceVersion, '42')
+  assert.equal(api.lastWatch.query.allowWatchBookmarks, true)
   assert.deepEqual(told, ['= ns/a'])
   assert.deepEqual(said(), [])
   await stop()

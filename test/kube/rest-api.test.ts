@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
-import { answerLimits } from '../../src/kube/answer-limits.ts'
 import type { KubeApi, Status } from '../../src/kube/api.ts'
 import { isKubeError, KubeError } from '../../src/kube/errors.ts'
 import {
@@ -13,9 +12,9 @@ import {
   services,
 } from '../../src/kube/resources.ts'
 import { type RestKubeApiOptions, restKubeApi } from '../../src/kube/rest-api.ts'
-import type { ApiRequest, ApiResponse, Transport } from '../../src/kube/transport.ts'
+import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from '../../src/kube/transport.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 type Answer = (request: ApiRequest, signal: AbortSignal) => Promise<ApiResponse> | ApiResponse
@@ -246,7 +245,20 @@ test('a call that would address another object, or a whole collection, is not se
     api.create(services, { kind: 'Service', metadata: { name: 'a' } } as Service),
     api.update(namespaces, { kind: 'Namespace' }),
   ]
-  for (const call of refused) await assert.rejects(call, (error) => isKubeError(error, 'BadRequest'))
+  const reasons: string[] = []
+  for (const call of refused) {
+    await assert.rejects(call, (error) => {
+      assert.ok(isKubeError(error, 'BadRequest'))
+      reasons.push(error.message.split(': ')[1] ?? '')
+      return true
+    })
+  }
+  assert.deepEqual(reasons, [
+    'the object has no name',
+    ...['the object has no namespace', 'the object has no namespace'],
+    ...['..', 'a/b', 'a%2f'].map((name) => `the object has the impossible name "${name}"`),
+    ...['the object has no namespace', 'the object has no name'],
+  ])
   assert.deepEqual(sent, [])
 })
 

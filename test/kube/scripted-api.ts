@@ -1,6 +1,5 @@
 import type { KubeApi, Patch, WatchEvent, WatchQuery } from '../../src/kube/api.ts'
-import type { KubeList, KubeObject } from '../../src/kube/json.ts'
-import type { Resource } from '../../src/kube/resources.ts'
+import type { KubeList, KubeObject, Resource } from '../../src/kube/resources.ts'
 
 type Call = 'get' | 'list' | 'create' | 'update' | 'patch' | 'delete'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { KubeObject } from '../../src/kube/json.ts'
+import type { KubeObject } from '../../src/kube/resources.ts'
 import { type Change, keyOf, keyOfObject, Store } from '../../src/kube/store.ts'
 
 function object(name: string, resourceVersion: string, uid = 'u'): KubeObject {

@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { withdrawMaster } from '../../src/bootstrap/master.ts'
-import { defineMaster } from '../../src/config/define-master.ts'
+import { defineMaster } from '../../src/config/master-options.ts'
+import { noEvents } from '../../src/kube/event-object.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { endpointSlices, endpoints, events, services } from '../../src/kube/resources.ts'
+import { LeaseTelemetry } from '../../src/kubernetes-service/announcements.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
-import type { LogFields } from '../../src/telemetry/logger.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { type LogFields, type Logger, memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { OtherWritersWorld, type RunningMaster } from './other-writers-world.ts'
 
@@ -102,7 +103,7 @@ test('each master that comes or goes is told of once in the fleet, in the log an
     3,
     'measured by whoever removed it, once each',
   )
-  const states = ['ready', 'failing', 'unready', 'leaving', 'withdrawn', 'foreign', 'doubtful']
+  const states = ['ready', 'failing', 'unready', 'leaving', 'withdrawn', 'foreign', 'suspected-expiry']
   const counts = await Promise.all(
     states.map((state) => masters[0]?.sample(`apiserver_bootstrap_masters{state="${state}"}`)),
   )
@@ -271,9 +272,9 @@ test('what somebody changed and what was wrong from the start is told of, a list
   await vandal.delete(endpointSlices, KUBERNETES_SERVICE)
   await time.advance(1_000)
   assert.deepEqual(await notes(world, 'KubernetesServiceReset'), [
-    'EndpointSlice default/kubernetes was deleted; it was made again',
-    'Endpoints default/kubernetes was changed (skip-mirror-label) and put right',
-    'Service default/kubernetes was changed by vandal (ports) and put right',
+    'EndpointSlice default/kubernetes was deleted and created again',
+    'Endpoints default/kubernetes was changed (skip-mirror-label) and corrected',
+    'Service default/kubernetes was changed by vandal (ports) and corrected',
   ])
   const [service] = (await world.told('KubernetesServiceReset')).filter(
     ({ regarding }) => regarding?.kind === 'Service',
@@ -296,7 +297,7 @@ test('a dry run tells nothing', async (t) => {
     return api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { subsets } })
   }
   await world.repeat(rename, { everyMs: 100, forMs: 15_000 })
-  assert.deepEqual(dry.said(/keeps undoing/), [], 'what is never written is never undone')
+  assert.deepEqual(dry.said(/keeps overwriting/), [], 'what is never written is never undone')
   assert.ok(dry.said(/^dry run: would reset endpoints/).length > 0)
   assert.deepEqual(
     dry.said(/^/).filter(({ fields }) => 'audit' in fields || 'outcome' in fields),
@@ -310,4 +311,46 @@ test('a dry run tells nothing', async (t) => {
     dry.said(/would write/).filter((line) => JSON.stringify(line).includes('"Event"')),
     [],
   )
+})
+
+/** A lease of 15 s, and what was logged of it. The time is set by hand. */
+function telemetryAt(renewedMs: number | undefined, nowMs: number) {
+  const said: unknown[] = []
+  const line = (fields: object, message: string): void => void said.push({ ...fields, message })
+  const logger: Logger = { debug() {}, info: line, warn: line, error: line, child: () => logger }
+  const telemetry = new LeaseTelemetry({
+    clock: { monotonicMs: () => nowMs, wallMs: () => nowMs, schedule: () => () => {} },
+    logger,
+    metrics: prometheusMetrics(),
+    events: noEvents,
+    address: '192.0.2.1',
+    leaseTtlMs: 15_000,
+    renewedMs: () => renewedMs,
+  })
+  return { telemetry, said }
+}
+
+test('a renewal that comes after the lease has ended is told of', () => {
+  const { telemetry, said } = telemetryAt(1_000, 21_000)
+  telemetry.attempted(undefined)
+  assert.deepEqual(said, [
+    {
+      address: '192.0.2.1',
+      unrenewedMs: 20_000,
+      leaseTtlMs: 15_000,
+      message: "this master's lease was not renewed in time; others may have taken its address off the list",
+    },
+  ])
+})
+
+test('a renewal in time, the first one, and one that failed are not', () => {
+  for (const [renewedMs, nowMs, error] of [
+    [1_000, 16_000, undefined],
+    [undefined, 90_000, undefined],
+    [1_000, 21_000, new Error('refused')],
+  ] as const) {
+    const { telemetry, said } = telemetryAt(renewedMs, nowMs)
+    telemetry.attempted(error)
+    assert.deepEqual(said, [])
+  }
 })

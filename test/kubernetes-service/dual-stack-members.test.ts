@@ -54,11 +54,11 @@ test('a master of one family counts whatever its readiness is, until it is withd
 })
 
 test('a lease that ended in an outage still says which families the fleet has', () => {
-  const doubtful = (lease: MasterLease): MasterLease => ({ ...lease, doubtful: true })
-  assert.equal(isDualStack([dual(1), doubtful(single(2))]), false)
-  assert.equal(isDualStack([doubtful(dual(1)), doubtful(dual(2))]), true)
-  assert.deepEqual(secondAddresses([dual(1)], [dual(1), doubtful(single(2))]), [])
-  assert.deepEqual(secondAddresses([dual(1)], [dual(1), doubtful(dual(2))]), ['2001:db8::1'])
+  const suspected = (lease: MasterLease): MasterLease => ({ ...lease, expirySuspected: true })
+  assert.equal(isDualStack([dual(1), suspected(single(2))]), false)
+  assert.equal(isDualStack([suspected(dual(1)), suspected(dual(2))]), true)
+  assert.deepEqual(secondAddresses([dual(1)], [dual(1), suspected(single(2))]), [])
+  assert.deepEqual(secondAddresses([dual(1)], [dual(1), suspected(dual(2))]), ['2001:db8::1'])
 })
 
 test('the second addresses are of exactly the masters that are listed, sorted, each once', () => {

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { isKubeError, KubeError } from '../../src/kube/errors.ts'
-import { ObjectWriter } from '../../src/kube/object-writer.ts'
 import { type Service, serviceCidrs, services } from '../../src/kube/resources.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
-import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
 import { planService, type ServiceSettings } from '../../src/kubernetes-service/service-plan.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { ServiceWriter } from '../../src/kubernetes-service/service-writer.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
@@ -110,7 +110,7 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
   const logger = memoryLogger()
   const api = wrap(embedded.api)
   const writer = new ObjectWriter({ api, metrics: prometheusMetrics() })
-  const keeper = new ServiceKeeper({ api, logger, writer, settings })
+  const keeper = new ServiceWriter({ api, logger, writer, settings })
   const read = async (): Promise<Service | undefined> => {
     try {
       return await embedded.api.get(services, KUBERNETES_SERVICE)

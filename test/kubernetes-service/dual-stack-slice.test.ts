@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { EndpointSlice, Endpoints } from '../../src/kube/resources.ts'
-import { planSecondSlice, secondSliceName, secondSliceOf } from '../../src/kubernetes-service/endpoint-slice-plan.ts'
+import { planSecondSlice, secondSliceName, secondSliceOf } from '../../src/kubernetes-service/endpoints-plan.ts'
 import { endpointPorts } from '../../src/kubernetes-service/identity.ts'
 
 const endpoints: Endpoints = {

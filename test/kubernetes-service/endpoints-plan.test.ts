@@ -2,8 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Endpoints } from '../../src/kube/resources.ts'
-import { planEndpointSlice, sliceOf } from '../../src/kubernetes-service/endpoint-slice-plan.ts'
-import { type EndpointsObservation, planEndpoints } from '../../src/kubernetes-service/endpoints-plan.ts'
+import {
+  type EndpointsObservation,
+  planEndpointSlice,
+  planEndpoints,
+  sliceOf,
+} from '../../src/kubernetes-service/endpoints-plan.ts'
 import { endpointPorts, SKIP_MIRROR_LABEL } from '../../src/kubernetes-service/identity.ts'
 
 const ports = endpointPorts(6443)

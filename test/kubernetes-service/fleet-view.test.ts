@@ -93,19 +93,25 @@ test('an unready master says why itself, as long as its lease has not ended', ()
 
 test('masters are counted by what they say, those that say nothing and those in doubt too', async () => {
   const { fleet, metrics } = setUp()
-  fleet.read([lease(1), lease(2), lease(3, 'unready'), { address: '192.0.2.4' }, { ...lease(5), doubtful: true }])
+  fleet.read([
+    lease(1),
+    lease(2),
+    lease(3, 'unready'),
+    { address: '192.0.2.4' },
+    { ...lease(5), expirySuspected: true },
+  ])
   const text = await metrics.expose()
-  const counts = [...text.matchAll(/masters\{state="(\w+)"\} ([1-9]\d*)/g)].map(
+  const counts = [...text.matchAll(/masters\{state="([\w-]+)"\} ([1-9]\d*)/g)].map(
     ([, state, count]) => `${state} ${count}`,
   )
-  assert.deepEqual(counts.sort(), ['doubtful 1', 'foreign 1', 'ready 2', 'unready 1'])
+  assert.deepEqual(counts.sort(), ['foreign 1', 'ready 2', 'suspected-expiry 1', 'unready 1'])
 })
 
 test('a lease that has gone before it could have ended was removed by somebody', async () => {
   const { time, fleet } = setUp()
   const renewed = (number: number, renewal: string): MasterLease => ({ ...lease(number), renewal })
   const foreign = (renewal: string): MasterLease => ({ address: '192.0.2.4', renewal })
-  const doubtful = (one: MasterLease): MasterLease => ({ ...one, doubtful: true })
+  const suspected = (one: MasterLease): MasterLease => ({ ...one, expirySuspected: true })
   fleet.read([lease(1), renewed(2, 'a'), renewed(3, 'a'), foreign('a')])
   await time.advance(10_000)
   fleet.read([lease(1), renewed(2, 'b'), renewed(3, 'b'), foreign('b')])
@@ -113,7 +119,7 @@ test('a lease that has gone before it could have ended was removed by somebody',
   fleet.read([lease(1), renewed(2, 'c'), renewed(3, 'b'), foreign('c')])
   // They were renewed after the first read, the third at the latest a moment ago.
   await time.advance(1)
-  fleet.read([lease(1), doubtful(renewed(2, 'c')), doubtful(renewed(3, 'b')), doubtful(foreign('c'))])
+  fleet.read([lease(1), suspected(renewed(2, 'c')), suspected(renewed(3, 'b')), suspected(foreign('c'))])
   await time.advance(300)
   fleet.read([lease(1)])
   const reasons = [2, 3, 4].map((number) => fleet.removed(`192.0.2.${number}`).reason)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import type { MasterSettings } from '../../src/config/define-master.ts'
+import type { MasterSettings } from '../../src/config/master-options.ts'
 import { endpoints, type Lease, leases } from '../../src/kube/resources.ts'
 import { addressesIn } from '../../src/kubernetes-service/identity.ts'
 import { OtherWritersWorld, type RunningMaster } from './other-writers-world.ts'
@@ -72,7 +72,7 @@ for (const from of ['kubernetes', 'etcd'] as const) {
       [],
     )
     assert.deepEqual(
-      after.flatMap((master) => master.said(/another lease store|keeps undoing/)),
+      after.flatMap((master) => master.said(/another lease store|keeps overwriting/)),
       [],
     )
     // A dead one goes as ever.

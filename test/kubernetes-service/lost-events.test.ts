@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FaultRule } from '../../src/apiserver/fault-rules.ts'
-import type { MasterSettings } from '../../src/config/define-master.ts'
+import type { FaultRule } from '../../src/apiserver/faults.ts'
+import type { MasterSettings } from '../../src/config/master-options.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
-import { endpointSlices, endpoints, type Resource, services } from '../../src/kube/resources.ts'
+import { endpointSlices, endpoints, type KubeObject, type Resource, services } from '../../src/kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { OtherWritersWorld } from './other-writers-world.ts'
 

@@ -60,9 +60,9 @@ test('who is told to stop stays listed until it may go', () => {
 test('a lease that has ended, or was only found, keeps the place of its address and gets it none', () => {
   const current = { metadata: { name: 'kubernetes' }, subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] }
   for (const [state, mark] of [
-    ['ready', { doubtful: true }],
+    ['ready', { expirySuspected: true }],
     // It may have become ready since it was last read.
-    ['unready', { doubtful: true }],
+    ['unready', { expirySuspected: true }],
     ['ready', { found: true }],
   ] as const) {
     const leases = ['192.0.2.1', '192.0.2.2'].map((address) => ({ ...lease(address, state), ...mark }))
@@ -74,10 +74,18 @@ test('a lease that has ended, or was only found, keeps the place of its address 
 test('of masters whose leases have ended, Endpoints that somebody has spoiled get those back that the slice still lists', () => {
   const spoiled = { subsets: [{ addresses: [{ ip: '203.0.113.7' }] }] }
   const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice
-  const doubtful = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, doubtful: true }))
-  assert.deepEqual(listedAddresses(keepingPlaces(doubtful, { endpoints: spoiled, slice })), ['192.0.2.1'])
+  const suspected = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, expirySuspected: true }))
+  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: spoiled, slice })), ['192.0.2.1'])
   const right = { subsets: [{ addresses: [{ ip: '192.0.2.2' }] }] }
-  assert.deepEqual(listedAddresses(keepingPlaces(doubtful, { endpoints: right, slice })), ['192.0.2.2'])
+  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: right, slice })), ['192.0.2.2'])
+})
+
+test('of masters whose leases have ended, deleted Endpoints get those back that the slice still lists, or all if it is gone too', () => {
+  const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice
+  const suspected = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, expirySuspected: true }))
+  const both = ['192.0.2.1', '192.0.2.2']
+  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: undefined, slice })), ['192.0.2.1'])
+  assert.deepEqual(listedAddresses(keepingPlaces(suspected, { endpoints: undefined, slice: undefined })), both)
 })
 
 test('a lease without a holder record counts as ready', () => {

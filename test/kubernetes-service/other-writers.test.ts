@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { MasterSettings } from '../../src/config/define-master.ts'
+import type { MasterSettings } from '../../src/config/master-options.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
@@ -14,15 +14,15 @@ import {
   services,
 } from '../../src/kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
-import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import type { LogFields } from '../../src/telemetry/logger.ts'
 import { OtherWritersWorld } from './other-writers-world.ts'
 
 const everyMs = 50
-const backingOff = /^somebody else keeps undoing/
-const calmAgain = /^nobody undoes/
+const backingOff = /^another writer keeps overwriting/
+const calmAgain = /^no other writer overwrites/
 
 const undoEndpoints = (api: KubeApi, address = '198.51.100.1'): Promise<unknown> =>
   api.patch(endpoints, KUBERNETES_SERVICE, {
@@ -87,7 +87,7 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
     const [event, ...more] = await world.told('ForeignOverwrite')
     assert.deepEqual(more, [])
     assert.equal(event?.regarding?.kind, kind)
-    assert.match(event?.note ?? '', writer === undefined ? /leaves no trace/ : new RegExp(`field manager ${writer};`))
+    assert.match(event?.note ?? '', writer === undefined ? /without a trace/ : new RegExp(`field manager ${writer};`))
     assert.equal(master.said(backingOff).length, 1)
     assert.ok((await world.told('KubernetesServiceReset')).length <= 10, 'what a fight is about is told of as a whole')
     assert.deepEqual(await world.told('MasterRemoved'), [], 'no master has gone')
@@ -208,7 +208,8 @@ test('another master that follows other leases is told of as such', async (t) =>
   await world.time.advance(30_000)
   const notes = (await world.told('ForeignOverwrite')).map(({ note, regarding }) => `${regarding?.kind}: ${note}`)
   assert.ok(notes.length > 0)
-  for (const note of notes) assert.match(note, /undone each time by another apiserver-bootstrap;.*the same lease store/)
+  for (const note of notes)
+    assert.match(note, /overwritten each time by another apiserver-bootstrap;.*the same lease store/)
   for (const master of masters) assert.deepEqual(master.said(/lost|refuses|not done/), [])
   const others = masters.map((master) => master.said(/has another lease store.*docs\/lease-stores\.md/))
   assert.deepEqual(
@@ -255,7 +256,7 @@ test('a rolling restart of five masters is nobody overwriting anybody', async (t
   for (const master of all) {
     const label = '{kind="Endpoints",writer="apiserver-bootstrap"}'
     assert.equal(await master.sample(`apiserver_bootstrap_foreign_overwrites_total${label}`), Number.NaN)
-    assert.deepEqual(master.said(/keeps undoing|another lease store/), [])
+    assert.deepEqual(master.said(/keeps overwriting|another lease store/), [])
   }
 })
 
@@ -388,7 +389,7 @@ test('in one fleet with kube-apiservers, who list the same masters, nobody is to
     assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.2'])
   }
   for (const master of masters) {
-    assert.deepEqual(master.said(/endpoint-reconciler-type|keeps undoing/), [])
+    assert.deepEqual(master.said(/endpoint-reconciler-type|keeps overwriting/), [])
     const label = '{kind="Endpoints",writer="kube-apiserver"}'
     assert.equal(await master.sample(`apiserver_bootstrap_foreign_overwrites_total${label}`), Number.NaN)
   }

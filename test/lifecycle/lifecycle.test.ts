@@ -5,7 +5,7 @@ import { sleep } from '../../src/runtime/clock.ts'
 import { aborted } from '../../src/runtime/signals.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import type { HealthEndpoint } from '../../src/telemetry/health.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 
 /** A life on virtual time. `log` is what the test's hooks and parts wrote, with the time of each line. */
 function setUp(options: Omit<LifecycleOptions, 'clock' | 'logger'> = {}) {

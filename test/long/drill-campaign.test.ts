@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict'
 import { availableParallelism } from 'node:os'
 import { test } from 'node:test'
-import { runCampaign } from '../../src/drill/campaign/campaign.ts'
-import { describeSummary, summarize } from '../../src/drill/campaign/campaign-summary.ts'
-import { describeFailure } from '../../src/drill/campaign/failure-text.ts'
+import { describeFailure, describeSummary, runCampaign, summarize } from '../../src/drill/campaign/campaign.ts'
 import { ProcessPool } from '../../src/drill/campaign/process-pool.ts'
-import { renderScenario } from '../../src/drill/render-scenario.ts'
+import { renderScenario } from '../../src/drill/scenario/render.ts'
 
 const SCHEDULES = 10_000
 

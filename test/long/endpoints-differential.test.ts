@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { openOwner } from '../peers/owner.ts'
+import { RunningProcess } from '../peers/process.ts'
 import { expectSame } from '../real/workloads/differential.ts'
+import type { HistoryName } from '../real/workloads/history.ts'
 import { type Controllers, type Livable, Side } from '../real/workloads/side.ts'
 import type { Step } from '../real/workloads/steps.ts'
 
 // A suite has the time of all its tests, not of one.
 const timeout = 170 * 60_000
-const steps = 300
 
 describeSeeds('kube-controller-manager makes the same of a history twice', {
   right: 'kube-controller-manager',
@@ -17,6 +18,17 @@ describeSeeds('kube-controller-manager and this program make the same of a histo
   right: 'apiserver-bootstrap',
   seeds: 200,
 })
+
+const ours = 'apiserver-bootstrap'
+describeSeeds('one step at a time, with trigger times', { right: ours, seeds: 6, steps: 60, history: 'one-at-a-time' })
+describeSeeds('a history that began before the controllers', {
+  right: ours,
+  seeds: 20,
+  history: 'begun-without-controllers',
+})
+describeSeeds('a namespace that terminates', { right: ours, seeds: 6, steps: 120, history: 'terminating-namespace' })
+describeSeeds('more Pods than Endpoints hold', { right: ours, seeds: 2, history: 'over-capacity' })
+describeSeeds('a history beside four busy loops', { right: ours, seeds: 20, busyLoops: 4 })
 
 describe('a side that misses something', { timeout }, () => {
   test('is found out, with a history in which little else happens', async (t) => {
@@ -38,13 +50,28 @@ describe('a side that misses something', { timeout }, () => {
   })
 })
 
+interface SeedsOptions {
+  readonly right: Controllers
+  readonly seeds: number
+  readonly steps?: number
+  readonly history?: HistoryName
+  /** Processes that keep the processors busy meanwhile. */
+  readonly busyLoops?: number
+}
+
 /** Odd seeds with slices of three endpoints at most, so that there are many to fill and to pack. */
-function describeSeeds(title: string, { right, seeds }: { readonly right: Controllers; readonly seeds: number }): void {
+function describeSeeds(
+  title: string,
+  { right, seeds, steps = 300, history = 'plain', busyLoops = 0 }: SeedsOptions,
+): void {
   for (const maxEndpointsPerSlice of [100, 3]) {
     describe(`${title}, ${maxEndpointsPerSlice} endpoints a slice`, { concurrency: 1, timeout }, () => {
       const owner = openOwner({ after })
       let sides: readonly [Side, Side]
       before(async () => {
+        for (let loop = 0; loop < busyLoops; loop++) {
+          await RunningProcess.start(owner, { name: 'busy loop', command: process.execPath, args: ['-e', 'for (;;);'] })
+        }
         sides = await Promise.all([
           Side.start(owner, 'kube-controller-manager', { maxEndpointsPerSlice }),
           Side.start(owner, right, { maxEndpointsPerSlice }),
@@ -52,7 +79,8 @@ function describeSeeds(title: string, { right, seeds }: { readonly right: Contro
       })
 
       for (let seed = maxEndpointsPerSlice === 3 ? 1 : 2; seed <= seeds; seed += 2) {
-        test(`seed ${seed}`, () => expectSame(sides, seed, { steps, maxEndpointsPerSlice, shrinkMs: 10 * 60_000 }))
+        test(`seed ${seed}`, () =>
+          expectSame(sides, seed, { history, steps, maxEndpointsPerSlice, shrinkMs: 10 * 60_000 }))
       }
     })
   }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { messageOf } from '../../src/runtime/message-of.ts'
+import { messageOf } from '../../src/runtime/errors.ts'
 import { openOwner } from '../peers/owner.ts'
 import { describe, type Right } from './rights/right.ts'
 import { rightsFor, runSituation, useOfRights, worldOf } from './rights/run.ts'

@@ -1,4 +1,4 @@
-import { keepsLease } from '../../src/kubernetes-service/leases/etcd-snapshot.ts'
+import { hasLease } from '../../src/kubernetes-service/leases/etcd/snapshot.ts'
 import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
 import {
   ABSENT,
@@ -78,7 +78,7 @@ export class Cluster {
     })
     this.stores = new Stores({
       ttlMs: this.observes ? Number.POSITIVE_INFINITY : modelTimings.ttlMs,
-      renewalOf: (state) => (renewals && (this.observes || keepsLease(state)) ? SHOWN : undefined),
+      renewalOf: (state) => (renewals && (this.observes || hasLease(state)) ? SHOWN : undefined),
       viewOf: (leases) => this.processes.view(leases),
     })
     this.masters = Array.from({ length: options.masters }, (_, index) => index)

@@ -61,6 +61,6 @@ function holderKey({ instanceId, startedAt, addresses, state, departure, confirm
   return `${instanceId}${startedAt.slice(17)}${addresses[0]}${state}"${departure}"${asked};`
 }
 
-function leaseKey({ holder, address, doubtful, renewal = '' }: MasterLease): string {
-  return `${doubtful === true ? '?' : '!'}${renewal}${holder === undefined ? address : holderKey(holder)}`
+function leaseKey({ holder, address, expirySuspected, renewal = '' }: MasterLease): string {
+  return `${expirySuspected === true ? '?' : '!'}${renewal}${holder === undefined ? address : holderKey(holder)}`
 }

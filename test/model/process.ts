@@ -1,7 +1,7 @@
+import type { Contention } from '../../src/kubernetes-service/guarded-writes/contention.ts'
 import type { Holder, MasterLease } from '../../src/kubernetes-service/leases/master-leases.ts'
 import type { ReadinessState } from '../../src/kubernetes-service/membership/readiness.ts'
 import type { LeavingStep, Membership, Phase } from '../../src/kubernetes-service/membership/state.ts'
-import type { Contention } from '../../src/runtime/contention.ts'
 import { modelTimings, TICK_MS } from './machine.ts'
 import { type Observer, older } from './observer.ts'
 
@@ -179,7 +179,7 @@ export const [SHOWN, BEFORE, LONG_BEFORE] = ['1', '0', '-'] as const
 function comparable(lease: MasterLease, { state }: Process, readSince: boolean): MasterLease {
   const { renewal, ...rest } = lease
   if (!readSince || renewal === undefined || lease.holder?.host === state.self.host) return rest
-  return lease.doubtful === true ? { ...rest, renewal: BEFORE } : lease
+  return lease.expirySuspected === true ? { ...rest, renewal: BEFORE } : lease
 }
 
 /** Of the time of the last read nothing counts but whether it was sent since this sidecar recovers. */
@@ -306,12 +306,12 @@ function contentionTimes(state: Contention, whole: Map1): Contention {
     if (state.corrections.length === 0) return state
     return { phase: 'calm', corrections: state.corrections.map(whole).filter((atMs) => atMs > LONG_AGO_MS) }
   }
-  const { rightSinceMs } = state
+  const { inSyncSinceMs } = state
   return {
     ...state,
     sinceMs: whole(state.sinceMs),
     writtenMs: whole(state.writtenMs),
     corrections: Math.min(state.corrections, 11),
-    rightSinceMs: rightSinceMs === undefined ? undefined : whole(rightSinceMs),
+    inSyncSinceMs: inSyncSinceMs === undefined ? undefined : whole(inSyncSinceMs),
   }
 }

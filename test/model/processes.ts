@@ -427,7 +427,7 @@ function carriedOut(process: Process, effect: MembershipEffect): Process {
     case 'reconcile':
       return { ...process, again: isListed(process) }
     case 'probe':
-    case 'tell':
+    case 'report':
       return process
   }
 }

@@ -1,4 +1,4 @@
-import { keepsLease } from '../../src/kubernetes-service/leases/etcd-snapshot.ts'
+import { hasLease } from '../../src/kubernetes-service/leases/etcd/snapshot.ts'
 import {
   type Holder,
   type HolderState,
@@ -121,7 +121,7 @@ export class Stores {
       return { store: withRecord({ holder: stored, leftMs: ttlMs }), outcome: 'done', isRenewed: true }
     if (before === undefined) return { store: id, outcome: 'done' }
     // In etcd an unready master has no lease: it makes one anew.
-    const isBack = !keepsLease(before.holder.state) && (holder.state === 'ready' || holder.state === 'failing')
+    const isBack = !hasLease(before.holder.state) && (holder.state === 'ready' || holder.state === 'failing')
     return {
       store: withRecord({ holder: stored, leftMs: isBack ? ttlMs : before.leftMs }),
       outcome: 'done',

@@ -22,8 +22,8 @@ test('a mistake is noticed, a change without a meaning is not, and neither is le
   const copy = await SourceCopy.make()
   t.after(() => copy.remove())
   const of = (text: string, instead: string): TestedMutant => ({
-    ...{ broken: 'A try.', file: 'net/port-range.ts', text, instead },
-    tests: ['net/port-range.test.ts'],
+    ...{ broken: 'A try.', file: 'net/host-port.ts', text, instead },
+    tests: ['net/host-port.test.ts'],
   })
   const declared = 'export function parsePortRange('
   const noOp = of(declared, `export  function parsePortRange(`)

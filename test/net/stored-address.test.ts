@@ -94,3 +94,11 @@ const sloppy: Readonly<Record<string, string | undefined>> = {
 for (const [text, expected] of Object.entries(sloppy)) {
   test(`${JSON.stringify(text)} is ${expected ?? 'no address'}`, () => assert.equal(read(text), expected))
 }
+
+test('an IPv4 address is in the last two groups, after ::ffff, however it is written', () => {
+  for (const text of ['10.1.2.3', '::ffff:10.1.2.3']) {
+    const groups = new Uint16Array(8).fill(0xabcd)
+    assert.equal(readAddress(text, groups), 4)
+    assert.deepEqual([...groups], [0, 0, 0, 0, 0, 0xffff, 0x0a01, 0x0203])
+  }
+})

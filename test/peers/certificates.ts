@@ -1,6 +1,6 @@
 import { generateKeyPairSync } from 'node:crypto'
 
-export * from '../../src/drill/live/certificate-authority.ts'
+export * from '../../src/drill/live/server-front.ts'
 
 /** An RSA key pair such as kube-apiserver signs service account tokens with. */
 export function serviceAccountKey(): { readonly publicKey: string; readonly privateKey: string } {

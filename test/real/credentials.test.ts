@@ -179,15 +179,15 @@ test('a server that answers 401, 403, 404 or 429 to the sidecar alone stays list
     await sleep(5_000)
   }
   assertListedThroughout(watched, from)
-  assert.match(JSON.stringify(master.logged(/cannot be judged/)), /^[^}]+HTTP status 401[^}]+}]$/)
+  assert.match(JSON.stringify(master.logged(/readiness of the API server is unknown/)), /^[^}]+HTTP status 401[^}]+}]$/)
   const { items } = await server.api.get<{ readonly items: readonly KubeEvent[] }>(
     '/apis/events.k8s.io/v1/namespaces/default/events',
   )
   const notes = items.filter(({ reason }) => reason === 'ReadinessRefused').map(({ note }) => note ?? '')
   assert.equal(notes.length, 1)
-  assert.match(notes[0] ?? '', /^the readiness of the API server of 192\.0\.2\.2 cannot be judged: .* HTTP status 401/)
+  assert.match(notes[0] ?? '', /^the readiness of the API server of 192\.0\.2\.2 is unknown: .* HTTP status 401/)
   readyz.setReady(true)
-  await master.waitForLog(/can be judged again/, boundMs)
+  await master.waitForLog(/is known again/, boundMs)
   // What it says counts again.
   readyz.setReady(false)
   await watched.whenRight({ addresses: [steady], port: server.port }, boundMs)

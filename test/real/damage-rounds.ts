@@ -53,7 +53,7 @@ export function describeDamage(
       await sleep(3000)
       assert.equal(history.length, length)
       master.assertRunning()
-      assert.deepEqual(master.logged(/keeps undoing/), [], 'damage is no fight')
+      assert.deepEqual(master.logged(/keeps overwriting/), [], 'damage is no fight')
     })
   })
 }

@@ -217,7 +217,7 @@ steps:
       program.process.signal(signal)
       const { code } = await program.process.exited
       assert.equal(code, 1, program.process.tail())
-      assert.match(program.process.tail(5), /interrupted.*put back/)
+      assert.match(program.process.tail(5), /interrupted.*objects are restored/)
       await whenEnded(children)
       assert.equal((await server.api.send('GET', kinds[0] as string)).status, 404)
       const endpoints = await server.api.get<typeof found>(kinds[1] as string)

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } fro
 import { join } from 'node:path'
 import { after, describe, test } from 'node:test'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
-import { parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { serviceRange, startApiserver } from '../peers/apiserver.ts'
 import type { Etcd } from '../peers/etcd.ts'

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { DrillReport } from '../../src/drill/report.ts'
+import type { DrillReport } from '../../src/drill/report/report.ts'
 import { serviceRange } from '../peers/apiserver.ts'
 import type { Cluster } from '../peers/cluster.ts'
 import { type Owner, temporaryDirectory } from '../peers/owner.ts'

@@ -141,6 +141,6 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
     const nowMib = residentMib(program.process.pid)
     t.diagnostic(`${warmMib.toFixed(0)} MiB before, ${nowMib.toFixed(0)} MiB after; ${world.churn.done} changes`)
     assert.ok(nowMib < warmMib + mayGrowMib, `${nowMib} MiB, ${warmMib} before`)
-    assert.equal(program.logged(/"level":"error"/).filter(({ message }) => !/trying on/.test(message)).length, 0)
+    assert.equal(program.logged(/"level":"error"/).filter(({ message }) => !/retrying/.test(message)).length, 0)
   })
 })

@@ -126,7 +126,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
     await refusedWith(
       'PermissionDenied',
       own.list('/registry/services/', { signal: patient }),
-      /takes the right to read/,
+      /needs the permission to read/,
     )
     await refusedWith('PermissionDenied', own.list('/registry/apiserver-bootstrap/', { signal: patient }))
   })
@@ -149,7 +149,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
     for (const [index, master] of masters.entries()) {
       const { prefix, lacks, name } = lacking[index] as (typeof lacking)[number]
       const takes = new RegExp(
-        `etcdserver: permission denied; it takes the right to read ${lacks === 'READ' ? '' : 'and write '}.*${prefix}`,
+        `etcdserver: permission denied; this needs the permission to read ${lacks === 'READ' ? '' : 'and write '}.*${prefix}`,
       )
       if (prefix.includes('ranges')) {
         const line = await master.waitForLog(/node-port-repair.+the duty is degraded/, withinMs)
@@ -170,7 +170,11 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
       lacking.map(async ({ prefix, lacks, name }) => {
         const { code, output } = await run(owner, ['masters'], { name })
         if (prefix.includes('ranges') || lacks === 'WRITE') assert.equal(code, 0, name)
-        else assert.match(output, new RegExp(`^apiserver-bootstrap: .+ it takes the right to read all of ${prefix}$`))
+        else
+          assert.match(
+            output,
+            new RegExp(`^apiserver-bootstrap: .+ this needs the permission to read all of ${prefix}$`),
+          )
       }),
     )
     const writing = lacking.filter(({ prefix, lacks }) => lacks === 'WRITE' && !prefix.includes('ranges'))
@@ -187,7 +191,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
           assert.deepEqual([first, name, code], [first, name, 1])
           assert.match(
             output,
-            new RegExp(`^apiserver-bootstrap: .+ it takes the right to read and write ${prefix}${address}`),
+            new RegExp(`^apiserver-bootstrap: .+ this needs the permission to read and write ${prefix}${address}`),
           )
         }),
       )

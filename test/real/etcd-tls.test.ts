@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import type { CredentialFiles } from '../../src/etcd/connect-credentials.ts'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
-import { parseEndpoint } from '../../src/etcd/endpoint.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
@@ -154,7 +154,7 @@ describe('a real etcd that wants client certificates', () => {
     assert.ok(await etcd.create('/a/1', bytes('one'), options))
     await watch.next('created 1')
     const denied = (call: Promise<unknown>, right: string): Promise<string> =>
-      refusedWith('PermissionDenied', call, new RegExp(`permission denied; it takes the right to ${right}$`))
+      refusedWith('PermissionDenied', call, new RegExp(`permission denied; this needs the permission to ${right}$`))
     await denied(etcd.get('/b/1', patient), 'read /b/1')
     await denied(etcd.list('/b/', options), 'read all of /b/')
     await denied(etcd.create('/b/1', bytes('one'), options), 'read and write /b/1')
@@ -162,7 +162,10 @@ describe('a real etcd that wants client certificates', () => {
     await denied(etcd.delete('/b/1', 1n, patient), 'read and write /b/1')
     const refused = startWatch(t, etcd, '/b/')
     await refused.next('PermissionDenied')
-    assert.match(String(refused.errors[0]?.message), /permission denied; it takes the right to read all of \/b\/$/)
+    assert.match(
+      String(refused.errors[0]?.message),
+      /permission denied; this needs the permission to read all of \/b\/$/,
+    )
 
     files.rotate(authority.issue({ commonName: 'nobody' }))
     const nobody = openClient(t, [server.url], files.all)

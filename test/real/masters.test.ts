@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { hostname } from 'node:os'
 import { type TestContext, test } from 'node:test'
 import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
-import { parseEndpoint } from '../../src/etcd/endpoint.ts'
 import type { EtcdKv } from '../../src/etcd/kv.ts'
+import { parseEndpoint } from '../../src/etcd/options.ts'
 import type { KubeEvent } from '../../src/kube/resources.ts'
 import { encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { sleep } from '../../src/runtime/clock.ts'
@@ -166,11 +166,11 @@ test('with etcd alone, and no API server that anybody named, masters are shown a
   )
   const table = await run('masters', ...flags)
   assert.equal(table.code, 0)
-  assert.match(table.stderr, /^who is listed is not known: no cluster is named[^\n]*\n$/)
+  assert.match(table.stderr, /^the listed addresses are unknown: no cluster is named[^\n]*\n$/)
   assert.match(table.stdout, /^192\.0\.2\.66 +- +- +- +never +- +- +no holder record; nothing ends this lease$/m)
   await server.kill()
   const away = await run('masters', `--kubeconfig=${server.kubeconfig}`, ...flags)
-  assert.match(away.stderr, /^who is listed is not known: [^\n]*\n$/)
+  assert.match(away.stderr, /^the listed addresses are unknown: [^\n]*\n$/)
   assert.equal((await run('masters', 'evict', '192.0.2.66', '--yes', ...flags)).code, 0)
   await etcd.kill()
   const failed = await run('masters', 'evict', '192.0.2.66', '--yes', ...flags)
@@ -248,7 +248,7 @@ test('with Leases, a killed fleet is shown as it dies, and its members can be ev
   assert.match(live.stderr, /^watching for 8s [^\n]*\nrefused: 192\.0\.2\.1 lives \(held by [^\n]*\n$/)
 
   for (const master of masters) await master.kill()
-  await watching.output(/\n\nADDRESS .*\n192\.0\.2\.1 .* over +yes +yes +nobody renews it\n/, withinMs)
+  await watching.output(/\n\nADDRESS .*\n192\.0\.2\.1 .* over +yes +yes +it is not renewed\n/, withinMs)
   assert.deepEqual(await stopped(watching), { code: 0, signal: null })
   assert.equal(watching.stderr(), '')
 

@@ -90,7 +90,7 @@ test('writers that undo the Endpoints, the slice, the Service and the lease ever
   await whenRight(api, right, 5_000)
 
   for (const [kind, count] of Object.entries(written))
-    assert.ok(count() <= most, `${kind} was put right ${count()} times`)
+    assert.ok(count() <= most, `${kind} was corrected ${count()} times`)
   assert.ok(leasesTaken <= most, `the lease was made again ${leasesTaken} times`)
 
   const told = await untilPasses(
@@ -105,7 +105,7 @@ test('writers that undo the Endpoints, the slice, the Service and the lease ever
   const notes = new Map(told.map(({ reason, regarding, note }) => [`${reason} ${regarding?.kind}`, note]))
   assert.match(notes.get('ForeignOverwrite Endpoints') ?? '', /field manager mangler/)
   assert.match(notes.get('ForeignOverwrite Service') ?? '', /field manager mangler/)
-  assert.match(notes.get('ForeignOverwrite EndpointSlice') ?? '', /leaves no trace/)
+  assert.match(notes.get('ForeignOverwrite EndpointSlice') ?? '', /without a trace/)
   assert.match(notes.get('LeaseContested Endpoints') ?? '', /lease of 192\.0\.2\.1/)
   assert.deepEqual(master.logged(/lost the API server|refuses a request|not done/), [])
 
@@ -156,5 +156,5 @@ test('a kube-apiserver whose own reconciler is on, in one fleet on the same etcd
   for (const reason of ['OtherReconcilerActive', 'ForeignOverwrite', 'KubernetesServiceReset']) {
     assert.deepEqual(await eventsOf(server.api, reason), [])
   }
-  assert.deepEqual(master.logged(/endpoint-reconciler-type|keeps undoing/), [])
+  assert.deepEqual(master.logged(/endpoint-reconciler-type|keeps overwriting/), [])
 })

@@ -188,7 +188,7 @@ test('withdraw that finds nothing ends with 1 and says what it looked for, and w
   assert.equal(nothing.code, 1, nothing.output)
   assert.match(
     nothing.output,
-    /^nothing withdrawn: no lease of host host-7 for 192\.0\.2\.1 among the Leases in kube-system; it is held by \S+ \(--hostname-override says which host is meant\)$/m,
+    /^nothing withdrawn: no lease of host host-7 for 192\.0\.2\.1 among the Leases in kube-system; it is held by \S+ \(--hostname-override selects the host\)$/m,
   )
   await whenListed('192.0.2.1', '192.0.2.2')
 })

@@ -2,17 +2,17 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Service } from '../../src/kube/resources.ts'
-import { clusterIpsOf, keptOfService, nodePortsOf } from '../../src/repair/service-claims.ts'
-import { someServices } from './range-samples.ts'
+import { clusterIpsOf, nodePortsOf, trimService } from '../../src/repair/service-claims.ts'
+import { someServices } from './bitmap/samples.ts'
 
 test('what is dropped of a Service changes nothing of what it holds', () => {
   fc.assert(
     fc.property(someServices, (services) => {
       for (const service of services) {
-        const kept = keptOfService(service)
+        const kept = trimService(service)
         assert.deepEqual(nodePortsOf(kept), nodePortsOf(service))
         assert.deepEqual(clusterIpsOf(kept), clusterIpsOf(service))
-        assert.deepEqual(keptOfService(kept), kept)
+        assert.deepEqual(trimService(kept), kept)
       }
     }),
   )
@@ -28,7 +28,7 @@ test('who a Service is stays known, and what else it has goes', () => {
     spec: { type: 'ClusterIP', selector: { app: 'web' }, clusterIP: 'None', ports: [{ port: 80 }] },
     status: { loadBalancer: {} },
   } as unknown as Service
-  const kept = keptOfService(service)
+  const kept = trimService(service)
   assert.deepEqual(kept.metadata, metadata)
   assert.deepEqual(Object.keys(kept).sort(), ['metadata', 'spec'])
   assert.deepEqual(kept.spec?.ports, [])
@@ -39,4 +39,9 @@ test('a Service that has no clusterIPs yet holds its clusterIP', () => {
   assert.deepEqual(clusterIpsOf({ spec: { clusterIP: '10.96.0.9' } } as Service), ['10.96.0.9'])
   assert.deepEqual(clusterIpsOf({ spec: { clusterIP: 'None', clusterIPs: ['None'] } } as Service), [])
   assert.deepEqual(clusterIpsOf({} as Service), [])
+})
+
+test('a port without a NodePort, or with 0 for one, holds none', () => {
+  const ports = [{ port: 80, nodePort: 0 }, { port: 81 }, { port: 82, nodePort: 1 }]
+  assert.deepEqual(nodePortsOf({ spec: { ports, healthCheckNodePort: 0 } } as Service), [1])
 })

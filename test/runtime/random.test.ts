@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Random, randomInteger, randomSuffix, randomUuid, seededRandom } from '../../src/runtime/random.ts'
-import { systemRandom } from '../../src/runtime/system-random.ts'
+import { systemRandom } from '../../src/runtime/system-clock.ts'
 
 const constant = (value: number): Random => ({ next: () => value })
 const take = (random: Random, count: number): number[] => Array.from({ length: count }, () => random.next())

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sleep } from '../../src/runtime/clock.ts'
-import { RequestLimit, RequestTimeout } from '../../src/runtime/request-limit.ts'
+import { RequestLimit, RequestTimeout, Semaphore } from '../../src/runtime/request-limit.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
 const { signal } = new AbortController()
@@ -11,9 +11,9 @@ function setUp() {
   const clock = time.view()
   const limit = new RequestLimit({ clock, limitMs: 100 })
   /** How long it was before the request was given up; undefined when it was answered. */
-  const ask = async (tookMs: number): Promise<number | undefined> => {
+  const send = (tookMs: number): Promise<number | undefined> => {
     const startMs = time.nowMs
-    const ended = limit
+    return limit
       .run(signal, (limited) => sleep(clock, tookMs, limited))
       .then(
         () => undefined,
@@ -22,10 +22,13 @@ function setUp() {
           return time.nowMs - startMs
         },
       )
+  }
+  const ask = async (tookMs: number): Promise<number | undefined> => {
+    const ended = send(tookMs)
     await time.advance(tookMs)
     return ended
   }
-  return { time, limit, ask }
+  return { time, limit, send, ask }
 }
 
 test('a request is given up at the limit, and the next one has as long', async () => {
@@ -41,10 +44,63 @@ test('a store that is slow all the time gets more time after a few requests, unt
   assert.equal(await ask(150), 100)
 })
 
+test('what an outage swallowed is given up at the limit once the store answers in time again', async () => {
+  const { time, send, ask } = setUp()
+  for (let request = 0; request < 5; request++) await ask(5_000)
+  // Both of these have 400 ms.
+  const swallowed = send(5_000)
+  await time.advance(80)
+  const sentLater = send(5_000)
+  await time.advance(70)
+  assert.equal(await ask(10), undefined)
+  await time.advance(5_000)
+  assert.deepEqual([await swallowed, await sentLater], [160, 100])
+})
+
+test('a list that is slow beside fast requests is cut short only once', async () => {
+  const { time, send, ask } = setUp()
+  for (let request = 0; request < 5; request++) await ask(5_000)
+  const cut = send(350)
+  await time.advance(150)
+  await ask(10)
+  const list = send(150)
+  await ask(10)
+  await time.advance(5_000)
+  assert.deepEqual([await cut, await list], [160, undefined])
+})
+
 test('an abort ends a request with its own reason, at once', async () => {
   const { limit } = setUp()
   const stop = new AbortController()
   const ended = limit.run(stop.signal, () => new Promise(() => {}))
   stop.abort(new Error('stopped'))
   await assert.rejects(ended, { message: 'stopped' })
+})
+
+const never = new AbortController().signal
+
+test('so many are let in at a time, the others in the order in which they came, and who gives up keeps nobody waiting', async () => {
+  const semaphore = new Semaphore(2)
+  const entered: string[] = []
+  const enter = (name: string, signal = never) =>
+    semaphore.acquire(signal).then((slot) => {
+      entered.push(name)
+      return slot
+    })
+  const leaver = new AbortController()
+  const first = await enter('first')
+  const second = await enter('second')
+  const gone = assert.rejects(enter('gone', leaver.signal), { message: 'too late' })
+  const third = enter('third')
+  const fourth = enter('fourth')
+  leaver.abort(new Error('too late'))
+  await gone
+  assert.deepEqual(entered, ['first', 'second'])
+  first.release()
+  ;(await third).release()
+  ;(await fourth).release()
+  second.release()
+  assert.deepEqual(entered, ['first', 'second', 'third', 'fourth'])
+  await assert.rejects(semaphore.acquire(AbortSignal.abort(new Error('over'))), { message: 'over' })
+  await Promise.all([enter('fifth'), enter('sixth')])
 })

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CertificateAuthority } from '../../src/drill/live/certificate-authority.ts'
+import { CertificateAuthority } from '../../src/drill/live/server-front.ts'
 import { validitiesIn } from '../../src/runtime/system-pem.ts'
 
 const hourMs = 3_600_000

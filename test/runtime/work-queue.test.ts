@@ -162,7 +162,6 @@ test('a queue that is shut down takes nothing in, drops what is delayed and hand
   queue.addAfter('d', 10)
   queue.addRateLimited('e')
   await time.advance(100)
-  assert.equal(queue.shuttingDown, true)
   assert.equal(await work(queue), 'a')
   assert.equal(await work(queue), undefined)
 })
@@ -172,33 +171,6 @@ test('a shutdown wakes who waits', async () => {
   const waiting = [queue.get(), queue.get()]
   queue.shutDown()
   assert.deepEqual(await Promise.all(waiting), [undefined, undefined])
-})
-
-test('a shutdown with drain ends when all that waited is done, what was added during work among it', async () => {
-  const { queue } = setUp()
-  let drained = false
-  queue.add('a')
-  queue.add('b')
-  await queue.get()
-  queue.add('a')
-  const drain = queue.shutDownWithDrain().then(() => {
-    drained = true
-  })
-  queue.done('a')
-  assert.equal(await work(queue), 'b')
-  await new Promise(setImmediate)
-  assert.equal(drained, false)
-  assert.equal(await work(queue), 'a')
-  await drain
-})
-
-test('an empty queue is drained at once, and a plain shutdown ends a drain that cannot end', async () => {
-  await setUp().queue.shutDownWithDrain()
-  const { queue } = setUp()
-  queue.add('a')
-  const drain = queue.shutDownWithDrain()
-  queue.shutDown()
-  await drain
 })
 
 test('run works on keys in parallel, but never twice on one', async () => {
@@ -330,7 +302,7 @@ test('a delay that is hastened ends at once, and the key is not added again when
   queue.addAfter('a', 1000)
   queue.addAfter('b', 1000)
   await time.advance(10)
-  queue.hasten('a')
+  queue.expedite('a')
   assert.equal(await work(queue), 'a')
   assert.equal(queue.length, 0)
   await time.advance(2000)
@@ -340,13 +312,13 @@ test('a delay that is hastened ends at once, and the key is not added again when
 
 test('to hasten a key that does not wait has no effect', async () => {
   const { time, queue } = setUp()
-  queue.hasten('a')
+  queue.expedite('a')
   assert.equal(queue.length, 0)
   queue.add('b')
-  queue.hasten('b')
+  queue.expedite('b')
   assert.equal(queue.length, 1)
   assert.equal(await queue.get(), 'b')
-  queue.hasten('b')
+  queue.expedite('b')
   queue.done('b')
   await time.advance(1000)
   assert.equal(queue.length, 0)
@@ -357,7 +329,7 @@ test('a key that is hastened while it is worked on comes once more, after its wo
   queue.add('a')
   await queue.get()
   queue.addAfter('a', 1000)
-  queue.hasten('a')
+  queue.expedite('a')
   assert.equal(queue.length, 0)
   queue.done('a')
   assert.equal(await work(queue), 'a')
@@ -369,7 +341,7 @@ test('of all that waits only what failed is hastened, and its next delay goes on
   queue.addRateLimited('forgotten')
   queue.forget('forgotten')
   queue.addAfter('later', 100)
-  queue.hastenFailed()
+  queue.expediteFailed()
   assert.equal(queue.length, 1)
   assert.equal(await work(queue), 'failed')
   await time.advance(100)
@@ -386,7 +358,7 @@ test('a key that failed and is worked on again is not hastened', async () => {
   queue.addRateLimited('a')
   await time.advance(100)
   assert.equal(await queue.get(), 'a')
-  queue.hastenFailed()
+  queue.expediteFailed()
   queue.done('a')
   assert.equal(queue.length, 0)
 })
@@ -395,7 +367,7 @@ test('once the queue is shutting down nothing can be hastened', async () => {
   const { queue } = setUp()
   queue.addRateLimited('a')
   queue.shutDown()
-  queue.hasten('a')
-  queue.hastenFailed()
+  queue.expedite('a')
+  queue.expediteFailed()
   assert.equal(await queue.get(), undefined)
 })

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { runDrill, type Variant } from '../../src/drill/run-drill.ts'
-import type { Step } from '../../src/drill/scenario.ts'
+import type { Step } from '../../src/drill/scenario/scenario.ts'
 import { scenarioOf } from '../drill/drilled.ts'
 import { fleetPlan, masterPlan } from '../drill/simulator/fleet-under-test.ts'
 

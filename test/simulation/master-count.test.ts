@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type DamageName, damages } from '../../src/drill/damage.ts'
+import { type DamageName, damages } from '../../src/drill/scenario/scenario.ts'
 import { Fleet } from '../../src/drill/simulator/fleet.ts'
 import type { SimulatedMaster } from '../../src/drill/simulator/master.ts'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { damages } from '../../src/drill/damage.ts'
+import { damages } from '../../src/drill/scenario/scenario.ts'
 import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
 import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
 

@@ -1,7 +1,6 @@
 import type { Address } from '../../src/net/address.ts'
-import { type AllocationRange, addressAllocationRange, portAllocationRange } from '../../src/net/allocation-range.ts'
-import { parseCidr } from '../../src/net/cidr.ts'
-import { parsePortRange } from '../../src/net/port-range.ts'
+import { type AllocationRange, addressAllocationRange, parseCidr, portAllocationRange } from '../../src/net/cidr.ts'
+import { parsePortRange } from '../../src/net/host-port.ts'
 import type { RangeName } from '../../src/repair/registries/range-registry.ts'
 import { randomInteger, seededRandom } from '../../src/runtime/random.ts'
 

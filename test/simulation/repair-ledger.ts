@@ -1,6 +1,5 @@
 import { EtcdError, type EtcdKv } from '../../src/etcd/kv.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
-import type { IpAddress, Service } from '../../src/kube/resources.ts'
+import type { IpAddress, KubeObject, Service } from '../../src/kube/resources.ts'
 import type { ApiRequest, Transport } from '../../src/kube/transport.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
 import { decodeRangeAllocation } from '../../src/protobuf/range-allocation.ts'

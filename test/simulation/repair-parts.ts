@@ -5,16 +5,14 @@ import type { EventSink } from '../../src/kube/event-object.ts'
 import { SharedInformers } from '../../src/kube/informer.ts'
 import { services } from '../../src/kube/resources.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
-import { parsePortRange } from '../../src/net/port-range.ts'
-import { clusterIpClaims } from '../../src/repair/cluster-ip/cluster-ip-claims.ts'
-import { IpAddressRepair } from '../../src/repair/cluster-ip/ip-address-repair.ts'
-import { nodePortClaims } from '../../src/repair/node-port/node-port-claims.ts'
-import { RangeRepair } from '../../src/repair/range-repair.ts'
+import { parsePortRange } from '../../src/net/host-port.ts'
+import { clusterIpClaims, nodePortClaims } from '../../src/repair/bitmap/claims.ts'
+import { RangeRepair } from '../../src/repair/bitmap/repair.ts'
+import { IpAddressRepair } from '../../src/repair/ip-address/repair.ts'
 import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
 import type { Repair, RepairContext } from '../../src/repair/repair.ts'
-import type { RepairKind } from '../../src/repair/repair-metrics.ts'
-import { RepairReporter } from '../../src/repair/repair-reporter.ts'
-import { keptOfService } from '../../src/repair/service-claims.ts'
+import { type RepairKind, RepairReporter } from '../../src/repair/reporter.ts'
+import { trimService } from '../../src/repair/service-claims.ts'
 import type { Clock } from '../../src/runtime/clock.ts'
 import type { Random } from '../../src/runtime/random.ts'
 import type { Logger } from '../../src/telemetry/logger.ts'
@@ -38,7 +36,7 @@ export async function runRepairs(options: RepairPartsOptions, signal: AbortSigna
   const availability = new Availability({ clock, logger })
   const around = { api, clock, random, logger, availability }
   const informers = new SharedInformers(around)
-  const followed = informers.get(services, { transform: keptOfService })
+  const followed = informers.get(services, { transform: trimService })
   const contextOf = (kind: RepairKind): RepairContext => ({
     ...around,
     reporter: new RepairReporter({ kind, events, logger, metrics, clock }),

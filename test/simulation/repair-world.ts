@@ -1,5 +1,4 @@
-import { type ApiServer, createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { type ApiServer, createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { SimulatedEtcd } from '../../src/drill/simulator/etcd-link.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { namespaces, serviceCidrs } from '../../src/kube/resources.ts'

@@ -1,4 +1,4 @@
-import type { FaultRule } from '../../src/apiserver/fault-rules.ts'
+import type { FaultRule } from '../../src/apiserver/faults.ts'
 import { leases } from '../../src/kube/resources.ts'
 import { type Clock, sleep } from '../../src/runtime/clock.ts'
 import { type Random, randomInteger } from '../../src/runtime/random.ts'

@@ -74,7 +74,7 @@ export async function runWorkloadScenario(seed: number): Promise<WorkloadOutcome
   const logged = processes.flatMap(({ logger }) => logger.lines)
   for (const { level, message } of logged) {
     // That is so while a server refuses everything, or where Pods are on a Node that is gone.
-    if (level === 'error' && message !== 'a Service cannot be synced; trying on') violations.push(`logged: ${message}`)
+    if (level === 'error' && message !== 'a Service cannot be synced; retrying') violations.push(`logged: ${message}`)
   }
   count(world, 'leading', logged.filter(({ message }) => message === 'leading').length)
   for (const line of transcript) {

@@ -45,7 +45,7 @@ const adapters: readonly RegExp[] = [
   /^cli\.ts$/,
   /^commands\//,
   /^config\/load-/,
-  /^drill\/(?:load-|live\/|campaign\/process-)/,
+  /^drill\/(?:scenario\/load-|live\/|campaign\/process-)/,
   /^etcd\/connect-/,
   /^kube\/http-/,
   /^kube\/kube-config/,
@@ -55,7 +55,8 @@ const adapters: readonly RegExp[] = [
 
 /** What an adapter alone may use, by the name under which a finding reports it. */
 const nondeterminism: Readonly<Record<string, RegExp>> = {
-  Date: /(?:\bnew\s+Date\b|(?<![\w$.])Date\s*[.(])/,
+  // Of a given time it computes; only without one it asks the clock.
+  'the clock of Date': /\bnew\s+Date\b(?!\s*\(\s*[^\s)])|(?<!\bnew\s+)(?<![\w$.])Date\s*(?:\(|\.\s*now\b)/,
   'Math.random': /\bMath\s*\.\s*random\b/,
   performance: /(?<![\w$.])performance\s*[.?]/,
   'global timers': /(?<![\w$.])(?:setTimeout|setInterval|clearTimeout|clearInterval)\b/,

@@ -7,10 +7,10 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type PeerCertificate } from 'node:tls'
 import { Agent, request } from 'undici'
-import { CertificateAuthority, type KeyPair } from '../../src/drill/live/certificate-authority.ts'
-import type { HealthAccess, HealthCaller } from '../../src/telemetry/health-access.ts'
+import { CertificateAuthority, type KeyPair } from '../../src/drill/live/server-front.ts'
+import type { HealthAccess, HealthCaller } from '../../src/telemetry/health.ts'
 import { serveHealth } from '../../src/telemetry/http-health-server.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
@@ -93,7 +93,7 @@ test('a certificate that changes is served from then on, and one that cannot be 
 test('who may see it is told why a check fails, and who is asked about is what the connection and the header say', async (t) => {
   const asked: (HealthCaller & { readonly verb: string; readonly path: string })[] = []
   const { server } = await setUp(t, {
-    async judge(caller, what) {
+    async authorize(caller, what) {
       asked.push({ ...caller, ...what })
       return caller.bearerToken === 'right' ? 200 : caller.certificate === undefined ? 401 : 403
     },

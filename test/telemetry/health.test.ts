@@ -59,9 +59,9 @@ test('a check may take its time, and one that throws has failed', async () => {
 })
 
 test('a single check tells its reason to those who may see it', async () => {
-  assert.deepEqual(await answerHealthCheck(ping, { reason: 'told' }), { status: 200, text: 'ok' })
+  assert.deepEqual(await answerHealthCheck(ping, { reason: 'shown' }), { status: 200, text: 'ok' })
   for (const [reason, words] of [
-    ['told', 'not finished'],
+    ['shown', 'not finished'],
     ['withheld', 'reason withheld'],
   ] as const) {
     assert.deepEqual(await answerHealthCheck(broken, { reason }), {

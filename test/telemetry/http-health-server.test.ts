@@ -6,7 +6,7 @@ import { Agent, request } from 'undici'
 import { type HealthCheck, type HealthEndpoint, ping } from '../../src/telemetry/health.ts'
 import { type BoundedServer, ListenError } from '../../src/telemetry/http-bounded-server.ts'
 import { serveHealth } from '../../src/telemetry/http-health-server.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 /** A server whose readyz has one more check, `poststarthook/x`, which fails with `state.fault`. */

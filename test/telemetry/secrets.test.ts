@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { keepSecret, withoutSecrets } from '../../src/telemetry/secrets.ts'
+import { addSecret, withoutSecrets } from '../../src/telemetry/secrets.ts'
 
 test('what was loaded is taken out wherever it stands; what is too short to be told from words is not kept', () => {
-  keepSecret('opaque.token$&(1)')
-  keepSecret('t')
-  keepSecret(undefined)
+  addSecret('opaque.token$&(1)')
+  addSecret('t')
+  addSecret(undefined)
   assert.equal(
     withoutSecrets('got opaque.token$&(1), a t, and opaque.token$&(1)'),
     'got [redacted], a t, and [redacted]',
@@ -19,7 +19,7 @@ test('of a private key each line is taken out, also of one that nobody has loade
     'oUQDQgAEbbbbbbbbbbbb',
     '-----END EC PRIVATE KEY-----',
   ]
-  keepSecret(lines.join('\n'))
+  addSecret(lines.join('\n'))
   assert.equal(withoutSecrets(`line 2 is ${lines[1]}, ${lines[2]}`), 'line 2 is [redacted], [redacted]')
   const other = '-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\nxxxx'
   assert.equal(withoutSecrets(`read ${other}\n-----END PRIVATE KEY----- in it`), 'read [redacted] in it')
@@ -49,7 +49,7 @@ for (const [text, clean] of [
 }
 
 test('however many secrets come, the newest are kept, and time stays linear', () => {
-  for (let index = 0; index < 2_000; index++) keepSecret(`rotated-${index}-token`)
+  for (let index = 0; index < 2_000; index++) addSecret(`rotated-${index}-token`)
   assert.equal(withoutSecrets('rotated-0-token rotated-1999-token'), 'rotated-0-token [redacted]')
   const startMs = performance.now()
   for (const piece of ['://', 'eyJ', '-----BEGIN PRIVATE KEY-----', 'Bearer ', 'token:', 'a-', '@', ' ']) {

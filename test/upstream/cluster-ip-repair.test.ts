@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { parseCidr } from '../../src/net/cidr.ts'
-import { clusterIpClaims } from '../../src/repair/cluster-ip/cluster-ip-claims.ts'
+import { clusterIpClaims } from '../../src/repair/bitmap/claims.ts'
 import { runCase } from './range-repair-runner.ts'
 import { clusterIpRepair } from './range-repair-tables.ts'
 

@@ -4,9 +4,9 @@
 // always do, because a PUT without it makes Endpoints that are gone.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ObjectWriter } from '../../src/kube/object-writer.ts'
 import { type Endpoints, endpointSlices, endpoints as endpointsResource } from '../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { tryParseAddress } from '../../src/net/address.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { EndpointsTracker } from '../../src/endpoints/endpoints-tracker.ts'
+import { EndpointsTracker } from '../../src/endpoints/endpoints-writer.ts'
 import { endpoints, services } from '../../src/kube/resources.ts'
 import { Cluster } from '../endpoints/cluster.ts'
 import { type BatchingCase, endpointsController } from './endpoints-controller-tables.ts'

@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { planEndpoints } from '../../src/endpoints/endpoints-plan.ts'
-import { addressFor } from '../../src/endpoints/pod-address.ts'
-import { repackSubsets } from '../../src/endpoints/repack.ts'
-import { sameSubsets } from '../../src/endpoints/subset-equality.ts'
-import { truncate } from '../../src/endpoints/truncation.ts'
-import { endpointPort } from '../../src/endpoints/wanted-subsets.ts'
+import { planEndpoints, truncate } from '../../src/endpoints/endpoints-plan.ts'
+import { repackSubsets, sameSubsets } from '../../src/endpoints/subsets.ts'
+import { addressFor, endpointPort } from '../../src/endpoints/wanted-subsets.ts'
 import type { Endpoints, Pod, Service } from '../../src/kube/resources.ts'
-import { TriggerTimes } from '../../src/workloads/trigger-times.ts'
+import { TriggerTimes } from '../../src/workloads/pod-rules.ts'
 import {
   endpointsController,
   endpointsRepack,

@@ -5,8 +5,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { SliceTracker } from '../../src/endpointslice/slice-tracker.ts'
-import { isOverloaded } from '../../src/endpointslice/topology/allocations.ts'
-import { cpuRatiosOf } from '../../src/endpointslice/topology/zone-capacity.ts'
+import { cpuRatiosOf, isOverloaded } from '../../src/endpointslice/topology/allocations.ts'
 import {
   type EndpointSlice,
   endpointSlices,

@@ -3,15 +3,20 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { addressTypesOf } from '../../src/endpointslice/address-types.ts'
-import { asksForTopology } from '../../src/endpointslice/hints-plan.ts'
-import { newSlice } from '../../src/endpointslice/new-slice.ts'
-import { endpointOf } from '../../src/endpointslice/pod-endpoint.ts'
-import { portsOfPods } from '../../src/endpointslice/service-ports.ts'
-import type { AddressType } from '../../src/endpointslice/slice-info.ts'
-import { labelsDiffer, labelsOfSlices, serviceKeyOf } from '../../src/endpointslice/slice-labels.ts'
-import { type EndpointPort, inHashOrder } from '../../src/endpointslice/slice-ports.ts'
+import { endpointOf } from '../../src/endpointslice/endpoint.ts'
+import type { AddressType } from '../../src/endpointslice/slice.ts'
+import {
+  addressTypesOf,
+  type EndpointPort,
+  inHashOrder,
+  labelsDiffer,
+  labelsOfSlices,
+  portsOfPods,
+  serviceKeyOf,
+} from '../../src/endpointslice/slice.ts'
+import { newSlice } from '../../src/endpointslice/slice-actions.ts'
 import { managedByController } from '../../src/endpointslice/slices-plan.ts'
+import { asksForTopology } from '../../src/endpointslice/topology/hints-plan.ts'
 import type { EndpointSlice, Node, Pod, Service } from '../../src/kube/resources.ts'
 import { findPort, type ServicePort } from '../../src/workloads/pod-rules.ts'
 import { assertSame } from './same.ts'

@@ -12,19 +12,16 @@ import { Availability } from '../../src/kube/availability.ts'
 import { codeOf, KubeError } from '../../src/kube/errors.ts'
 import { type EventToRecord, type ObjectReference, referenceTo } from '../../src/kube/event-object.ts'
 import { Informer, SharedInformers } from '../../src/kube/informer.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
+import type { KubeObject } from '../../src/kube/resources.ts'
 import { type IpAddress, ipAddresses, type Service, type ServiceCidr, services } from '../../src/kube/resources.ts'
 import { keyOf, keyOfObject } from '../../src/kube/store.ts'
-import { look } from '../../src/repair/cluster-ip/ip-address-look.ts'
-import { planIpAddress } from '../../src/repair/cluster-ip/ip-address-plan.ts'
-import { ServiceIpRanges } from '../../src/repair/cluster-ip/ip-address-ranges.ts'
-import { IpAddressRepair } from '../../src/repair/cluster-ip/ip-address-repair.ts'
-import { doubtfulNames } from '../../src/repair/cluster-ip/ip-address-view.ts'
-import type { IpAddressWrite } from '../../src/repair/cluster-ip/ip-address-writer.ts'
-import { ServiceIpIndex } from '../../src/repair/cluster-ip/service-ip-index.ts'
-import { type Finding, repairReasons } from '../../src/repair/finding.ts'
-import { RepairReporter } from '../../src/repair/repair-reporter.ts'
-import { keptOfService } from '../../src/repair/service-claims.ts'
+import { namesToCheck, planIpAddress } from '../../src/repair/ip-address/plan.ts'
+import { IpAddressRepair } from '../../src/repair/ip-address/repair.ts'
+import { check } from '../../src/repair/ip-address/rounds.ts'
+import { ServiceIpIndex, ServiceIpRanges } from '../../src/repair/ip-address/service-ips.ts'
+import type { IpAddressWrite } from '../../src/repair/ip-address/writer.ts'
+import { type Finding, RepairReporter, repairReasons } from '../../src/repair/reporter.ts'
+import { trimService } from '../../src/repair/service-claims.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { parseTime } from '../../src/runtime/time-format.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
@@ -59,15 +56,15 @@ describe(`${ipAddressRepair.file}, repairServiceIP, the plan`, () => {
         serviceOf: (ref: Parameters<typeof keyOf>[0]) => held.find((service) => keyOfObject(service) === keyOf(ref)),
         ipAddressOf: (name: string) => existing.find(({ metadata }) => metadata?.name === name),
         ageMs: (ipAddress: IpAddress) => ageIn(one, ipAddress) + (impatient.has(one.name) ? requestTimeoutMs : 0),
-        strayMs: () => Number.POSITIVE_INFINITY,
+        orphanedMs: () => Number.POSITIVE_INFINITY,
         inRange: (name: string) => ranges.contains(name),
         repairing: true,
       }
       if (impatient.has(one.name)) {
         const young = { ...view, ageMs: (ipAddress: IpAddress) => ageIn(one, ipAddress) }
-        assert.deepEqual(look({ names: [], existing, deleting: true }, young).writes, [])
+        assert.deepEqual(check({ names: [], existing, deleting: true }, young).writes, [])
       }
-      const found = look({ names: doubtfulNames(held, view), existing, deleting: true }, view)
+      const found = check({ names: namesToCheck(held, view), existing, deleting: true }, view)
       assertSame(found.writes.flatMap(asUpstream), one.expect.writes, 'the writes')
       assert.deepEqual(found.findings.map(toldOf), one.expect.events)
     })
@@ -163,7 +160,7 @@ async function run(
   const availability = new Availability({ clock, logger: silentLogger })
   const context = { api, clock, random, logger: silentLogger, availability }
   const informers = new SharedInformers(context)
-  const followed = new Informer({ ...context, resource: services, transform: keptOfService })
+  const followed = new Informer({ ...context, resource: services, transform: trimService })
   const reporter = new RepairReporter({
     kind: 'cluster-ip',
     events: { record },

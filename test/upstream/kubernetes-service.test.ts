@@ -2,10 +2,10 @@
 // place, and its wanted port takes that port's. Where a case wants two ports the first is left out, so that the Service lacks its
 // only one. Each case runs on the plan alone and on a server, but for that one: no server stores a Service without ports.
 import { describe, test } from 'node:test'
-import { type ObjectAction, ObjectWriter } from '../../src/kube/object-writer.ts'
 import { type Service, services } from '../../src/kube/resources.ts'
-import { ServiceKeeper } from '../../src/kubernetes-service/service-keeper.ts'
+import { type ObjectAction, ObjectWriter } from '../../src/kubernetes-service/guarded-writes/object-writer.ts'
 import { planService, SERVICE_PORT } from '../../src/kubernetes-service/service-plan.ts'
+import { ServiceWriter } from '../../src/kubernetes-service/service-writer.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { relocated } from './relocated.ts'
@@ -35,7 +35,7 @@ for (const [table, cases] of Object.entries(kubernetesService.tables)) {
         if (current?.spec?.ports?.length === 0) return
 
         const world = await World.start(given.objects, [DEFAULT_NAMESPACE, SERVICE_RANGE])
-        const keeper = new ServiceKeeper({
+        const keeper = new ServiceWriter({
           api: world.api,
           logger: silentLogger,
           writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),

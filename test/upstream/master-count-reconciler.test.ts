@@ -2,9 +2,9 @@
 // before its look that an interval has begun, as the controller does.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { ObjectWriter } from '../../src/kube/object-writer.ts'
 import { endpointSlices, endpoints } from '../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
+import { ObjectWriter } from '../../src/kubernetes-service/guarded-writes/object-writer.ts'
 import { MasterCountEndpointReconciler } from '../../src/kubernetes-service/reconcilers/master-count.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
-import type { EndpointAddress } from '../../src/endpointslice/mirroring/repacked-subsets.ts'
-import type { Endpoint } from '../../src/endpointslice/pod-endpoint.ts'
-import type { EndpointPort } from '../../src/endpointslice/slice-ports.ts'
+import type { Endpoint } from '../../src/endpointslice/endpoint.ts'
+import type { EndpointAddress } from '../../src/endpointslice/mirroring/mirrored-endpoints.ts'
+import type { EndpointPort } from '../../src/endpointslice/slice.ts'
 import type { EndpointSlice, Endpoints, Service } from '../../src/kube/resources.ts'
 import type { HintTables } from './topology-tables.ts'
 

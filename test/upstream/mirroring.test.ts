@@ -5,11 +5,11 @@ import {
   mirroringManager,
   newMirror,
   planMirror,
+  recycleSlices,
 } from '../../src/endpointslice/mirroring/mirror-plan.ts'
 import { endpointOf } from '../../src/endpointslice/mirroring/mirrored-endpoints.ts'
-import { recycleSlices } from '../../src/endpointslice/mirroring/recycled-slices.ts'
-import { ServiceSlices } from '../../src/endpointslice/service-slices.ts'
-import { eventReasons } from '../../src/kube/event-reasons.ts'
+import { ServiceSlices } from '../../src/endpointslice/slice-index.ts'
+import { eventReasons } from '../../src/kube/event-object.ts'
 import { Informer } from '../../src/kube/informer.ts'
 import { type Endpoints, endpointSlices, type Service } from '../../src/kube/resources.ts'
 import { seededRandom } from '../../src/runtime/random.ts'

@@ -1,8 +1,8 @@
 // Where these are called differently: see range-repair-runner.ts.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { parsePortRange } from '../../src/net/port-range.ts'
-import { nodePortClaims } from '../../src/repair/node-port/node-port-claims.ts'
+import { parsePortRange } from '../../src/net/host-port.ts'
+import { nodePortClaims } from '../../src/repair/bitmap/claims.ts'
 import { nodePortsOf } from '../../src/repair/service-claims.ts'
 import { runCase } from './range-repair-runner.ts'
 import { nodePortRepair } from './range-repair-tables.ts'

@@ -5,12 +5,11 @@
 import assert from 'node:assert/strict'
 import { EtcdError } from '../../src/etcd/kv.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
-import type { FindingType } from '../../src/repair/finding.ts'
-import type { LeakLedger } from '../../src/repair/leak-ledger.ts'
-import type { RangeClaims } from '../../src/repair/range-claims.ts'
-import { planPass } from '../../src/repair/range-plan.ts'
-import { readRange } from '../../src/repair/range-reading.ts'
-import { RangeWorld } from '../repair/range-world.ts'
+import type { RangeClaims } from '../../src/repair/bitmap/claims.ts'
+import type { LeakLedger } from '../../src/repair/bitmap/plan.ts'
+import { planPass, readRange } from '../../src/repair/bitmap/plan.ts'
+import type { FindingType } from '../../src/repair/reporter.ts'
+import { RangeWorld } from '../repair/bitmap/world.ts'
 import type { RangeRepairCase } from './range-repair-tables.ts'
 
 const intervalMs = 180_000

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Service } from '../../src/kube/resources.ts'
-import type { FindingType } from '../../src/repair/finding.ts'
+import type { FindingType } from '../../src/repair/reporter.ts'
 
 /** Upstream's tests of its bitmap repairs as data: see README.md in this folder. */
 export interface RangeRepairTables<Tables> {

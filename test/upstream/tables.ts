@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { ObjectRef } from '../../src/kube/api.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
-import type { Endpoints, Service } from '../../src/kube/resources.ts'
+import type { Endpoints, KubeObject, Service } from '../../src/kube/resources.ts'
 
 /** A table of upstream's tests as data: see README.md in this folder. */
 export interface Tables<TableName extends string, Case extends TableCase> {

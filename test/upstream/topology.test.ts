@@ -1,10 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fits } from '../../src/endpointslice/topology/allocations.ts'
-import { isReady, summaryOf } from '../../src/endpointslice/topology/endpoint-hints.ts'
-import { planRedistribution, redistribute } from '../../src/endpointslice/topology/redistribution.ts'
-import { TopologyCache } from '../../src/endpointslice/topology/topology-cache.ts'
-import { cpuRatiosOf } from '../../src/endpointslice/topology/zone-capacity.ts'
+import { cpuRatiosOf, fits, planRedistribution, redistribute } from '../../src/endpointslice/topology/allocations.ts'
+import { isReady, summaryOf, TopologyCache } from '../../src/endpointslice/topology/topology-cache.ts'
 import type { EndpointSlice, Node } from '../../src/kube/resources.ts'
 import { topologyCache, topologySliceInfo, topologyUtils } from './topology-tables.ts'
 

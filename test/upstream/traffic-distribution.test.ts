@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { removeHintsFromSlices } from '../../src/endpointslice/topology/endpoint-hints.ts'
-import { reconcileTrafficDistribution } from '../../src/endpointslice/topology/traffic-distribution.ts'
+import { reconcileTrafficDistribution } from '../../src/endpointslice/topology/hints-plan.ts'
+import { removeHintsFromSlices } from '../../src/endpointslice/topology/topology-cache.ts'
 import { trafficDistribution } from './topology-tables.ts'
 
 // Upstream asks one function for every value of trafficDistribution; here whoever finds one that is not known, or none, takes the hints away.

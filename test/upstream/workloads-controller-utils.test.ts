@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isUnchanged } from '../../src/endpointslice/endpoint-identity.ts'
+import { isUnchanged } from '../../src/endpointslice/endpoint.ts'
 import type { Pod, Service } from '../../src/kube/resources.ts'
-import { keptOfPod, keptOfService } from '../../src/workloads/kept.ts'
 import { hasHostname, isEndpoint, isEndpointChange } from '../../src/workloads/pod-rules.ts'
 import { sameLabels } from '../../src/workloads/selector-index.ts'
+import { trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { followPodsAndServices } from '../workloads/followed.ts'
 import { controllerUtils } from './workloads-tables.ts'
 
 // Each rule is asked of the object as it is and of what is kept of it.
 
 const { tables } = controllerUtils
-const forms = [(pod: Pod): Pod => pod, keptOfPod]
+const forms = [(pod: Pod): Pod => pod, trimPod]
 
 for (const { name, given, expect } of tables.shouldPodBeInEndpoints) {
   test(`shouldPodBeInEndpoints: ${name}`, () => {
@@ -21,7 +21,7 @@ for (const { name, given, expect } of tables.shouldPodBeInEndpoints) {
 
 for (const { name, given, expect } of tables.shouldSetHostname) {
   test(`shouldSetHostname: ${name}`, () => {
-    for (const form of forms) assert.equal(hasHostname(form(given.pod), keptOfService(given.service)), expect)
+    for (const form of forms) assert.equal(hasHostname(form(given.pod), trimService(given.service)), expect)
   })
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { keptOfPod, keptOfService } from '../../src/workloads/kept.ts'
-import { TriggerTimes } from '../../src/workloads/trigger-times.ts'
+import { TriggerTimes } from '../../src/workloads/pod-rules.ts'
+import { trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { triggerTimes } from './workloads-tables.ts'
 
 for (const { name, steps } of triggerTimes.tables.triggerTimes) {
@@ -9,7 +9,7 @@ for (const { name, steps } of triggerTimes.tables.triggerTimes) {
     const times = new TriggerTimes()
     for (const step of steps) {
       if ('delete' in step) times.delete(step.delete)
-      else assert.equal(times.compute(keptOfService(step.service), step.pods.map(keptOfPod)), step.expect)
+      else assert.equal(times.compute(trimService(step.service), step.pods.map(trimPod)), step.expect)
     }
   })
 }

@@ -1,13 +1,12 @@
 import assert from 'node:assert/strict'
-import { type ApiServerOptions, createApiServer } from '../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../src/apiserver/in-process.ts'
+import { type ApiServerOptions, createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
 import {
   apiVersionOf,
   endpointSlices,
   endpoints,
   ipAddresses,
+  type KubeObject,
   namespaces,
   type Resource,
   serviceCidrs,

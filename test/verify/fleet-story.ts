@@ -1,8 +1,12 @@
-import { type Bounds, defaultBounds } from '../../src/verify/bounds.ts'
-import { FleetJudge, type Violation } from '../../src/verify/fleet-judge.ts'
-import type { Listing } from '../../src/verify/listing.ts'
+import { FleetChecker, type Violation } from '../../src/verify/fleet-checker.ts'
 import type { MemberState } from '../../src/verify/member-state.ts'
-import type { ObservedObjects, ObservedRequest } from '../../src/verify/observation.ts'
+import {
+  type Bounds,
+  defaultBounds,
+  type Listing,
+  type ObservedObjects,
+  type ObservedRequest,
+} from '../../src/verify/observation.ts'
 
 type Changing = { -readonly [Key in keyof MemberState]: MemberState[Key] }
 
@@ -29,7 +33,7 @@ const well: Omit<MemberState, 'name' | 'address'> = {
   etcdFails: false,
   impaired: 'no',
   clientsMeet: 'served',
-  well: true,
+  healthy: true,
   renewing: true,
   storeFull: false,
   lifeCount: 1,
@@ -56,7 +60,7 @@ export const happenings = {
 
 /** A history made by hand, and what a judge says of it. Members are called by letters; everybody is well and listed at its beginning. */
 export class FleetStory {
-  readonly judge: FleetJudge
+  readonly judge: FleetChecker
   nowMs = BEGIN_MS
   leasesStandStill = false
   readonly #members: Changing[]
@@ -66,7 +70,7 @@ export class FleetStory {
   #objects: ObservedObjects[] = []
 
   constructor(members: Readonly<Record<string, Partial<MemberState>>>, bounds: Partial<Bounds> = {}) {
-    this.judge = new FleetJudge({ bounds: { ...defaultBounds, ...bounds } })
+    this.judge = new FleetChecker({ bounds: { ...defaultBounds, ...bounds } })
     this.#members = Object.entries(members).map(([name, state]) => ({ ...well, name, address: `at-${name}`, ...state }))
     this.judge.note(this.#truth(0))
     this.list(Object.keys(members))
@@ -91,7 +95,7 @@ export class FleetStory {
     this.look()
     Object.assign(member, change)
     const { running, connected, serves, answering, ended, frozen } = member
-    member.well = change.well ?? (running && connected && serves)
+    member.healthy = change.healthy ?? (running && connected && serves)
     member.renewing = change.renewing ?? (!ended && !frozen && answering && connected)
     return this.look()
   }

@@ -467,6 +467,12 @@ const stories: Stories = {
       return story.list([], { only: 'slice', by: 'k' }).list(['a'], { only: 'slice' })
     },
   ],
+  'all fail together, one is ready again, and long after another that still fails goes': [
+    () => {
+      const story = storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready).wait(10_000)
+      return story.turn('a', BACK).wait(20_000).list(['a', 'c']).wait(2_000)
+    },
+  ],
   'one leaves to others of whom one serves': [
     () => storyOfThree().turn('a', unready).wait(500).turn('b', unready).wait(4_000).list(['c']).wait(60_000),
   ],

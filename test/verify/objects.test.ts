@@ -98,10 +98,10 @@ const stories: Stories = {
     },
   ],
 
-  // quiet-when-right
+  // quiet-when-in-sync
   'something is written when all has been right for long': [
     () => storyOfThree().wait(20_600).request('a', 'PUT', SLICE).wait(500),
-    'quiet-when-right',
+    'quiet-when-in-sync',
   ],
   'leases are renewed, events told, and much is read when all has been right for long': [
     () =>
@@ -139,7 +139,7 @@ const stories: Stories = {
     () => storyOfThree().request('a', 'POST', EVENTS, { reason: 'LeaseTakenOver' }).wait(500),
   ],
 
-  // service-kept
+  // service-stays
   'the Service stays as it is': [
     () =>
       storyOfThree()
@@ -151,21 +151,21 @@ const stories: Stories = {
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, clusterIP: '192.0.2.251' }, namespaces }),
-    'service-kept',
+    'service-stays',
   ],
   'its NodePort changes': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, ports: [{ ...https, nodePort: 30_444 }] }, namespaces }),
-    'service-kept',
+    'service-stays',
   ],
   'its NodePort goes': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, ports: [{ ...https, nodePort: undefined }] }, namespaces }),
-    'service-kept',
+    'service-stays',
   ],
   'it gets another port beside': [
     () =>
@@ -175,14 +175,14 @@ const stories: Stories = {
   ],
   'it goes': [
     () => storyOfThree().find({ service, namespaces }).find({ service: undefined, namespaces }),
-    'service-kept',
+    'service-stays',
   ],
   'it is deleted and made again in one': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, uid: 'two' }, namespaces }),
-    'service-kept',
+    'service-stays',
   ],
   'somebody deletes it, and it is made again': [
     () =>
@@ -206,7 +206,7 @@ const stories: Stories = {
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, clusterIP: '192.0.2.251' }, namespaces }, true),
-    'service-kept',
+    'service-stays',
   ],
 
   // system-namespaces-exist

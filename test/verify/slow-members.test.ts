@@ -6,7 +6,7 @@ const BACK = { connected: true, answering: true, serves: true, ready: true }
 
 const stories: Stories = {
   'the lease of an address that two share ends, because one of them is too slow for it': [
-    () => sharedStory(300).list(['a']).list(['a', 'b']).wait(30_000),
+    () => sharedStory(500).list(['a']).list(['a', 'b']).wait(30_000),
   ],
   'the lease of an address that two share ends, though the slow one is fast enough': [
     () => sharedStory(100).list(['a']).list(['a', 'b']),

@@ -8,9 +8,9 @@ import type { ApiRequest, Transport } from '../../src/kube/transport.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
-import { keptOfPod, keptOfService } from '../../src/workloads/kept.ts'
 import { ServiceMembers } from '../../src/workloads/service-members.ts'
-import type { WorkloadContext, WorkloadController } from '../../src/workloads/workload-context.ts'
+import type { WorkloadContext, WorkloadController } from '../../src/workloads/service-queue.ts'
+import { trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
 /** One request that changed something, or should have; the status is 0 where the answer was lost. */
@@ -77,8 +77,8 @@ export abstract class WorkloadCluster<Options extends WorkloadContext> {
     const context = { api, clock, random, logger: silentLogger }
     const informers = new SharedInformers(context)
     const members = new ServiceMembers({
-      services: informers.get(services, { transform: keptOfService }),
-      pods: informers.get(pods, { transform: keptOfPod }),
+      services: informers.get(services, { transform: trimService }),
+      pods: informers.get(pods, { transform: trimPod }),
     })
     const controller = this.make({
       ...context,

@@ -1,14 +1,13 @@
 import type { TestContext } from 'node:test'
 import type { WatchEvent } from '../../src/kube/api.ts'
 import { Informer, type InformerContext } from '../../src/kube/informer.ts'
-import type { KubeObject } from '../../src/kube/json.ts'
-import { type Pod, pods, type Resource, type Service, services } from '../../src/kube/resources.ts'
+import { type KubeObject, type Pod, pods, type Resource, type Service, services } from '../../src/kube/resources.ts'
 import { keyOfObject } from '../../src/kube/store.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
-import { keptOfPod, keptOfService } from '../../src/workloads/kept.ts'
 import { ServiceMembers } from '../../src/workloads/service-members.ts'
+import { trimPod, trimService } from '../../src/workloads/trimmed.ts'
 import { added, bookmark, ScriptedApi } from '../kube/scripted-api.ts'
 
 /** The objects of one resource on a server that the test plays, and the informer that follows them. */
@@ -84,8 +83,8 @@ export async function followPodsAndServices(t: TestContext) {
   const time = new VirtualClock()
   const context = { api, clock: time.view(), random: seededRandom(1, t.name), logger: silentLogger }
   const world = {
-    pods: new Followed<Pod>(context, time, pods, keptOfPod),
-    services: new Followed<Service>(context, time, services, keptOfService),
+    pods: new Followed<Pod>(context, time, pods, trimPod),
+    services: new Followed<Service>(context, time, services, trimService),
   }
   api.onWatch = (watch) => {
     watch.open()

@@ -3,8 +3,8 @@ import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import type { EndpointSlice, Endpoints, Node, Pod, Service } from '../../src/kube/resources.ts'
-import { keptOfEndpointSlice, keptOfEndpoints, keptOfNode, keptOfPod, keptOfService } from '../../src/workloads/kept.ts'
 import { findPort } from '../../src/workloads/pod-rules.ts'
+import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../src/workloads/trimmed.ts'
 
 /** As JSON, in which what is undefined is absent. */
 const asJson = (object: object): unknown => JSON.parse(JSON.stringify(object))
@@ -66,7 +66,7 @@ function wholePod(index: number): Pod {
 test('of a Pod is kept what endpoints are made of', () => {
   const pod = wholePod(7)
   const { name, namespace, uid, resourceVersion, labels } = pod.metadata ?? {}
-  assert.deepEqual(asJson(keptOfPod(pod)), {
+  assert.deepEqual(asJson(trimPod(pod)), {
     metadata: { name, namespace, uid, resourceVersion, labels },
     spec: {
       nodeName: 'worker-7.example.com',
@@ -87,7 +87,7 @@ test('of a Pod that has it are also kept when it is deleted, and its hostname an
     metadata: { name: 'db-0', deletionTimestamp: '2026-01-01T00:00:00Z' },
     spec: { containers: [], hostname: 'db-0', subdomain: 'db' },
   }
-  const { metadata, spec } = keptOfPod(pod)
+  const { metadata, spec } = trimPod(pod)
   assert.equal(metadata?.deletionTimestamp, '2026-01-01T00:00:00Z')
   assert.deepEqual([spec?.hostname, spec?.subdomain], ['db-0', 'db'])
 })
@@ -108,7 +108,7 @@ test('named ports are kept in the order in which they are looked for, those of s
     },
   }
   const numbers = ['web', 'proxy', 'dns', 'setup'].map((targetPort) =>
-    ['TCP', 'UDP'].map((protocol) => findPort(keptOfPod(pod), { port: 80, protocol, targetPort })),
+    ['TCP', 'UDP'].map((protocol) => findPort(trimPod(pod), { port: 80, protocol, targetPort })),
   )
   assert.deepEqual(numbers, [
     [4, undefined],
@@ -120,7 +120,7 @@ test('named ports are kept in the order in which they are looked for, those of s
 
 test('what has the same ports elsewhere is not taken for the same', () => {
   const ports = [{ name: 'web', containerPort: 80, protocol: 'TCP' }]
-  const { spec } = keptOfPod({
+  const { spec } = trimPod({
     spec: {
       containers: [{ name: 'a', ports }],
       initContainers: [{ name: 'b', restartPolicy: 'Always', ports }],
@@ -129,14 +129,14 @@ test('what has the same ports elsewhere is not taken for the same', () => {
   assert.deepEqual(spec?.containers, [{ name: '', ports }])
   assert.deepEqual(spec?.initContainers, [{ name: '', restartPolicy: 'Always', ports }])
   assert.deepEqual(
-    keptOfPod({ spec: { containers: [], initContainers: [{ name: 'b', ports }] } }).spec?.initContainers,
+    trimPod({ spec: { containers: [], initContainers: [{ name: 'b', ports }] } }).spec?.initContainers,
     [],
   )
 })
 
 test('all addresses are kept, in their order', () => {
   const status = { podIP: '192.0.2.1', podIPs: [{ ip: '192.0.2.1' }, { ip: '2001:db8::1' }] }
-  assert.deepEqual(asJson(keptOfPod({ status })), {
+  assert.deepEqual(asJson(trimPod({ status })), {
     metadata: {},
     spec: { containers: [], initContainers: [] },
     status: { ...status, conditions: [] },
@@ -144,9 +144,9 @@ test('all addresses are kept, in their order', () => {
 })
 
 test('what is kept of what was kept is the same', () => {
-  const pod = keptOfPod(wholePod(7))
-  assert.deepEqual(keptOfPod(pod), pod)
-  assert.deepEqual(asJson(keptOfPod({})), {
+  const pod = trimPod(wholePod(7))
+  assert.deepEqual(trimPod(pod), pod)
+  assert.deepEqual(asJson(trimPod({})), {
     metadata: {},
     spec: { containers: [], initContainers: [] },
     status: { conditions: [] },
@@ -154,14 +154,14 @@ test('what is kept of what was kept is the same', () => {
 })
 
 test('equal labels, ports, conditions and names of Nodes are shared', () => {
-  const [a, b] = [keptOfPod(wholePod(100)), keptOfPod(wholePod(101))]
+  const [a, b] = [trimPod(wholePod(100)), trimPod(wholePod(101))]
   assert.notEqual(a.metadata?.name, b.metadata?.name)
   assert.equal(a.metadata?.labels, b.metadata?.labels)
   assert.equal(a.spec?.containers, b.spec?.containers)
   assert.equal(a.status?.conditions, b.status?.conditions)
   const other = wholePod(100)
   const labels = { ...other.metadata?.labels, app: 'other' }
-  assert.deepEqual(keptOfPod({ ...other, metadata: { ...other.metadata, labels } }).metadata?.labels, labels)
+  assert.deepEqual(trimPod({ ...other, metadata: { ...other.metadata, labels } }).metadata?.labels, labels)
 })
 
 test('a Pod takes less than 700 bytes', () => {
@@ -169,11 +169,11 @@ test('a Pod takes less than 700 bytes', () => {
   const collect = runInNewContext('gc') as () => void
   const count = 10_000
   const kept: Pod[] = new Array(count)
-  for (let index = 0; index < 1000; index++) kept[index] = keptOfPod(wholePod(index))
+  for (let index = 0; index < 1000; index++) kept[index] = trimPod(wholePod(index))
   kept.fill({})
   collect()
   const before = process.memoryUsage().heapUsed
-  for (let index = 0; index < count; index++) kept[index] = keptOfPod(wholePod(index))
+  for (let index = 0; index < count; index++) kept[index] = trimPod(wholePod(index))
   collect()
   const each = (process.memoryUsage().heapUsed - before) / count
   assert.equal(kept.length, count)
@@ -203,7 +203,7 @@ test('of a Node are kept its zone, its roles, whether it is ready, and its CPU',
       capacity: { cpu: '4' },
     },
   }
-  assert.deepEqual(keptOfNode(node), {
+  assert.deepEqual(trimNode(node), {
     metadata: {
       name: 'node-1',
       uid: 'u',
@@ -212,7 +212,7 @@ test('of a Node are kept its zone, its roles, whether it is ready, and its CPU',
     },
     status: { conditions: [{ type: 'Ready', status: 'True' }], allocatable: { cpu: '3920m' } },
   })
-  assert.deepEqual(keptOfNode({ metadata: { name: 'bare' } }), { metadata: { name: 'bare' }, status: {} })
+  assert.deepEqual(trimNode({ metadata: { name: 'bare' } }), { metadata: { name: 'bare' }, status: {} })
 })
 
 test('of a Service is kept what endpoints depend on', () => {
@@ -257,12 +257,11 @@ test('of a Service is kept what endpoints depend on', () => {
     },
     status: { loadBalancer: { ingress: [{ ip: '198.51.100.1' }] } },
   }
-  assert.deepEqual(keptOfService(service), { metadata: { ...metadata, annotations }, spec: { ...spec, ports: [port] } })
+  assert.deepEqual(trimService(service), { metadata: { ...metadata, annotations }, spec: { ...spec, ports: [port] } })
 })
 
 test('a selector that is empty and one that is absent stay what they are', () => {
-  const selectorOf = (spec: object): unknown =>
-    keptOfService({ metadata: { name: 'a' }, spec } as Service).spec?.selector
+  const selectorOf = (spec: object): unknown => trimService({ metadata: { name: 'a' }, spec } as Service).spec?.selector
   assert.deepEqual([{ selector: {} }, {}, { selector: null }].map(selectorOf), [{}, undefined, undefined])
 })
 
@@ -274,13 +273,13 @@ test('Endpoints and EndpointSlices are kept whole, but for who wrote which field
     metadata: { ...metadata, managedFields },
     subsets: [{ unknown: 1 }],
   }
-  assert.deepEqual(keptOfEndpoints(endpoints as Endpoints), { ...endpoints, metadata })
+  assert.deepEqual(trimEndpoints(endpoints as Endpoints), { ...endpoints, metadata })
   const slice = {
     metadata: { managedFields, ...metadata },
     addressType: 'IPv4',
     endpoints: [{ addresses: ['192.0.2.1'] }],
   }
-  assert.deepEqual(keptOfEndpointSlice(slice as EndpointSlice), { ...slice, metadata })
+  assert.deepEqual(trimEndpointSlice(slice as EndpointSlice), { ...slice, metadata })
   const bare = { addressType: 'IPv4', endpoints: [] }
-  assert.equal(keptOfEndpointSlice(bare), bare)
+  assert.equal(trimEndpointSlice(bare), bare)
 })

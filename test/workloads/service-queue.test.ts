@@ -4,8 +4,8 @@ import { KubeError } from '../../src/kube/errors.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import type { RetryRate } from '../../src/runtime/work-queue.ts'
-import { memoryLogger } from '../../src/telemetry/memory-logger.ts'
-import { ServiceQueue, StaleCacheError } from '../../src/workloads/service-queue.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
+import { ServiceQueue, StaleCacheError, WritePacing } from '../../src/workloads/service-queue.ts'
 
 type Sync = (key: string, signal: AbortSignal) => Promise<void>
 
@@ -201,7 +201,7 @@ test('all that failed can be hastened, and what only waits is not', async (t) =>
   failing = false
   queue.add('ns/c', 1000)
   syncs.length = 0
-  queue.hasten()
+  queue.expedite()
   await time.advance(10_000)
   assert.deepEqual(syncs, ['4000 ns/a', '4000 ns/b', '5000 ns/c'])
 })
@@ -297,4 +297,24 @@ test('Services that wait for their copies do not use up the retries of those tha
     syncs.filter((sync) => sync.endsWith('ns/bad')),
     ['600 ns/bad', '605 ns/bad'],
   )
+})
+
+test('the first write waits for nothing, the next until the pause after it is over', () => {
+  const pacing = new WritePacing((size) => size * 50)
+  assert.equal(pacing.delayMs('default/web', 1_000), 0)
+  pacing.written('default/web', 1_000, 2)
+  assert.equal(pacing.delayMs('default/web', 1_000), 100)
+  assert.equal(pacing.delayMs('default/web', 1_099), 1)
+  assert.equal(pacing.delayMs('default/web', 1_100), 0)
+  assert.equal(pacing.delayMs('default/web', 9_000), 0)
+  assert.equal(pacing.delayMs('default/api', 1_000), 0)
+})
+
+test('what writes nothing is followed by no pause, and a Service that goes leaves none', () => {
+  const pacing = new WritePacing((size) => size * 50)
+  pacing.written('default/web', 1_000, 0)
+  assert.equal(pacing.delayMs('default/web', 1_000), 0)
+  pacing.written('default/web', 1_000, 9)
+  pacing.delete('default/web')
+  assert.equal(pacing.delayMs('default/web', 1_000), 0)
 })

@@ -1,8 +1,8 @@
-import { ipAddresses } from '../../kube/resources.ts'
-import { canonicalIpFault } from '../ip-text.ts'
-import { type Kind, member } from '../kind.ts'
-import { equalJson } from '../plain-json.ts'
-import { kindSchema, object, optionalString } from '../schema.ts'
+import { ipAddresses, serviceCidrs } from '../../kube/resources.ts'
+import { equalJson } from '../decode.ts'
+import { conditions, type Draft, type Kind, kindSchema, member, object, optionalString, strings } from '../kind.ts'
+import { canonicalIpFault, cidrFault, dnsSubdomainFault } from '../names.ts'
+import type { FieldErrors } from '../refusal.ts'
 
 export const ipAddressKind: Kind = {
   resource: ipAddresses,
@@ -44,4 +44,62 @@ export const ipAddressKind: Kind = {
 function parentField(object: Readonly<Record<string, unknown>>, field: string): string {
   const parent = member(object, 'spec').parentRef as Readonly<Record<string, string>> | undefined
   return parent?.[field] ?? ''
+}
+
+export const serviceCidrKind: Kind = {
+  resource: serviceCidrs,
+  singular: 'servicecidr',
+  schema: kindSchema({ spec: object({ cidrs: strings }), status: object({ conditions }) }),
+  hasStatus: true,
+  createOnUpdate: false,
+  nameFault: dnsSubdomainFault,
+  forCreate: (draft) => ({ ...draft, status: {} }),
+  validate(draft, errors, live) {
+    const cidrs = cidrsOf(draft)
+    const old = live === undefined ? [] : cidrsOf(live)
+    // The one change that is allowed adds the second family.
+    if (old.length > 0) checkUnchanged(cidrs, old, errors)
+    if (cidrs.length === 0) errors.required('spec.cidrs', 'at least one CIDR required')
+    else if (cidrs.length > 2) errors.invalid('spec.cidrs', { CIDRs: cidrs }, 'may only hold up to 2 values')
+    else checkCidrs(cidrs, errors)
+  },
+}
+
+/** The ranges of a ServiceCIDR. */
+export function cidrsOf(object: Draft): readonly string[] {
+  return (member(object, 'spec').cidrs ?? []) as readonly string[]
+}
+
+/** Whether Services get addresses from it: also without a Ready condition, as in upstream's allocator. */
+export function isReady(object: Draft): boolean {
+  if (object.metadata?.deletionTimestamp !== undefined) return false
+  const list = (member(object, 'status').conditions ?? []) as readonly {
+    readonly type?: string
+    readonly status?: string
+  }[]
+  return list.every((condition) => condition.type !== 'Ready' || condition.status === 'True')
+}
+
+function checkUnchanged(cidrs: readonly string[], old: readonly string[], errors: FieldErrors): void {
+  for (const [index, cidr] of old.entries()) {
+    if (cidrs[index] !== cidr) errors.invalid(`spec.cidrs[${index}]`, cidrs[index] ?? '', 'field is immutable')
+  }
+}
+
+function checkCidrs(cidrs: readonly string[], errors: FieldErrors): void {
+  let faults = 0
+  for (const [index, cidr] of cidrs.entries()) {
+    const fault = cidrFault(cidr)
+    if (fault === undefined) continue
+    errors.invalid(`spec.cidrs[${index}]`, cidr, fault)
+    faults++
+  }
+  const [first = '', second] = cidrs
+  if (faults === 0 && second !== undefined && first.includes(':') === second.includes(':')) {
+    errors.invalid(
+      'spec.cidrs',
+      cidrs,
+      'may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64',
+    )
+  }
 }

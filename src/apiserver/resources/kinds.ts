@@ -1,26 +1,18 @@
 import { parseAddress } from '../../net/address.ts'
-import type { PortRange } from '../../net/port-range.ts'
+import type { PortRange } from '../../net/host-port.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import type { Draft, Kind } from '../kind.ts'
 import { readDraft } from '../object-meta.ts'
 import type { Store } from '../store.ts'
 import { createObject, removeObject, type WriteContext } from '../writes.ts'
-import { ClusterIps, ipAddressLabels } from './cluster-ips.ts'
-import { configMapKind } from './config-maps.ts'
-import { endpointSliceKind } from './endpoint-slices.ts'
-import { endpointsKind } from './endpoints.ts'
-import { eventKind } from './events.ts'
-import { ipAddressKind } from './ip-addresses.ts'
-import { leaseKind } from './leases.ts'
-import { namespaceKind } from './namespaces.ts'
-import { NodePorts } from './node-ports.ts'
-import { nodeKind } from './nodes.ts'
-import { podKind } from './pods.ts'
-import { serviceCidrKind } from './service-cidrs.ts'
+import { ClusterIps, ipAddressLabels, NodePorts } from './allocators.ts'
+import { endpointSliceKind, endpointsKind } from './endpoints.ts'
+import { ipAddressKind, serviceCidrKind } from './ip-addresses.ts'
+import { configMapKind, eventKind, leaseKind, namespaceKind, nodeKind, podKind } from './plain-kinds.ts'
 import { type ServiceAllocators, serviceKind } from './services.ts'
 
-/** Who the IPAddresses of Services are written by. */
+/** The field manager of the IPAddresses of Services. */
 const allocator = { name: 'kube-apiserver', operation: 'Update' } as const
 
 /** The kinds that are served, over one store. */
@@ -34,7 +26,7 @@ export class Kinds {
     readonly random: Random
     readonly nodePortRange: PortRange
     readonly families: readonly string[] | undefined
-    /** Whether Services get addresses and ports here. */
+    /** Whether this server allocates addresses and ports for Services. */
     readonly allocating: boolean
   }) {
     const { store, clock, random } = parts

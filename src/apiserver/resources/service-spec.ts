@@ -1,17 +1,24 @@
-import { type Draft, listMember, member } from '../kind.ts'
+import { tryParseAddress } from '../../net/address.ts'
 import {
   atomicMap,
   boolean,
   conditions,
+  type Draft,
   integer,
   integerOrString,
   kindSchema,
   list,
+  listMember,
+  member,
   object,
   optionalString,
   string,
   strings,
-} from '../schema.ts'
+} from '../kind.ts'
+import { dnsLabelFault, dnsSubdomainFault, ipFault, labelFault, labelKeyFault, portNameFault } from '../names.ts'
+import type { FieldErrors } from '../refusal.ts'
+import { familyOf } from './allocators.ts'
+import { checkName, checkPort, protocols } from './endpoints.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
@@ -75,7 +82,7 @@ export function specOf(service: Draft): ServiceSpec {
   return member(service, 'spec') as ServiceSpec
 }
 
-export function isHeadless(spec: ServiceSpec): boolean {
+function isHeadless(spec: ServiceSpec): boolean {
   return spec.clusterIP === 'None' || spec.clusterIPs?.[0] === 'None'
 }
 
@@ -117,4 +124,232 @@ function withPortDefaults(port: Members): Members {
     targetPort: target,
     ...(nodePort === undefined || nodePort === 0 ? {} : { nodePort }),
   }
+}
+
+/**
+ * The spec with its IP families and their policy decided (upstream's Allocators.initIPFamilyFields). `configured` are
+ * the families that the cluster has, the default one first.
+ */
+export function withFamilies(
+  spec: ServiceSpec,
+  live: ServiceSpec | undefined,
+  configured: readonly string[],
+  errors: FieldErrors,
+): ServiceSpec {
+  if (spec.type === 'ExternalName' || prefersAsBefore(spec, live)) return spec
+  const selectorless = isHeadless(spec) && Object.keys(spec.selector ?? {}).length === 0
+  const ipFamilyPolicy =
+    spec.ipFamilyPolicy ?? live?.ipFamilyPolicy ?? (selectorless ? 'RequireDualStack' : 'SingleStack')
+  const single = ipFamilyPolicy === 'SingleStack'
+  const released = live !== undefined && single
+  const clusterIPs =
+    released && isSame(spec.clusterIPs, live.clusterIPs) ? spec.clusterIPs?.slice(0, 1) : spec.clusterIPs
+  const asked = released && isSame(spec.ipFamilies, live.ipFamilies) ? spec.ipFamilies?.slice(0, 1) : spec.ipFamilies
+  const decided = { ...spec, ipFamilyPolicy, ...(clusterIPs === undefined ? {} : { clusterIPs }) }
+  checkPolicy(decided, asked, live, errors)
+
+  const families = inferred(asked, clusterIPs, configured, errors)
+  if (families.length === 0) families.push(configured[0] ?? 'IPv4')
+  const everyFamily = selectorless ? ['IPv4', 'IPv6'] : configured
+  if (!single && families.length === 1) {
+    const other = everyFamily.find((family) => family !== families[0])
+    if (other !== undefined) families.push(other)
+  }
+  if (!selectorless) checkConfigured(decided, families, configured, errors)
+  return { ...decided, ipFamilies: families }
+}
+
+/**
+ * A Service that merely prefers two families gains or loses a family of the cluster only when its own fields change.
+ */
+function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
+  return (
+    live?.ipFamilyPolicy === 'PreferDualStack' &&
+    spec.ipFamilyPolicy === 'PreferDualStack' &&
+    spec.type === live.type &&
+    isSame(spec.clusterIPs, live.clusterIPs) &&
+    isSame(spec.ipFamilies, live.ipFamilies)
+  )
+}
+
+/** The families that were asked for, then those of the addresses that were. */
+function inferred(
+  asked: readonly string[] | undefined,
+  clusterIPs: readonly string[] | undefined,
+  configured: readonly string[],
+  errors: FieldErrors,
+): string[] {
+  const families = [...(asked ?? [])]
+  for (const [index, ip] of (clusterIPs ?? []).entries()) {
+    const family = familyOf(ip)
+    if (family === undefined || index < families.length) continue
+    if (configured.includes(family)) families.push(family)
+    else errors.invalid(`spec.clusterIPs[${index}]`, clusterIPs, `${family} is not configured on this cluster`)
+  }
+  return families
+}
+
+function checkPolicy(
+  spec: ServiceSpec,
+  asked: readonly string[] | undefined,
+  live: ServiceSpec | undefined,
+  errors: FieldErrors,
+): void {
+  const path = 'spec.ipFamilyPolicy'
+  const policy = spec.ipFamilyPolicy
+  if (policy === 'SingleStack') {
+    const why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple"
+    if (spec.clusterIPs?.length === 2) errors.invalid(path, policy, `${why} cluster IPs are specified`)
+    if (asked?.length === 2) errors.invalid(path, policy, `${why} IP families are specified`)
+  } else if (live !== undefined) {
+    const reduced = (before: readonly string[] | undefined, after: readonly string[] | undefined): boolean =>
+      (before?.length ?? 0) > 1 && after?.length === 1
+    if (reduced(live.clusterIPs, spec.clusterIPs)) {
+      errors.invalid(path, policy, "must be 'SingleStack' to release the secondary cluster IP")
+    }
+    if (reduced(live.ipFamilies, asked)) {
+      errors.invalid(path, policy, "must be 'SingleStack' to release the secondary IP family")
+    }
+  }
+}
+
+function checkConfigured(
+  spec: ServiceSpec,
+  families: readonly string[],
+  configured: readonly string[],
+  errors: FieldErrors,
+): void {
+  if (spec.ipFamilyPolicy === 'RequireDualStack' && configured.length < 2) {
+    errors.invalid('spec.ipFamilyPolicy', spec.ipFamilyPolicy, 'this cluster is not configured for dual-stack services')
+  }
+  for (const [index, family] of families.entries()) {
+    if (!configured.includes(family))
+      errors.invalid(`spec.ipFamilies[${index}]`, family, 'not configured on this cluster')
+  }
+}
+
+function isSame(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
+  return (a ?? []).join() === (b ?? []).join()
+}
+
+const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort']
+const affinities = ['ClientIP', 'None']
+const policies = ['PreferDualStack', 'RequireDualStack', 'SingleStack']
+
+/** upstream's ValidateService and ValidateServiceUpdate, as far as a Service of this program can break them. */
+export function validateService(draft: Draft, errors: FieldErrors, live: Draft | undefined): void {
+  const spec = specOf(draft)
+  const ports = spec.ports ?? []
+  if (live !== undefined) checkClusterIpsUnchanged(spec, specOf(live), errors)
+  if (ports.length === 0 && !isHeadless(spec) && spec.type !== 'ExternalName') errors.required('spec.ports')
+  if (spec.type === 'ExternalName') checkExternalName(spec, errors)
+  checkPorts(ports, errors)
+  for (const [key, value] of Object.entries(spec.selector ?? {})) {
+    checkName(key, 'spec.selector', labelKeyFault, errors)
+    checkName(value, 'spec.selector', labelFault, errors)
+  }
+  oneOf(spec.sessionAffinity, affinities, 'spec.sessionAffinity', errors)
+  checkClusterIps(spec, errors)
+  checkFamilies(spec, errors)
+  oneOf(spec.type, types, 'spec.type', errors)
+  checkDuplicatePorts(ports, errors)
+  if (spec.type === 'ClusterIP') {
+    for (const [index, port] of ports.entries()) {
+      if (port.nodePort) errors.forbidden(`spec.ports[${index}].nodePort`, "may not be used when `type` is 'ClusterIP'")
+    }
+  }
+  const ingress = (draft.status as { loadBalancer?: { ingress?: readonly unknown[] } } | undefined)?.loadBalancer
+    ?.ingress
+  if (spec.type !== 'LoadBalancer' && (ingress?.length ?? 0) > 0) {
+    errors.forbidden('status.loadBalancer.ingress', "may only be used when `spec.type` is 'LoadBalancer'")
+  }
+}
+
+function checkPorts(ports: readonly ServicePort[], errors: FieldErrors): void {
+  const names = new Set<string>()
+  for (const [index, port] of ports.entries()) {
+    const path = `spec.ports[${index}]`
+    const name = port.name ?? ''
+    if (name === '' && ports.length > 1) errors.required(`${path}.name`)
+    const fault = name === '' ? undefined : dnsLabelFault(name)
+    if (fault !== undefined) errors.invalid(`${path}.name`, name, fault)
+    else if (name !== '' && names.has(name)) errors.duplicate(`${path}.name`, name)
+    names.add(name)
+    checkPort(port.port ?? 0, `${path}.port`, errors)
+    if (!protocols.includes(port.protocol)) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
+    if (typeof port.targetPort === 'string') checkName(port.targetPort, `${path}.targetPort`, portNameFault, errors)
+    else checkPort(port.targetPort ?? 0, `${path}.targetPort`, errors)
+  }
+}
+
+function checkDuplicatePorts(ports: readonly ServicePort[], errors: FieldErrors): void {
+  const seen = new Set<string>()
+  for (const [index, { port = 0, protocol }] of ports.entries()) {
+    const key = `${protocol}/${port}`
+    if (seen.has(key)) {
+      const value = { Name: '', Protocol: protocol, AppProtocol: null, Port: port, TargetPort: 0, NodePort: 0 }
+      errors.duplicate(`spec.ports[${index}]`, value)
+    }
+    seen.add(key)
+  }
+}
+
+function checkExternalName(spec: ServiceSpec, errors: FieldErrors): void {
+  const name = String(spec.externalName ?? '').replace(/\.$/, '')
+  if (spec.clusterIP !== undefined || spec.clusterIPs !== undefined) {
+    errors.forbidden('spec.clusterIPs[0]', 'may not be set when the type is ExternalName')
+  }
+  if (name === '') errors.required('spec.externalName')
+  else checkName(name, 'spec.externalName', dnsSubdomainFault, errors)
+}
+
+function checkClusterIps(spec: ServiceSpec, errors: FieldErrors): void {
+  const ips = spec.clusterIPs ?? []
+  if (spec.clusterIP !== undefined && ips.length > 0 && ips[0] !== spec.clusterIP) {
+    errors.invalid('spec.clusterIPs', ips, 'first value must match `clusterIP`')
+  }
+  if (ips.length > 2) errors.invalid('spec.clusterIPs', ips, 'may only hold up to 2 values')
+  for (const [index, ip] of ips.entries()) {
+    if (ip === 'None' && index === 0) {
+      if (ips.length > 1) errors.invalid('spec.clusterIPs', 'None', 'cannot be set with other cluster IPs')
+      continue
+    }
+    const fault = ipFault(ip)
+    if (fault !== undefined) errors.invalid(`spec.clusterIPs[${index}]`, ip, fault)
+  }
+  const families = ips.map((ip) => tryParseAddress(ip)?.family)
+  if (families.length === 2 && families[0] !== undefined && families[0] === families[1]) {
+    errors.invalid('spec.clusterIPs', ips, 'may specify no more than one IP for each IP family')
+  }
+}
+
+function checkFamilies(spec: ServiceSpec, errors: FieldErrors): void {
+  if (spec.ipFamilyPolicy !== undefined) oneOf(spec.ipFamilyPolicy, policies, 'spec.ipFamilyPolicy', errors)
+  const families = spec.ipFamilies ?? []
+  for (const [index, family] of families.entries()) {
+    oneOf(family, ['IPv4', 'IPv6'], `spec.ipFamilies[${index}]`, errors)
+    if (families.indexOf(family) < index) errors.duplicate(`spec.ipFamilies[${index}]`, family)
+    const ip = tryParseAddress(spec.clusterIPs?.[index] ?? '')
+    if (ip !== undefined && `IPv${ip.family}` !== family) {
+      errors.invalid(
+        `spec.clusterIPs[${index}]`,
+        ip.text,
+        `expected an ${family} value as indicated by \`ipFamilies[${index}]\``,
+      )
+    }
+  }
+}
+
+/** The first ClusterIP stays as long as the Service has one; the second may come and go. */
+function checkClusterIpsUnchanged(spec: ServiceSpec, live: ServiceSpec, errors: FieldErrors): void {
+  if (live.type === 'ExternalName' || spec.type === 'ExternalName') return
+  const before = live.clusterIPs?.[0]
+  const after = spec.clusterIPs?.[0]
+  if (before !== undefined && (after !== before || needsClusterIp(live) !== needsClusterIp(spec))) {
+    errors.invalid('spec.clusterIPs[0]', spec.clusterIPs ?? null, 'may not change once set')
+  }
+}
+
+function oneOf(value: unknown, allowed: readonly string[], path: string, errors: FieldErrors): void {
+  if (!allowed.includes(String(value))) errors.notSupported(path, value, allowed)
 }

@@ -1,12 +1,9 @@
 import { services } from '../../kube/resources.ts'
-import { FieldErrors } from '../field-errors.ts'
 import { type Draft, type Kind, member, type Reservation } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
-import { invalid, Refusal } from '../refusal.ts'
+import { FieldErrors, invalid, Refusal } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
-import type { ClusterIps } from './cluster-ips.ts'
-import type { NodePorts } from './node-ports.ts'
-import { withFamilies } from './service-families.ts'
+import type { ClusterIps, NodePorts } from './allocators.ts'
 import {
   needsClusterIp,
   needsNodePorts,
@@ -14,15 +11,16 @@ import {
   type ServiceSpec,
   serviceSchema,
   specOf,
+  validateService,
+  withFamilies,
   withServiceDefaults,
 } from './service-spec.ts'
-import { validateService } from './service-validation.ts'
 
-/** Where Services get their addresses and ports from. */
+/** The allocators of addresses and ports. */
 export interface ServiceAllocators {
   readonly clusterIps: ClusterIps
   readonly nodePorts: NodePorts
-  /** Makes the IPAddress of an address that {@link ClusterIps} found free. */
+  /** Creates the IPAddress of an address that {@link ClusterIps} found free. */
   readonly takeIp: (ip: string, service: Draft) => void
   readonly releaseIp: (ip: string, service: Draft) => void
 }
@@ -30,7 +28,7 @@ export interface ServiceAllocators {
 export interface ServiceKindOptions {
   /** The IP families of the cluster, the default one first: `IPv4`, `IPv6`. */
   readonly families: () => readonly string[]
-  /** Undefined where Services keep what they are given. */
+  /** Undefined where Services have only the values that clients set. */
   readonly allocators: ServiceAllocators | undefined
 }
 
@@ -68,7 +66,7 @@ export function serviceKind(options: ServiceKindOptions): Kind {
   }
 }
 
-/** Finds the addresses and ports that the Service lacks, and checks those that it asks for. */
+/** Finds the addresses and ports that the Service lacks, and checks those that it requests. */
 function reserve(
   { families, allocators }: ServiceKindOptions,
   draft: Draft,
@@ -109,11 +107,11 @@ function withAddresses(
   errors: FieldErrors,
 ): ServiceSpec {
   const given = spec.clusterIPs ?? []
-  const kept = addressesOf(old)
+  const retained = addressesOf(old)
   const clusterIPs = (spec.ipFamilies ?? []).map((family, index) => {
     const ip = given[index]
     if (ip !== undefined) {
-      const fault = kept.has(ip) ? undefined : clusterIps.faultOf(ip)
+      const fault = retained.has(ip) ? undefined : clusterIps.faultOf(ip)
       if (fault !== undefined) errors.invalid('spec.clusterIPs', given, `failed to allocate IP ${ip}: ${fault}`)
       return ip
     }
@@ -154,12 +152,15 @@ function withPorts(
   return { ...spec, ports }
 }
 
-/** What kube-apiserver answers when its allocators have nothing to give. */
+/** kube-apiserver's answer when its allocators have no free value. */
 function unavailable(why: string): Refusal {
   return new Refusal(500, 'InternalError', `Internal error occurred: ${why}`, { causes: [{ message: why }] })
 }
 
-/** `clusterIP` and `clusterIPs` made to agree; what an update leaves out is kept (NormalizeClusterIPs, patchAllocatedValues). */
+/**
+ * Makes `clusterIP` and `clusterIPs` agree; an update that omits them preserves the old values (NormalizeClusterIPs,
+ * patchAllocatedValues).
+ */
 function withClusterIps(spec: ServiceSpec, old: ServiceSpec | undefined): ServiceSpec {
   if (old === undefined || !needsClusterIp(old) || spec.type === 'ExternalName') {
     return spec.clusterIP === undefined || spec.clusterIPs !== undefined
@@ -181,7 +182,7 @@ function withClusterIps(spec: ServiceSpec, old: ServiceSpec | undefined): Servic
   }
 }
 
-/** NodePorts that an update leaves out are kept, port by name. */
+/** An update that omits NodePorts preserves them, port by name. */
 function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   if (!needsNodePorts(spec) || !needsNodePorts(old)) return spec
   const given = portsOf(spec)
@@ -193,7 +194,7 @@ function withNodePorts(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   return { ...spec, ports }
 }
 
-/** What was only there because of the old type goes with it, unless the update changed it (dropTypeDependentFields). */
+/** Fields that only the old type needs are removed, unless the update changed them (dropTypeDependentFields). */
 function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   let next = spec
   if (needsClusterIp(old) && spec.type === 'ExternalName' && spec.clusterIP === old.clusterIP) {

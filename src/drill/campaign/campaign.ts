@@ -1,21 +1,23 @@
-import type { Scenario } from '../scenario.ts'
-import type { CampaignTask, CampaignWorker, ScheduleResult } from './schedule-result.ts'
+import { formatDuration, humanDuration } from '../../documents/duration.ts'
+import type { Violation } from '../../verify/fleet-checker.ts'
+import { sentenceOf } from '../../verify/invariants.ts'
+import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
 
-export interface CampaignOptions {
+interface CampaignOptions {
   readonly firstSeed: number
   readonly runs: number
-  /** Nothing new is begun after the first violation, but for looking for the shortest schedule. @default false */
+  /** Nothing new is begun after the first violation, except shrinking. @default false */
   readonly failFast?: boolean
-  /** For how many of the schedules that fail the shortest one is looked for: the first ones found. @default 3 */
+  /** How many failed schedules are shrunk: the first ones found. @default 3 */
   readonly shrinkAtMost?: number
-  /** Hears each result as it comes. */
+  /** Called with each result. */
   readonly onResult?: (result: ScheduleResult) => void
-  /** The campaign ends early, with what there is. */
+  /** Ends the campaign early, with the results so far. */
   readonly signal: AbortSignal
 }
 
-/** A schedule that failed, as short as it was found. */
-export interface ShrunkSchedule {
+/** A failed schedule, as short as it was found. */
+interface ShrunkSchedule {
   readonly seed: number
   readonly scenario: Scenario
   readonly tries: number
@@ -27,10 +29,10 @@ export interface CampaignOutcome {
   readonly shrunk: readonly ShrunkSchedule[]
 }
 
-/** Seeds that a worker takes at a time, at most: few enough for all to end at about the same time. */
+/** The most seeds that a worker takes at a time: few enough for all to end at about the same time. */
 const MAX_CHUNK = 25
 
-/** Runs the schedules of many seeds, and looks for the shortest ones that fail as some of them do. Rejects when a worker does. */
+/** Runs the schedules of many seeds, and shrinks some that fail. Rejects when a worker does. */
 export async function runCampaign(
   workers: readonly CampaignWorker[],
   options: CampaignOptions,
@@ -54,12 +56,12 @@ export async function runCampaign(
   await Promise.all(
     workers.map(async (worker) => {
       for (let task = next(); task !== undefined; task = next()) {
-        await worker.perform(task, (news) => {
-          if (news.type === 'shrunk') {
-            shrunk.push(news)
+        await worker.perform(task, (report) => {
+          if (report.type === 'shrunk') {
+            shrunk.push(report)
             return
           }
-          const { result } = news
+          const { result } = report
           results.push(result)
           onResult?.(result)
           const [violation] = result.violations
@@ -73,4 +75,174 @@ export async function runCampaign(
   )
   const bySeed = (a: { readonly seed: number }, b: { readonly seed: number }): number => a.seed - b.seed
   return { results: results.sort(bySeed), shrunk: shrunk.sort(bySeed) }
+}
+
+/** The result of one schedule of a campaign. Plain JSON: it comes from another process. */
+export interface ScheduleResult {
+  readonly seed: number
+  readonly violations: readonly Violation[]
+  readonly cpuMs: number
+  readonly simulatorEvents: number
+  readonly flaps: number
+  readonly fleet: Pick<FleetPlan, 'leaseStore' | 'leaseTtlMs' | 'reconcileIntervalMs'>
+  readonly digest: string
+}
+
+/** A task for another process. */
+export type CampaignTask =
+  /** This many seeds from the first one on. */
+  | { readonly type: 'run'; readonly firstSeed: number; readonly count: number }
+  | { readonly type: 'shrink'; readonly seed: number; readonly invariant: string }
+
+/** A message from there: one result. */
+export type CampaignReport =
+  | { readonly type: 'ran'; readonly result: ScheduleResult }
+  | { readonly type: 'shrunk'; readonly seed: number; readonly scenario: Scenario; readonly tries: number }
+
+/** Performs tasks, one at a time. Rejects when it no longer can. */
+export interface CampaignWorker {
+  perform(task: CampaignTask, onReport: (report: CampaignReport) => void): Promise<void>
+}
+
+/** The figures of a campaign. Plain JSON. */
+export interface CampaignSummary {
+  readonly schedules: number
+  readonly failed: number
+  readonly elapsedSeconds: number
+  readonly schedulesPerSecond: number
+  readonly cpuMs: MeanAndMax
+  readonly simulatorEvents: MeanAndMax
+  /**
+   * How often an address left while its master was healthy, in how many schedules there were leases of such times, and
+   * in how many of these no address did so.
+   */
+  readonly flaps: readonly {
+    readonly leaseTtlMs: number
+    readonly reconcileIntervalMs: number
+    readonly schedules: number
+    readonly flaps: number
+    readonly flapFree: number
+  }[]
+  /** How many schedules had their leases in each store. */
+  readonly leaseStores: Readonly<Record<string, number>>
+}
+
+interface MeanAndMax {
+  readonly mean: number
+  readonly max: number
+}
+
+/** Pure. */
+export function summarize({ results }: Pick<CampaignOutcome, 'results'>, elapsedMs: number): CampaignSummary {
+  const elapsedSeconds = elapsedMs / 1000
+  return {
+    schedules: results.length,
+    failed: results.filter(({ violations }) => violations.length > 0).length,
+    elapsedSeconds: rounded(elapsedSeconds),
+    schedulesPerSecond: elapsedMs === 0 ? 0 : rounded(results.length / elapsedSeconds),
+    cpuMs: meanAndMax(results.map(({ cpuMs }) => cpuMs)),
+    simulatorEvents: meanAndMax(results.map(({ simulatorEvents }) => simulatorEvents)),
+    flaps: flapsByLease(results),
+    leaseStores: countBy(results.map(({ fleet }) => fleet.leaseStore)),
+  }
+}
+
+/** For people: one figure a line. Pure. */
+export function describeSummary(summary: CampaignSummary): readonly string[] {
+  const { schedules, elapsedSeconds, schedulesPerSecond, cpuMs, simulatorEvents, flaps, leaseStores } = summary
+  const stores = Object.entries(leaseStores).map(([store, count]) => `${count} in ${store}`)
+  const flapping = flaps.map(({ leaseTtlMs, reconcileIntervalMs, schedules: among, flaps: count, flapFree }) => {
+    const times = `${formatDuration(leaseTtlMs)}/${formatDuration(reconcileIntervalMs)}`
+    return `${count} in ${among} with ${times} (${((100 * flapFree) / among).toFixed(1)} % without)`
+  })
+  return [
+    `time       ${formatDuration(Math.round(elapsedSeconds) * 1000)}, ${schedulesPerSecond.toFixed(1)} schedules a second`,
+    `CPU        ${cpuMs.mean.toFixed(0)} ms a schedule, at most ${cpuMs.max.toFixed(0)} ms`,
+    `simulator  ${simulatorEvents.mean.toFixed(0)} events a schedule, at most ${simulatorEvents.max.toFixed(0)}`,
+    `leases     of ${schedules} schedules ${stores.join(', ')}`,
+    `flaps      ${flapping.join(', ')}`,
+  ]
+}
+
+function flapsByLease(results: readonly ScheduleResult[]): CampaignSummary['flaps'] {
+  const groups = new Map<string, CampaignSummary['flaps'][number]>()
+  for (const { fleet, flaps } of results) {
+    const { leaseTtlMs, reconcileIntervalMs } = fleet
+    const key = `${leaseTtlMs} ${reconcileIntervalMs}`
+    const before = groups.get(key) ?? { leaseTtlMs, reconcileIntervalMs, schedules: 0, flaps: 0, flapFree: 0 }
+    const flapFree = before.flapFree + (flaps === 0 ? 1 : 0)
+    groups.set(key, { ...before, schedules: before.schedules + 1, flaps: before.flaps + flaps, flapFree })
+  }
+  return [...groups.values()].sort(
+    (a, b) => a.leaseTtlMs - b.leaseTtlMs || a.reconcileIntervalMs - b.reconcileIntervalMs,
+  )
+}
+
+function countBy(names: readonly string[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {}
+  for (const name of [...names].sort()) counts[name] = (counts[name] ?? 0) + 1
+  return counts
+}
+
+function meanAndMax(values: readonly number[]): MeanAndMax {
+  if (values.length === 0) return { mean: 0, max: 0 }
+  const sum = values.reduce((total, value) => total + value, 0)
+  return { mean: rounded(sum / values.length), max: rounded(values.reduce((most, value) => Math.max(most, value), 0)) }
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 10) / 10
+}
+
+/**
+ * The violations of one schedule, and how to repeat it, for people. `file`: the file for the shortest schedule, as a
+ * scenario; `yaml` is its text. Pure.
+ */
+export function describeFailure(
+  { seed, violations }: Pick<ScheduleResult, 'seed' | 'violations'>,
+  shortest?: { readonly schedule: ShrunkSchedule; readonly file: string; readonly yaml: string },
+): readonly string[] {
+  const described = violations.map(({ atMs, invariant, detail }) => {
+    return `  at ${(atMs / 1000).toFixed(3)} s: ${sentenceOf(invariant)} (${invariant}): ${detail}`
+  })
+  const lines = [`seed ${seed} does not hold:`, ...described, `  again: ${replayCommand(seed)}`]
+  if (shortest === undefined) return lines
+  const { schedule, file, yaml } = shortest
+  return [
+    ...lines,
+    `  the shortest schedule that fails so, of ${schedule.tries} tried: apiserver-bootstrap drill ${file} --seed ${seed}`,
+    '',
+    ...yaml
+      .trimEnd()
+      .split('\n')
+      .map((line) => `    ${line}`.trimEnd()),
+    '',
+  ]
+}
+
+/** The command that runs the schedule of a seed once more, with the whole report. */
+export function replayCommand(seed: number): string {
+  return `apiserver-bootstrap drill random --seed ${seed} --runs 1`
+}
+
+/** The progress of a campaign: rate, time left, and violations so far, in one line. Pure. */
+export function describeProgress({
+  done,
+  runs,
+  failed,
+  elapsedMs,
+}: {
+  readonly done: number
+  readonly runs: number
+  readonly failed: number
+  readonly elapsedMs: number
+}): string {
+  const described = failed === 0 ? 'all held so far' : `${failed} did not hold`
+  const parts = [`${done} of ${runs} schedules`]
+  if (done === runs) parts.push('searching the shortest ones that fail')
+  else if (done > 0 && elapsedMs > 0) {
+    parts.push(`${((done * 1000) / elapsedMs).toFixed(1)} a second`)
+    parts.push(`${humanDuration(((runs - done) * elapsedMs) / done)} left`)
+  }
+  return [...parts, described].join(', ')
 }

@@ -1,12 +1,15 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import type { CampaignReport, CampaignTask, CampaignWorker } from './campaign.ts'
 import { type WorkerMessage, workerModule } from './process-worker.ts'
-import type { CampaignNews, CampaignTask, CampaignWorker } from './schedule-result.ts'
 
-/** A schedule makes many objects and many errors that live for a moment only; and where each processor has a worker, threads of V8 beside them cost more than they gain. */
+/**
+ * A schedule makes many short-lived objects and errors; and where each processor has a worker, additional threads of V8
+ * cost more than they gain.
+ */
 const FAST = ['--stack-trace-limit=0', '--max-semi-space-size=64', '--single-threaded']
 
-/** Processes of this program that do the tasks of a campaign. {@link close} ends them at once, whatever they are at. */
+/** Processes of this program that perform the tasks of a campaign. {@link close} ends them at once. */
 export class ProcessPool {
   readonly workers: readonly ProcessWorker[]
 
@@ -29,14 +32,14 @@ class ProcessWorker implements CampaignWorker {
       stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
       execArgv: [...process.execArgv, ...FAST],
     })
-    let said = ''
+    let stderr = ''
     this.#child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      said = (said + text).slice(-2_000)
+      stderr = (stderr + text).slice(-2_000)
     })
     this.#ended = new Promise((resolve) => {
       this.#child.on('error', (error) => resolve(error.message))
       this.#child.on('close', (code, signal) =>
-        resolve(`${signal ?? `exit code ${code}`}${said && `: ${said.trim()}`}`),
+        resolve(`${signal ?? `exit code ${code}`}${stderr && `: ${stderr.trim()}`}`),
       )
     })
   }
@@ -46,14 +49,14 @@ class ProcessWorker implements CampaignWorker {
     return this.#child.pid
   }
 
-  /** Resolves early, with nothing more to be heard, when the pool is closed. */
-  async perform(task: CampaignTask, hear: (news: CampaignNews) => void): Promise<void> {
+  /** Resolves early, without further reports, when the pool is closed. */
+  async perform(task: CampaignTask, onReport: (report: CampaignReport) => void): Promise<void> {
     let onMessage: (message: WorkerMessage) => void = () => {}
     const done = new Promise<undefined>((resolve) => {
       onMessage = (message) => {
         if (this.#closed) return
         if (message.type === 'done') resolve(undefined)
-        else hear(message)
+        else onReport(message)
       }
     })
     this.#child.on('message', onMessage)

@@ -1,32 +1,69 @@
 import { createHash } from 'node:crypto'
-import { FleetJudge, type Violation } from '../../verify/fleet-judge.ts'
+import { FleetChecker, type Violation } from '../../verify/fleet-checker.ts'
 import { Conductor } from '../conductor.ts'
 import type { DrillEvent } from '../event.ts'
-import { FlapMeter } from '../figures/flaps.ts'
+import { randomScenario } from '../random/random-scenario.ts'
 import { DrillRecorder } from '../recorder.ts'
-import type { Scenario } from '../scenario.ts'
+import { FlapMeter } from '../report/figures.ts'
+import { lastStepEndMs } from '../scenario/duration.ts'
+import { unknownNames } from '../scenario/names.ts'
+import type { FleetPlan, MasterPlan, Scenario, Step } from '../scenario/scenario.ts'
 import { SimulatedTarget } from '../simulator/target.ts'
 import type { TargetObserver } from '../target.ts'
+import type { CampaignReport, CampaignTask } from './campaign.ts'
 
-/** How one schedule of a campaign went. */
-export interface ScheduleOutcome {
+/** Performs one task of a campaign in this process. `cpuMs`: its processor time so far, in milliseconds. */
+export async function performTask(
+  task: CampaignTask,
+  {
+    cpuMs,
+    send,
+    signal,
+  }: {
+    readonly cpuMs: () => number
+    readonly send: (report: CampaignReport) => void
+    readonly signal: AbortSignal
+  },
+): Promise<void> {
+  if (task.type === 'shrink') {
+    const { seed, invariant } = task
+    const { scenario, tries } = await shrinkScenario(randomScenario(seed), async (candidate) => {
+      const { violations } = await runSchedule(candidate, seed, signal)
+      return violations.find((violation) => violation.invariant === invariant)?.atMs
+    })
+    const description = `What is left of seed ${seed} where the rest of it is not needed: ${invariant}.`
+    send({ type: 'shrunk', seed, scenario: { ...scenario, description }, tries })
+    return
+  }
+  for (let seed = task.firstSeed; seed < task.firstSeed + task.count; seed++) {
+    const startedMs = cpuMs()
+    const scenario = randomScenario(seed)
+    const { events: _, ...outcome } = await runSchedule(scenario, seed, signal)
+    const { leaseStore, leaseTtlMs, reconcileIntervalMs } = scenario.fleet
+    const fleet = { leaseStore, leaseTtlMs, reconcileIntervalMs }
+    send({ type: 'ran', result: { seed, fleet, ...outcome, cpuMs: cpuMs() - startedMs } })
+  }
+}
+
+/** The result of one schedule of a campaign. */
+interface ScheduleOutcome {
   readonly violations: readonly Violation[]
   readonly events: readonly DrillEvent[]
-  /** How many events the simulator went through. */
+  /** How many events the simulator executed. */
   readonly simulatorEvents: number
-  /** How often an address left while its master was well. */
+  /** How often an address left while its master was healthy. */
   readonly flaps: number
   /** Of the history and of every request, so that two runs can be compared. */
   readonly digest: string
 }
 
 /**
- * Runs a scenario in the simulator, without clients and most figures. What a run rejects with is a violation too: none may. Rejects with
- * the signal's reason alone.
+ * Runs a scenario in the simulator, without clients and most figures. A rejection of the run is a violation too.
+ * Rejects only with the signal's reason.
  */
 export async function runSchedule(scenario: Scenario, seed: number, signal: AbortSignal): Promise<ScheduleOutcome> {
   const target = new SimulatedTarget(scenario.fleet, seed)
-  const recorder = new DrillRecorder(target, new FleetJudge({ bounds: scenario.bounds }))
+  const recorder = new DrillRecorder(target, new FleetChecker({ bounds: scenario.bounds }))
   const requests: string[] = []
   const broken: Violation[] = []
   try {
@@ -50,7 +87,7 @@ export async function runSchedule(scenario: Scenario, seed: number, signal: Abor
   }
 }
 
-/** Requests that only read are no events: what is asked is as good a witness of what a master does as what it writes. */
+/** Requests that only read are no events, but show the behaviour of a master as its writes do. */
 function noting(recorder: DrillRecorder, requests: string[]): TargetObserver {
   return {
     listed: (listing) => recorder.listed(listing),
@@ -62,4 +99,175 @@ function noting(recorder: DrillRecorder, requests: string[]): TargetObserver {
     connected: (connection) => recorder.connected(connection),
     objects: (seen) => recorder.objects(seen),
   }
+}
+
+/** The result of {@link shrinkScenario}. */
+interface Shrunk {
+  readonly scenario: Scenario
+  /** How often a scenario was tried. */
+  readonly tries: number
+}
+
+/** How long a shortened scenario continues after the violation, in milliseconds. */
+const AFTER_MS = 500
+/** The time to which the first step is moved, in milliseconds. */
+const FIRST_MS = 1_000
+
+/**
+ * Searches the shortest scenario that still fails: fewer steps, then fewer masters, shorter times, a simpler fleet, and
+ * once more fewer steps. `failsAt` runs a scenario and resolves with the time of the violation, undefined when there is
+ * none. Tries at most `limit` times; if it finds nothing better the scenario stays. @default 300
+ */
+export async function shrinkScenario(
+  scenario: Scenario,
+  failsAt: (candidate: Scenario) => Promise<number | undefined>,
+  limit = 300,
+): Promise<Shrunk> {
+  const search = new Search(scenario, failsAt, limit)
+  await search.cutTail()
+  await search.dropSteps()
+  await search.cutTail()
+  await search.simplifyFleet()
+  await search.shortenTimes()
+  await search.dropSteps()
+  await search.cutTail()
+  return { scenario: search.best, tries: search.tries }
+}
+
+class Search {
+  best: Scenario
+  tries = 0
+  readonly #failsAt: (candidate: Scenario) => Promise<number | undefined>
+  readonly #limit: number
+  /** When the best one fails, if known. */
+  #failureMs: number | undefined
+
+  constructor(scenario: Scenario, failsAt: (candidate: Scenario) => Promise<number | undefined>, limit: number) {
+    this.best = scenario
+    this.#failsAt = failsAt
+    this.#limit = limit
+  }
+
+  /** Removes everything after the violation, and the useless steps right before it. */
+  async cutTail(): Promise<void> {
+    this.#failureMs ??= await this.#run(this.best)
+    if (this.#failureMs === undefined) return
+    const durationMs = Math.ceil((this.#failureMs + AFTER_MS) / 100) * 100
+    const steps = this.best.steps.filter(({ atMs }) => atMs <= durationMs)
+    if (durationMs < this.best.durationMs) await this.#take({ ...this.best, durationMs, steps })
+  }
+
+  /** Delta debugging: omits ever smaller pieces. */
+  async dropSteps(): Promise<void> {
+    for (let size = Math.ceil(this.best.steps.length / 2); size >= 1; size = Math.floor(size / 2)) {
+      // From the end: the last steps are least often a cause.
+      for (let end = this.best.steps.length; end > 0; end -= size) {
+        const { steps } = this.best
+        await this.#takeSteps([...steps.slice(0, Math.max(end - size, 0)), ...steps.slice(end)])
+      }
+    }
+  }
+
+  async simplifyFleet(): Promise<void> {
+    for (const { name } of this.best.fleet.masters) {
+      if (this.best.fleet.masters.length > 1) await this.#take(withoutMaster(this.best, name))
+    }
+    for (const candidate of withoutPeculiarity) await this.#take({ ...this.best, fleet: candidate(this.best.fleet) })
+  }
+
+  async shortenTimes(): Promise<void> {
+    for (let index = 0; index < this.best.steps.length; index++) {
+      const previousMs = this.best.steps[index - 1]?.atMs
+      const atMs = this.best.steps[index]?.atMs ?? 0
+      for (const nextMs of previousMs === undefined ? [FIRST_MS] : [previousMs, previousMs + (atMs - previousMs) / 2]) {
+        if (nextMs < atMs && (await this.#take(moved(this.best, index, atMs - tenth(nextMs))))) break
+      }
+      const step = this.best.steps[index]
+      if (step !== undefined && 'masters' in step && step.masters !== 'all' && step.masters.length > 1) {
+        for (const name of step.masters) {
+          const masters = step.masters.filter((other) => other !== name)
+          if (await this.#takeSteps(this.best.steps.with(index, { ...step, masters }))) break
+        }
+      }
+    }
+  }
+
+  #takeSteps(steps: readonly Step[]): Promise<boolean> {
+    return this.#take({ ...this.best, steps })
+  }
+
+  /** Returns whether it also fails; then it is the best one. */
+  async #take(wanted: Scenario): Promise<boolean> {
+    const candidate = fittingScenario(wanted)
+    if (JSON.stringify(candidate) === JSON.stringify(this.best)) return false
+    const failureMs = await this.#run(candidate)
+    if (failureMs === undefined) return false
+    this.best = candidate
+    this.#failureMs = failureMs
+    return true
+  }
+
+  async #run(candidate: Scenario): Promise<number | undefined> {
+    if (this.tries >= this.#limit) return undefined
+    this.tries++
+    return this.#failsAt(candidate)
+  }
+}
+
+/** Moves the step and all later ones, and the end, by this much to an earlier time. */
+function moved(scenario: Scenario, from: number, byMs: number): Scenario {
+  const steps = scenario.steps.map((step, index) => (index < from ? step : { ...step, atMs: step.atMs - byMs }))
+  return { ...scenario, steps, durationMs: scenario.durationMs - byMs }
+}
+
+function tenth(ms: number): number {
+  return Math.round(ms / 100) * 100
+}
+
+/**
+ * A scenario after the omission of steps or masters, without names of missing masters, and without steps that would
+ * continue after its end. Pure.
+ */
+export function fittingScenario(scenario: Scenario): Scenario {
+  const { durationMs } = scenario
+  const { unknown } = unknownNames(scenario)
+  const steps = scenario.steps.flatMap((step): readonly Step[] => {
+    const masters =
+      'masters' in step && step.masters !== 'all'
+        ? step.masters.filter((name) => unknown.get(step)?.includes(name) !== true)
+        : undefined
+    if (masters?.length === 0 || step.atMs > durationMs) return []
+    const forMs = 'forMs' in step && step.forMs !== undefined ? Math.min(step.forMs, durationMs - step.atMs) : undefined
+    return [{ ...step, ...(masters && { masters }), ...(forMs !== undefined && { forMs }) } as Step]
+  })
+  // A step that is not undone continues to its own end.
+  return { ...scenario, steps, durationMs: Math.max(durationMs, lastStepEndMs(steps, scenario.fleet)) }
+}
+
+/** Each makes a fleet simpler. */
+const withoutPeculiarity: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
+  (fleet) => ({ ...fleet, spikes: false }),
+  (fleet) => everyMaster(fleet, (master) => ({ ...master, driftPpm: 0 })),
+  (fleet) => everyMaster(fleet, (master) => ({ ...master, skewMs: 0 })),
+  (fleet) => everyMaster(fleet, (master) => ({ ...master, settings: {} })),
+  (fleet) => ({ ...fleet, readinessGate: 'continuous' }),
+  (fleet) => ({ ...fleet, onShutdown: 'withdraw' }),
+  (fleet) => ({ ...fleet, leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 }),
+  (fleet) => (fleet.leaseStore === 'kine' ? { ...fleet, leaseStore: 'etcd' } : fleet),
+  (fleet) => (fleet.leaseStore === 'memory' ? { ...fleet, leaseStore: 'kubernetes' } : fleet),
+]
+
+/** A scenario without one master; steps for that one alone are removed too. */
+function withoutMaster(scenario: Scenario, name: string): Scenario {
+  const steps = scenario.steps.flatMap((step): readonly Step[] => {
+    if (!('masters' in step) || step.masters === 'all') return [step]
+    const masters = step.masters.filter((one) => one !== name && one !== `${name}-anew`)
+    return masters.length === 0 ? [] : [{ ...step, masters }]
+  })
+  const masters = scenario.fleet.masters.filter((master) => master.name !== name)
+  return { ...scenario, steps, fleet: { ...scenario.fleet, masters, apiserverCount: masters.length } }
+}
+
+function everyMaster(fleet: FleetPlan, change: (master: MasterPlan) => MasterPlan): FleetPlan {
+  return { ...fleet, masters: fleet.masters.map(change) }
 }

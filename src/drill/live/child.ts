@@ -1,12 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
-import type { Watchdog } from './watchdog.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
 
-/** How much of its output is kept to explain a failure. */
-const KEPT_LINES = 50
+/** How many lines of its output are stored to explain a failure. */
+const MAX_LINES = 50
 
-/** One process of a drilled fleet, in a group of its own: an interrupt at the terminal does not reach it, and it does not outlive the drill. */
+/**
+ * One process of a drilled fleet, in a group of its own: an interrupt at the terminal does not reach it, and it does
+ * not outlive the drill.
+ */
 export class Child {
   readonly pid: number
   /** When it has ended, and all its output has been read. */
@@ -15,17 +19,17 @@ export class Child {
   readonly #listeners = new Set<(line: string) => void>()
   #ended = false
   #failure: Error | undefined
-  #toldToStop = false
+  #stopRequested = false
   #killed = false
 
   private constructor(command: string, child: ChildProcess, pid: number, watchdog: Watchdog) {
     this.pid = pid
     for (const stream of [child.stdout, child.stderr]) {
-      if (stream !== null) createInterface({ input: stream }).on('line', (line) => this.#keep(line))
+      if (stream !== null) createInterface({ input: stream }).on('line', (line) => this.#remember(line))
     }
     this.exited = once(child, 'close').then(([code, signal]: unknown[]) => {
       this.#ended = true
-      if (!this.#killed && !(this.#toldToStop && code === 0)) {
+      if (!this.#killed && !(this.#stopRequested && code === 0)) {
         const last = this.#lines.at(-1) ?? 'no output'
         this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${last}`)
       }
@@ -50,8 +54,8 @@ export class Child {
   }
 
   /**
-   * Which program ended by itself, how, and the last line of its output; undefined while it runs, when it was killed here, and when it was
-   * told to stop and ended well.
+   * Which program ended by itself, how, and the last line of its output; undefined while it runs, when it was killed
+   * here, and when it was stopped and ended with success.
    */
   get failure(): Error | undefined {
     return this.#failure
@@ -70,7 +74,7 @@ export class Child {
   signal(signal: NodeJS.Signals): void {
     if (this.ended) return
     if (signal === 'SIGKILL') this.#killed = true
-    if (signal === 'SIGTERM') this.#toldToStop = true
+    if (signal === 'SIGTERM') this.#stopRequested = true
     try {
       process.kill(this.pid, signal)
     } catch {
@@ -91,9 +95,109 @@ export class Child {
     await this.exited
   }
 
-  #keep(line: string): void {
+  #remember(line: string): void {
     this.#lines.push(line)
-    if (this.#lines.length > KEPT_LINES) this.#lines.shift()
+    if (this.#lines.length > MAX_LINES) this.#lines.shift()
     for (const listener of this.#listeners) listener(line)
+  }
+}
+
+const signals = { terminate: 'SIGTERM', freeze: 'SIGSTOP', thaw: 'SIGCONT' } as const
+
+/** One life of a process of a member, and the signals that it got. */
+export class ProcessLife {
+  readonly child: Child
+  stopping = false
+  frozen = false
+  /** Whether its API server was ready in this life. */
+  wasReady = false
+
+  constructor(child: Child) {
+    this.child = child
+  }
+
+  /** Runs, and was not stopped. */
+  get running(): boolean {
+    return !this.stopping && !this.frozen && !this.child.ended
+  }
+
+  signal(deed: keyof typeof signals): void {
+    if (deed === 'terminate') this.stopping = true
+    else this.frozen = deed === 'freeze'
+    this.child.signal(signals[deed])
+  }
+}
+
+// The guarded are a list of numbers between blanks; one is taken out by cutting the list at it.
+const SCRIPT = `
+trap '' INT TERM HUP
+groups=' '
+while read -r operation group; do
+  case $operation in
+    group+) groups="$groups$group " ;;
+    group-) groups="\${groups%% $group *} \${groups#* $group }" ;;
+  esac
+done
+for group in $groups; do kill -9 -"$group" 2>/dev/null; done
+[ -z "$1" ] || { sleep 0.2; rm -rf -- "$1"; }
+`
+
+/**
+ * A shell that ends the remaining processes of this one, and removes its directory, however this process ends: it holds
+ * the other end of a pipe, and acts when that closes.
+ */
+export class Watchdog {
+  readonly #shell: ChildProcess
+
+  /** The directory is removed with its contents. */
+  constructor(directory?: string) {
+    // An argument is no part of the script, whatever is in it.
+    const args = ['-c', SCRIPT, 'watchdog', directory === undefined ? '' : resolve(directory)]
+    this.#shell = spawn('sh', args, { detached: true, stdio: ['pipe', 'ignore', 'ignore'] })
+    this.#shell.unref()
+    // Without it one safeguard is missing, and nothing else is wrong.
+    this.#shell.on('error', () => {})
+    this.#shell.stdin?.on('error', () => {})
+  }
+
+  guardGroup(group: number): void {
+    this.#log(`group+ ${group}`)
+  }
+
+  releaseGroup(group: number): void {
+    this.#log(`group- ${group}`)
+  }
+
+  /** Ends the guarded processes, removes the directory, and ends itself. */
+  close(): void {
+    this.#shell.stdin?.end()
+  }
+
+  #log(line: string): void {
+    this.#shell.stdin?.write(`${line}\n`)
+  }
+}
+
+/** Between two attempts, in milliseconds. */
+const PAUSE_MS = 1_000
+
+/**
+ * Tries until it succeeds, or has failed at the end of `limitMs`: then rejects with the last failure. `report` is
+ * called for the first one only, since the others normally are the same.
+ */
+export async function patiently(
+  attempt: () => Promise<void>,
+  options: { readonly clock: Clock; readonly limitMs: number; readonly report: (failure: unknown) => void },
+): Promise<void> {
+  const { clock, limitMs, report } = options
+  const endMs = clock.monotonicMs() + limitMs
+  for (let tries = 1; ; tries++) {
+    try {
+      return await attempt()
+    } catch (error) {
+      if (clock.monotonicMs() + PAUSE_MS > endMs) throw error
+      if (tries === 1) report(error)
+    }
+    await sleep(clock, PAUSE_MS)
   }
 }

@@ -2,35 +2,38 @@ import { defaultTimes } from '../../etcd/connect-connection.ts'
 import { type CredentialFiles, EtcdCredentials } from '../../etcd/connect-credentials.ts'
 import { connectEtcd } from '../../etcd/connect-etcd.ts'
 import { EndpointPool } from '../../etcd/connect-pool.ts'
-import { type EtcdEndpoint, parseEndpoint } from '../../etcd/endpoint.ts'
 import type { EtcdKv } from '../../etcd/kv.ts'
+import { type EtcdEndpoint, parseEndpoint } from '../../etcd/options.ts'
 import type { KubeApi } from '../../kube/api.ts'
 import { loadKubeConfig } from '../../kube/kube-config.ts'
 import { type Access, readPem } from '../../kube/kube-config-access.ts'
 import { fromKubeConfig } from '../../kube/kube-config-transport.ts'
 import { restKubeApi } from '../../kube/rest-api.ts'
-import type { LeaseInspector } from '../../kubernetes-service/leases/inspect.ts'
-import { EtcdLeaseInspector } from '../../kubernetes-service/leases/inspect-etcd.ts'
-import { KubernetesLeaseInspector } from '../../kubernetes-service/leases/inspect-kubernetes.ts'
-import type { Clock } from '../../runtime/clock.ts'
-import { systemClock } from '../../runtime/system-clock.ts'
-import { systemRandom } from '../../runtime/system-random.ts'
+import {
+  EtcdLeaseInspector,
+  KubernetesLeaseInspector,
+  type LeaseInspector,
+} from '../../kubernetes-service/masters/inspection.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
 import { silentLogger } from '../../telemetry/logger.ts'
-import { DrillError } from '../drill-error.ts'
+import type { Scenario, Step } from '../scenario/scenario.ts'
+import { DrillError } from '../target.ts'
 import type { ProxiedServer } from './fault-proxy.ts'
-import type { LiveOptions } from './live-options.ts'
 import type { RealReadyz } from './readyz-responder.ts'
-import { StandingLeases } from './standing-leases.ts'
 import type { TcpTarget } from './tcp-proxy.ts'
 
-/** The API server and the etcd that a drill was given, as the drill itself reaches them: past all proxies. */
+/** The API server and the etcd of a drill, as the drill itself connects to them: without proxies. */
 export interface Cluster {
   readonly access: Access
-  /** Where the API server listens. */
+  /** The address of the API server. */
   readonly server: TcpTarget & { readonly tls: boolean }
-  /** The same, as a proxy reaches it. */
+  /** The same, for a proxy. */
   readonly proxied: ProxiedServer
-  /** What a proxy shows for whoever has a token of its own; undefined where the sidecars fetch their credentials themselves. */
+  /**
+   * The credentials that a proxy sends for clients with its own token; undefined where the sidecars use their own
+   * credentials.
+   */
   readonly shown: { readonly authorization: string | undefined } | undefined
   readonly api: KubeApi
   readonly readyz: RealReadyz
@@ -38,12 +41,15 @@ export interface Cluster {
   /** Undefined without etcd. */
   readonly standingLeases: StandingLeases | undefined
   readonly leaseStore: 'etcd' | 'kubernetes'
-  /** Of the store that the fleet keeps its leases in. */
+  /** Of the lease store of the fleet. */
   readonly leases: LeaseInspector
   close(): Promise<void>
 }
 
-/** Connects; contacts nobody yet. Rejects with a KubeConfigError, an EtcdEndpointError or a {@link DrillError} of one line. */
+/**
+ * Connects; contacts nothing yet. Rejects with a KubeConfigError, an EtcdEndpointError or a {@link DrillError} of one
+ * line.
+ */
 export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'kubernetes'): Promise<Cluster> {
   const { kubeconfig, context, etcdServers, etcdPrefix: prefix } = options
   const { config, access } = await loadKubeConfig({ kubeconfig, context })
@@ -103,7 +109,9 @@ function poolOf(endpoints: readonly EtcdEndpoint[], files: CredentialFiles, cloc
   return new EndpointPool({ endpoints, credentials, clock, logger, times: defaultTimes, requestTimeoutMs: 3_000 })
 }
 
-/** A certificate is shown for those alone that the proxy asks for a token of its own: it would let in whoever finds the port. */
+/**
+ * The proxy sends its certificate only if it requires its own token: otherwise anybody who finds the port could use it.
+ */
 function proxiedServer(access: Access, asks: boolean): ProxiedServer {
   const { server: url, serverName, skipVerify, ca, clientCertificate } = access
   const { cert, key } = (asks ? clientCertificate : undefined) ?? {}
@@ -112,10 +120,146 @@ function proxiedServer(access: Access, asks: boolean): ProxiedServer {
 }
 
 function shownBy({ server, user }: Access): Cluster['shown'] {
-  // Nobody's credentials go in the clear.
+  // No credentials go in the clear.
   if (server.protocol === 'http:') return { authorization: undefined }
   if (user?.exec !== undefined || user?.authProvider !== undefined || user?.tokenFile !== undefined) return undefined
   const { token, username, password = '' } = user ?? {}
   if (token) return { authorization: `Bearer ${token}` }
   return { authorization: username ? `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}` : undefined }
+}
+
+/** Between two renewals, in milliseconds: a quarter of the shortest TTL that there is. */
+const RENEW_MS = 500
+/** Below an etcd prefix: leases and their holders' records. */
+const PREFIXES = ['/masterleases/', '/apiserver-bootstrap/holders/']
+
+/**
+ * Prevents leases from expiring while the running etcd is treated as dead: a dead one expires none, and starts their
+ * TTLs again when it is back. On kine, where a lease identifies nothing, they expire all the same.
+ */
+export class StandingLeases {
+  readonly #kv: EtcdKv
+  readonly #prefix: string
+  readonly #pool: EndpointPool
+  readonly #clock: Clock
+  #held: { readonly end: AbortController; readonly ended: Promise<void> } | undefined
+
+  constructor(options: {
+    readonly kv: EtcdKv
+    readonly prefix: string
+    readonly pool: EndpointPool
+    readonly clock: Clock
+  }) {
+    this.#kv = options.kv
+    this.#prefix = options.prefix
+    this.#pool = options.pool
+    this.#clock = options.clock
+  }
+
+  /** From now on until {@link release}. */
+  hold(): void {
+    if (this.#held !== undefined) return
+    const end = new AbortController()
+    this.#held = { end, ended: this.#renew(end.signal) }
+  }
+
+  /** Leases get their whole TTL from now on. */
+  async release(): Promise<void> {
+    this.#held?.end.abort()
+    await this.#held?.ended
+    this.#held = undefined
+  }
+
+  async close(): Promise<void> {
+    await this.release()
+    await this.#pool.close()
+  }
+
+  async #renew(end: AbortSignal): Promise<void> {
+    const never = new AbortController().signal
+    const found = await Promise.all(
+      PREFIXES.map((prefix) =>
+        this.#kv.list(`${this.#prefix}${prefix}`, { signal: never }).catch(() => ({ items: [] })),
+      ),
+    )
+    const leases = new Set(
+      found.flatMap(({ items }) => items.map(({ lease }) => lease)).filter((lease) => lease !== 0n),
+    )
+    for (;;) {
+      const isLast = end.aborted
+      await Promise.all([...leases].map((lease) => this.#renewOne(lease, never).catch(() => {})))
+      if (isLast) return
+      await sleep(this.#clock, RENEW_MS, end).catch(() => {})
+    }
+  }
+
+  #renewOne(lease: bigint, signal: AbortSignal): Promise<void> {
+    return this.#pool.ask('repeatable', signal, async (server, signal) => {
+      async function* requests() {
+        yield { ID: lease }
+      }
+      // The stream ends with its one request.
+      for await (const _ of server.lease.leaseKeepAlive(requests(), { signal })) return
+    })
+  }
+}
+
+/** The environment of a drill with real processes. */
+export interface LiveOptions {
+  readonly kubeconfig: string
+  readonly context?: string | undefined
+  /** The API servers' own etcd or kine, as URLs; for leases in etcd, and for kube-apiservers. */
+  readonly etcdServers?: readonly string[] | undefined
+  readonly etcdPrefix: string
+  readonly etcdCafile?: string | undefined
+  readonly etcdCertfile?: string | undefined
+  readonly etcdKeyfile?: string | undefined
+  /** The program of members of the kind kube-apiserver. */
+  readonly kubeApiserver?: string | undefined
+  /** One range, or two with a comma. @default that of the ServiceCIDR `kubernetes` */
+  readonly serviceClusterIpRange?: string | undefined
+  /** How to start this program: a command, and the arguments before `run`. */
+  readonly program: readonly string[]
+  /** Logs a line for people, rarely. */
+  readonly log: (line: string) => void
+}
+
+/** The parts of a scenario that are impossible with real processes: one line each. Pure. */
+export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
+  const faults: string[] = []
+  if (fleet.leaseStore === 'memory') faults.push('fleet: leases in memory are out of reach of other processes')
+  for (const { name, addresses, skewMs, driftPpm } of fleet.masters) {
+    if (skewMs !== 0 || driftPpm !== 0) faults.push(`${name}: the clock of a real process cannot be set`)
+    const real = addresses.find((address) => !isDocumentation(address))
+    if (real !== undefined) {
+      faults.push(
+        `${name}: ${real} is no address for documentation (192.0.2.0/24, 198.51.100.0/24, 203.0.113.0/24, 2001:db8::/32), so somebody may have it`,
+      )
+    }
+  }
+  for (const step of steps) {
+    const fault = stepFault(step)
+    if (fault !== undefined) faults.push(`steps: ${fault}`)
+  }
+  return faults
+}
+
+function stepFault(step: Step): string | undefined {
+  switch (step.action) {
+    case 'clock-skew':
+      return 'clock-skew cannot be done to real processes'
+    case 'compact':
+      return 'compact is not done to an etcd that is not ours'
+    case 'random':
+      return 'random steps are for the simulator'
+    case 'datastore-outage':
+      return step.how === 'full' ? 'datastore-outage with how: full is for the simulator, how: away is not' : undefined
+    default:
+      return undefined
+  }
+}
+
+/** RFC 5737 and RFC 3849: unused addresses. */
+export function isDocumentation(address: string): boolean {
+  return /^(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d+$|^2001:0?db8:/i.test(address)
 }

@@ -15,18 +15,18 @@ import {
   request as requestHttps,
 } from 'node:https'
 import type { Socket } from 'node:net'
-import { refusedWith } from '../../apiserver/fault-rules.ts'
+import { refusedWith } from '../../apiserver/faults.ts'
 import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
-import { listenAnywhere } from './free-port.ts'
+import { listenAnywhere } from './tcp-proxy.ts'
 
-/** The server behind a proxy, and what the proxy shows to it. PEM throughout. */
+/** The server behind a proxy, and the proxy's credentials. PEM throughout. */
 export interface ProxiedServer {
   /** A path in it is the beginning of each request's path already. */
   readonly url: URL
   readonly tls?:
     | {
         readonly ca?: string | undefined
-        /** The proxy's own: a client's certificate does not go through. */
+        /** The proxy's own: a client's certificate is not passed on. */
         readonly cert?: string | undefined
         readonly key?: string | undefined
         readonly serverName?: string | undefined
@@ -36,7 +36,7 @@ export interface ProxiedServer {
     | undefined
 }
 
-/** What lets a client in: requests with another bearer token are answered with 401. */
+/** The credential of clients: requests with another bearer token are answered with 401. */
 export interface IssuedCredential {
   readonly token: string
   /** The `authorization` header that the server gets instead. @default none */
@@ -47,7 +47,7 @@ export interface FaultProxyOptions {
   readonly server: ProxiedServer
   /** The proxy's own certificate; without it the proxy speaks plain HTTP. */
   readonly tls?: { readonly certificate: string; readonly key: string } | undefined
-  /** @default none: every client's `authorization` goes through as it is */
+  /** @default none: every client's `authorization` is passed on unchanged */
   readonly credential?: IssuedCredential | undefined
   /** Rules that it has in common with another. @default its own */
   readonly faults?: RequestFaults | undefined
@@ -59,9 +59,9 @@ interface Watch {
 }
 
 /**
- * Stands before an API server on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and does to single requests what {@link RequestRule}s
- * say. Bytes go through as they are. Tokens and every other header go through too; instead of a client's certificate the server sees the
- * proxy's own.
+ * Stands before an API server on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and applies {@link RequestRule}s
+ * to single requests. Bytes, tokens and all other headers are passed on unchanged; instead of a client's certificate
+ * the server sees the proxy's own.
  */
 export class FaultProxy {
   readonly port: number
@@ -84,7 +84,7 @@ export class FaultProxy {
     const isSecure = options.server.url.protocol === 'https:'
     const verified = { ca, cert, key, rejectUnauthorized: !skipVerify, ...(serverName && { servername: serverName }) }
     this.#agent = isSecure ? new HttpsAgent({ keepAlive: true, ...verified }) : new HttpAgent({ keepAlive: true })
-    listener.on('connection', (socket) => this.#keep(socket))
+    listener.on('connection', (socket) => this.#track(socket))
     listener.on('request', (request, response) => this.#serve(request, response))
   }
 
@@ -92,7 +92,7 @@ export class FaultProxy {
   static async open(options: FaultProxyOptions): Promise<FaultProxy> {
     const { certificate: cert, key } = options.tls ?? {}
     const listener = options.tls === undefined ? createHttpServer() : createHttpsServer({ cert, key })
-    // A client's idle connections are its own business.
+    // Clients decide about their idle connections.
     listener.keepAliveTimeout = 0
     return new FaultProxy(listener, await listenAnywhere(listener), options)
   }
@@ -104,12 +104,12 @@ export class FaultProxy {
     for (const { request, socket } of [...this.#watches]) if (isMet(rule, request)) socket.destroy()
   }
 
-  /** What hangs stays unanswered; what is late arrives. */
+  /** Hanging requests stay unanswered; late ones arrive. */
   lift(rule: RequestRule): void {
     this.#faults.remove(rule)
   }
 
-  /** Whoever has another token from now on is answered with 401. */
+  /** From now on requests with another token are answered with 401. */
   issue(credential: IssuedCredential): void {
     this.#credential = credential
   }
@@ -129,7 +129,7 @@ export class FaultProxy {
     await closed
   }
 
-  #keep(socket: Socket): void {
+  #track(socket: Socket): void {
     this.#sockets.add(socket)
     socket.setNoDelay(true)
     // A close follows.
@@ -168,7 +168,7 @@ export class FaultProxy {
       agent: this.#agent,
       headers: this.#headersOf(request.headers),
     })
-    // As if there were no proxy: whoever waits finds the connection closed.
+    // As without a proxy: the client finds the connection closed.
     upstream.on('error', () => response.destroy())
     response.on('close', () => upstream.destroy())
     upstream.on('response', (answered) => {
@@ -200,8 +200,8 @@ export class FaultProxy {
     answered.on('data', (text: string) => {
       const lines = `${rest}${text}`.split('\n')
       rest = lines.pop() ?? ''
-      const heard = lines.filter((line) => !this.#faults.loses(sent, frameOf(line)))
-      if (heard.length > 0) response.write(`${heard.join('\n')}\n`)
+      const delivered = lines.filter((line) => !this.#faults.loses(sent, frameOf(line)))
+      if (delivered.length > 0) response.write(`${delivered.join('\n')}\n`)
     })
     answered.on('end', () => response.end(rest))
   }
@@ -212,7 +212,7 @@ export class FaultProxy {
     return { ...others, ...(authorization !== undefined && { authorization }) }
   }
 
-  /** At once when there is nothing to wait for. What is due after the end is never done. */
+  /** At once without a delay. After the end nothing is done. */
   #after(ms: number, work: () => void): () => void {
     if (ms === 0) {
       work()

@@ -1,17 +1,30 @@
+import { mkdtemp, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { KubeApi } from '../../kube/api.ts'
 import { isKubeError } from '../../kube/errors.ts'
-import type { KubeObject } from '../../kube/json.ts'
-import { apiVersionOf, endpointSlices, endpoints, type Resource, services } from '../../kube/resources.ts'
-import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
+import {
+  apiVersionOf,
+  endpointSlices,
+  endpoints,
+  type KubeObject,
+  type Resource,
+  services,
+} from '../../kube/resources.ts'
+import { addressesIn, KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
+import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import { DrillError } from '../target.ts'
+import type { Cluster } from './cluster.ts'
 
 type Kind = Resource<KubeObject>
 
-/** The kinds of which `default/kubernetes` is made, in the order in which they are put back: slices belong to the Service. */
+/** The kinds of `default/kubernetes`, in the order of their restoration: slices belong to the Service. */
 const KINDS = [services, endpoints, endpointSlices] as unknown as readonly Kind[]
-/** What a server fills in, or counts. */
+/** Fields that a server sets or counts. */
 const SERVERS_OWN = ['uid', 'resourceVersion', 'creationTimestamp', 'generation', 'managedFields', 'selfLink']
 
-/** What `default/kubernetes` was before a drill: of each kind the objects, by name. */
+/** The state of `default/kubernetes` before a drill: the objects of each kind, by name. */
 export class FoundState {
   readonly #found: ReadonlyMap<Kind, readonly KubeObject[]>
 
@@ -25,7 +38,7 @@ export class FoundState {
     return new FoundState(found)
   }
 
-  /** All of it, as kubectl takes it: for who has to put it back by hand. */
+  /** All of it, in kubectl's form: for a user who must restore it by hand. */
   get list(): KubeObject {
     // A server names the kind of what it lists once, in the list.
     const items = KINDS.flatMap((kind) =>
@@ -38,7 +51,10 @@ export class FoundState {
     return { apiVersion: 'v1', kind: 'List', items } as KubeObject
   }
 
-  /** Makes everything what it was: objects that went come back, others go. What is right is not written. */
+  /**
+   * Restores everything: missing objects are created, additional ones deleted. Objects that are in sync are not
+   * written.
+   */
   async putBack(api: KubeApi, signal: AbortSignal): Promise<void> {
     for (const kind of KINDS) {
       const found = this.#found.get(kind) ?? []
@@ -111,4 +127,83 @@ function sorted(value: unknown): unknown {
 
 function nameOf(object: KubeObject): string {
   return object.metadata?.name ?? ''
+}
+
+/** Between two checks of leases that may be about to end, in milliseconds. */
+const POLL_MS = 500
+/** How much later than it says a lease may end, in milliseconds. */
+const LATE_MS = 2_500
+
+/**
+ * Rejects with a {@link DrillError} while another program manages `default/kubernetes`: masters or kube-apiservers
+ * whose leases are renewed, or the API server itself. Waits for abandoned leases; writes nothing.
+ */
+export async function whenUnoccupied(
+  cluster: Cluster,
+  options: { readonly clock: Clock; readonly log: (line: string) => void; readonly signal: AbortSignal },
+): Promise<void> {
+  await whenLeasesEnded(cluster, options)
+  const own = await cluster.readyz()
+  const listed = await cluster.api.get(endpoints, KUBERNETES_SERVICE, { signal: options.signal }).then(
+    (object) => addressesIn(object),
+    (error: unknown) => {
+      if (isKubeError(error, 'NotFound')) return []
+      throw error
+    },
+  )
+  if (own.text.includes('poststarthook/bootstrap-controller') && listed.length > 0 && cluster.etcd === undefined) {
+    throw new DrillError(
+      `default/kubernetes lists ${listed.join(', ')}, and its manager would disturb a drill: give an API server with --endpoint-reconciler-type=none and stop masters whose leases are elsewhere; if nothing manages it, delete the Endpoints kubernetes first`,
+    )
+  }
+}
+
+async function whenLeasesEnded(
+  cluster: Cluster,
+  { clock, log, signal }: { readonly clock: Clock; readonly log: (line: string) => void; readonly signal: AbortSignal },
+): Promise<void> {
+  const first = await cluster.leases.inspect(signal)
+  if (first.length === 0) return
+  const untilMs = clock.monotonicMs() + Math.max(...first.map(leftMs)) + LATE_MS
+  log(`waiting for the end of ${first.length} leases that are there: ${namesOf(first)}`)
+  const left = async (): Promise<readonly InspectedLease[]> => {
+    const now = await cluster.leases.inspect(signal)
+    const renewed = now.filter((lease) => first.find(({ id }) => id === lease.id)?.revision !== lease.revision)
+    if (renewed.length > 0) {
+      throw new DrillError(
+        `masters that are not the drill's keep default/kubernetes and would disturb it: ${namesOf(renewed)}`,
+      )
+    }
+    return now
+  }
+  while ((await left()).length > 0 && clock.monotonicMs() < untilMs) await sleep(clock, POLL_MS, signal)
+  const never = (await left()).filter(({ life }) => life.type === 'never')
+  if (never.length > 0)
+    throw new DrillError(`there are leases that never end: ${namesOf(never)}; masters evict removes them`)
+}
+
+function leftMs({ life }: InspectedLease): number {
+  switch (life.type) {
+    case 'ends':
+      return life.leftMs
+    case 'renewed':
+      return life.ttlMs
+    case 'never':
+      return 0
+  }
+}
+
+function namesOf(leases: readonly InspectedLease[]): string {
+  return [...new Set(leases.map(({ address, id }) => address ?? id))].sort().join(', ')
+}
+
+/**
+ * Stores the found objects that could not be restored, readable by this user only, where nobody can have placed a file
+ * or a link before; resolves with its path.
+ */
+export async function writeRecoveryFile(found: KubeObject): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-found-'))
+  const file = join(directory, 'default-kubernetes.json')
+  await writeFile(file, `${JSON.stringify(found, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' })
+  return file
 }

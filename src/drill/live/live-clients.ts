@@ -3,19 +3,20 @@ import { connect as connectTls } from 'node:tls'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { type Random, randomInteger } from '../../runtime/random.ts'
 import type { ConnectionOutcome } from '../event.ts'
-import type { ClientsPlan } from '../scenario.ts'
+import type { ClientsPlan } from '../scenario/scenario.ts'
 import type { TargetObserver } from '../target.ts'
 
-/** What a documentation address stands for: the port of a master on 127.0.0.1. */
+/** The port of a master on 127.0.0.1 behind a documentation address. */
 export interface ClientTarget {
   readonly port: number
   readonly tls: boolean
 }
 
 /**
- * Clients of `kubernetes.default` behind a kube-proxy each. Each begins a connection every `intervalMs`, whatever became of those before, to
- * an address that the EndpointSlice listed `watchDelayMs` ago, all alike; an HTTP answer, whatever it says, is being served. Where several
- * masters are behind one address it is the first that does not refuse, as with a virtual address. Where none is, nobody answers.
+ * Clients of `kubernetes.default`, each behind a kube-proxy. Each begins a connection every `intervalMs`, whatever the
+ * result of earlier ones, to a random address that the EndpointSlice listed `watchDelayMs` ago; any HTTP answer counts
+ * as served. Of several masters behind one address the first that does not refuse answers, as with a virtual address.
+ * Without a master there is no answer.
  */
 export class LiveClients {
   readonly #plan: ClientsPlan
@@ -39,14 +40,14 @@ export class LiveClients {
     this.#connected = options.connected
   }
 
-  /** What the slice lists from now on. */
-  hear(addresses: readonly string[]): void {
+  /** The addresses in the slice from now on. */
+  listed(addresses: readonly string[]): void {
     this.#clock.schedule(this.#plan.watchDelayMs, () => {
       this.#known = addresses
     })
   }
 
-  /** Until the signal is aborted; what is under way then is cut off and not told. */
+  /** Until the signal is aborted; running connections are then cut off and not reported. */
   async run(signal: AbortSignal): Promise<void> {
     const { count, intervalMs } = this.#plan
     const clients = Array.from({ length: count }, async (_, index) => {
@@ -85,7 +86,7 @@ export class LiveClients {
   #ask({ port, tls }: ClientTarget, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
     return new Promise((resolve) => {
       const at = { host: '127.0.0.1', port }
-      // It says nothing that anybody might want to hear, so it does not matter who listens.
+      // It sends nothing secret, so the server need not be verified.
       const socket: Socket = tls ? connectTls({ ...at, rejectUnauthorized: false }) : connectTcp(at)
       const end = (outcome: ConnectionOutcome): void => {
         cancel()

@@ -7,19 +7,17 @@ import { sleep } from '../../runtime/clock.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { StoreState } from '../datastore.ts'
-import { DrillError } from '../drill-error.ts'
-import type { MasterPlan } from '../scenario.ts'
-import { Child } from './child.ts'
-import { listenAnywhere } from './free-port.ts'
+import type { MasterPlan } from '../scenario/scenario.ts'
+import { DrillError } from '../target.ts'
+import { Child, ProcessLife } from './child.ts'
 import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type LiveWay } from './live-member.ts'
-import { ProcessLife } from './process-life.ts'
-import { StoreWays } from './store-ways.ts'
-import { TcpProxy } from './tcp-proxy.ts'
+import { StorePaths } from './store-paths.ts'
+import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
-/** Neither is a flag. */
+/** Neither has a flag. */
 const TTL_MS = 15_000
 const INTERVAL_MS = 10_000
-/** Between two questions for its health, in milliseconds. */
+/** Between two probes, in milliseconds. */
 const PROBE_MS = 250
 
 class ServerLife extends ProcessLife {
@@ -28,8 +26,8 @@ class ServerLife extends ProcessLife {
 }
 
 /**
- * A kube-apiserver of its own on the etcd of the drill, which keeps its place with upstream's reconciler. Nobody but whoever holds a token that is
- * made for it may ask it for anything.
+ * A kube-apiserver of its own on the etcd of the drill, which stays listed through upstream's reconciler. Only holders
+ * of a token made for it may use it.
  */
 export class LiveKubeApiserver implements LiveMember {
   readonly kind = 'kube-apiserver'
@@ -50,7 +48,7 @@ export class LiveKubeApiserver implements LiveMember {
   readonly #port: number
   readonly #token: string
   readonly #clients: TcpProxy
-  readonly #store: StoreWays
+  readonly #store: StorePaths
   #life: ServerLife | undefined
   #cutClients = false
 
@@ -62,7 +60,7 @@ export class LiveKubeApiserver implements LiveMember {
       readonly port: number
       readonly token: string
       readonly clients: TcpProxy
-      readonly store: StoreWays
+      readonly store: StorePaths
     },
   ) {
     this.#around = around
@@ -77,7 +75,7 @@ export class LiveKubeApiserver implements LiveMember {
 
   /** Makes its credentials; it does not run yet. */
   static async open(around: LiveSurroundings, plan: MasterPlan): Promise<LiveKubeApiserver> {
-    if (around.etcdWays.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
+    if (around.etcdPaths.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
     if (around.options.kubeApiserver === undefined) {
       throw new DrillError(`${plan.name}: which kube-apiserver is to run: --kube-apiserver FILE`)
     }
@@ -100,16 +98,16 @@ export class LiveKubeApiserver implements LiveMember {
       port,
       token,
       clients,
-      store: await StoreWays.open(around.etcdWays, around.directory),
+      store: await StorePaths.open(around.etcdPaths, around.directory),
     })
   }
 
-  /** It has one process only: whatever is done to its parts is done to that. */
+  /** It has only one process: actions on its parts apply to that. */
   async act(_part: 'sidecar' | 'server', deed: Deed): Promise<void> {
     const life = this.#life
     switch (deed) {
       case 'start':
-        // Two of the same server cannot be: they listen on one port.
+        // Two of the same server are impossible: they listen on one port.
         if (life?.running === true) return
         await life?.child.kill()
         return this.#start()
@@ -221,7 +219,7 @@ export class LiveKubeApiserver implements LiveMember {
     return 'no'
   }
 
-  get well(): boolean {
+  get healthy(): boolean {
     return this.running && this.connected && this.serves
   }
 
@@ -267,7 +265,7 @@ export class LiveKubeApiserver implements LiveMember {
       `--service-account-key-file=${file('sa.pub')}`,
       `--service-account-signing-key-file=${file('sa.key')}`,
       `--token-auth-file=${file('tokens.csv')}`,
-      // All but the drill itself, which is in system:masters: it leads into a store that is not ours.
+      // All except the drill itself, which is in system:masters: the server gives access to a foreign store.
       '--authorization-mode=AlwaysDeny',
       '--disable-admission-plugins=ServiceAccount',
       '--profiling=false',
@@ -279,13 +277,13 @@ export class LiveKubeApiserver implements LiveMember {
     void this.#probe(life)
   }
 
-  /** Asks it for its health for as long as it runs. */
+  /** Probes it as long as it runs. */
   async #probe(life: ServerLife): Promise<void> {
     const server = new URL(`https://127.0.0.1:${this.#port}`)
     let transport: HttpTransport | undefined
     while (!life.child.ended) {
       try {
-        // It makes its certificate itself.
+        // It creates its certificate itself.
         const ca = await readFile(join(this.#directory, 'certificates', 'apiserver.crt'), 'utf8')
         transport ??= new HttpTransport({ server, tls: { ca }, timeoutMs: 3_000 })
         const headers = { authorization: `Bearer ${this.#token}` }

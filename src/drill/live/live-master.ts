@@ -1,16 +1,21 @@
 import { join } from 'node:path'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { Datastore, StoreState } from '../datastore.ts'
-import { impairmentOf, type RequestRule, saysUnready } from '../request-faults.ts'
-import type { FleetPlan, MasterPlan, MasterSettings } from '../scenario.ts'
+import { answersUnready, impairmentOf, type RequestRule } from '../request-faults.ts'
+import type { FleetPlan, MasterPlan, MasterSettings } from '../scenario/scenario.ts'
 import { Child } from './child.ts'
-import { writeKubeconfigCopy } from './kubeconfig-copy.ts'
 import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type LiveWay } from './live-member.ts'
 import type { ReadyzAnswer } from './readyz-responder.ts'
 import { ServerFront } from './server-front.ts'
-import { type SidecarSettings, settingsOf, sidecarFlags } from './sidecar-flags.ts'
-import { lifeThatCounts, SidecarLife } from './sidecar-life.ts'
-import { StoreWays } from './store-ways.ts'
+import {
+  lifeThatCounts,
+  SidecarLife,
+  type SidecarSettings,
+  settingsOf,
+  sidecarFlags,
+  writeKubeconfigCopy,
+} from './sidecar.ts'
+import { StorePaths } from './store-paths.ts'
 
 /** One master of real processes: a sidecar of ours, and its API server's front. */
 export class LiveMaster implements LiveMember {
@@ -20,9 +25,9 @@ export class LiveMaster implements LiveMember {
   readonly #around: LiveSurroundings
   readonly #front: ServerFront
   /** Undefined where the leases are objects of the API. */
-  readonly #store: StoreWays | undefined
+  readonly #store: StorePaths | undefined
   readonly #lives: SidecarLife[]
-  /** Of the next life. */
+  /** The settings of the next life. */
   #settings: SidecarSettings
   /** The latest, unless it was killed. */
   #life: SidecarLife | undefined
@@ -33,7 +38,7 @@ export class LiveMaster implements LiveMember {
     parts: {
       readonly settings: SidecarSettings
       readonly front: ServerFront
-      readonly store: StoreWays | undefined
+      readonly store: StorePaths | undefined
       readonly lives: SidecarLife[]
     },
   ) {
@@ -59,7 +64,7 @@ export class LiveMaster implements LiveMember {
       life.awake = true
       if (ready) life.wasReady = true
     })
-    const store = around.etcdWays.length === 0 ? undefined : await StoreWays.open(around.etcdWays, around.directory)
+    const store = around.etcdPaths.length === 0 ? undefined : await StorePaths.open(around.etcdPaths, around.directory)
     const settings = settingsOf(fleet, plan.addresses, plan.settings)
     return new LiveMaster(around, plan, { settings, front, store, lives })
   }
@@ -89,7 +94,7 @@ export class LiveMaster implements LiveMember {
     this.#front.apply(rule)
   }
 
-  /** Credentials that expired are renewed where the sidecar finds them. */
+  /** Expired credentials are renewed in the sidecar's files. */
   async lift(rule: RequestRule): Promise<void> {
     if (this.#front.lift(rule)) await this.#writeKubeconfig()
   }
@@ -195,7 +200,7 @@ export class LiveMaster implements LiveMember {
   }
 
   get serves(): boolean {
-    return this.answering && this.ready && this.#front.etcdCheck && !saysUnready(this.#front.faults.rules)
+    return this.answering && this.ready && this.#front.etcdCheck && !answersUnready(this.#front.faults.rules)
   }
 
   get clientsMeet(): MemberState['clientsMeet'] {
@@ -210,7 +215,7 @@ export class LiveMaster implements LiveMember {
     return impairmentOf(this.#front.faults.rules, this.#store === undefined)
   }
 
-  get well(): boolean {
+  get healthy(): boolean {
     return this.running && this.connected && this.serves
   }
 
@@ -280,7 +285,7 @@ export class LiveMaster implements LiveMember {
     else this.#front.setCut(way, cut)
   }
 
-  /** Where its sidecar finds its API server, and its credentials. */
+  /** The kubeconfig of its sidecar, with its API server and credentials. */
   async #writeKubeconfig(): Promise<string> {
     const { cluster, directory } = this.#around
     const file = join(directory, `${this.name}.kubeconfig`)

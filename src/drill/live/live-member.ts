@@ -1,39 +1,38 @@
 import type { MemberState } from '../../verify/member-state.ts'
 import type { StoreState } from '../datastore.ts'
 import type { RequestRule } from '../request-faults.ts'
-import type { MasterSettings } from '../scenario.ts'
-import type { Cluster } from './cluster.ts'
-import type { EtcdWay } from './etcd-ways.ts'
-import type { LiveOptions } from './live-options.ts'
-import type { Watchdog } from './watchdog.ts'
+import type { MasterSettings } from '../scenario/scenario.ts'
+import type { Watchdog } from './child.ts'
+import type { Cluster, LiveOptions } from './cluster.ts'
+import type { EtcdPath } from './store-paths.ts'
 
 /** What is done to processes by signals. */
 export type Deed = 'start' | 'kill' | 'terminate' | 'freeze' | 'thaw'
 
-/** The ways of a master that can be cut. */
+/** The connections of a master that can be cut. */
 export type LiveWay = 'api' | 'store' | 'server-store' | 'clients'
 
-/** One member of a fleet of real processes, with what can be done to it. */
+/** One member of a fleet of real processes, and the actions on it. */
 export interface LiveMember extends MemberState {
   /** Every address that leads clients to it. */
   readonly addresses: readonly string[]
-  /** Where its clients really connect to, on 127.0.0.1. */
+  /** The port of its clients on 127.0.0.1. */
   readonly clientPort: number
   readonly clientTls: boolean
-  /** Where its sidecar tells its metrics, once that is known. */
+  /** The address of its sidecar's metrics, once it is known. */
   readonly metrics: { readonly host: string; readonly port: number; readonly life: number } | undefined
   act(part: 'sidecar' | 'server', deed: Deed): Promise<void>
-  /** SIGTERM for the life before the present one. */
+  /** SIGTERM for the previous life. */
   terminateEarlier(): void
   cut(way: LiveWay): void
   heal(way: LiveWay): void
   slow(way: 'api' | 'store', byMs: number): void
-  /** From now on what its sidecar asks its own API server meets this, and no more. */
+  /** From now on the requests of its sidecar to its own API server have this fault, and no other. */
   apply(rule: RequestRule): void
   lift(rule: RequestRule): Promise<void>
-  /** How the etcd member beside it fares. */
+  /** The state of the etcd member beside it. */
   setOwnEtcd(state: StoreState): void
-  /** Nobody listens any more where its sidecar finds the etcd, or somebody does again. */
+  /** Whether the sidecar's endpoint of the etcd refuses connections. */
   setStoreAway(away: boolean): Promise<void>
   resetConnections(): void
   answerReadyz(answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails'): void
@@ -42,22 +41,25 @@ export interface LiveMember extends MemberState {
   close(): Promise<void>
 }
 
-/** What members are started in. */
+/** The environment in which members are started. */
 export interface LiveSurroundings {
   readonly cluster: Cluster
   readonly options: LiveOptions
   /** Empty without etcd. */
-  readonly etcdWays: readonly EtcdWay[]
+  readonly etcdPaths: readonly EtcdPath[]
   readonly serviceClusterIpRange: string
-  /** Ours alone, and removed at the end. */
+  /** A private directory, which is removed at the end. */
   readonly directory: string
   readonly watchdog: Watchdog
 }
 
-/** The etcd's flags beside its servers, as `run` and kube-apiserver name them. With certificates kube-apiserver would speak TLS to a socket. */
-export function etcdFlags({ options, etcdWays }: LiveSurroundings): readonly string[] {
+/**
+ * The etcd's flags beside its servers, as `run` and kube-apiserver name them. With certificates kube-apiserver would
+ * speak TLS to a socket.
+ */
+export function etcdFlags({ options, etcdPaths }: LiveSurroundings): readonly string[] {
   const { etcdPrefix, etcdCafile, etcdCertfile, etcdKeyfile } = options
-  const hasTls = etcdWays.some(({ tlsHost }) => tlsHost !== undefined)
+  const hasTls = etcdPaths.some(({ tlsHost }) => tlsHost !== undefined)
   const files = hasTls ? { 'etcd-cafile': etcdCafile, 'etcd-certfile': etcdCertfile, 'etcd-keyfile': etcdKeyfile } : {}
   return [
     `--etcd-prefix=${etcdPrefix}`,

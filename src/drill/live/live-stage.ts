@@ -1,30 +1,53 @@
+import { existsSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { parseEndpoint } from '../../etcd/endpoint.ts'
+import { dirname, join } from 'node:path'
+import { parseEndpoint } from '../../etcd/options.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import { serviceCidrs } from '../../kube/resources.ts'
-import { messageOf } from '../../runtime/message-of.ts'
+import { messageOf } from '../../runtime/errors.ts'
+import { seededRandom } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
-import { DrillError } from '../drill-error.ts'
-import type { FleetPlan } from '../scenario.ts'
-import { type Cluster, openCluster } from './cluster.ts'
-import { etcdWays } from './etcd-ways.ts'
-import { FoundState } from './found-state.ts'
+import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
+import { DrillError, type DrillTarget } from '../target.ts'
+import { patiently, Watchdog } from './child.ts'
+import { type Cluster, type LiveOptions, liveFaults, openCluster } from './cluster.ts'
+import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import type { LiveSurroundings } from './live-member.ts'
-import type { LiveOptions } from './live-options.ts'
-import type { LiveStage } from './live-target.ts'
-import { whenUnoccupied } from './occupation.ts'
-import { patiently } from './patience.ts'
-import { writeRecoveryFile } from './recovery-file.ts'
-import { socketFault } from './store-ways.ts'
-import { Watchdog } from './watchdog.ts'
+import { type LiveStage, LiveTarget } from './live-target.ts'
+import { etcdPaths, socketFault } from './store-paths.ts'
 
-/** How long putting back is tried, and how long one try may take, in milliseconds: API servers that just died come back by then. */
+export type { LiveOptions } from './cluster.ts'
+
+/**
+ * A fleet of real processes on the API server of a kubeconfig: sidecars of this very program, each with an API server's
+ * front of its own, and kube-apiservers. It changes `default/kubernetes`, and restores it when it is closed; its
+ * processes do not outlive this one, however it ends. The seed determines the choices of clients.
+ *
+ * Contacts nothing before `open`. Rejects with a KubeConfigError, or a {@link DrillError} of one line; so does `open`,
+ * before it has changed anything, where others manage `default/kubernetes`.
+ */
+export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
+  const [fault] = liveFaults(scenario)
+  if (fault !== undefined) throw new DrillError(fault)
+  const stage = await ClusterStage.prepare(options, scenario.fleet)
+  return new LiveTarget(scenario, { stage, random: seededRandom(seed, 'clients') })
+}
+
+/** The kube-apiserver that `npm run peers` has built beside a program, if it has. */
+export function builtKubeApiserver(program: readonly string[]): string | undefined {
+  const file = join(dirname(program.at(-1) ?? ''), '..', 'test', 'peers', 'bin', 'kube-apiserver')
+  return existsSync(file) ? file : undefined
+}
+
+/**
+ * How long the restoration is tried, and how long one attempt may take, in milliseconds: API servers that just died
+ * recover by then.
+ */
 const PUT_BACK_MS = 60_000
 const TRY_MS = 15_000
 
-/** The cluster that a drill takes place in: looked at before, and put back after it. */
+/** The cluster of a drill: read before, and restored after it. */
 export class ClusterStage implements LiveStage {
   readonly #options: LiveOptions
   readonly #cluster: Cluster
@@ -40,7 +63,7 @@ export class ClusterStage implements LiveStage {
     this.#needsEtcd = needsEtcd
   }
 
-  /** Contacts nobody yet. Rejects, in one line, for what cannot be connected to at all. */
+  /** Contacts nothing yet. Rejects, in one line, for a server to which no connection is possible. */
   static async prepare(options: LiveOptions, fleet: FleetPlan): Promise<ClusterStage> {
     const needsEtcd = fleet.leaseStore !== 'kubernetes' || fleet.masters.some(({ kind }) => kind === 'kube-apiserver')
     return new ClusterStage(options, await openCluster(options, needsEtcd ? 'etcd' : 'kubernetes'), needsEtcd)
@@ -49,25 +72,25 @@ export class ClusterStage implements LiveStage {
   async open(signal: AbortSignal): Promise<LiveSurroundings> {
     const { log, etcdServers = [], ...files } = this.#options
     await whenUnoccupied(this.#cluster, { clock: systemClock, log, signal })
-    const ways = this.#needsEtcd ? await etcdWays(etcdServers.map(parseEndpoint), namesOf(files)) : []
+    const paths = this.#needsEtcd ? await etcdPaths(etcdServers.map(parseEndpoint), namesOf(files)) : []
     const range = await this.#serviceRange(signal)
     const serviceClusterIpRange = this.#options.serviceClusterIpRange ?? range
     if (serviceClusterIpRange === undefined) {
       throw new DrillError(
-        'the cluster has no ServiceCIDR kubernetes that would say where its Services are: give --service-cluster-ip-range, as its API servers have it',
+        'the cluster has no ServiceCIDR kubernetes with the range of its Services: give --service-cluster-ip-range, as its API servers have it',
       )
     }
     this.#hadRange = range !== undefined
     this.#directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-drill-'))
     this.#watchdog = new Watchdog(this.#directory)
-    const fault = ways.some(({ tlsHost }) => tlsHost === undefined) ? socketFault(this.#directory) : undefined
+    const fault = paths.some(({ tlsHost }) => tlsHost === undefined) ? socketFault(this.#directory) : undefined
     if (fault !== undefined)
       throw new DrillError(`no socket can be in ${this.#directory}, which ${fault}: give another TMPDIR`)
     this.#found = await FoundState.read(this.#cluster.api, signal)
     return {
       cluster: this.#cluster,
       options: this.#options,
-      etcdWays: ways,
+      etcdPaths: paths,
       serviceClusterIpRange,
       directory: this.#directory,
       watchdog: this.#watchdog,
@@ -87,14 +110,14 @@ export class ClusterStage implements LiveStage {
   async #putBack(addresses: readonly string[]): Promise<void> {
     if (this.#found === undefined) return
     const found = this.#found
-    const say = (failure: unknown): void =>
+    const report = (failure: unknown): void =>
       this.#options.log(`default/kubernetes cannot be put back yet, trying on: ${messageOf(failure)}`)
     try {
-      await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: PUT_BACK_MS, say })
+      await patiently(() => this.#tryToPutBack(found, addresses), { clock: systemClock, limitMs: PUT_BACK_MS, report })
     } catch (error) {
       const file = await writeRecoveryFile(found.list)
       throw new DrillError(
-        `default/kubernetes could not be put back as it was: ${messageOf(error)}; what was found is in ${file}, for kubectl replace --force -f; Services, Endpoints and EndpointSlices of kubernetes that are not in it are the drill's, for kubectl delete`,
+        `default/kubernetes could not be put back as it was: ${messageOf(error)}; the former objects are in ${file}, for kubectl replace --force -f; Services, Endpoints and EndpointSlices of kubernetes that are not in it are the drill's, for kubectl delete`,
       )
     }
   }
@@ -106,7 +129,7 @@ export class ClusterStage implements LiveStage {
         await this.#cluster.leases.evict(lease, signal)
     }
     await found.putBack(this.#cluster.api, signal)
-    // The sidecars make what a bare cluster lacks. Namespaces stay: no API server lets these go.
+    // The sidecars create what a bare cluster lacks. Namespaces stay: API servers do not delete these.
     if (!this.#hadRange) await this.#removeRange(signal)
   }
 
@@ -116,7 +139,7 @@ export class ClusterStage implements LiveStage {
     })
   }
 
-  /** What the cluster itself says. */
+  /** The range in the cluster itself. */
   async #serviceRange(signal: AbortSignal): Promise<string | undefined> {
     try {
       const { spec } = await this.#cluster.api.get(serviceCidrs, { name: 'kubernetes' }, { signal })

@@ -1,47 +1,45 @@
-import { type Cancel, type Clock, sleep } from '../../runtime/clock.ts'
-import { watchLateness } from '../../runtime/lateness.ts'
+import { type Cancel, type Clock, sleep, watchLateness } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
-import { damages } from '../damage.ts'
 import { Datastore } from '../datastore.ts'
-import { DrillError } from '../drill-error.ts'
-import { firstAddresses } from '../expected-list.ts'
-import type { MasterPlan, Scenario } from '../scenario.ts'
-import { writeStaticList } from '../static-list.ts'
-import type { DrillTarget, Primitive, TargetObserver } from '../target.ts'
-import { followCluster, type Spoiled } from './followers.ts'
+import { writeStaticList } from '../listings.ts'
+import { damages, firstAddresses, type MasterPlan, type Scenario } from '../scenario/scenario.ts'
+import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
+import { followCluster, type Spoiled, WriteCounts } from './followers.ts'
 import { LiveClients } from './live-clients.ts'
 import { LiveKubeApiserver } from './live-kube-apiserver.ts'
 import { LiveMaster } from './live-master.ts'
 import type { LiveMember, LiveSurroundings } from './live-member.ts'
-import { WriteCounts } from './write-counts.ts'
 
-/** Between two looks at what the sidecars have written, in milliseconds. */
+/** Between two reads of the sidecars' counters of writes, in milliseconds. */
 const COUNT_MS = 1_000
-/** Between two looks at how late the host's timers are, in milliseconds. */
+/** Between two measurements of the lateness of the host's timers, in milliseconds. */
 const LATENESS_PERIOD_MS = 100
 /** How long the others wait for the first kube-apiserver, in milliseconds. */
 const FIRST_LIMIT_MS = 60_000
-/** How long what a damage has done may take to be heard of, in milliseconds. */
-const HEARD_MS = 1_000
+/** How long a damage may take to be reported, in milliseconds. */
+const DELIVERY_MS = 1_000
 
-/** Opens what a fleet runs in, and puts everything back. */
+/** Opens the environment of a fleet, and restores everything. */
 export interface LiveStage {
-  /** Looks whether the cluster is free, and notes what there is. */
+  /** Checks that the cluster is free, and notes its objects. */
   open(signal: AbortSignal): Promise<LiveSurroundings>
-  /** Once all processes have ended. `addresses`: of everybody who may have left a lease. */
+  /** Called once all processes have ended. `addresses`: of all masters that may have left a lease. */
   close(addresses: readonly string[]): Promise<void>
 }
 
-/** A fleet of real processes on a real API server. In a datastore outage every way to it is cut, and no lease ends: the store itself is not ours. */
+/**
+ * A fleet of real processes on a real API server. In a datastore outage all connections to it are cut, and no lease
+ * expires: the store itself keeps running.
+ */
 export class LiveTarget implements DrillTarget {
   readonly kind = 'live'
   readonly clock: Clock = systemClock
   readonly retired = new Set<string>()
   readonly #scenario: Scenario
   readonly #random: Random
-  /** What of a datastore outage its API servers suffer. */
+  /** The effect of a datastore outage on its API servers. */
   readonly #datastore: Datastore
   readonly #stage: LiveStage
   readonly #members: LiveMember[] = []
@@ -69,7 +67,7 @@ export class LiveTarget implements DrillTarget {
   }
 
   get leasesStandStill(): boolean {
-    // The etcd goes on, but its leases are kept from ending.
+    // The etcd keeps running, but its leases are prevented from expiring.
     return (
       this.#datastore.state === 'away' ||
       (this.#scenario.fleet.leaseStore === 'kubernetes' &&
@@ -94,13 +92,13 @@ export class LiveTarget implements DrillTarget {
       targetsOf: (address) => this.#targetsOf(address),
       connected: (connection) => observer.connected(connection),
     })
-    const heard: TargetObserver = {
+    const delivered: TargetObserver = {
       requested: (request) => observer.requested(request),
       objects: (found) => observer.objects(found),
       leases: (addresses) => observer.leases(addresses),
       connected: (connection) => observer.connected(connection),
       listed(listing) {
-        if (listing.object === 'slice') clients.hear(listing.addresses ?? [])
+        if (listing.object === 'slice') clients.listed(listing.addresses ?? [])
         observer.listed(listing)
       },
     }
@@ -108,7 +106,7 @@ export class LiveTarget implements DrillTarget {
     const spoiled = (object: Spoiled): boolean => this.#takeSpoiled(object)
     await this.#listByHand(signal)
     this.#background.push(
-      followCluster({ cluster, clock: this.clock, observer: heard, spoiled, signal: end }),
+      followCluster({ cluster, clock: this.clock, observer: delivered, spoiled, signal: end }),
       clients.run(end),
       this.#countWrites(observer),
     )
@@ -157,11 +155,11 @@ export class LiveTarget implements DrillTarget {
       case 'terminate-earlier':
         return member.terminateEarlier()
       case 'cut':
-        return member.cut(primitive.way)
+        return member.cut(primitive.path)
       case 'heal':
-        return member.heal(primitive.way)
+        return member.heal(primitive.path)
       case 'slow':
-        return member.slow(primitive.way, primitive.byMs)
+        return member.slow(primitive.path, primitive.byMs)
       case 'fault':
         return member.apply(primitive.rule)
       case 'no-fault':
@@ -184,7 +182,7 @@ export class LiveTarget implements DrillTarget {
   async #close(): Promise<void> {
     this.#endLateness()
     this.#end.abort(new Error('the drill is over'))
-    // What is just being started would be left behind.
+    // A process that is just being started would be left behind.
     await Promise.allSettled(this.#underWay)
     try {
       await Promise.all([...this.#members.map((member) => member.close()), ...this.#background])
@@ -200,7 +198,7 @@ export class LiveTarget implements DrillTarget {
       : LiveMaster.open(this.#around, this.#scenario.fleet, plan, this.#datastore)
   }
 
-  /** With the reconciler `none` nobody keeps the list: whoever sets the fleet up has written it. */
+  /** With the reconciler `none` nothing maintains the list: whoever sets the fleet up has written it. */
   async #listByHand(signal: AbortSignal): Promise<void> {
     const { reconciler, masters } = this.#scenario.fleet
     if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)
@@ -231,10 +229,10 @@ export class LiveTarget implements DrillTarget {
     const { api } = this.#around?.cluster ?? {}
     const object = name.split('-')[0] as Spoiled
     this.#spoiled.set(object, Number.POSITIVE_INFINITY)
-    // Without effect where there is nothing to spoil.
+    // Without effect where there is nothing to damage.
     if (api !== undefined) await damages[name](api).catch(() => {})
     signal.throwIfAborted()
-    if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + HEARD_MS)
+    if (this.#spoiled.has(object)) this.#spoiled.set(object, this.clock.monotonicMs() + DELIVERY_MS)
   }
 
   #takeSpoiled(object: Spoiled): boolean {

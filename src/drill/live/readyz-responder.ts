@@ -2,37 +2,45 @@ import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreState } from '../datastore.ts'
-import { listenAnywhere } from './free-port.ts'
+import { listenAnywhere } from './tcp-proxy.ts'
 
-/** What the real API server says of itself: a status and the text that goes with it. */
+/** The real API server's own answer: a status and its text. */
 export type RealReadyz = () => Promise<{ readonly status: number; readonly text: string }>
 
-/** How long the two checks of etcd take where it does not answer, in milliseconds: two seconds each, one after the other. */
+/** How long the two checks of etcd take without an answer, in milliseconds: two seconds each, one after the other. */
 const ETCD_CHECKS_MS = 4_000
 
-/** What one master's own /readyz is made to say. */
+/** The configured answer of one master's own /readyz. */
 export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
 
 /**
- * The readiness endpoint of one master's API server: the real one's answer, unless told otherwise. Each life of the sidecar asks at a path of
- * its own, `/LIFE/readyz`, so that it is known who heard what; its `/LIFE/livez` answers whenever the server does.
+ * The readiness endpoint of one master's API server: the real one's answer, unless configured otherwise. Each life of
+ * the sidecar uses a path of its own, `/LIFE/readyz`, so that answers can be attributed; its `/LIFE/livez` answers
+ * whenever the server does.
  */
 export class ReadyzResponder {
   readonly port: number
-  /** How it finds what it stores into: its checks of that fail, at once or after their time, whatever else it is made to say. */
+  /**
+   * The state of its datastore: its checks of that fail, at once or after their time, whatever the configured answer.
+   */
   store: StoreState = 'ok'
   #answer: ReadyzAnswer = 'ready'
   readonly #hanging = new Set<() => void>()
   readonly #end = new AbortController()
   readonly #server: Server
   readonly #real: RealReadyz
-  readonly #heard: (life: number, ready: boolean) => void
+  readonly #onAnswer: (life: number, ready: boolean) => void
 
-  private constructor(server: Server, port: number, real: RealReadyz, heard: (life: number, ready: boolean) => void) {
+  private constructor(
+    server: Server,
+    port: number,
+    real: RealReadyz,
+    onAnswer: (life: number, ready: boolean) => void,
+  ) {
     this.#server = server
     this.port = port
     this.#real = real
-    this.#heard = heard
+    this.#onAnswer = onAnswer
     server.on(
       'request',
       ({ url = '/' }, response) =>
@@ -40,22 +48,22 @@ export class ReadyzResponder {
     )
   }
 
-  /** `heard` is told each answer that is given, and to which life. */
-  static async open(real: RealReadyz, heard: (life: number, ready: boolean) => void): Promise<ReadyzResponder> {
+  /** `onAnswer` is called with each answer, and its life. */
+  static async open(real: RealReadyz, onAnswer: (life: number, ready: boolean) => void): Promise<ReadyzResponder> {
     const server = createServer()
-    return new ReadyzResponder(server, await listenAnywhere(server), real, heard)
+    return new ReadyzResponder(server, await listenAnywhere(server), real, onAnswer)
   }
 
   get answer(): ReadyzAnswer {
     return this.#answer
   }
 
-  /** How many wait for an answer that hangs. */
+  /** How many requests wait for a hanging answer. */
   get waiting(): number {
     return this.#hanging.size
   }
 
-  /** Whoever still waits is answered when nothing hangs any more. */
+  /** Waiting requests are answered when nothing hangs any more. */
   set answer(answer: ReadyzAnswer) {
     this.#answer = answer
     const waiting = [...this.#hanging]
@@ -91,7 +99,7 @@ export class ReadyzResponder {
       return
     }
     response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text)
-    this.#heard(life, status === 200)
+    this.#onAnswer(life, status === 200)
   }
 
   #failing(): { readonly status: number; readonly text: string } | undefined {

@@ -1,27 +1,25 @@
-import { type DamageName, damages } from '../damage.ts'
 import type { RequestFilter } from '../request-faults.ts'
-import type { Action, FleetPlan, Step } from '../scenario.ts'
-import { stepEndMs } from '../scenario-duration.ts'
-import type { Draw } from './draw.ts'
-import type { Roster } from './roster.ts'
+import { stepEndMs } from '../scenario/duration.ts'
+import { type Action, type DamageName, damages, type FleetPlan, type Step } from '../scenario/scenario.ts'
+import type { AvailableMasters, Draw } from './ground.ts'
 
-/** What faults are made for. */
+/** The inputs of faults. */
 export interface Ground {
   readonly draw: Draw
   readonly fleet: FleetPlan
-  readonly roster: Roster
+  readonly roster: AvailableMasters
   /** By then everything is undone. */
   readonly untilMs: number
 }
 
-/** Makes up one fault from a moment on; undefined when it has no meaning there. */
+/** Creates one fault from a moment on; undefined when it has no meaning there. */
 type Fault = (ground: Ground, atMs: number) => readonly Step[] | undefined
 
 type RequestsFail = Extract<Action, { readonly action: 'requests-fail' }>
 
 const OURS = 'apiserver-bootstrap'
 
-/** One thing that happens to a fleet, as one or more steps. */
+/** One random fault of a fleet, as one or more steps. */
 export function makeFault(ground: Ground, atMs: number): readonly Step[] {
   for (let tries = 0; tries < 20; tries++) {
     const steps = ground.draw.pick(urn)(ground, atMs)
@@ -30,15 +28,15 @@ export function makeFault(ground: Ground, atMs: number): readonly Step[] {
   return []
 }
 
-/** A lasting fault ends in time, and lasts long enough to be one; undefined where the time is over. */
+/** The end of a lasting fault, which lasts long enough to have an effect; undefined where the time is over. */
 function lasting({ draw, untilMs }: Ground, atMs: number, longestMs: number): number | undefined {
   const toMs = Math.min(longestMs, untilMs - atMs)
   if (toMs < 500) return undefined
-  // Half of them are short: what is over before anybody could react goes wrong in other ways.
+  // Half of them are short: faults that end before a reaction have other consequences.
   return draw.chance(0.5) ? draw.ms(500, Math.min(toMs, 8_000)) : draw.ms(500, toMs)
 }
 
-/** A fault of somebody's processes, which are left alone otherwise meanwhile and for a little while after. */
+/** A fault of one master's processes, which have no other fault meanwhile and for a little while after. */
 function ofProcess(longestMs: number, make: (ground: Ground, master: string, forMs: number) => Action): Fault {
   return (ground, atMs) => {
     const { draw, roster } = ground
@@ -65,7 +63,7 @@ function ofSome(
   }
 }
 
-/** A fault of everybody. */
+/** A fault of all masters. */
 function ofAll(longestMs: number, make: (ground: Ground, forMs: number, atMs: number) => Action | undefined): Fault {
   return (ground, atMs) => {
     const forMs = lasting(ground, atMs, longestMs)
@@ -103,7 +101,7 @@ const crash: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'readyz-fails', masters, how: 'etcd', forMs: draw.ms(2_000, 5_000) }, restart]
 }
 
-/** Most of them told to stop at the same moment, and started again. */
+/** Most of them stopped at the same moment, and started again. */
 const stopTogether: Fault = ({ draw, roster, untilMs }, atMs) => {
   const free = roster.free(atMs, OURS)
   if (free.length < 2 || untilMs - atMs < 5_000) return undefined
@@ -113,7 +111,7 @@ const stopTogether: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs }]
 }
 
-/** The next life of a sidecar begins before the one before has ended. */
+/** The next life of a sidecar begins before the previous one has ended. */
 const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
   const free = roster.free(atMs, OURS)
   if (free.length === 0 || untilMs - atMs < 6_000) return undefined
@@ -124,7 +122,7 @@ const overlap: Fault = ({ draw, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
 }
 
-/** One after the other restarted: all that are left alone, or a few. */
+/** Restarts one after the other: all without a fault, or a few. */
 const roll =
   (make: (ground: Ground, masters: readonly string[], pauseMs: number) => Action): Fault =>
   (ground, atMs) => {
@@ -143,7 +141,7 @@ const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart
 
 const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   const settings = draw.pick([
-    // Not below what the fleet has: what is slow is so by the fleet's own times.
+    // Not below the fleet's own TTL, which limits delays.
     { leaseTtlMs: fleet.leaseTtlMs + 5_000, reconcileIntervalMs: fleet.reconcileIntervalMs },
     { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 },
     { readinessGate: draw.pick(['continuous', 'startup'] as const) },
@@ -153,7 +151,7 @@ const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   return { action: 'roll-config', masters, settings, pauseMs }
 })
 
-/** The machine dies, and another one comes in its place with its address. */
+/** The machine dies, and another one with its address replaces it. */
 const replace: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
   const free = roster.free(atMs, OURS).filter((name) => !roster.isReplacement(name))
   const pauseMs = draw.ms(0, fleet.leaseTtlMs + 4_000)
@@ -163,7 +161,7 @@ const replace: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
   return [{ atMs, action: 'replace', masters: [master], pauseMs }]
 }
 
-/** More masters come, and the last ones go again. */
+/** More masters are added, and the last ones removed again. */
 const scale: Fault = ({ draw, fleet, roster, untilMs }, atMs) => {
   const count = fleet.masters.length
   if (roster.replaced > 0 || roster.scaled || untilMs - atMs < 40_000) return undefined
@@ -189,7 +187,10 @@ const partitionAll = ofAll(40_000, ({ draw }, forMs) => {
   return { action: 'partition', masters: 'all', from: draw.pick(['store', 'store', 'api', 'all'] as const), forMs }
 })
 
-/** Slower, a renewal of four calls there and back could need more than the TTL, and the lease would rightly end. */
+/**
+ * With longer delays, a renewal of four calls there and back could need more than the TTL, and the lease would rightly
+ * expire.
+ */
 const slow = ofSome(30_000, (ground, masters, forMs) => {
   const { leaseTtlMs, reconcileIntervalMs } = ground.fleet
   const mostMs = Math.max(100, Math.min(500, (leaseTtlMs - reconcileIntervalMs) / 10))
@@ -214,7 +215,7 @@ const flapping: Fault = ({ draw, roster, untilMs }, atMs) => {
   })
 }
 
-/** What a sidecar's requests are about, and what is told of all of them. */
+/** The kinds of a sidecar's requests. */
 const filters: readonly RequestFilter[] = [
   {},
   {},
@@ -228,7 +229,7 @@ const filters: readonly RequestFilter[] = [
   { resource: 'services', verb: 'get' },
 ]
 
-/** What the requests of one master meet, whose server serves everybody else. */
+/** Faults of one master's requests, while its server serves all others. */
 const requestsFail: Fault = (ground, atMs) => {
   const { draw, roster } = ground
   const forMs = lasting(ground, atMs, 30_000)

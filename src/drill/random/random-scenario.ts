@@ -1,16 +1,24 @@
 import { type Random, randomInteger, seededRandom } from '../../runtime/random.ts'
-import { defaultBounds, defaultClients, type Scenario, type Step } from '../scenario.ts'
-import { randomFleet } from './random-fleet.ts'
-import { randomSteps } from './random-steps.ts'
+import {
+  defaultBounds,
+  defaultClients,
+  type FleetPlan,
+  type MasterPlan,
+  type Scenario,
+  type Step,
+} from '../scenario/scenario.ts'
+import { AvailableMasters, Draw } from './ground.ts'
+import { type Ground, makeFault } from './random-faults.ts'
 
-/** How long a random schedule takes, in milliseconds. */
+/** The length of a random schedule, in milliseconds. */
 const DURATION_MS = 600_000
-/** What is left at its end for everything to come right and to be quiet for a while, in milliseconds. */
+/** The rest at its end, for everything to recover and to be quiet for a while, in milliseconds. */
 const QUIET_MS = 65_000
 
 /**
- * The scenario of a seed: a fleet of 3 to 7 masters, and ten minutes of steps. Every step is undone by itself, and the last one early
- * enough for everything to be right at the end, so that any of the steps alone are a scenario too. Pure.
+ * The scenario of a seed: a fleet of 3 to 7 masters, and ten minutes of steps. Every step is undone by itself, and the
+ * last one early enough for everything to recover before the end, so that any subset of the steps is a scenario too.
+ * Pure.
  */
 export function randomScenario(seed: number): Scenario {
   const fleet = randomFleet(seededRandom(seed, 'random fleet'))
@@ -26,8 +34,8 @@ export function randomScenario(seed: number): Scenario {
 }
 
 /**
- * Decides what a scenario leaves to chance: when a step with a jitter happens, and which steps a `random` one stands for, by its own seed
- * or `seed`; all of these are undone at its end. Pure.
+ * Draws the random parts of a scenario: the times of steps with a jitter, and the steps of a `random` one, by its own
+ * seed or `seed`; all of these are undone at its end. Pure.
  */
 export function drawSteps(scenario: Scenario, seed: number): Scenario {
   const steps = scenario.steps.flatMap((given, index): readonly Step[] => {
@@ -41,4 +49,80 @@ export function drawSteps(scenario: Scenario, seed: number): Scenario {
 
 function withoutJitter({ jitterMs, ...step }: Step, random: Random): Step {
   return jitterMs === undefined ? step : { ...step, atMs: step.atMs + randomInteger(random, jitterMs + 1) }
+}
+
+const HOUR_MS = 3_600_000
+
+/**
+ * TTL and interval of the leases, in milliseconds: from the shortest useful ones to the defaults. Short ones are
+ * expensive, and therefore rare.
+ */
+const leaseTimes = [
+  [3_000, 1_000],
+  [6_000, 4_000],
+  [10_000, 5_000],
+  [10_000, 5_000],
+  [15_000, 10_000],
+  [15_000, 10_000],
+  [15_000, 10_000],
+  [15_000, 10_000],
+  [15_000, 10_000],
+  [15_000, 10_000],
+] as const
+/** The number of masters: usual numbers are drawn most often. */
+const sizes = [3, 3, 3, 3, 3, 4, 4, 5, 6, 7] as const
+
+/** Three to seven masters, sometimes two of them behind one address, sometimes kube-apiservers among them. */
+function randomFleet(random: Random): FleetPlan {
+  const draw = new Draw(random)
+  const leaseStore = draw.pick(['kubernetes', 'kubernetes', 'etcd', 'etcd', 'etcd', 'kine', 'kine', 'memory'] as const)
+  const count = draw.pick(sizes)
+  const withPeers = (leaseStore === 'etcd' || leaseStore === 'kine') && draw.chance(0.3)
+  const peers = withPeers ? draw.integer(1, Math.min(2, count - 2)) : 0
+  const shared = draw.chance(0.3)
+  const skewMs = draw.chance(0.5) ? 10_000 : 3 * HOUR_MS
+  const driftPpm = draw.chance(0.5) ? 0 : 200
+  const ours = Array.from({ length: count - peers }, (_, index): MasterPlan => {
+    const name = `master-${index + 1}`
+    const addresses = [`192.0.2.${shared && index === 1 ? 1 : index + 1}`]
+    const kind = 'apiserver-bootstrap'
+    return { name, addresses, kind, skewMs: draw.around(skewMs), driftPpm: draw.around(driftPpm), settings: {} }
+  })
+  const theirs = Array.from({ length: peers }, (_, index): MasterPlan => {
+    const addresses = [`198.51.100.${index + 1}`]
+    return { name: `upstream-${index + 1}`, addresses, kind: 'kube-apiserver', skewMs: 0, driftPpm: 0, settings: {} }
+  })
+  const [leaseTtlMs, reconcileIntervalMs] = draw.pick(leaseTimes)
+  return {
+    masters: [...ours, ...theirs],
+    reconciler: 'lease',
+    apiserverCount: count,
+    leaseStore,
+    leaseTtlMs,
+    reconcileIntervalMs,
+    readinessGate: draw.chance(0.2) ? 'startup' : 'continuous',
+    onShutdown: draw.pick(['withdraw', 'withdraw', 'withdraw', 'withdraw', 'keep', 'always'] as const),
+    spikes: draw.chance(0.5),
+  }
+}
+
+/**
+ * The faults of a fleet between two moments: waves, close enough for several to last at a time, and pauses in which it
+ * may recover. Each is undone within the time, by itself. In the order of their times. Pure.
+ */
+function randomSteps(
+  random: Random,
+  fleet: FleetPlan,
+  { fromMs, untilMs }: { readonly fromMs: number; readonly untilMs: number },
+): readonly Step[] {
+  const draw = new Draw(random)
+  const ground: Ground = { draw, fleet, roster: new AvailableMasters(fleet.masters), untilMs }
+  const steps: Step[] = []
+  let atMs = fromMs
+  while (atMs < untilMs) {
+    const waveEndMs = Math.min(atMs + draw.ms(15_000, 50_000), untilMs)
+    for (; atMs < waveEndMs; atMs += draw.ms(300, 12_000)) steps.push(...makeFault(ground, atMs))
+    atMs += draw.ms(20_000, 90_000)
+  }
+  return steps.sort((a, b) => a.atMs - b.atMs)
 }

@@ -1,9 +1,9 @@
 import { invariantNames, sentenceOf } from '../../verify/invariants.ts'
-import type { DrillReport, Figures, VariantReport } from '../report.ts'
+import type { DrillReport, Figures, VariantReport } from './report.ts'
 
 /**
- * The report as JUnit XML: a suite for each variant, in it a case for each invariant, failed where it did not hold, and the figures as
- * properties. Ends with a newline.
+ * The report as JUnit XML: a suite for each variant, in it a case for each invariant, failed where it did not hold, and
+ * the figures as properties. Ends with a newline.
  */
 export function renderJunit(report: DrillReport): string {
   const suites = report.variants.map((variant) => suite(report, variant))
@@ -29,17 +29,17 @@ interface Suite {
 }
 
 function suite(
-  { scenario, command, target, seed, unjudged, hostLate }: DrillReport,
+  { scenario, command, target, seed, unchecked, hostLate }: DrillReport,
   { name, runs, figures }: VariantReport,
 ): Suite {
   const violations = runs.flatMap((run) => run.violations.map((violation) => ({ ...violation, seed: run.seed })))
   const names = [...new Set<string>([...invariantNames, ...violations.map(({ invariant }) => invariant)])]
   const failed = new Set<string>(violations.map(({ invariant }) => invariant)).size
   const seconds = (runs.length * scenario.durationMs) / 1000
-  const said = Object.entries({ unjudged, hostLate }).flatMap(([key, value]) =>
+  const notes = Object.entries({ unchecked, hostLate }).flatMap(([key, value]) =>
     value === undefined ? [] : [[key, value] as const],
   )
-  const properties = [['target', target], ['seed', seed], ['command', command], ...said, ...flatten(figures)] as const
+  const properties = [['target', target], ['seed', seed], ['command', command], ...notes, ...flatten(figures)] as const
   const cases = names.flatMap((invariant) => {
     const own = violations.filter((violation) => violation.invariant === invariant)
     const attributes = attributesOf({ name: invariant, classname: `${scenario.name}.${name}`, time: '0.000' })
@@ -99,7 +99,7 @@ function escapeAttribute(text: string): string {
 
 /** XML 1.0 has no way to write most control characters, nor half a surrogate pair. */
 function withoutControls(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is looked for
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are to be found
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')
 }
 

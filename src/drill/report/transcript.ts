@@ -1,9 +1,8 @@
-import { printable } from '../../runtime/printable.ts'
-import type { ConnectionOutcome, DrillEvent, EventOf } from '../event.ts'
-import type { MemberStatus } from '../member-status.ts'
-import type { RunReport } from '../report.ts'
+import { printable } from '../../runtime/errors.ts'
+import type { ConnectionOutcome, DrillEvent, EventOf, MemberStatus } from '../event.ts'
+import type { RunReport } from './report.ts'
 
-/** `timeline.txt` of one run; each line ends with a newline. Empty when the run's events were not kept. */
+/** `timeline.txt` of one run; each line ends with a newline. Empty when the run's events were not recorded. */
 export function renderTranscript({ events = [] }: RunReport): string {
   const transcript = new Transcript()
   const lines = [...events.flatMap((event) => transcript.take(event)), ...transcript.end()]
@@ -18,9 +17,10 @@ interface Met {
 }
 
 /**
- * A run in words, one line for each event, as the events come. What was so at time 0 is one line: what was listed then. Writes and
- * served connections are left out; the other connections of one second are one line for each address, unless something comes between.
- * A connection that is told after later events counts as if it had begun with them: no line is of an earlier time than one before.
+ * A run in words, one line for each event, as the events come. What was so at time 0 is one line: what was listed then.
+ * Writes and served connections are left out; the other connections of one second are one line for each address, unless
+ * something comes between. A connection that is recorded after later events counts as if it had begun with them: no
+ * line is of an earlier time than one before.
  */
 export class Transcript {
   #begun = false
@@ -37,7 +37,7 @@ export class Transcript {
       lines.push(line(0, 'start', `${this.#listed.slice?.join(' ') || 'nobody'} listed`))
     }
     const words = this.#describe(event)
-    // What became of a connection is heard late, where it happens for real.
+    // The result of a real connection arrives late.
     this.#latestMs = Math.max(this.#latestMs, event.atMs)
     const [first] = this.#met.values()
     const isOver = first !== undefined && second(first.sinceMs) !== second(this.#latestMs)
@@ -139,7 +139,7 @@ function describeChange(before: MemberStatus | undefined, now: MemberStatus): st
     before?.server === now.server ? undefined : `server ${now.server}`,
     before?.clientsMeet === now.clientsMeet ? undefined : `clients ${now.clientsMeet}`,
     before?.renewing === now.renewing ? undefined : now.renewing ? 'renews' : 'does not renew',
-    before?.well === now.well ? undefined : now.well ? 'well' : 'not well',
+    before?.healthy === now.healthy ? undefined : now.healthy ? 'healthy' : 'not healthy',
   ]
   return facts.filter((fact) => fact !== undefined).join(', ')
 }

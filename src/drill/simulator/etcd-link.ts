@@ -1,12 +1,96 @@
 import { EtcdError, type EtcdKv, type KeyChange } from '../../etcd/kv.ts'
 import { MemoryEtcd } from '../../etcd/memory-etcd.ts'
 import { type EtcdCall, faultyEtcd } from '../../etcd/memory-etcd-faults.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Random } from '../../runtime/random.ts'
+import { linkedController } from '../../runtime/signals.ts'
 import type { VirtualClock } from '../../runtime/virtual-clock.ts'
-import { type ProcessClock, StoreClock } from './process-clock.ts'
-import { latency, Route, roundTrip } from './route.ts'
+import { type ProcessClock, StoreClock } from './process.ts'
 
-/** How often etcd looks which leases are over, in milliseconds: it ends them up to so much late. */
+/**
+ * What a message needs from one process to another, in milliseconds. Fixed, so that what was predicted can be compared
+ * with real runs.
+ */
+export const simulatedLatency = { fromMs: 1, toMs: 4 }
+
+/** One for all: an error for each would cost a stack trace. */
+const RESET = new Error('connection reset')
+
+/** The way to a server, as one master finds it. */
+export class Route {
+  /** Black-holed: requests and events are neither refused nor answered. */
+  cut = false
+  /** How much longer each message takes, in milliseconds. */
+  slowMs = 0
+  /** How often all connections were reset. */
+  resets = 0
+  readonly #connections = new Set<AbortController>()
+
+  heal(): void {
+    this.cut = false
+    this.breakStreams()
+  }
+
+  /** Resets every connection that is open. */
+  breakStreams(): void {
+    this.resets++
+    for (const connection of [...this.#connections]) connection.abort(RESET)
+  }
+
+  /** Connections that are open: watches, and requests that are black-holed. */
+  get streams(): number {
+    return this.#connections.size
+  }
+
+  addStream(connection: AbortController): () => void {
+    this.#connections.add(connection)
+    return () => this.#connections.delete(connection)
+  }
+
+  /** What becomes of a request that is sent into a black hole: `reset` when the connection is, else `timeout`. */
+  async swallow(clock: Clock, timeoutMs: number, signal: AbortSignal): Promise<'reset' | 'timeout'> {
+    const { controller, unlink } = linkedController(signal)
+    const forget = this.addStream(controller)
+    try {
+      await sleep(clock, timeoutMs, controller.signal)
+      return 'timeout'
+    } catch {
+      signal.throwIfAborted()
+      return 'reset'
+    } finally {
+      forget()
+      unlink()
+    }
+  }
+}
+
+/**
+ * The way there and back of one request, and `slowMs` on each of them; with `spikes`, once in a while up to a fifth of
+ * a second more. A request takes effect when it is sent, and all of its time is spent before the answer arrives: one
+ * event of the simulator, with the same races, since whatever was read is as old when it is acted on.
+ */
+export function roundTrip(
+  clock: Clock,
+  random: Random,
+  spikes: boolean,
+  signal: AbortSignal,
+  slowMs = 0,
+): Promise<void> {
+  return sleep(clock, messageMs(random, spikes) + messageMs(random, spikes) + 2 * slowMs, signal)
+}
+
+/** A few milliseconds for one message, and `slowMs`; with `spikes`, once in a while up to a fifth of a second more. */
+export function latency(clock: Clock, random: Random, spikes: boolean, signal: AbortSignal, slowMs = 0): Promise<void> {
+  return sleep(clock, messageMs(random, spikes) + slowMs, signal)
+}
+
+function messageMs(random: Random, spikes: boolean): number {
+  const spikeMs = spikes && random.next() < 0.02 ? random.next() * 200 : 0
+  const { fromMs, toMs } = simulatedLatency
+  return fromMs + random.next() * (toMs - fromMs) + spikeMs
+}
+
+/** How often etcd checks which leases are over, in milliseconds: it expires them up to this much late. */
 const LEASE_END_STEP_MS = 500
 /** More than any fleet writes while a list is on its way. */
 const REVISIONS = 1_000
@@ -55,7 +139,7 @@ export class SimulatedEtcd {
 
 /** The way from one host to etcd. */
 export class EtcdRoute extends Route {
-  /** Nobody listens where this host looks for it. */
+  /** This host's endpoint of it refuses connections. */
   refused = false
   readonly #etcd: SimulatedEtcd
   readonly #connected = new Set<() => void>()
@@ -90,8 +174,8 @@ export class EtcdRoute extends Route {
   }
 
   /**
-   * What one process sees of it: each call and each change takes a few milliseconds of that process' time, so a frozen process neither
-   * sends nor hears.
+   * What one process sees of it: each call and each change takes a few milliseconds of that process' time, so a frozen
+   * process neither sends nor hears.
    */
   connect(options: {
     readonly clock: ProcessClock
@@ -107,7 +191,7 @@ export class EtcdRoute extends Route {
       this.refused || etcd.down || this.cut ? stop(call, signal) : undefined
     const stop = async (call: EtcdCall, signal: AbortSignal): Promise<void> => {
       if (this.refused || etcd.down) throw new EtcdError('Unreachable', 'connection refused')
-      // A watch waits for ever: nothing tells it that nothing comes.
+      // A watch waits for ever: it does not notice that nothing comes.
       const end = await this.swallow(clock, call.method === 'watch' ? 1e9 : 5_000, signal)
       throw end === 'reset' ? new EtcdError('Unreachable', 'connection reset') : new EtcdError('Timeout', 'no answer')
     }
@@ -125,7 +209,7 @@ export class EtcdRoute extends Route {
       },
       after: (call, signal) => {
         if (call.method !== 'watch') return back(signal).then(() => pass(call, signal))
-        // Heard of at once, in its order: nobody acts on it, and there are many.
+        // Delivered at once, in its order: it causes no action, and there are many.
         if (!clock.frozen && this.slowMs === 0 && call.changes?.every(isRenewal)) return pass(call, signal)
         return latency(clock, random, spikes, signal, this.slowMs).then(() => pass(call, signal))
       },
@@ -138,7 +222,9 @@ export class EtcdRoute extends Route {
   }
 }
 
-/** Whether a change says no more than that somebody still lives: a lease renewed, or a record written again as it was. */
+/**
+ * Whether a change says no more than that somebody still lives: a lease renewed, or a record written again as it was.
+ */
 function isRenewal({ type, key, value, previousValue }: KeyChange): boolean {
   if (type !== 'modified') return false
   return key.includes('/masterleases/') || (previousValue !== undefined && Buffer.compare(previousValue, value) === 0)

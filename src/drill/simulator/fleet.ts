@@ -1,5 +1,4 @@
-import { type ApiServer, createApiServer } from '../../apiserver/api-server.ts'
-import { inProcessTransport } from '../../apiserver/in-process.ts'
+import { type ApiServer, createApiServer, inProcessTransport } from '../../apiserver/api-server.ts'
 import { createMaster } from '../../bootstrap/master.ts'
 import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import type { KubeApi } from '../../kube/api.ts'
@@ -8,12 +7,15 @@ import type { ApiRequest, Transport } from '../../kube/transport.ts'
 import { MemoryLeaseRegistry } from '../../kubernetes-service/leases/memory.ts'
 import { type Random, randomInteger, seededRandom } from '../../runtime/random.ts'
 import { VirtualClock } from '../../runtime/virtual-clock.ts'
-import type { Listing } from '../../verify/listing.ts'
-import type { ObservedObjects } from '../../verify/observation.ts'
+import type { Listing, ObservedObjects } from '../../verify/observation.ts'
 import { Datastore } from '../datastore.ts'
-import { followEtcdLeases, followKubernetesLeases, followMemoryLeases } from '../follow-leases.ts'
-import { followListings } from '../listings.ts'
-import { followObjects } from '../observed-objects.ts'
+import {
+  followEtcdLeases,
+  followKubernetesLeases,
+  followListings,
+  followMemoryLeases,
+  followObjects,
+} from '../listings.ts'
 import type { TargetObserver } from '../target.ts'
 import { SimulatedEtcd } from './etcd-link.ts'
 import { type Host, SimulatedMaster, type Surroundings } from './master.ts'
@@ -32,11 +34,11 @@ export interface FleetOptions {
   readonly spikes?: boolean
   /** Composes each sidecar. @default createMaster */
   readonly createMaster?: typeof createMaster
-  /** Whether all that was listed and asked is kept, for tests; else only what is asked now. @default true */
-  readonly keepsAll?: boolean
+  /** Whether to record all listings and requests, for tests; else only recent requests. @default true */
+  readonly recordsAll?: boolean
 }
 
-/** Of what was asked before, where not all is kept. */
+/** Of earlier requests, where not all are recorded. */
 const FEW_REQUESTS = 200
 
 /** Masters around one store, in simulated time: the code that ships, on the in-process ports. */
@@ -101,7 +103,7 @@ export class Fleet {
       send: (request, signal) => {
         const observed = { atMs: this.time.nowMs, by, request }
         this.requests.push(observed)
-        if (this.#options.keepsAll === false && this.requests.length > 2 * FEW_REQUESTS) {
+        if (this.#options.recordsAll === false && this.requests.length > 2 * FEW_REQUESTS) {
           this.requests.splice(0, FEW_REQUESTS)
         }
         this.#observer?.requested(observed)
@@ -111,10 +113,10 @@ export class Fleet {
     }
   }
 
-  /** Has what is found and asked, and whose leases there are, told to somebody, from now on. */
+  /** Reports the listings, requests and leases to an observer, from now on. */
   observe(observer: Omit<TargetObserver, 'connected'>): void {
     this.#observer = observer
-    const hear = (addresses: readonly string[]): void => observer.leases(addresses)
+    const report = (addresses: readonly string[]): void => observer.leases(addresses)
     const { signal } = this.#watching
     const { leases } = this.surroundings
     const find = (found: Pick<ObservedObjects, 'service' | 'namespaces'>): void => {
@@ -122,9 +124,9 @@ export class Fleet {
       observer.objects({ ...found, atMs, byDamage: this.#damagedAtMs === atMs })
     }
     void followObjects(this.api, find, signal)
-    if (this.etcd !== undefined) void followEtcdLeases(this.etcd.store.client(), '/registry', hear, signal)
-    else if (leases === undefined) void followKubernetesLeases(this.api, hear, signal)
-    else this.#ends.push(followMemoryLeases(leases, hear))
+    if (this.etcd !== undefined) void followEtcdLeases(this.etcd.store.client(), '/registry', report, signal)
+    else if (leases === undefined) void followKubernetesLeases(this.api, report, signal)
+    else this.#ends.push(followMemoryLeases(leases, report))
   }
 
   advance(ms: number): Promise<void> {
@@ -166,19 +168,19 @@ export class Fleet {
   }
 
   async #follow(object: Listing['object']): Promise<void> {
-    const hear = (addresses: readonly string[] | undefined): void => {
+    const report = (addresses: readonly string[] | undefined): void => {
       const atMs = this.time.nowMs
       const byDamage = this.#damagedAtMs === atMs
-      // It is told at the moment of its write.
+      // It is reported at the moment of its write.
       const written = this.requests.findLast(
         ({ atMs: at, request: { method, path } }) => at !== atMs || (method !== 'GET' && path.includes(plural)),
       )
       const by = byDamage || written?.atMs !== atMs ? undefined : written.by
       const listing = { atMs, object, addresses, byDamage, by }
-      if (this.#options.keepsAll !== false) this.listings.push(listing)
+      if (this.#options.recordsAll !== false) this.listings.push(listing)
       this.#observer?.listed(listing)
     }
     const plural = object === 'slice' ? '/endpointslices' : '/endpoints'
-    await followListings(this.api, object, hear, this.#watching.signal)
+    await followListings(this.api, object, report, this.#watching.signal)
   }
 }

@@ -1,4 +1,4 @@
-import { refusedWith } from '../../apiserver/fault-rules.ts'
+import { refusedWith } from '../../apiserver/faults.ts'
 import { KubeError } from '../../kube/errors.ts'
 import { httpReadiness } from '../../kube/http-readiness.ts'
 import type { Readiness } from '../../kube/readiness.ts'
@@ -8,8 +8,8 @@ import type { Random } from '../../runtime/random.ts'
 import { aborted, linkedController } from '../../runtime/signals.ts'
 import { Datastore, ServerStore } from '../datastore.ts'
 import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
-import type { ProcessClock } from './process-clock.ts'
-import { latency, Route, roundTrip } from './route.ts'
+import { latency, Route, roundTrip } from './etcd-link.ts'
+import type { ProcessClock } from './process.ts'
 
 /** One for all: an error for each would cost a stack trace. */
 const OVER = new Error('over')
@@ -17,12 +17,15 @@ const RESET = new Error('connection reset')
 
 /** How long a request waits that names no time of its own, in milliseconds, as `HttpTransport` does. */
 const TIMEOUT_MS = 10_000
-/** How long the two checks of etcd of a /readyz take where etcd does not answer, in seconds: two each, one after the other. */
+/**
+ * How long the two checks of etcd of a /readyz take where etcd does not answer, in seconds: two each, one after the
+ * other.
+ */
 const ETCD_CHECKS_S = 4
 
 /**
- * How one master's API server fares, and the way to it. Several masters' servers share one store. What ails it has causes that are apart
- * from each other: whoever heals one leaves the others.
+ * How one master's API server fares, and the way to it. Several masters' servers share one store. What ails it has
+ * causes that are apart from each other: whoever heals one leaves the others.
  */
 export class SimulatedServer extends Route {
   #serving = true
@@ -97,8 +100,8 @@ export class SimulatedServer extends Route {
   }
 
   /**
-   * Waits, with what was sent to it, for a stalled server to go on: `goes on`, or `reset` when it has died instead, or `timeout`.
-   * At most so long; for ever, where no limit is given.
+   * Waits, with what was sent to it, for a stalled server to go on: `goes on`, or `reset` when it has died instead, or
+   * `timeout`. At most so long; for ever, where no limit is given.
    */
   async untilGoesOn(
     clock: Clock,
@@ -156,8 +159,8 @@ export class SimulatedServer extends Route {
 }
 
 /**
- * The way from one process to its API server: every request and every event takes a few milliseconds of that process' time, so a
- * frozen process neither sends nor hears.
+ * The way from one process to its API server: every request and every event takes a few milliseconds of that process'
+ * time, so a frozen process neither sends nor hears.
  */
 export function simulatedLink(
   inner: Transport,
@@ -262,7 +265,7 @@ export function simulatedLink(
               await server.untilGoesOn(clock, undefined, controller.signal)
               await latency(clock, random, spikes, controller.signal, server.slowMs)
             }
-            // Black-holed: nothing more is heard, not even the end, until the connection is reset.
+            // Black-holed: nothing more arrives, not even the end, until the connection is reset.
             if (server.cut) await aborted(controller.signal)
             controller.signal.throwIfAborted()
             if (server.faults.loses(sent, event)) continue
@@ -283,17 +286,17 @@ export function simulatedLink(
 }
 
 /**
- * Tells of each event of a watch of Leases whether it says no more than that somebody still lives. Such events are heard of at once: nobody
- * acts on them, and there are many.
+ * Detects events of a watch of Leases that are mere renewals. Such events are delivered at once: they cause no action,
+ * and there are many.
  */
 function renewals(): (event: unknown) => boolean {
-  const said = new Map<string, string>()
+  const reported = new Map<string, string>()
   return (event) => {
     const { type, object } = event as WatchFrame
     const { name = '', annotations } = object.metadata ?? {}
     const text = JSON.stringify(annotations)
-    const isSame = said.get(name) === text
-    said.set(name, text)
+    const isSame = reported.get(name) === text
+    reported.set(name, text)
     return type === 'MODIFIED' && isSame
   }
 }
@@ -314,7 +317,10 @@ function retryAfterSeconds({ retryAfterMs }: { readonly retryAfterMs?: number | 
   return retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000)
 }
 
-/** What a process hears when it asks its own API server for its health. Whatever hung for less than it waits is answered late. */
+/**
+ * What a process hears when it asks its own API server for its health. Whatever hung for less than it waits is answered
+ * late.
+ */
 export function simulatedReadiness(server: SimulatedServer, clock: Clock, random: Random): Readiness {
   let asked = false
   const transport: Transport = {

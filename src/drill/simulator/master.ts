@@ -3,23 +3,23 @@ import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import type { Readiness } from '../../kube/readiness.ts'
 import { restKubeApi } from '../../kube/rest-api.ts'
 import type { Transport } from '../../kube/transport.ts'
-import { EtcdLeases } from '../../kubernetes-service/leases/etcd.ts'
+import { EtcdLeases } from '../../kubernetes-service/leases/etcd/leases.ts'
 import { type MemoryLeaseRegistry, MemoryLeases } from '../../kubernetes-service/leases/memory.ts'
 import { membershipTimings } from '../../kubernetes-service/membership/timings.ts'
 import { parseAddress } from '../../net/address.ts'
+import { parseCidr } from '../../net/cidr.ts'
+import { parsePortRange } from '../../net/host-port.ts'
 import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
 import { seededRandom } from '../../runtime/random.ts'
 import type { VirtualClock } from '../../runtime/virtual-clock.ts'
-import { memoryLogger } from '../../telemetry/memory-logger.ts'
+import { memoryLogger } from '../../telemetry/logger.ts'
+import type { Metrics } from '../../telemetry/metrics.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { Datastore } from '../datastore.ts'
-import { impairmentOf, saysUnready, silencesProbe } from '../request-faults.ts'
+import { answersUnready, impairmentOf, silencesProbe } from '../request-faults.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { SimulatedServer, simulatedLink, simulatedReadiness } from './link.ts'
-import { masterDefaults } from './master-defaults.ts'
-import { noMetrics } from './no-metrics.ts'
-import { type ProcessClock, processClock } from './process-clock.ts'
-import { ProcessLeases } from './process-leases.ts'
+import { type ProcessClock, ProcessLeases, processClock } from './process.ts'
 
 /** One machine with an API server and a sidecar beside it. */
 export interface Host {
@@ -48,13 +48,13 @@ export interface Surroundings {
 }
 
 /** One life of a master's sidecar. */
-export interface Life {
+interface Life {
   readonly master: Master
   readonly options: MasterOptions
   readonly clock: ProcessClock
   readonly stop: AbortController
   readonly logger: ReturnType<typeof memoryLogger>
-  /** Its server has told it that it is ready. */
+  /** Its server has answered that it is ready. */
   wasReady: boolean
   /** When its server last answered it, in true time. */
   answeredAtMs: number
@@ -153,7 +153,7 @@ export class SimulatedMaster implements MemberState {
     this.options = { ...this.options, ...settings }
   }
 
-  /** SIGKILL of the sidecar: whatever it had under way is never heard of again. */
+  /** SIGKILL of the sidecar: its running requests never get an answer. */
   kill(): void {
     for (const life of this.#processes) life.clock.kill()
     this.life = undefined
@@ -161,12 +161,12 @@ export class SimulatedMaster implements MemberState {
 
   /** SIGTERM of the sidecar; one that is stopped hears of it when it goes on. */
   terminate(): void {
-    for (const life of this.#processes) tellToStop(life)
+    for (const life of this.#processes) requestStop(life)
   }
 
   /** SIGTERM of the lives before the present one, where lives overlap. */
   terminateEarlier(): void {
-    for (const life of this.#processes) if (life !== this.life) tellToStop(life)
+    for (const life of this.#processes) if (life !== this.life) requestStop(life)
   }
 
   /** SIGSTOP of the sidecar. */
@@ -243,12 +243,12 @@ export class SimulatedMaster implements MemberState {
     return this.life?.failure
   }
 
-  /** Runs, and nobody has told it to stop. */
+  /** Runs, and was not stopped. */
   get running(): boolean {
     return this.life !== undefined && !this.life.ended && !this.life.stop.signal.aborted && !this.life.clock.frozen
   }
 
-  /** Was told to stop, whether or not it has ended by now. */
+  /** Was stopped, whether or not it has ended by now. */
   get stopping(): boolean {
     return this.life?.stop.signal.aborted === true
   }
@@ -264,13 +264,13 @@ export class SimulatedMaster implements MemberState {
   }
 
   /** Runs, is connected, and its server is ready: what clients may count on. */
-  get well(): boolean {
+  get healthy(): boolean {
     return this.running && this.connected && this.serves
   }
 
   get serves(): boolean {
     const { ready, etcdCheck, storeless, faults } = this.server
-    return this.answering && ready && etcdCheck && !storeless && (faults.areNone || !saysUnready(faults.rules))
+    return this.answering && ready && etcdCheck && !storeless && (faults.areNone || !answersUnready(faults.rules))
   }
 
   get etcdFails(): boolean {
@@ -319,8 +319,49 @@ function isProcess({ clock, ended }: Life): boolean {
   return !clock.killed && !ended
 }
 
-function tellToStop({ clock, stop }: Life): void {
+function requestStop({ clock, stop }: Life): void {
   const signal = (): void => stop.abort(new Error('SIGTERM'))
   if (clock.frozen) clock.schedule(0, signal)
   else signal()
+}
+
+/** The default options of a simulated master: the program's, without its repairs. */
+export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
+  securePort: 6443,
+  serviceClusterIpRanges: [parseCidr('10.96.0.0/12')],
+  kubernetesServiceNodePort: 0,
+  serviceNodePortRange: parsePortRange('30000-32767'),
+  rangeRegistry: 'none',
+  repairIntervalMs: 180_000,
+  startupTimeoutMs: 60_000,
+  adoptRange: false,
+  endpointReconcilerType: 'lease',
+  apiserverCount: 1,
+  leaseStore: 'kubernetes',
+  leaseNamespace: 'kube-system',
+  etcdPrefix: '/registry',
+  leaseTtlMs: 15_000,
+  reconcileIntervalMs: 10_000,
+  readinessGate: 'continuous',
+  readinessProbePeriodMs: 1_000,
+  onShutdown: 'withdraw',
+  shutdownDelayMs: 0,
+  // The repairs have a simulation of their own.
+  controllers: { auto: true, on: [], off: ['cluster-ip-repair', 'node-port-repair'] },
+  workloads: {
+    endpoints: { workers: 5, batchPeriodMs: 0 },
+    endpointSlice: { workers: 5, batchPeriodMs: 0, maxEndpointsPerSlice: 100 },
+    mirroring: { workers: 5, batchPeriodMs: 0, maxEndpointsPerSubset: 1000 },
+    leaderElection: undefined,
+  },
+  dryRun: false,
+}
+
+/** Metrics that nobody reads: a registry for each life of each master would cost more than what it measures. */
+const noMetrics: Metrics = {
+  counter: () => ({ add: () => {} }),
+  gauge: () => ({ set: () => {}, remove: () => {} }),
+  histogram: () => ({ observe: () => {} }),
+  onCollect: () => {},
+  expose: async () => '',
 }

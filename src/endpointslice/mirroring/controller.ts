@@ -1,5 +1,4 @@
-import { referenceTo } from '../../kube/event-object.ts'
-import { eventOf } from '../../kube/event-reasons.ts'
+import { eventOf, referenceTo } from '../../kube/event-object.ts'
 import type { Change, Followed } from '../../kube/informer.ts'
 import {
   type EndpointSlice,
@@ -10,32 +9,38 @@ import {
   services,
 } from '../../kube/resources.ts'
 import { keyOfObject, refOfKey } from '../../kube/store.ts'
-import { keptOfEndpointSlice, keptOfEndpoints, keptOfService } from '../../workloads/kept.ts'
-import { ServiceQueue, StaleCacheError } from '../../workloads/service-queue.ts'
-import type { WorkloadContext, WorkloadController } from '../../workloads/workload-context.ts'
-import { ServiceSlices } from '../service-slices.ts'
+import {
+  ServiceQueue,
+  StaleCacheError,
+  type WorkloadContext,
+  type WorkloadController,
+} from '../../workloads/service-queue.ts'
+import { trimEndpointSlice, trimEndpoints, trimService } from '../../workloads/trimmed.ts'
 import type { SliceAction } from '../slice-actions.ts'
-import { SliceChanges } from '../slice-changes.ts'
-import { SliceTracker } from '../slice-tracker.ts'
+import { ServiceSlices } from '../slice-index.ts'
+import { SliceChanges, SliceTracker } from '../slice-tracker.ts'
 import { SliceWriteError, SliceWriter } from '../slice-writer.ts'
 import { hasSelector, type MirrorComplaint, mayBeMirrored, mirroringManager, planMirror } from './mirror-plan.ts'
 import type { MirroringMetrics } from './mirroring-metrics.ts'
 
-/** `batchPeriodMs` counts for changes of slices only, as upstream: changes of Endpoints are mirrored at once. */
+/** As upstream, `batchPeriodMs` applies to changes of slices only: changes of Endpoints are mirrored at once. */
 export interface EndpointSliceMirroringOptions extends WorkloadContext {
   readonly maxEndpointsPerSubset: number
-  /** Those of the process; reset when the controller is made. */
+  /** Those of the process; reset when the controller is created. */
   readonly metrics: MirroringMetrics
-  /** Whether the Service with this key (`namespace/name`) is somebody else's: its Endpoints are not mirrored, and what was mirrored is deleted. @default none is */
+  /**
+   * Whether another controller manages the Service with this key (`namespace/name`): its Endpoints are not mirrored,
+   * and mirrored slices are deleted. @default never
+   */
   readonly isLeftOut?: ((serviceKey: string, endpoints: Endpoints | undefined) => boolean) | undefined
 }
 
-/** As upstream: Endpoints that cannot be mirrored are tried again after these times. */
+/** As upstream: the back-off of Endpoints that cannot be mirrored. */
 const retry = { firstMs: 1_000, maxMs: 100_000, qps: 10, burst: 100 }
 
 /**
- * Mirrors the Endpoints of Services without a selector to EndpointSlices, for one term of leadership. Never two syncs of a Service at a time.
- * Upstream: pkg/controller/endpointslicemirroring.
+ * Mirrors the Endpoints of Services without a selector to EndpointSlices, for one term of leadership. Never two syncs
+ * of a Service at a time. Upstream: pkg/controller/endpointslicemirroring.
  */
 export class EndpointSliceMirroringController implements WorkloadController {
   readonly #options: EndpointSliceMirroringOptions
@@ -54,9 +59,9 @@ export class EndpointSliceMirroringController implements WorkloadController {
     const { api, informers, metrics, batchPeriodMs } = options
     metrics.reset()
     this.#tracker = new SliceTracker(() => options.clock.monotonicMs())
-    this.#services = informers.get(services, { transform: keptOfService })
-    this.#endpoints = informers.get(endpointsResource, { transform: keptOfEndpoints })
-    const slices = informers.get(endpointSlices, { transform: keptOfEndpointSlice })
+    this.#services = informers.get(services, { transform: trimService })
+    this.#endpoints = informers.get(endpointsResource, { transform: trimEndpoints })
+    const slices = informers.get(endpointSlices, { transform: trimEndpointSlice })
     this.#slices = new ServiceSlices({ informer: slices, managedBy: mirroringManager })
     this.#queue = new ServiceQueue({ ...options, retry })
     this.#writer = new SliceWriter({ api, tracker: this.#tracker, written: (operation) => metrics.written(operation) })
@@ -75,8 +80,8 @@ export class EndpointSliceMirroringController implements WorkloadController {
     await this.#queue.run(signal, (key, signal) => this.#sync(key, signal))
   }
 
-  hasten(): void {
-    this.#queue.hasten()
+  expedite(): void {
+    this.#queue.expedite()
   }
 
   #add(key: string, delayMs = 0): void {
@@ -92,7 +97,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     const after = change.type === 'deleted' ? undefined : change.object
     if (!mayBeMirrored(before) && !mayBeMirrored(after)) return
     const key = keyOfObject(after ?? before ?? {})
-    // Most Endpoints are made for a selector: there is nothing to mirror, and nothing that was mirrored.
+    // Most Endpoints are of Services with a selector: they are not mirrored, and have no mirrored slices.
     const service = this.#services.store.get(refOfKey(key))
     const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
     if (!idle || this.#options.metrics.knows(key)) this.#add(key)
@@ -143,12 +148,12 @@ export class EndpointSliceMirroringController implements WorkloadController {
   }
 
   #complain(endpoints: Endpoints | undefined, complaints: readonly MirrorComplaint[]): void {
-    // What a list answers does not say what it is.
+    // Items of a list have no kind.
     const regarding = referenceTo({ ...endpoints, apiVersion: 'v1', kind: endpointsResource.kind })
     for (const { reason, note } of complaints) this.#options.events.record(eventOf(reason, { regarding, note }))
   }
 
-  /** Deletes what it can; fails with the first that could not be deleted. */
+  /** Deletes as many as possible; rejects with the first failure. */
   async #deleteAll(key: string, actions: readonly SliceAction[], signal: AbortSignal): Promise<void> {
     const failures: unknown[] = []
     for (const action of actions) {
@@ -166,13 +171,13 @@ export class EndpointSliceMirroringController implements WorkloadController {
     try {
       await this.#writer.execute({ metadata: refOfKey(key) }, actions, signal)
     } catch (error) {
-      // What the server refused is told of as what it is.
+      // A refusal of the server is reported with its own error.
       throw error instanceof SliceWriteError ? error.cause : error
     }
   }
 }
 
-/** Whether a Service begins or ceases to be one whose Endpoints are mirrored. */
+/** Whether a change decides that the Endpoints of a Service are mirrored, or no longer. */
 function isOfInterest(change: Change<Service>): boolean {
   switch (change.type) {
     case 'added':

@@ -1,11 +1,9 @@
 import type { EndpointSlice, Endpoints, Service } from '../../kube/resources.ts'
-import { lastChangeTriggerTime } from '../../workloads/trigger-times.ts'
-import { isUnchanged } from '../endpoint-identity.ts'
-import { namePrefixOf } from '../new-slice.ts'
-import type { SliceAction } from '../slice-actions.ts'
-import { type Labels, managedByLabel, serviceNameLabel } from '../slice-labels.ts'
+import { lastChangeTriggerTime } from '../../workloads/pod-rules.ts'
+import { isUnchanged } from '../endpoint.ts'
+import { type Labels, managedByLabel, serviceNameLabel } from '../slice.ts'
+import { namePrefixOf, type SliceAction } from '../slice-actions.ts'
 import { groupKey, identityOf, type MirroredGroup, mirroredEndpoints } from './mirrored-endpoints.ts'
-import { recycleSlices } from './recycled-slices.ts'
 
 /** The value of the label `endpointslice.kubernetes.io/managed-by` of mirrored slices. */
 export const mirroringManager = 'endpointslicemirroring-controller.k8s.io'
@@ -14,35 +12,38 @@ const skipMirrorLabel = 'endpointslice.kubernetes.io/skip-mirror'
 const leaderElectionAnnotation = 'control-plane.alpha.kubernetes.io/leader'
 const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 
-/** What there is to tell of Endpoints that cannot be mirrored whole. */
+/** An Event about Endpoints that cannot be mirrored completely. */
 export interface MirrorComplaint {
   readonly reason: 'InvalidIPAddress' | 'TooManyAddressesToMirror'
   readonly note: string
 }
 
-/** How a plan changes what is mirrored: for metrics. */
+/** The changes of a plan: for metrics. */
 export interface MirrorTally {
   readonly added: number
   readonly updated: number
   readonly removed: number
   readonly skipped: number
-  /** What slices of one address type and one list of ports there will be, and for how many endpoints. */
+  /** The number of slices and endpoints for each address type and list of ports. */
   readonly groups: readonly { readonly endpoints: number; readonly slices: number }[]
 }
 
 export type MirrorPlan =
-  /** The Endpoints are not to be mirrored: what there is of mirrored slices goes. */
+  /** The Endpoints must not be mirrored: existing mirrored slices are deleted. */
   | { readonly type: 'withdrawn'; readonly actions: readonly SliceAction[] }
   | {
       readonly type: 'mirrored'
       readonly actions: readonly SliceAction[]
-      /** Slices that are right as they are. */
+      /** Slices that are in sync. */
       readonly unchanged: readonly EndpointSlice[]
       readonly complaints: readonly MirrorComplaint[]
       readonly tally: MirrorTally
     }
 
-/** Whether Endpoints are to be mirrored, if their Service has no selector: not where a label says so, nor where they elect a leader. */
+/**
+ * Whether to mirror Endpoints of a Service without a selector: not if a label forbids it, nor if they are the lock of a
+ * leader election.
+ */
 export function mayBeMirrored(endpoints: Endpoints | undefined): endpoints is Endpoints {
   if (endpoints?.metadata?.labels?.[skipMirrorLabel] === 'true') return false
   return endpoints !== undefined && endpoints.metadata?.annotations?.[leaderElectionAnnotation] === undefined
@@ -53,10 +54,11 @@ export function hasSelector(service: Service): boolean {
 }
 
 /**
- * Decides what must become of the mirrored slices of a Service, so that they say what its Endpoints say: one slice for each address type and list of ports, with
- * the labels and annotations of the Endpoints. Pure. `slices` are all mirrored slices that name the Service.
+ * Decides what must change so that the mirrored slices of a Service equal its Endpoints: one slice for each address
+ * type and list of ports, with the labels and annotations of the Endpoints. Pure. `slices` are all mirrored slices that
+ * name the Service.
  *
- * Slices that are not needed become those that are missing. Of several for the same, one that is right already stays.
+ * Superfluous slices are reused for missing ones. Of several equal slices, one that is already in sync stays.
  */
 export function planMirror(observed: {
   readonly endpoints: Endpoints | undefined
@@ -88,19 +90,19 @@ export function planMirror(observed: {
       continue
     }
     const desired = { ...group, endpoints: new Map([...group.endpoints].slice(0, maxEndpointsPerSubset)) }
-    const isRight = (slice: EndpointSlice): boolean =>
+    const isInSync = (slice: EndpointSlice): boolean =>
       !hasChanges(changesOf(slice, desired)) &&
       sameText(wanted.labels, slice.metadata?.labels) &&
       sameText(wanted.annotations, slice.metadata?.annotations) &&
       !belongsToFormer(slice, endpoints)
-    const kept = present.find(isRight)
-    const [base = undefined] = kept === undefined ? present : [kept]
+    const retained = present.find(isInSync)
+    const [base = undefined] = retained === undefined ? present : [retained]
     const changes = base === undefined ? { added: count, updated: 0, removed: 0 } : changesOf(base, desired)
     tally.added += changes.added
     tally.updated += changes.updated
     tally.removed += changes.removed
     remove.push(...present.filter((slice) => slice !== base))
-    if (kept !== undefined) unchanged.push(kept)
+    if (retained !== undefined) unchanged.push(retained)
     else if (base === undefined) create.push(newMirror(endpoints, desired, undefined))
     else update.push(newMirror(endpoints, desired, base))
   }
@@ -122,7 +124,7 @@ export function planMirror(observed: {
   }
 }
 
-/** A slice for the Endpoints: in place of another, or to be created with a name that is left to the server. */
+/** A slice for the Endpoints: a replacement of another, or a new one whose name the server chooses. */
 export function newMirror(
   endpoints: Endpoints,
   group: MirroredGroup,
@@ -154,7 +156,10 @@ function labelsOf(endpoints: Endpoints): Labels {
   return { ...labels, [serviceNameLabel]: name, [managedByLabel]: mirroringManager }
 }
 
-/** All but the time of the last change, which is that of the Endpoints, and what kubectl remembers of them. */
+/**
+ * All annotations except the time of the last change, which belongs to the Endpoints, and kubectl's last applied
+ * configuration.
+ */
 function annotationsOf(endpoints: Endpoints): Labels {
   const {
     [lastChangeTriggerTime]: _time,
@@ -170,7 +175,7 @@ interface Changes {
   readonly removed: number
 }
 
-/** What has to be done to the endpoints of a slice. One that is in it twice is once too often. */
+/** The changes of the endpoints of a slice. A duplicate endpoint is removed. */
 function changesOf(slice: EndpointSlice, { endpoints }: MirroredGroup): Changes {
   const found = new Set<string>()
   let updated = 0
@@ -192,7 +197,7 @@ function hasChanges({ added, updated, removed }: Changes): boolean {
   return added > 0 || updated > 0 || removed > 0
 }
 
-/** Whether a slice was made for Endpoints of this name that are gone. */
+/** Whether a slice was made for deleted Endpoints of this name. */
 function belongsToFormer(slice: EndpointSlice, endpoints: Endpoints): boolean {
   const { name, uid } = endpoints.metadata ?? {}
   return (slice.metadata?.ownerReferences ?? []).some(
@@ -218,4 +223,32 @@ function complaintsOf(invalid: number, skipped: number, max: number): readonly M
     complaints.push({ reason: 'TooManyAddressesToMirror', note })
   }
   return complaints
+}
+
+interface SliceWrites {
+  readonly create: readonly EndpointSlice[]
+  readonly update: readonly EndpointSlice[]
+  readonly remove: readonly EndpointSlice[]
+}
+
+/**
+ * Turns slices to be deleted into slices to be created of the same address type: one write instead of two, and no
+ * moment without either.
+ */
+export function recycleSlices({ create, update, remove }: SliceWrites): SliceWrites {
+  const removable = Map.groupBy(remove, ({ addressType }) => addressType)
+  const recycled = new Set<EndpointSlice>()
+  const created: EndpointSlice[] = []
+  const updated = [...update]
+  for (const slice of create) {
+    const former = removable.get(slice.addressType)?.shift()
+    if (former === undefined) {
+      created.push(slice)
+      continue
+    }
+    recycled.add(former)
+    const { name, resourceVersion } = former.metadata ?? {}
+    updated.push({ ...slice, metadata: { ...slice.metadata, name, resourceVersion } } as EndpointSlice)
+  }
+  return { create: created, update: updated, remove: remove.filter((slice) => !recycled.has(slice)) }
 }

@@ -1,11 +1,9 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import { type AddressGroups, readAddress, textFrom } from '../../net/stored-address.ts'
-import type { Endpoint } from '../pod-endpoint.ts'
-import type { AddressType } from '../slice-info.ts'
-import { type EndpointPort, inHashOrder, portsKey } from '../slice-ports.ts'
-import { type EndpointAddress, repackSubsets, type SubsetPort } from './repacked-subsets.ts'
+import type { Endpoint } from '../endpoint.ts'
+import { type AddressType, type EndpointPort, inHashOrder, portsKey } from '../slice.ts'
 
-/** What the slices of one address type and one list of ports shall hold. */
+/** The desired endpoints of the slices of one address type and one list of ports. */
 export interface MirroredGroup {
   readonly addressType: AddressType
   readonly ports: readonly EndpointPort[]
@@ -13,17 +11,17 @@ export interface MirroredGroup {
   readonly endpoints: ReadonlyMap<string, Endpoint>
 }
 
-/** What Endpoints say, as slices say it. */
-export interface MirroredEndpoints {
-  /** By {@link groupKey}; also those that no address is for. */
+/** Endpoints in the form of slices. */
+interface MirroredEndpoints {
+  /** By {@link groupKey}; including groups without addresses. */
   readonly groups: ReadonlyMap<string, MirroredGroup>
-  /** Addresses that are none. */
+  /** The number of malformed addresses. */
   readonly invalid: number
-  /** Addresses that are not mirrored: those that are none, and those beyond the maximum. */
+  /** The number of addresses that are not mirrored: malformed ones, and those beyond the maximum. */
   readonly skipped: number
 }
 
-/** Where an address is read into; used up before anything else runs. */
+/** A buffer for one address, used only within a call. */
 const groups: AddressGroups = new Uint16Array(8)
 
 const addressTypes: readonly AddressType[] = ['IPv4', 'IPv6']
@@ -33,13 +31,13 @@ export function groupKey(addressType: string, ports: readonly EndpointPort[] | n
   return `${addressType} ${portsKey(ports)}`
 }
 
-/** Equal for endpoints that are the same one, whatever has become of it: as upstream's `hashEndpoint`. */
+/** Equal for endpoints of the same identity: as upstream's `hashEndpoint`. */
 export function identityOf({ addresses, hostname, targetRef }: Endpoint): string {
   const all = addresses.length === 1 ? addresses[0] : [...addresses].sort().join()
   return `${all} ${hostname ?? ''} ${targetRef?.namespace ?? ''}/${targetRef?.name ?? ''}`
 }
 
-/** Reads Endpoints: of each subset, after they have been repacked, the first `maxEndpointsPerSubset` addresses, those that are ready first. */
+/** Reads Endpoints: of each subset, after repacking, the first `maxEndpointsPerSubset` addresses, ready ones first. */
 export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: number): MirroredEndpoints {
   const groups = new Map<string, MirroredGroup & { readonly endpoints: Map<string, Endpoint> }>()
   let invalid = 0
@@ -74,7 +72,7 @@ export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: n
   return { groups, invalid, skipped }
 }
 
-/** An address of Endpoints as an endpoint of a slice; undefined for what is no address. */
+/** An address of Endpoints as an endpoint of a slice; undefined for a malformed one. */
 export function endpointOf(
   address: EndpointAddress,
   ready: boolean,
@@ -99,4 +97,109 @@ function slicePort({ name, port, protocol, appProtocol }: SubsetPort): EndpointP
     protocol: protocol ?? '',
     ...(appProtocol === undefined || appProtocol === null ? {} : { appProtocol }),
   }
+}
+
+export type EndpointSubset = NonNullable<Endpoints['subsets']>[number]
+export type EndpointAddress = NonNullable<EndpointSubset['addresses']>[number]
+type SubsetPort = NonNullable<EndpointSubset['ports']>[number]
+
+/** Addresses with the same ports, and those ports. */
+interface RepackedSubset {
+  readonly ports: readonly SubsetPort[]
+  /** By address, then by the uid of the target. */
+  readonly ready: readonly EndpointAddress[]
+  readonly notReady: readonly EndpointAddress[]
+}
+
+/** Whether an address is ready, by the number of the address. */
+type Members = Map<number, boolean>
+
+interface Group {
+  readonly ports: Map<string, SubsetPort>
+  readonly members: Members
+}
+
+/**
+ * Brings subsets into the form in which each port list and each address of it occurs once: upstream's `RepackSubsets`
+ * (pkg/api/v1/endpoints), but for the order of subsets and ports. An address that is both ready and not ready for a
+ * port is not ready; of duplicates of one address and target, the first counts.
+ */
+export function repackSubsets(subsets: readonly EndpointSubset[]): readonly RepackedSubset[] {
+  const addresses: EndpointAddress[] = []
+  const numbers = new Map<string, number>()
+  const numberOf = (address: EndpointAddress): number => {
+    const key = `${address.ip} ${address.targetRef?.uid ?? ''}`
+    let number = numbers.get(key)
+    if (number === undefined) {
+      number = addresses.push(address) - 1
+      numbers.set(key, number)
+    }
+    return number
+  }
+
+  const byPort = new Map<string, { readonly port: SubsetPort | undefined; readonly members: Members }>()
+  subsets.forEach((subset, index) => {
+    const own = membersOf(subset, numberOf)
+    const ports = subset.ports?.length ? subset.ports : [undefined]
+    ports.forEach((port, portIndex) => {
+      // Upstream treats every occurrence of a port with an appProtocol as a different port.
+      const key = port?.appProtocol === undefined ? textOf(port) : `${index} ${portIndex}`
+      const known = byPort.get(key)
+      if (known === undefined) byPort.set(key, { port, members: subsets.length === 1 ? own : new Map(own) })
+      else for (const [number, ready] of own) known.members.set(number, ready && known.members.get(number) !== false)
+    })
+  })
+
+  const groups = new Map<string | Members, Group>()
+  for (const { port, members } of byPort.values()) {
+    // All ports of a single subset have the same addresses.
+    const key = subsets.length === 1 ? 'all' : identityOfMembers(members)
+    let group = groups.get(key)
+    if (group === undefined) {
+      group = { ports: new Map(), members }
+      groups.set(key, group)
+    }
+    if (port !== undefined && port.port > 0) group.ports.set(textOf(port), port)
+  }
+  return [...groups.values()].map(({ ports, members }) => ({
+    ports: [...ports.values()],
+    ready: inOrder(members, true, addresses),
+    notReady: inOrder(members, false, addresses),
+  }))
+}
+
+function membersOf(subset: EndpointSubset, numberOf: (address: EndpointAddress) => number): Members {
+  const members: Members = new Map()
+  for (const address of subset.addresses ?? []) members.set(numberOf(address), true)
+  for (const address of subset.notReadyAddresses ?? []) members.set(numberOf(address), false)
+  return members
+}
+
+function textOf(port: SubsetPort | undefined): string {
+  if (port === undefined) return 'none'
+  return `${port.port}/${port.protocol ?? ''} ${port.name ?? ''} ${port.appProtocol ?? ''}`
+}
+
+function identityOfMembers(members: Members): string {
+  return [...members]
+    .sort(([a], [b]) => a - b)
+    .map(([number, ready]) => (ready ? `${number}` : `${number}-`))
+    .join()
+}
+
+function inOrder(members: Members, ready: boolean, addresses: readonly EndpointAddress[]): readonly EndpointAddress[] {
+  const chosen: EndpointAddress[] = []
+  for (const [number, isReady] of members) {
+    const address = addresses[number]
+    if (isReady === ready && address !== undefined) chosen.push(address)
+  }
+  return chosen.sort(byAddressAndTarget)
+}
+
+function byAddressAndTarget(a: EndpointAddress, b: EndpointAddress): number {
+  if (a.ip !== b.ip) return a.ip < b.ip ? -1 : 1
+  // One without a target comes before one whose target has no uid.
+  const left = a.targetRef === undefined ? '' : ` ${a.targetRef.uid ?? ''}`
+  const right = b.targetRef === undefined ? '' : ` ${b.targetRef.uid ?? ''}`
+  return left < right ? -1 : left > right ? 1 : 0
 }

@@ -1,20 +1,13 @@
 import type { Counter, Gauge, Histogram, Metrics } from '../../telemetry/metrics.ts'
+import { countBuckets, ServiceTotals, sumOf } from '../slice-metrics.ts'
 import type { MirrorTally } from './mirror-plan.ts'
 
 const none = {}
-const countBuckets = Array.from({ length: 15 }, (_, power) => 2 ** (power + 1))
 const secondsBuckets = Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** power)
 
-/** What one Service adds to the gauges. */
-interface Share {
-  readonly endpoints: number
-  readonly slices: number
-  readonly desiredSlices: number
-}
-
 /**
- * What mirroring does, under upstream's names: `endpoint_slice_mirroring_controller_*` (pkg/controller/endpointslicemirroring/metrics). Made once per process;
- * whoever begins a term of leadership calls `reset`.
+ * The metrics of mirroring, under upstream's names: `endpoint_slice_mirroring_controller_*`
+ * (pkg/controller/endpointslicemirroring/metrics). One per process; a new term of leadership calls `reset`.
  */
 export class MirroringMetrics {
   readonly #perSync: Readonly<Record<'added' | 'updated' | 'removed' | 'skipped', Histogram<never>>>
@@ -23,8 +16,7 @@ export class MirroringMetrics {
   readonly #slices: Gauge<never>
   readonly #desiredSlices: Gauge<never>
   readonly #changes: Counter<'operation'>
-  readonly #shares = new Map<string, Share>()
-  #total: Share = { endpoints: 0, slices: 0, desiredSlices: 0 }
+  readonly #totals = new ServiceTotals()
 
   constructor(metrics: Metrics) {
     const named = (name: string, help: string) => ({ name: `endpoint_slice_mirroring_controller_${name}`, help })
@@ -53,8 +45,7 @@ export class MirroringMetrics {
 
   /** Forgets all Services. */
   reset(): void {
-    this.#shares.clear()
-    this.#total = { endpoints: 0, slices: 0, desiredSlices: 0 }
+    this.#totals.clear()
     this.#show()
   }
 
@@ -66,49 +57,34 @@ export class MirroringMetrics {
     this.#changes.add({ operation })
   }
 
-  /** A Service was looked at, and its slices shall be as `tally` says. */
+  /** A plan for a Service was made; `tally` has its desired slices. */
   planned(serviceKey: string, tally: MirrorTally, maxEndpointsPerSubset: number): void {
     for (const count of ['added', 'updated', 'removed', 'skipped'] as const) {
       this.#perSync[count].observe(none, tally[count])
     }
-    let share: Share = { endpoints: 0, slices: 0, desiredSlices: 0 }
-    for (const { endpoints, slices } of tally.groups) {
-      share = sum(share, { endpoints, slices, desiredSlices: Math.ceil(endpoints / maxEndpointsPerSubset) })
-    }
-    this.#replace(serviceKey, share)
+    const groups = tally.groups.map(({ endpoints, slices }) => {
+      return { endpoints, slices, desiredSlices: Math.ceil(endpoints / maxEndpointsPerSubset) }
+    })
+    this.#totals.set(serviceKey, sumOf(groups))
+    this.#show()
   }
 
-  /** Whether the Service has a part in the gauges. */
+  /** Whether the Service has a share in the gauges. */
   knows(serviceKey: string): boolean {
-    return this.#shares.has(serviceKey)
+    return this.#totals.has(serviceKey)
   }
 
-  /** The Service is mirrored no more. */
+  /** The Service is no longer mirrored. */
   forget(serviceKey: string): void {
-    this.#replace(serviceKey, undefined)
-  }
-
-  #replace(serviceKey: string, share: Share | undefined): void {
-    const former = this.#shares.get(serviceKey)
-    if (former === undefined && share === undefined) return
-    if (share === undefined) this.#shares.delete(serviceKey)
-    else this.#shares.set(serviceKey, share)
-    if (former !== undefined) this.#total = sum(this.#total, former, -1)
-    if (share !== undefined) this.#total = sum(this.#total, share)
+    if (!this.#totals.has(serviceKey)) return
+    this.#totals.set(serviceKey, undefined)
     this.#show()
   }
 
   #show(): void {
-    this.#endpoints.set(none, this.#total.endpoints)
-    this.#slices.set(none, this.#total.slices)
-    this.#desiredSlices.set(none, this.#total.desiredSlices)
-  }
-}
-
-function sum(a: Share, b: Share, sign = 1): Share {
-  return {
-    endpoints: a.endpoints + sign * b.endpoints,
-    slices: a.slices + sign * b.slices,
-    desiredSlices: a.desiredSlices + sign * b.desiredSlices,
+    const { sum } = this.#totals
+    this.#endpoints.set(none, sum.endpoints)
+    this.#slices.set(none, sum.slices)
+    this.#desiredSlices.set(none, sum.desiredSlices)
   }
 }

@@ -1,11 +1,12 @@
-import type { CpuRatios } from './zone-capacity.ts'
+import type { Node } from '../../kube/resources.ts'
+import { zoneLabel } from '../endpoint.ts'
 
-/** How many endpoints carry a hint for each zone. */
+/** How many endpoints have a hint for each zone. */
 export type HintsByZone = ReadonlyMap<string, number>
 
-/** How many endpoints a zone is to be hinted. */
-export interface Allocation {
-  /** With fewer, each would bear more than the overload threshold allows. */
+/** How many endpoints should have a hint for a zone. */
+interface Allocation {
+  /** With fewer, each would receive more traffic than the overload threshold allows. */
   readonly minimum: number
   /** With more, another zone would have fewer than its minimum. */
   readonly maximum: number
@@ -13,13 +14,14 @@ export interface Allocation {
 }
 
 /** By zone, in the order of their names. */
-export type Allocations = ReadonlyMap<string, Allocation>
+type Allocations = ReadonlyMap<string, Allocation>
 
-/** An endpoint may bear this much more traffic than it would without hints. */
-const overloadThreshold = 0.2
+/** An endpoint may receive this much more traffic than it would without hints. */
+const OVERLOAD_THRESHOLD = 0.2
 
 /**
- * How many endpoints each zone is to be hinted, by its part of the CPU; or why that cannot be said. `ratios` are undefined while the Nodes do not tell.
+ * How many endpoints should have a hint for each zone, by its share of the CPU; or why that is unknown. `ratios` are
+ * undefined while the Nodes do not provide them.
  */
 export function planAllocations(
   ratios: CpuRatios | undefined,
@@ -35,7 +37,7 @@ export function planAllocations(
   if (ratios.size > endpoints) return { type: 'refused', message: `Insufficient number of endpoints ${counts}` }
   const wanted = [...ratios].map(([zone, ratio]) => {
     const desired = ratio * endpoints
-    const minimum = Math.ceil(desired * (1 / (1 + overloadThreshold)))
+    const minimum = Math.ceil(desired * (1 / (1 + OVERLOAD_THRESHOLD)))
     return { zone, minimum, desired: Math.max(desired, minimum) }
   })
   const spare = endpoints - wanted.reduce((sum, { minimum }) => sum + minimum, 0)
@@ -49,7 +51,10 @@ export function planAllocations(
   return { type: 'allocated', allocations: new Map(allocations) }
 }
 
-/** Whether a slice may keep the hints that it has, beside those that are allocated already: for zones that are to have some, and not too many. */
+/**
+ * Whether a slice may retain its hints in addition to those already allocated: they name allocated zones, and are not
+ * too many.
+ */
 export function fits(
   hints: HintsByZone,
   allocated: HintsByZone,
@@ -62,7 +67,7 @@ export function fits(
   return true
 }
 
-/** Whether a zone has so few of a Service's hints that its endpoints bear more than the threshold allows. */
+/** Whether a zone has so few of a Service's hints that its endpoints receive more traffic than the threshold allows. */
 export function isOverloaded(hints: HintsByZone, ratios: CpuRatios | undefined): boolean {
   if (hints.size === 0) return false
   if (ratios === undefined) return true
@@ -70,7 +75,139 @@ export function isOverloaded(hints: HintsByZone, ratios: CpuRatios | undefined):
   for (const count of hints.values()) total += count
   for (const [zone, ratio] of ratios) {
     const count = hints.get(zone)
-    if (count === undefined || count < Math.ceil(total * ratio * (1 / (1 + overloadThreshold)))) return true
+    if (count === undefined || count < Math.ceil(total * ratio * (1 / (1 + OVERLOAD_THRESHOLD)))) return true
   }
   return false
+}
+
+/** How many endpoints each zone gives to others, and how many it takes from them. */
+interface Redistribution {
+  readonly giving: HintsByZone
+  readonly receiving: HintsByZone
+}
+
+/**
+ * How many endpoints of each zone get a hint for another zone, so that each zone has about its share. Fractions are
+ * ignored: zones keep their own endpoints as long as no zone lacks a whole one. Of zones with the same surplus or lack
+ * the first by name counts, where upstream's choice is random.
+ */
+export function planRedistribution(
+  allocations: ReadonlyMap<string, Pick<Allocation, 'desired'>>,
+  allocated: HintsByZone,
+): Redistribution {
+  const surplus = new Map<string, number>()
+  const lack = new Map<string, number>()
+  for (const [zone, { desired }] of allocations) {
+    const count = allocated.get(zone) ?? 0
+    if (count > desired) surplus.set(zone, count - desired)
+    else if (count < desired) lack.set(zone, desired - count)
+  }
+  const giving = new Map<string, number>()
+  const receiving = new Map<string, number>()
+  for (;;) {
+    const from = most(surplus)
+    const to = most(lack)
+    if (from === undefined || to === undefined) break
+    if ((from.count < 1 && to.count < 1) || from.count < 0.5 || to.count < 0.5) break
+    move(giving, surplus, from.zone)
+    move(receiving, lack, to.zone)
+  }
+  return { giving, receiving }
+}
+
+/**
+ * The zones for which the endpoints of `zones`, in this order, get a hint outside their own zone, by their index. A
+ * zone gives its first ones to the receiving zones in the order of their names.
+ */
+export function redistribute(
+  zones: readonly string[],
+  { giving, receiving }: Redistribution,
+): ReadonlyMap<number, string> {
+  const given = new Map<number, string>()
+  const toGive = new Map(giving)
+  const takers = [...receiving]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([zone, count]) => Array<string>(count).fill(zone))
+  for (let index = 0, taken = 0; index < zones.length && taken < takers.length; index++) {
+    const zone = zones[index] ?? ''
+    const left = toGive.get(zone) ?? 0
+    if (left === 0) continue
+    toGive.set(zone, left - 1)
+    given.set(index, takers[taken++] ?? '')
+  }
+  return given
+}
+
+function most(zones: ReadonlyMap<string, number>): { readonly zone: string; readonly count: number } | undefined {
+  let best: { zone: string; count: number } | undefined
+  for (const [zone, count] of zones) if (count > (best?.count ?? 0)) best = { zone, count }
+  return best
+}
+
+function move(to: Map<string, number>, from: Map<string, number>, zone: string): void {
+  to.set(zone, (to.get(zone) ?? 0) + 1)
+  from.set(zone, (from.get(zone) ?? 0) - 1)
+}
+
+/** The share of each zone in the cluster's CPU, in the order of the zones' names. They add up to 1. */
+export type CpuRatios = ReadonlyMap<string, number>
+
+/** Nodes with one of these labels, whatever its value, are ignored: they run no workload. */
+const excludedLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master']
+
+/**
+ * The distribution of the ready Nodes' CPU over zones. Undefined where that is insufficient for hints: fewer than two
+ * zones, or a Node without zone or allocatable CPU.
+ */
+export function cpuRatiosOf(nodes: Iterable<Node>): CpuRatios | undefined {
+  const nanosByZone = new Map<string, bigint>()
+  let total = 0n
+  for (const node of nodes) {
+    const labels = node.metadata?.labels ?? {}
+    if (excludedLabels.some((label) => Object.hasOwn(labels, label)) || !isReadyNode(node)) continue
+    const zone = labels[zoneLabel] ?? ''
+    const nanos = nanosOf(String(node.status?.allocatable?.cpu ?? '')) ?? 0n
+    if (zone === '' || nanos === 0n) return undefined
+    nanosByZone.set(zone, (nanosByZone.get(zone) ?? 0n) + nanos)
+    total += nanos
+  }
+  if (total === 0n || nanosByZone.size < 2) return undefined
+  const totalMillis = millisOf(total)
+  const zones = [...nanosByZone].sort(([a], [b]) => (a < b ? -1 : 1))
+  return new Map(zones.map(([zone, nanos]) => [zone, millisOf(nanos) / totalMillis]))
+}
+
+export function isReadyNode(node: Node): boolean {
+  return node.status?.conditions?.find(({ type }) => type === 'Ready')?.status === 'True'
+}
+
+const decimal: Readonly<Record<string, number>> = { n: -9, u: -6, m: -3, '': 0, k: 3, M: 6, G: 9, T: 12, P: 15, E: 18 }
+const binary: Readonly<Record<string, number>> = { Ki: 10, Mi: 20, Gi: 30, Ti: 40, Pi: 50, Ei: 60 }
+
+const form = /^([+-]?)(\d*)(?:\.(\d*))?(?:([eE])([+-]?\d{1,3})|([KMGTPE]i|[numkMGTPE])?)$/
+
+/**
+ * The amount of a quantity of the API, in billionths: `2`, `1500m`, `0.5`, `1Ki`, `1e3`. Fractions of a billionth are
+ * rounded away from zero, as `resource.Quantity` does. Undefined for a malformed quantity.
+ */
+export function nanosOf(text: string): bigint | undefined {
+  const match = form.exec(text)
+  if (match === null) return undefined
+  const [, sign, whole = '', fraction = '', exponentSign, exponent = '', suffix = ''] = match
+  if (whole === '' && fraction === '') return undefined
+  const tens = exponentSign === undefined ? (decimal[suffix] ?? 0) : Number(exponent)
+  const digits = BigInt(whole + fraction) << BigInt(binary[suffix] ?? 0)
+  const power = tens + 9 - fraction.length
+  const nanos = power >= 0 ? digits * 10n ** BigInt(power) : divideUp(digits, 10n ** BigInt(-power))
+  return sign === '-' ? -nanos : nanos
+}
+
+/** Billionths as thousandths, rounded up: `Quantity.MilliValue`. */
+export function millisOf(nanos: bigint): number {
+  return Number(divideUp(nanos, 1_000_000n))
+}
+
+function divideUp(dividend: bigint, divisor: bigint): bigint {
+  const quotient = dividend / divisor
+  return dividend > 0n && quotient * divisor !== dividend ? quotient + 1n : quotient
 }

@@ -1,17 +1,23 @@
 import type { EndpointSlice, Node } from '../../kube/resources.ts'
-import type { AddressType, HintedSlices, HintsEvent, SliceInfo } from '../slice-info.ts'
-import { fits, type HintsByZone, isOverloaded, planAllocations } from './allocations.ts'
-import { endpointsOf, isReady, mapEndpoints, removeHintsFromSlices, summaryOf, withHints } from './endpoint-hints.ts'
-import { planRedistribution, redistribute } from './redistribution.ts'
-import { type CpuRatios, cpuRatiosOf } from './zone-capacity.ts'
-
-export { removeHintsFromSlices } from './endpoint-hints.ts'
+import type { Endpoint } from '../endpoint.ts'
+import type { AddressType, HintedSlices, HintsEvent, SliceInfo } from '../slice.ts'
+import {
+  type CpuRatios,
+  cpuRatiosOf,
+  fits,
+  type HintsByZone,
+  isOverloaded,
+  planAllocations,
+  planRedistribution,
+  redistribute,
+} from './allocations.ts'
 
 /**
- * Hints by the annotation `service.kubernetes.io/topology-mode: Auto`: how the CPU of the cluster is spread over zones, and which Services have which hints.
- * Upstream: k8s.io/endpointslice/topologycache.
+ * Hints by the annotation `service.kubernetes.io/topology-mode: Auto`: the distribution of the cluster's CPU over
+ * zones, and the hints of the Services. Upstream: k8s.io/endpointslice/topologycache.
  *
- * Where upstream leaves to chance which endpoint goes to which zone, here it is the order of the slices and of the zones' names that decides.
+ * Where upstream's assignment of endpoints to zones is random, this one follows the order of the slices and of the
+ * zones' names.
  */
 export class TopologyCache {
   #ratios: CpuRatios | undefined
@@ -23,7 +29,7 @@ export class TopologyCache {
     this.#ratios = cpuRatiosOf(nodes)
   }
 
-  /** The keys of the Services whose hints do not fit the Nodes any more. */
+  /** The keys of the Services whose hints no longer fit the Nodes. */
   overloadedServices(): readonly string[] {
     const overloaded: string[] = []
     for (const [serviceKey, hintsByType] of this.#hints) {
@@ -41,7 +47,7 @@ export class TopologyCache {
     return this.#populated.has(serviceKey)
   }
 
-  /** Forgets what hints a Service has. */
+  /** Forgets the hints of a Service. */
   removeHints(serviceKey: string, addressType: AddressType): void {
     const hintsByType = this.#hints.get(serviceKey)
     hintsByType?.delete(addressType)
@@ -50,8 +56,9 @@ export class TopologyCache {
   }
 
   /**
-   * Hints each ready endpoint to a zone, so that each zone has about the part of the endpoints that it has of the CPU: to its own wherever that will do. Where
-   * it cannot be done all hints are taken away, and an event says why. Slices whose hints are still good are left alone.
+   * Gives each ready endpoint a hint for a zone, so that each zone's share of the endpoints is about its share of the
+   * CPU: for its own zone wherever possible. If that is impossible all hints are removed, and an Event has the reason.
+   * Slices whose hints are still valid are left alone.
    */
   addHints(info: SliceInfo): HintedSlices {
     const { serviceKey, addressType, toCreate, toUpdate, unchanged } = info
@@ -113,12 +120,12 @@ export class TopologyCache {
   }
 }
 
-/** What is told when a Service does not ask for hints any more. */
+/** The note of the Event when a Service no longer requests hints. */
 export function hintsDisabledNote(addressType: AddressType): string {
   return noteOf('Topology Aware Hints has been disabled', addressType)
 }
 
-/** As upstream words what is told of hints. */
+/** The note of an Event about hints, in upstream's words. */
 function noteOf(message: string, addressType: AddressType): string {
   return `${message}, addressType: ${addressType}`
 }
@@ -137,4 +144,104 @@ function readyEndpoints({ toCreate, toUpdate, unchanged }: SliceInfo): number {
 
 function add(counts: Map<string, number>, zone: string, count: number): void {
   counts.set(zone, (counts.get(zone) ?? 0) + count)
+}
+
+/** The hints of a slice, counted. */
+interface HintsSummary {
+  readonly readyEndpoints: number
+  /** How many hints of ready endpoints name each zone; undefined where a ready endpoint has none. */
+  readonly hints: HintsByZone | undefined
+}
+
+const summaries = new WeakMap<EndpointSlice, HintsSummary>()
+const withoutHints = new WeakSet<EndpointSlice>()
+
+export function isReady(endpoint: Endpoint): boolean {
+  return endpoint.conditions?.ready === true
+}
+
+/** The endpoints of a slice; a stored empty list may come back as null. */
+export function endpointsOf(slice: EndpointSlice): readonly Endpoint[] {
+  return slice.endpoints ?? []
+}
+
+/** Computed once for each slice object. */
+export function summaryOf(slice: EndpointSlice): HintsSummary {
+  let summary = summaries.get(slice)
+  if (summary === undefined) {
+    summary = summarize(slice)
+    summaries.set(slice, summary)
+  }
+  return summary
+}
+
+function summarize(slice: EndpointSlice): HintsSummary {
+  const hints = new Map<string, number>()
+  let readyEndpoints = 0
+  let complete = true
+  for (const endpoint of endpointsOf(slice)) {
+    if (!isReady(endpoint)) continue
+    readyEndpoints++
+    const zones = endpoint.hints?.forZones ?? []
+    if (zones.length === 0) complete = false
+    for (const { name } of zones) hints.set(name, (hints.get(name) ?? 0) + 1)
+  }
+  return { readyEndpoints, hints: complete ? hints : undefined }
+}
+
+/** The slice with `change` applied to each endpoint; the same object when none changes. */
+export function mapEndpoints(slice: EndpointSlice, change: (endpoint: Endpoint) => Endpoint): EndpointSlice {
+  let changed = false
+  const endpoints = endpointsOf(slice).map((endpoint) => {
+    const next = change(endpoint)
+    if (next !== endpoint) changed = true
+    return next
+  })
+  return changed ? { ...slice, endpoints } : slice
+}
+
+/** The endpoint with new hints; the same object where they are equal. */
+export function withHints(
+  endpoint: Endpoint,
+  zone: string | undefined,
+  node: string | undefined = undefined,
+): Endpoint {
+  if (namesOnly(endpoint.hints?.forZones, zone) && namesOnly(endpoint.hints?.forNodes, node)) return endpoint
+  const { hints: _hints, ...rest } = endpoint
+  if (zone === undefined && node === undefined) return rest
+  return {
+    ...rest,
+    hints: {
+      ...(zone === undefined ? {} : { forZones: [{ name: zone }] }),
+      ...(node === undefined ? {} : { forNodes: [{ name: node }] }),
+    },
+  }
+}
+
+function namesOnly(hints: readonly { readonly name: string }[] | null | undefined, name: string | undefined): boolean {
+  const count = hints?.length ?? 0
+  return name === undefined ? count === 0 : count === 1 && hints?.[0]?.name === name
+}
+
+/** Removes all hints. */
+export function removeHintsFromSlices(info: SliceInfo): HintedSlices {
+  const bare = (slice: EndpointSlice): EndpointSlice => mapEndpoints(slice, withoutHint)
+  return {
+    create: info.toCreate.map(bare),
+    update: [...info.toUpdate.map(bare), ...info.unchanged.filter(hasHints).map(bare)],
+    events: [],
+  }
+}
+
+function hasHints(slice: EndpointSlice): boolean {
+  if (withoutHints.has(slice)) return false
+  if (endpointsOf(slice).some((endpoint) => withoutHint(endpoint) !== endpoint)) return true
+  withoutHints.add(slice)
+  return false
+}
+
+function withoutHint(endpoint: Endpoint): Endpoint {
+  if (endpoint.hints === undefined || endpoint.hints === null) return endpoint
+  const { hints: _hints, ...rest } = endpoint
+  return rest
 }

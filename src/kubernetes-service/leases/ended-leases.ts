@@ -8,11 +8,11 @@ import { within } from '../../runtime/request-limit.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Holder } from './master-leases.ts'
 
-/** How long whoever lists the leases waits for a deletion, in milliseconds. */
+/** How long a list of the leases waits for a deletion, in milliseconds. */
 const DELETE_LIMIT_MS = 1_000
-/** So many are deleted at once; the others at a later look. */
+/** How many are deleted at once; the others at a later list. */
 const MAX_AT_ONCE = 100
-/** Between two tries to delete the same Lease. */
+/** Between two attempts to delete the same Lease. */
 const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
 
 export interface EndedLeasesOptions {
@@ -22,13 +22,13 @@ export interface EndedLeasesOptions {
   readonly logger: Logger
 }
 
-/** A Lease as a list showed it, with who holds it. */
+/** A Lease from a list, with its holder. */
 export interface HeldLease {
   readonly lease: Lease
   readonly holder: Holder
 }
 
-/** The tries to delete one Lease. */
+/** The attempts to delete one Lease. */
 interface Tries {
   readonly backoff: Backoff
   dueMs: number
@@ -36,8 +36,9 @@ interface Tries {
 }
 
 /**
- * Deletes Leases that this observer has found over, guarded by uid and resourceVersion, so that all masters agree, and those that start later.
- * One that cannot be deleted is over all the same: it is said once, and tried again at growing distances.
+ * Deletes Leases that this observer has found over, guarded by uid and resourceVersion, so that all masters agree,
+ * including those that start later. One that cannot be deleted is over all the same: that is logged once, and retried
+ * with back-off.
  */
 export class EndedLeases {
   readonly #options: EndedLeasesOptions
@@ -48,7 +49,7 @@ export class EndedLeases {
     this.#options = options
   }
 
-  /** Takes all that are over. Resolves, within a second, to those among them that somebody has written since they were listed. */
+  /** Takes all Leases that are over. Resolves, within a second, with those that were written since they were listed. */
   async collect(over: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
     const names = new Set(over.map(({ lease }) => nameOf(lease)))
     this.#tries = new Map([...this.#tries].filter(([name]) => names.has(name)))
@@ -71,7 +72,7 @@ export class EndedLeases {
     const who = { address: holder.addresses[0], host: holder.host }
     if (known === undefined) logger.info(who, 'lease ended without renewal')
     this.#tries.set(name, tries)
-    // One that was deleted may be there for longer, because of a finalizer.
+    // A deleted one may remain for longer, because of a finalizer.
     tries.dueMs = clock.monotonicMs() + tries.backoff.next()
     if (error === undefined || isKubeError(error, 'NotFound')) return false
     if (!tries.failed) logger.warn({ ...who, error }, 'a lease that ended cannot be deleted: here it counts as gone')
@@ -79,7 +80,7 @@ export class EndedLeases {
     return false
   }
 
-  /** What it failed with; undefined when it was done. */
+  /** Returns the failure; undefined after success. */
   #delete(lease: Lease, signal: AbortSignal): Promise<unknown> {
     const { api, clock } = this.#options
     return within(clock, DELETE_LIMIT_MS, signal, (limited) =>
@@ -91,7 +92,7 @@ export class EndedLeases {
   }
 }
 
-/** Deletes a Lease unless somebody has written it since it was read: then it rejects with a Conflict. */
+/** Deletes a Lease unless it was written since it was read: then it rejects with a Conflict. */
 export async function deleteAsRead(
   api: KubeApi,
   lease: Lease,

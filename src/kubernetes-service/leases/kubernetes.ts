@@ -1,22 +1,21 @@
 import type { CallOptions, KubeApi, ListQuery } from '../../kube/api.ts'
+import { limitedApi, listPages } from '../../kube/api-wrappers.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { ifFound, isKubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
 import { claimedSpec } from '../../kube/lease-lock.ts'
 import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
-import { limitedApi } from '../../kube/limited-api.ts'
-import { listPages } from '../../kube/list-pages.ts'
-import { isNewer } from '../../kube/resource-version.ts'
-import { type Lease, leases } from '../../kube/resources.ts'
+import { isNewer, type Lease, leases } from '../../kube/resources.ts'
 import type { Cancel } from '../../runtime/clock.ts'
 import { hashText } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
 import { TokenBucket } from '../../runtime/token-bucket.ts'
 import { masterKey } from '../members.ts'
 import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf } from './ended-leases.ts'
-import { decodeHolder, encodeHolder } from './holder-record.ts'
 import {
   addressOf,
+  decodeHolder,
+  encodeHolder,
   type Holder,
   isOfAnotherLife,
   LeaseNotFound,
@@ -27,39 +26,43 @@ import {
 
 /** @default of `--lease-namespace` */
 export const LEASE_NAMESPACE = 'kube-system'
-/** Never kube-apiserver's identity label: it collects leases that bear it. */
+/** Never kube-apiserver's identity label: it deletes leases with that label. */
 const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
-/** What the names of masters' Leases begin with. */
+/** The prefix of the names of masters' Leases. */
 const NAME_PREFIX = 'apiserver-bootstrap-'
 /**
- * What another's `leaseDurationSeconds` is believed within: these milliseconds, and so many times the observer's own TTL. A lease of a day
- * would list its dead for a day; placeholders (docs/lease-stores.md) last five minutes with a TTL of 15 s.
+ * The bounds for another master's `leaseDurationSeconds`: these milliseconds, and this many times the observer's own
+ * TTL. A lease of a day would list a dead master for a day; placeholders (docs/lease-stores.md) last five minutes with
+ * a TTL of 15 s.
  */
 const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
-/** So many masters are read at most, those whose Leases are oldest first: no EndpointSlice holds more addresses. */
+/** The most masters that are read, those with the oldest Leases first: no EndpointSlice holds more addresses. */
 const MAX_MASTERS = 1_000
-/** Looks that others' Leases may ask for, by changes other than renewals and by their ends: so many at once, and so many a second. */
-const LOOKS = { burst: 30, qps: 4 }
+/**
+ * The limit of reads that others' Leases cause by changes other than renewals and by their ends: this many at once, and
+ * this many a second.
+ */
+const CHANGES = { burst: 30, qps: 4 }
 
-export interface KubernetesLeasesOptions extends EndedLeasesOptions {
+interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
-  /** Of this master's own lease; whole seconds, in milliseconds. Other masters' TTLs are read from their leases. */
+  /** Of this master's own lease; whole seconds, in milliseconds. Other masters' TTLs are in their leases. */
   readonly ttlMs: number
-  /** How often this master reads the leases when nothing happens, in milliseconds. */
+  /** How often this master reads the leases without a change, in milliseconds. */
   readonly intervalMs: number
-  /** Where the Leases are. @default kube-system */
+  /** The namespace of the Leases. @default kube-system */
   readonly namespace?: string | undefined
-  /** Gives up requests that take too long. @default none, but for the API's own time-outs */
+  /** Aborts requests that take too long. @default none, but for the API's own time-outs */
   readonly limit?: RequestLimit | undefined
 }
 
 /**
- * One coordination.k8s.io Lease per master: for servers whose datastore is out of reach.
+ * One coordination.k8s.io Lease per master: for servers whose datastore is not accessible.
  *
- * Whether a lease is over is judged by each observer for itself (see {@link LeaseObserver}); who finds one over deletes it (see
- * {@link EndedLeases}). No request waits for anything but its answer: a lease goes on ending meanwhile.
+ * Each observer decides for itself whether a lease is over (see {@link LeaseObserver}), and deletes it (see
+ * {@link EndedLeases}). No request waits for anything but its answer, because the lease's time passes meanwhile.
  */
 export class KubernetesLeases implements MasterLeases {
   readonly #options: KubernetesLeasesOptions
@@ -68,9 +71,9 @@ export class KubernetesLeases implements MasterLeases {
   readonly #observer: LeaseObserver
   readonly #ended: EndedLeases
   readonly #namespace: string
-  /** Our own Lease as we last wrote or read it: spares a read before each renewal. */
+  /** Our own Lease as last written or read: this saves a read before each renewal. */
   #own: Lease | undefined
-  /** Sets the timer for what the next lease's end asks for; does nothing while nobody watches. */
+  /** Sets the timer for the next end of a lease; does nothing without a watch. */
   #wakeAtNextRead: () => void = () => {}
 
   constructor(options: KubernetesLeasesOptions) {
@@ -84,21 +87,21 @@ export class KubernetesLeases implements MasterLeases {
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
     const { clock } = this.#options
     const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, urgent: true, signal }
-    const { told } = this.#observer
+    const { eventCount } = this.#observer
     const items = await this.#listOldest(query).catch((error: unknown) => {
       this.#observer.interrupted()
       throw error
     })
     const observed = items.map((lease) => this.#observed(lease))
-    this.#observer.readAll(observed, clock.monotonicMs(), told)
+    this.#observer.readAll(observed, clock.monotonicMs(), eventCount)
     this.#wakeAtNextRead()
     const found = items.flatMap((lease) => {
       const holder = holderOf(lease)
       return holder === undefined ? [] : [{ lease, holder }]
     })
     const named = new Set(found.filter(isInItsPlace).map(({ lease }) => nameOf(lease)))
-    // A Lease that is named as a master's speaks for that one alone, so that rights to it are rights to one address. Another one, a
-    // placeholder, says nothing of a master that has its own.
+    // A Lease with a master's name counts for that master alone, so that rights to it are rights to one address. A
+    // placeholder Lease is ignored for a master that has its own.
     const all = found.filter(
       (held) =>
         isInItsPlace(held) || !(nameOf(held.lease).startsWith(NAME_PREFIX) || named.has(leaseName(held.holder))),
@@ -131,7 +134,7 @@ export class KubernetesLeases implements MasterLeases {
           this.#own = undefined
         } else if (isKubeError(error, 'Conflict', 'AlreadyExists')) {
           const stored = await this.#read(name, signal)
-          // Nothing to renew from unless the lease turns out to be ours.
+          // There is nothing to renew, unless the stored Lease is ours.
           this.#own = undefined
           if (yieldsTo(holderOf(stored), holder)) return
           this.#own = stored
@@ -160,19 +163,19 @@ export class KubernetesLeases implements MasterLeases {
     if (!isThere) throw new LeaseNotFound(addressOf(holder))
   }
 
-  async watch(look: () => void, signal: AbortSignal): Promise<void> {
+  async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
     const { api, clock, random, logger, availability } = this.#options
     const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR }
-    const looks = new TokenBucket({ clock, ...LOOKS })
-    let cancelLook: Cancel | undefined
-    const askForLook = (): void => {
-      if (cancelLook !== undefined) return
-      const lateMs = looks.reserve()
-      if (lateMs === 0) look()
+    const limit = new TokenBucket({ clock, ...CHANGES })
+    let cancelChange: Cancel | undefined
+    const requestRead = (): void => {
+      if (cancelChange !== undefined) return
+      const lateMs = limit.reserve()
+      if (lateMs === 0) onChange()
       else
-        cancelLook = clock.schedule(lateMs, () => {
-          cancelLook = undefined
-          look()
+        cancelChange = clock.schedule(lateMs, () => {
+          cancelChange = undefined
+          onChange()
         })
     }
     const informer = new Informer({ api, clock, random, logger, availability, resource: leases, query })
@@ -184,26 +187,26 @@ export class KubernetesLeases implements MasterLeases {
       if (readMs === undefined) return
       cancel = clock.schedule(readMs - nowMs, () => {
         this.#wakeAtNextRead()
-        askForLook()
+        requestRead()
       })
     }
     informer.subscribe((change) => {
       this.#take(change)
       this.#wakeAtNextRead()
-      if (changesMembership(change)) askForLook()
+      if (changesMembership(change)) requestRead()
     })
     try {
       await informer.run(signal)
     } finally {
       this.#wakeAtNextRead = () => {}
       cancel()
-      cancelLook?.()
+      cancelChange?.()
     }
   }
 
   #take(change: Change<Lease>): void {
     if (change.type === 'deleted') this.#observer.forget(nameOf(change.old))
-    // A server that lags behind told of what was there before: that is no renewal.
+    // An outdated server delivered an older state: that is no renewal.
     else if (change.type === 'updated' && isNewer(change.old, change.object)) return
     else this.#observer.readOne(this.#observed(change.object), this.#options.clock.monotonicMs())
   }
@@ -216,7 +219,10 @@ export class KubernetesLeases implements MasterLeases {
     return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
   }
 
-  /** Changes this master's Lease, again until nobody has written it between the read and the write. Whether there was one. */
+  /**
+   * Changes this master's Lease, and retries until no write came between the read and the write. Returns whether there
+   * was one.
+   */
   async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<boolean> {
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
@@ -235,7 +241,7 @@ export class KubernetesLeases implements MasterLeases {
     return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
   }
 
-  /** {@link MAX_MASTERS} at most; of a page of forged ones no more than these are kept. */
+  /** At most {@link MAX_MASTERS}, also of a page of forged ones. */
   async #listOldest(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
     let oldest: readonly Lease[] = []
     for await (const page of listPages(this.#api, leases, query)) {
@@ -245,7 +251,7 @@ export class KubernetesLeases implements MasterLeases {
     return oldest
   }
 
-  /** By when the server made them, which nobody can say for it. This master's own counts in any case. */
+  /** By the server's time of creation, which nobody can forge. This master's own always counts. */
   #oldest(items: readonly Lease[]): readonly Lease[] {
     const own = this.#own?.metadata?.name
     const age = ({ metadata }: Lease): string => (metadata?.name === own ? '' : (metadata?.creationTimestamp ?? ''))
@@ -279,21 +285,41 @@ function recordOf(lease: Lease | undefined): string | undefined {
   return lease?.metadata?.annotations?.[HOLDER_ANNOTATION]
 }
 
-/** Whether a record is where its master writes it. */
+/** Whether a record is in its master's own Lease. */
 function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holder: Holder }): boolean {
   return leaseName(holder) === nameOf(lease)
 }
 
 /**
- * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see {@link masterKey}).
- * `apiserver-bootstrap-192-0-2-1-5b1cd2f0`.
+ * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see
+ * {@link masterKey}). `apiserver-bootstrap-192-0-2-1-5b1cd2f0`.
  */
 function leaseName(holder: Holder): string {
   const address = addressOf(holder).replace(/[.:]+/g, '-').replace(/^-|-$/g, '')
   return `${NAME_PREFIX}${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
 }
 
-/** A renewal changes nothing that anybody must act on. */
+/** A renewal requires no action. */
 function changesMembership(change: Change<Lease>): boolean {
   return change.type !== 'updated' || recordOf(change.old) !== recordOf(change.object)
+}
+
+/** The settings of where the leases are. */
+interface LeasePlace {
+  readonly leaseStore: 'etcd' | 'kubernetes' | 'memory'
+  readonly leaseNamespace: string
+  /** Without a slash at the end. */
+  readonly etcdPrefix: string
+}
+
+/** Where the leases are, for a person: `among the Leases in kube-system`. */
+export function placeOfLeases({ leaseStore, leaseNamespace, etcdPrefix }: LeasePlace): string {
+  return leaseStore === 'etcd' ? `under ${etcdPrefix}/masterleases/ in etcd` : `among the Leases in ${leaseNamespace}`
+}
+
+/** The same for a user who found none there: what was searched, and which flags select another place. */
+export function searchedPlace(place: LeasePlace): string {
+  return place.leaseStore === 'etcd'
+    ? `${placeOfLeases(place)} (--etcd-prefix names another prefix; for Leases of the API server leave out --etcd-servers)`
+    : `${placeOfLeases(place)} with the label ${LABEL_SELECTOR} (--lease-namespace names another namespace; for leases in etcd give --etcd-servers)`
 }

@@ -1,35 +1,46 @@
-import type { RemoteError } from '../../runtime/remote-error.ts'
+import * as z from 'zod/mini'
+import type { RemoteError } from '../../runtime/errors.ts'
+import { remembering } from '../../runtime/memo.ts'
+import { tryParseTime } from '../../runtime/time-format.ts'
+import { isListable } from '../identity.ts'
 
 /**
  * Whether a master wants to be listed.
  * - `ready`: its API server serves.
- * - `failing`: its API server does not; listed. With {@link Holder.departure} it goes once another master has confirmed that it serves.
+ * - `failing`: its API server does not serve; listed. With {@link Holder.departure} it leaves once another master has
+ *   confirmed that it serves.
  * - `unready`: it lives, its API server does not serve, and another's did; listed only while no master is ready.
- * - `leaving`: it was told to stop, and goes once another master has confirmed that it serves; as `unready`.
- * - `withdrawn`: it was told to go by somebody else (the `withdraw` command); never listed, and not to be announced again under
- *   this instance id.
+ * - `leaving`: it was stopped, and leaves once another master has confirmed that it serves; listed like `unready`.
+ * - `withdrawn`: another process has withdrawn it (the `withdraw` command); never listed, and not to be announced again
+ *   under this instance id.
  */
 export type HolderState = 'ready' | 'failing' | 'unready' | 'leaving' | 'withdrawn'
 
-/** A {@link Holder.reason}: nothing but the server's own etcd fails. */
+/** A {@link Holder.reason}: only the server's own etcd fails. */
 export const OWN_ETCD = 'own-etcd'
 
-/** Who holds a lease: what tells two masters behind one address apart, and a reused address from its old holder. */
+/**
+ * The holder of a lease: its fields distinguish two masters behind one address, and a reused address from its former
+ * holder.
+ */
 export interface Holder {
   /** Random for each start of the program. */
   readonly instanceId: string
   readonly host: string
-  /** RFC 3339 with microseconds: tells the lives of one master apart, by its host's own clock. */
+  /** RFC 3339 with microseconds: distinguishes the lives of one master, by its host's own clock. */
   readonly startedAt: string
-  /** In canonical form; the first is the one that is listed in Endpoints. */
+  /** In canonical form; the first is listed in Endpoints. */
   readonly addresses: readonly string[]
   readonly ports: HolderPorts
   readonly state: HolderState
-  /** Identifies the departure that this master has announced, by `failing` or `leaving`; each has its own. */
+  /** Identifies the announced departure, with `failing` or `leaving`; each has its own. */
   readonly departure?: string | undefined
-  /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or what its probe found. */
+  /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or the result of its probe. */
   readonly reason?: string | undefined
-  /** The departures of others that this master has read of, and since when its own server has answered that it is ready. */
+  /**
+   * The departures of others that this master has read and confirms: its own server has answered since that it is
+   * ready.
+   */
   readonly confirms?: readonly string[] | undefined
 }
 
@@ -38,7 +49,7 @@ export function addressOf(holder: Holder): string {
   return holder.addresses[0] ?? ''
 }
 
-/** The ports that a master wants in `default/kubernetes`; while live masters differ, ports are kept as they are found. */
+/** The ports that a master wants in `default/kubernetes`; while live masters differ, ports stay as found. */
 export interface HolderPorts {
   /** Where the API server listens. */
   readonly securePort: number
@@ -46,63 +57,69 @@ export interface HolderPorts {
   readonly nodePort: number
 }
 
-/** A live lease. One without a holder was written by somebody else, such as a kube-apiserver. */
+/** A live lease. One without a holder belongs to another program, such as a kube-apiserver. */
 export interface MasterLease {
   /** In canonical form. */
   readonly address: string
   readonly holder?: Holder | undefined
   /**
-   * Changes with each renewal. A store that leaves it out works as well, but for two things: after a failure of its own renewals a
-   * master believes the end of no lease for a whole recovery time, and nobody tells a lease that was removed from one that has ended.
+   * Changes with each renewal. A store may leave it out, with two consequences: after a failure of its own renewals a
+   * master trusts no expiry for a whole recovery time, and a removed lease cannot be distinguished from an expired one.
    */
   readonly renewal?: string | undefined
   /**
-   * True of a lease that may have ended before this reader came, in a store that ends none itself. Its address keeps its place in the
-   * list and gets none until it is renewed, unless the list has nobody else; somebody who has watched for longer may have taken it out.
+   * True for a lease that may have ended before this reader started, in a store without expiry of its own. Its address
+   * stays in the list but is not added until it is renewed, unless the list is otherwise empty; a reader that has
+   * watched for longer may have removed it.
    */
   readonly found?: boolean | undefined
   /**
-   * True of a lease that has ended, perhaps only because nobody could renew. Set by the reader, never by a store: see
-   * `fleetAfterRead`. Its address keeps its place in the list and gets none, and nobody leaves on its account.
+   * True for a lease with a suspected expiry: it is missing, perhaps only because nobody could renew. Set by the
+   * reader, never by a store: see `fleetAfterRead`. Its address stays in the list but is not added, and no master
+   * leaves because of it.
    */
-  readonly doubtful?: boolean | undefined
+  readonly expirySuspected?: boolean | undefined
 }
 
 /**
- * Where masters announce that they are alive. An entry that is not renewed within its TTL is gone for everybody.
+ * Where masters announce that they are alive. An entry that is not renewed within its TTL is gone for all readers.
  *
  * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
- * It rejects with a {@link RemoteError}, whose nature says what the caller does about it, or with what the method names. Anything else that a
- * store throws counts as `away` (see `reliableLeases`), and never ends the process.
+ * It rejects with a {@link RemoteError}, whose nature decides what the caller does, or with the errors named at the
+ * method. Any other error of a store counts as `away` (see `reliableLeases`), and never ends the process.
  *
- * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The attempt may have been
- * done or not, and the next one must find its way in either case: what it finds of its own is nobody else's, and a connection that hung is
- * not used again. It may also reach the store late: it must then change nothing that a later write of the same master has left, so each write
- * names what it rests on (a revision, a sequence). No method waits before it tries, whatever the store asks for.
+ * Each attempt has a time limit: when its signal is aborted, the method rejects at once with the signal's reason. The
+ * attempt may or may not have happened, and the next one must work in either case: it recognizes its own writes, and
+ * does not reuse a connection that hung. An attempt may also reach the store late: then it must not change what a later
+ * write of the same master has stored, so each write names its precondition (a revision, a sequence). No method waits
+ * before it tries, even if the store requests that.
  *
- * `masterLeasesContract` in `apiserver-bootstrap/testing` holds a store to all of this.
- * Upstream: `Leases` in pkg/controlplane/reconcilers/lease.go.
+ * `masterLeasesContract` in `apiserver-bootstrap/testing` checks a store for all of this. Upstream: `Leases` in
+ * pkg/controlplane/reconcilers/lease.go.
  */
 export interface MasterLeases {
   /** All live leases, read from the store itself. An address with several holders has several entries. */
   list(signal: AbortSignal): Promise<readonly MasterLease[]>
   /**
-   * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when somebody has withdrawn this
-   * instance: it then must not announce itself again. A later life of the same master keeps what it has.
+   * Creates or renews this holder's lease for one TTL. Rejects with {@link LeaseWithdrawn} when another process has
+   * withdrawn this instance: it then must not announce itself again. The lease of a later life of the same master stays
+   * unchanged.
    */
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Writes the holder record beside its lease without making the lease last longer. Does nothing where there is no lease, or that of
-   * another life of this master, whichever began later; rejects with {@link LeaseWithdrawn} as {@link update} does.
+   * Writes the holder record beside its lease without extending the lease. Does nothing without a lease, or with that
+   * of another life of this master, earlier or later; rejects with {@link LeaseWithdrawn} as {@link update} does.
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Removes this holder's lease, and no other's: one that another instance has taken over stays.
-   * Rejects with {@link LeaseNotFound} when there is none.
+   * Removes this holder's lease, and no other's: one that another instance has taken over stays. Rejects with
+   * {@link LeaseNotFound} when there is none.
    */
   remove(holder: Holder, signal: AbortSignal): Promise<void>
-  /** Calls `look` whenever the set of live leases may have changed, expiry included, until the signal is aborted. */
-  watch(look: () => void, signal: AbortSignal): Promise<void>
+  /**
+   * Calls `onChange` whenever the set of live leases may have changed, expiry included, until the signal is aborted.
+   */
+  watch(onChange: () => void, signal: AbortSignal): Promise<void>
 }
 
 /** There was no lease to remove. */
@@ -114,7 +131,7 @@ export class LeaseNotFound extends Error {
   }
 }
 
-/** This instance was told to leave by somebody else; it must not renew its lease. */
+/** Another process has withdrawn this instance; it must not renew its lease. */
 export class LeaseWithdrawn extends Error {
   override readonly name = 'LeaseWithdrawn'
   readonly code = 'LeaseWithdrawn'
@@ -123,24 +140,95 @@ export class LeaseWithdrawn extends Error {
   }
 }
 
-/** Departures that a master follows at a time, and that its record may confirm. */
+/** How many departures a master follows at a time, and its record may confirm. */
 export const MAX_DEPARTURES = 64
 
-/** Whether this master's stored record is of another life of it than `holder`. */
+/** Whether this master's stored record belongs to another life of it than `holder`. */
 export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Holder): boolean {
   return stored !== undefined && stored.instanceId !== instanceId
 }
 
 /**
- * Whether `holder` must not renew this master's stored lease: it is of the same master, started again after `holder`. While
- * both lives overlap, the earlier one must neither take the lease back nor remove it.
+ * Whether `holder` must not renew this master's stored lease: it belongs to the same master, started again after
+ * `holder`. While both lives overlap, the earlier one must neither take the lease back nor remove it.
  *
- * Throws {@link LeaseWithdrawn} when the record is of `holder`'s own instance and says that it was withdrawn.
+ * Throws {@link LeaseWithdrawn} when the record belongs to `holder`'s own instance and is marked as withdrawn.
  */
 export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
-  // What somebody else has put in this master's place is overwritten.
+  // A foreign record in this master's place is overwritten.
   if (stored === undefined || stored.host !== holder.host || addressOf(stored) !== addressOf(holder)) return false
   if (isOfAnotherLife(stored, holder)) return stored.startedAt > holder.startedAt
   if (stored.state === 'withdrawn' && holder.state !== 'withdrawn') throw new LeaseWithdrawn(addressOf(holder))
   return false
+}
+
+/** The length of a reason, which is for people. */
+const MAX_REASON = 200
+/**
+ * The length of names of masters and departures: a host name has 253 characters at most. Masters copy departures into
+ * their own records.
+ */
+const MAX_NAME = 300
+
+/** A holder as the text beside its lease. */
+export function encodeHolder(holder: Holder): string {
+  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [] } = holder
+  const confirmed = confirms.length === 0 ? undefined : confirms
+  return JSON.stringify({
+    instanceId,
+    host,
+    startedAt,
+    addresses,
+    ports,
+    state,
+    departure,
+    reason: reason?.slice(0, MAX_REASON),
+    confirms: confirmed,
+  })
+}
+
+/**
+ * Reads a stored holder; undefined when it is not one. A record with an unlistable address, such as a loopback address
+ * from a broken master, is not a holder: one bad record must not spoil the list for everybody.
+ */
+export function decodeHolder(text: string | undefined): Holder | undefined {
+  return text === undefined ? undefined : decode(text).holder
+}
+
+/** Each reconciliation reads the records of all masters, and a renewal changes none of them. */
+const decode = remembering((text) => ({ holder: holderIn(text) }), 64)
+
+const name = z.string().check(
+  z.maxLength(MAX_NAME),
+  z.refine((text) => text.isWellFormed()),
+)
+
+/** A later life writes a time after it, so there must be one. */
+function isStart(text: string): boolean {
+  return tryParseTime(text) !== undefined && text < '9999'
+}
+
+const schema = z.object({
+  instanceId: name,
+  host: name,
+  startedAt: z.string().check(z.refine(isStart)),
+  addresses: z.array(z.string().check(z.refine(isListable))).check(z.minLength(1)),
+  ports: z.object({ securePort: z.number(), nodePort: z.number() }),
+  state: z.enum(['ready', 'failing', 'unready', 'leaving', 'withdrawn']),
+  departure: z.optional(name),
+  reason: z.optional(
+    z.pipe(
+      z.string(),
+      z.transform((text) => text.slice(0, MAX_REASON)),
+    ),
+  ),
+  confirms: z.optional(z.array(name).check(z.maxLength(MAX_DEPARTURES))),
+}) satisfies z.ZodMiniType<Holder>
+
+function holderIn(text: string): Holder | undefined {
+  try {
+    return schema.safeParse(JSON.parse(text)).data
+  } catch {
+    return undefined
+  }
 }

@@ -1,9 +1,9 @@
 import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { aborted, throwIfAborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
-import { encodeHolder } from './holder-record.ts'
 import {
   addressOf,
+  encodeHolder,
   type Holder,
   isOfAnotherLife,
   LeaseNotFound,
@@ -18,8 +18,8 @@ interface Entry {
 }
 
 /**
- * What the masters of one process share. Its clock is the store's own, as etcd's is: a master that sees time otherwise does not
- * keep its lease longer.
+ * The leases of the masters of one process. Its clock is the store's own, as with etcd: a master with another clock
+ * does not keep its lease longer.
  */
 export class MemoryLeaseRegistry {
   readonly #clock: Clock
@@ -31,7 +31,7 @@ export class MemoryLeaseRegistry {
     this.#clock = clock
   }
 
-  /** Adds leases that nobody renews and that never expire: stand-ins for other API servers, mostly in tests. */
+  /** Adds leases without a holder that never expire: stand-ins for other API servers, mostly in tests. */
   addForeign(...addresses: readonly string[]): void {
     for (const address of addresses) this.put(address, { address }, Number.POSITIVE_INFINITY)
   }
@@ -44,7 +44,7 @@ export class MemoryLeaseRegistry {
     return this.#entries.get(key)?.lease
   }
 
-  /** `ttlMs` undefined keeps the time that an entry has left. */
+  /** `ttlMs` undefined preserves the remaining time of an entry. */
   put(key: string, lease: MasterLease, ttlMs: number | undefined): void {
     const before = this.#entries.get(key)
     const expiresAtMs = ttlMs === undefined ? before?.expiresAtMs : this.#clock.monotonicMs() + ttlMs
@@ -58,17 +58,17 @@ export class MemoryLeaseRegistry {
     if (this.#entries.delete(key)) this.#notify()
   }
 
-  /** Calls `look` after each change of membership until the returned function is called. */
-  subscribe(look: () => void): () => void {
-    this.#watchers.add(look)
+  /** Calls `onChange` after each change of membership until the returned function is called. */
+  subscribe(onChange: () => void): () => void {
+    this.#watchers.add(onChange)
     this.#scheduleExpiry()
     return () => {
-      this.#watchers.delete(look)
+      this.#watchers.delete(onChange)
       if (this.#watchers.size === 0) this.#cancelExpiry()
     }
   }
 
-  /** Forgets what has run out. Called before each read, so that expiry does not depend on anybody watching. */
+  /** Removes expired leases. Called before each read, so that expiry does not depend on a watch. */
   expire(): void {
     const nowMs = this.#clock.monotonicMs()
     const expired = [...this.#entries].filter(([, entry]) => entry.expiresAtMs <= nowMs)
@@ -77,7 +77,7 @@ export class MemoryLeaseRegistry {
   }
 
   #notify(): void {
-    for (const look of this.#watchers) look()
+    for (const onChange of this.#watchers) onChange()
   }
 
   #scheduleExpiry(): void {
@@ -121,8 +121,8 @@ export class MemoryLeases implements MasterLeases {
     if (lease.holder?.instanceId === holder.instanceId) this.#registry.delete(masterKey(holder))
   }
 
-  async watch(look: () => void, signal: AbortSignal): Promise<void> {
-    const unsubscribe = this.#registry.subscribe(look)
+  async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
+    const unsubscribe = this.#registry.subscribe(onChange)
     await aborted(signal)
     unsubscribe()
   }
@@ -140,7 +140,7 @@ export class MemoryLeases implements MasterLeases {
   }
 }
 
-/** What a lease says: a renewal leaves it as it is. */
+/** The holder of a lease as text: a renewal does not change it. */
 function textOf({ holder }: MasterLease): string {
   return holder === undefined ? '' : encodeHolder(holder)
 }

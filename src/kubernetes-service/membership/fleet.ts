@@ -5,7 +5,7 @@ import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-/** Before anything was read. */
+/** Before the first read. */
 export const unknownFleet: FleetFacts = {
   leases: [],
   ended: [],
@@ -20,10 +20,10 @@ export const unknownFleet: FleetFacts = {
 /**
  * Takes in a read of the leases. Pure.
  *
- * A lease that was there at the last read and is gone may have ended because nobody could renew: the store takes no writes, or all
- * servers hang. So it is kept as doubtful until this master has renewed its own lease after that, and a read a moment later does not
- * show the lease again. Masters that said that they leave went on purpose and are not kept. This master's own lease is kept as well:
- * whoever reads this lives, and is about to renew it.
+ * A lease that was in the last read and is missing now may have expired because nobody could renew: the store accepts
+ * no writes, or all servers hang. So it stays, with a suspected expiry, until this master has renewed its own lease
+ * after that, and a later read does not show the lease either. Masters that announced their departure left on purpose
+ * and do not stay. This master's own lease also stays: this process lives, and is about to renew it.
  */
 export function fleetAfterRead(
   before: Pick<Membership, 'fleet' | 'self' | 'lease'>,
@@ -40,15 +40,15 @@ export function fleetAfterRead(
   for (const other of fleet.leases) {
     if (other.holder?.instanceId === self.instanceId || present.has(nameOf(other)) || hasLeft(other)) continue
     const one = known.get(nameOf(other)) ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
-    const isCertain = isProved(one, sentAtMs, timings) && isJudged({ fleet, lease }, other)
+    const isCertain = isProved(one, sentAtMs, timings) && isDecided({ fleet, lease }, other)
     if (!isCertain) ended.push(one)
   }
   const own: MasterLease = { address: self.addresses[0] ?? '', holder: self }
   const isOwnGone = lease.renewedAtMs !== undefined && !hasLeft(own) && !live.some((lease) => isHeldBy(lease, self))
-  const kept = [...ended.map(({ lease }) => lease), ...(isOwnGone ? [own] : [])]
+  const retained = [...ended.map(({ lease }) => lease), ...(isOwnGone ? [own] : [])]
   return {
     ...fleet,
-    leases: [...live, ...kept.map((lease) => ({ ...lease, doubtful: true }))],
+    leases: [...live, ...retained.map((lease) => ({ ...lease, expirySuspected: true }))],
     ended,
     departures: announcedDepartures(fleet.departures, live, self, nowMs),
     readAtMs: sentAtMs,
@@ -56,62 +56,64 @@ export function fleetAfterRead(
 }
 
 /**
- * The leases to make the list from, given what is listed. Pure.
+ * The leases for the list, given the current one. Pure.
  *
- * Who has joined after an outage may have found no lease although their masters live. It keeps whom it finds listed until they have had
- * the time to renew. `before`: who was listed when it joined; what has come since then is nobody's who could not renew.
+ * A master that joins after an outage may find no leases of masters that live. It keeps the addresses that it finds
+ * listed until those masters have had the time to renew. `before`: the list when it joined; addresses added since then
+ * belong to masters that could renew.
  */
 export function leasesForList(
   { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   current: ObservedEndpoints,
   before: readonly string[],
 ): readonly MasterLease[] {
-  // What a read shows of this life was renewed by it, however late the read is.
+  // A lease of this life in a read was renewed by it, however late the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
   const placed = keepingPlaces(leases, current)
   if (!isNewcomer(trust)) return placed
-  // Its own lease it knows: where that is gone, it was this master that took it away.
+  // This master knows about its own lease: if it is missing, this master removed it.
   const known = new Set([...fleet.leases.map(({ address }) => address), ...self.addresses])
   const strangers = addressesIn(current.endpoints).filter((address) => before.includes(address) && !known.has(address))
-  return [...placed, ...strangers.map((address) => ({ address, doubtful: true }))]
+  return [...placed, ...strangers.map((address) => ({ address, expirySuspected: true }))]
 }
 
-/** Whether it has joined after a failure, and cannot know yet who was there before. Pure. */
+/** Whether it has joined after a failure, and cannot know yet which masters existed before. Pure. */
 export function isNewcomer(trust: Trust): boolean {
   return trust.type !== 'steady' && trust.isNew
 }
 
-/** The ended leases, after a renewal of this master's own lease that was sent at `sentAtMs` and succeeded. Pure. */
+/** The ended leases after a successful renewal of this master's own lease that was sent at `sentAtMs`. Pure. */
 export function provedBy(
   state: Pick<Membership, 'fleet' | 'lease'>,
   sentAtMs: number,
   nowMs: number,
 ): readonly EndedLease[] {
   return state.fleet.ended.map((one) =>
-    one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs && isJudged(state, one.lease)
+    one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs && isDecided(state, one.lease)
       ? { ...one, provedAtMs: nowMs }
       : one,
   )
 }
 
-/** Whether a read at `atMs` that does not show the lease makes its end certain, if {@link isJudged}. */
+/** Whether the expiry is certain after a read at `atMs` that does not show the lease, if {@link isDecided}. */
 export function isProved({ provedAtMs }: EndedLease, atMs: number, timings: MembershipTimings): boolean {
   return provedAtMs !== undefined && atMs >= provedAtMs + timings.removalMarginMs
 }
 
 /**
- * Whether this lease tells whether its master lives: this master's own renewals succeed, and if they have failed lately, the other's have
- * succeeded since. Otherwise it may have ended because nobody could renew, or last only because nobody had to.
+ * Whether the absence of this lease proves that its master is gone: this master's own renewals succeed, and if they
+ * have failed recently, the other's have succeeded since. Otherwise it may have expired because nobody could renew, or
+ * remain only because nothing expired.
  */
-export function isJudged(
+export function isDecided(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
   lease: MasterLease,
 ): boolean {
   return trust.type === 'steady' || (trust.type === 'recovering' && fleet.renewed.includes(nameOf(lease)))
 }
 
-/** Two reads, both sent since this master recovers, must show different renewals: the first may be as old as the failure. */
+/** Two reads, both sent during this recovery, must show different renewals: the first may be as old as the failure. */
 function renewedWhileRecovering(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
   live: readonly MasterLease[],
@@ -128,8 +130,8 @@ function renewedWhileRecovering(
 }
 
 /**
- * Whether another master has seen this departure and found its own server serving after that. A kube-apiserver confirms nothing: while
- * its lease is there it is taken to serve, but not where only etcd fails, which it is likely to share.
+ * Whether another master has seen this departure and found its own server serving after that. A kube-apiserver confirms
+ * nothing: while its lease exists it is assumed to serve, except where only etcd fails, which it probably shares.
  */
 export function isConfirmed(
   state: Pick<Membership, 'fleet' | 'self' | 'server' | 'lease'>,
@@ -137,7 +139,7 @@ export function isConfirmed(
 ): boolean {
   return othersReady(state.fleet.leases, state.self).some((lease) =>
     lease.holder === undefined
-      ? !state.server.failsByEtcd && isJudged(state, lease)
+      ? !state.server.failsByEtcd && isDecided(state, lease)
       : lease.holder.confirms?.includes(departure),
   )
 }
@@ -156,7 +158,7 @@ function announcedDepartures(
         if (id === undefined || (state !== 'failing' && state !== 'leaving')) return []
         return before.find((departure) => departure.id === id) ?? { id, isStop: state === 'leaving', seenAtMs: nowMs }
       })
-      // Each is copied into this master's own record. One too many is not confirmed, so its master stays.
+      // Each is copied into this master's own record. One above the limit is not confirmed, so its master stays.
       .sort((a, b) => a.seenAtMs - b.seenAtMs)
       .slice(0, MAX_DEPARTURES)
   )

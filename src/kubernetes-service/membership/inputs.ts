@@ -1,18 +1,30 @@
 import type { MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, startedAfter } from '../members.ts'
 import { fleetAfterRead, isNewcomer, provedBy } from './fleet.ts'
-import { confirmsFromMs, contended, departureId, end, type Turn, wouldLast } from './requests.ts'
-import type { Membership, MembershipInput, OnShutdown, OwnLease, ServerFacts, Trust } from './state.ts'
+import {
+  confirmsFromMs,
+  contended,
+  departureId,
+  end,
+  type Membership,
+  type MembershipInput,
+  type OnShutdown,
+  type OwnLease,
+  type ServerFacts,
+  type Trust,
+  type Turn,
+  wouldLast,
+} from './state.ts'
 import { type MembershipTimings, PATIENT_ATTEMPTS } from './timings.ts'
 
-/** What is known after an input. What to do about it follows from all that is known. Pure. */
+/** The state after an input. The next actions follow from the whole state. Pure. */
 export function take(state: Membership, input: MembershipInput, turn: Turn): Membership {
   const { nowMs, timings } = turn
   switch (input.type) {
     case 'probed': {
       const { server } = state
       const { sentAtMs, answered, serving, refused = false, failsByEtcd = false, readiness, asked } = input
-      // An answer that comes after a later probe was given up tells more than that one's silence.
+      // An answer that arrives after the timeout of a later probe is more recent than that silence.
       const isNewest = sentAtMs >= server.probedAtMs || (answered && server.answeredAtMs < server.probedAtMs)
       const after = {
         ...server,
@@ -24,11 +36,11 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
         askedAtMs: asked ? undefined : server.askedAtMs,
       }
-      // A renewal has waited for it, and is tried again after a pause; unless another probe was answered since it was sent.
+      // A renewal has waited for it, and is retried after a pause; unless another probe was answered since it was sent.
       const isSilent = asked && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       if (silent) return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
-      // It may be one of several that fail together, whose leases end meanwhile.
+      // This failure may be common to several masters, whose leases expire meanwhile.
       const isWaiting = !serving && state.phase.type === 'starting'
       return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
     }
@@ -58,8 +70,8 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 }
 
 /**
- * Since when the server is ready or is not, with this answer. One that fails again soon after a failure has failed since then. Of one that
- * nobody asked for long, because this process was frozen, it must be assumed that it failed meanwhile.
+ * Since when the server is ready or not, including this answer. One that fails again soon after a failure has failed
+ * since then. After a long gap between probes, because this process was frozen, a failure in between is assumed.
  */
 function sinceWhen(
   server: ServerFacts,
@@ -68,7 +80,7 @@ function sinceWhen(
   { nowMs, timings }: Turn,
 ): Partial<ServerFacts> {
   const { readySinceAtMs, failedAtMs, probedAtMs } = server
-  if (readySinceAtMs === undefined) return isReady ? { readySinceAtMs: nowMs } : {}
+  if (readySinceAtMs === undefined) return isReady ? { readySinceAtMs: nowMs } : { failedAtMs: failedAtMs ?? nowMs }
   const isUnseen = sentAtMs - probedAtMs >= timings.unseenMs
   if (isReady && !isUnseen) return {}
   const failsFromMs = isUnseen ? probedAtMs : nowMs
@@ -84,7 +96,7 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   const fleet = fleetAfterRead(state, input, nowMs, timings)
   const newlyEnded = fleet.ended.filter(({ sinceAtMs }) => sinceAtMs === nowMs).map((one) => one.lease.address)
   if (newlyEnded.length > 0 && lease.trust.type !== 'steady') {
-    effects.push({ type: 'tell', event: { type: 'doubtful', addresses: newlyEnded } })
+    effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses: newlyEnded } })
   }
   if (mattersForList(fleet.leases) !== mattersForList(state.fleet.leases)) effects.push({ type: 'reconcile' })
   const after = { ...state, fleet }
@@ -100,12 +112,12 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       const missing = own === undefined
       const outlasts = !missing && !wouldLast(lease, input.sentAtMs, timings)
       if (missing === lease.missing) return { ...after, lease: { ...lease, outlasts } }
-      // The store answers: after an outage nobody must find this lease gone for longer than needed.
+      // The store answers: after an outage this lease must be missing no longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
       const found = { ...after, lease: { ...lease, missing, outlasts, retryAtMs } }
-      // One that was not renewed in time has ended, and nobody has taken it away.
+      // A lease that was not renewed in time has expired; no other client has deleted it.
       if (missing && !wouldLast(lease, nowMs, timings)) return found
-      return contended(found, missing ? 'undone' : 'right', turn)
+      return contended(found, missing ? 'undone' : 'in-sync', turn)
     }
     case 'leaving':
     case 'out':
@@ -113,17 +125,17 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   }
 }
 
-/** What must change for the list to be another one. */
+/** The parts of the leases that determine the list. */
 function mattersForList(leases: readonly MasterLease[]): string {
   return JSON.stringify(
     leases
-      .map(({ address, holder, doubtful }) => [
+      .map(({ address, holder, expirySuspected }) => [
         address,
         holder?.host,
         holder?.state,
         holder?.addresses,
         holder?.ports,
-        doubtful === true,
+        expirySuspected === true,
       ])
       .sort(),
   )
@@ -145,12 +157,12 @@ function done(state: Membership, turn: Turn): Membership {
       const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
       const renewed = { ...written, trust, renewedAtMs: request.sentAtMs, missing: false, outlasts: false }
       const ended = provedBy({ fleet, lease: { ...lease, trust } }, request.sentAtMs, nowMs)
-      const kept = { ...after, lease: renewed, fleet: { ...fleet, ended, renewed: isBack ? [] : fleet.renewed } }
-      if (!lease.missing) return kept
-      return contended(kept, wouldLast(lease, request.sentAtMs, timings) ? 'corrected' : 'written', turn)
+      const listed = { ...after, lease: renewed, fleet: { ...fleet, ended, renewed: isBack ? [] : fleet.renewed } }
+      if (!lease.missing) return listed
+      return contended(listed, wouldLast(lease, request.sentAtMs, timings) ? 'corrected' : 'written', turn)
     }
     case 'mark':
-      if (request.holder.state === 'unready') effects.push({ type: 'tell', event: { type: 'unready' } })
+      if (request.holder.state === 'unready') effects.push({ type: 'report', event: { type: 'unready' } })
       return { ...after, lease: written }
     case 'remove':
       return { ...after, lease: { ...written, renewedAtMs: undefined } }
@@ -158,8 +170,9 @@ function done(state: Membership, turn: Turn): Membership {
 }
 
 /**
- * Whether this master was frozen before it sent this renewal, perhaps through an outage in which no request of it could fail: it is late
- * after the last one, or after what a joiner has read so long that a lease may have ended since.
+ * Whether this master was frozen before it sent this renewal, perhaps through an outage in which none of its requests
+ * could fail: the renewal is late after the last one, or, for a joining master, so late after its read that a lease may
+ * have expired since.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
@@ -179,11 +192,14 @@ function failed(
     return end({ ...state, lease: { ...lease, request: undefined } }, 'withdrawn', turn)
   }
   if (failure === 'withdrawn' && phase.type === 'leaving') {
-    // What is left of it goes without further questions.
+    // The rest is removed without further checks.
     return { ...state, lease: { ...lease, request: undefined }, phase: { ...phase, step: { type: 'removing' } } }
   }
   if (lease.trust.type === 'steady' && fleet.ended.length > 0) {
-    effects.push({ type: 'tell', event: { type: 'doubtful', addresses: fleet.ended.map((one) => one.lease.address) } })
+    effects.push({
+      type: 'report',
+      event: { type: 'expiry-suspected', addresses: fleet.ended.map((one) => one.lease.address) },
+    })
   }
   const after = { ...unanswered(state, nowMs, timings), request: undefined }
   return { ...state, lease: failure === 'unprepared' ? { ...after, trust: lease.trust } : after }
@@ -197,7 +213,7 @@ function unanswered(
 ): OwnLease {
   const failures = lease.failures + 1
   const { trust } = lease
-  // At the start what a lease needs, such as its namespace, is often there a moment later.
+  // At the start a missing requirement of the lease, such as its namespace, often appears a moment later.
   const isStarting = phase.type === 'joining'
   const quickMs = isStarting ? Math.min(2 ** failures, slowRetryMs) : retryMs
   const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs
@@ -209,7 +225,7 @@ function unanswered(
   }
 }
 
-/** Something failed before it could see who is there. */
+/** A failure came before the first read of the fleet. */
 function newcomer(state: Membership): Membership {
   return { ...state, lease: { ...state.lease, trust: { type: 'lost', isNew: true } } }
 }
@@ -226,7 +242,7 @@ function listEnded(
   if (leaving.type !== 'writing' && leaving.type !== 'listing') return state
   switch (outcome) {
     case 'written':
-      return end(state, leaving.type === 'writing' ? 'left' : 'kept-the-last', turn)
+      return end(state, leaving.type === 'writing' ? 'left' : 'last-one', turn)
     case 'conflict':
       return { ...state, phase: { ...phase, step: { type: leaving.type, sent: false } } }
     case 'refused':
@@ -240,7 +256,7 @@ function listEnded(
     case 'failed': {
       const later = { ...lease, retryAtMs: nowMs + timings.retryMs }
       return leaving.type === 'listing'
-        ? end(state, 'kept-the-last', turn)
+        ? end(state, 'last-one', turn)
         : { ...state, lease: later, phase: { ...phase, step: { type: 'checking', sinceAtMs: nowMs } } }
     }
   }
@@ -252,12 +268,12 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
   switch (phase.type) {
     case 'starting':
     case 'joining': {
-      if (mode === 'keep') return end(state, 'kept', turn)
+      if (mode === 'keep') return end(state, 'left-listed', turn)
       const hasLease = state.lease.request !== undefined || fleet.leases.some((lease) => isHeldBy(lease, self))
       return hasLease ? leave(state, mode, nowMs) : end(state, 'not-listed', turn)
     }
     case 'listed':
-      return mode === 'keep' ? end(state, 'kept', turn) : leave(state, mode, nowMs)
+      return mode === 'keep' ? end(state, 'left-listed', turn) : leave(state, mode, nowMs)
     case 'leaving':
       return state
     case 'out': {

@@ -6,9 +6,9 @@ const FAILING_MS = 3_000
 /** How long probes must succeed without a break before it counts as ready again. */
 const RECOVERING_MS = 2_000
 
-/** What a master thinks of its own API server. Times are on its monotonic clock, in milliseconds. */
+/** The readiness of this master's own API server. Times are on its monotonic clock, in milliseconds. */
 export type ReadinessState =
-  /** Never ready so far. `failingSinceMs`: since when it answers that it is not. */
+  /** Never ready so far. `failingSinceMs`: since when it answers that it is not ready. */
   | {
       readonly phase: 'starting'
       readonly failures: number
@@ -19,22 +19,22 @@ export type ReadinessState =
   | {
       readonly phase: 'unready'
       readonly failures: number
-      /** Since when it has been failing in one way, silent or answering; undefined while it recovers. */
+      /** Since when it has been failing in the same manner, silent or answering; undefined while it recovers. */
       readonly failingSinceMs: number | undefined
       readonly silent: boolean
       readonly recoveringSinceMs: number | undefined
       readonly reason: string
     }
 
-/** What is known before the first answer. */
+/** The state before the first answer. */
 export const neverReady: ReadinessState = { phase: 'starting', failures: 0, failingSinceMs: undefined }
 
 /**
  * Takes in one answer. Pure.
  *
- * Ready at the first success after the start; unready after three failures over at least three seconds; ready again after two
- * seconds of success. A failing `etcd` check counts as any other: a server whose own etcd is dead serves nobody, and one that fails
- * together with all others stays listed, because nobody confirms its departure.
+ * Ready at the first success after the start; unready after three failures over at least three seconds; ready again
+ * after two seconds of success. A failing `etcd` check counts like any other: a server whose own etcd is dead serves
+ * nobody, and one that fails together with all others stays listed, because nobody confirms its departure.
  */
 export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, nowMs: number): ReadinessState {
   const serving = isServing(answer)
@@ -57,7 +57,7 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
         : { phase: 'ready', failures, failingSinceMs }
     }
     case 'unready': {
-      // Alive, but whether it is ready again nobody can tell.
+      // Alive, but its readiness is unknown.
       if (answer.answered && answer.refused !== undefined) return state
       if (!serving) {
         const sinceMs = state.silent === !answer.answered ? state.failingSinceMs : undefined
@@ -73,8 +73,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
 }
 
 /**
- * Whether to leave the list for it: failing in one way for as often and as long as it takes to count as unready. A server that was
- * silent and now answers is most likely starting, and gets its time anew. Pure.
+ * Whether the failure is a reason to leave the list: it has had the same manner for the number and time that make a
+ * server unready. A server that was silent and now answers is most likely starting, and gets the full time again. Pure.
  */
 export function isFailing(state: ReadinessState, nowMs: number): boolean {
   if (state.phase === 'ready' || state.failingSinceMs === undefined) return false
@@ -91,12 +91,12 @@ function failingIn(answer: ReadinessAnswer, failures: number, failingSinceMs: nu
   }
 }
 
-/** Whether the server is ready by its last answer, or lives and does not tell. */
+/** Whether the server is ready by its last answer, or lives and does not report its readiness. */
 export function isServing(answer: ReadinessAnswer): boolean {
   return answer.answered && (answer.ready || answer.refused !== undefined)
 }
 
-/** Whether the server answers that nothing but its etcd fails. */
+/** Whether the server answers that only its etcd fails. */
 export function failsByEtcd(answer: ReadinessAnswer): boolean {
   if (!answer.answered || answer.ready) return false
   const failing = answer.checks.filter((check) => !check.ok)

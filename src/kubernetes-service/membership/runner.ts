@@ -3,18 +3,16 @@ import { isKubeError } from '../../kube/errors.ts'
 import type { ReadinessAnswer } from '../../kube/readiness.ts'
 import type { Address } from '../../net/address.ts'
 import type { Cancel, Clock } from '../../runtime/clock.ts'
-import { messageOf } from '../../runtime/message-of.ts'
-import { RemoteError } from '../../runtime/remote-error.ts'
+import { messageOf, RemoteError } from '../../runtime/errors.ts'
 import { within } from '../../runtime/request-limit.ts'
 import { abortable, aborted } from '../../runtime/signals.ts'
 import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import type { Announcements } from '../announcements.ts'
+import type { Announcements, LeaseTelemetry } from '../announcements.ts'
 import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, addressesInSlice, type EndpointPort } from '../identity.ts'
-import type { LeaseTelemetry } from '../lease-telemetry.ts'
 import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import {
   isDualStack,
@@ -27,10 +25,17 @@ import {
 } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
-import { membershipFault } from './fault.ts'
 import { leasesForList } from './fleet.ts'
 import { failsByEtcd } from './readiness.ts'
-import type { Membership, MembershipEffect, MembershipEvent, MembershipInput, OnShutdown, OutReason } from './state.ts'
+import {
+  type Membership,
+  type MembershipEffect,
+  type MembershipEvent,
+  type MembershipInput,
+  membershipFault,
+  type OnShutdown,
+  type OutReason,
+} from './state.ts'
 import { isHeldBack, startMembership, step, wakeAtMs } from './step.ts'
 import type { MembershipTimings } from './timings.ts'
 
@@ -41,24 +46,24 @@ export interface MembershipRunnerOptions {
   readonly monitor: ReadinessMonitor
   readonly adapter: EndpointsAdapter
   readonly leases: MasterLeases
-  /** This master, as it wants to be known. */
+  /** This master's record. */
   readonly holder: Holder
   readonly ports: readonly EndpointPort[]
   readonly timings: MembershipTimings
-  /** Told of what is read of the leases. */
+  /** Called with each read of the leases. */
   readonly fleet: FleetView
   readonly announcements: Announcements
   readonly telemetry: Pick<LeaseTelemetry, 'attempted' | 'contended'>
-  /** Called when the list may not be what it should be. */
+  /** Called when the list may be out of sync. */
   readonly onChange: () => void
 }
 
 /**
- * Carries out what {@link step} decides: one request for the lease at a time, one read, one probe, one write of the list.
- * No slow write of the list delays the lease.
+ * Carries out the effects of {@link step}: one request for the lease at a time, one read, one probe, one write of the
+ * list. A slow write of the list never delays the lease.
  *
- * It is the reconciler `lease` as well: the controller asks it to compare the list with the leases that live.
- * Upstream: `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
+ * It is also the reconciler `lease`: the controller lets it compare the list with the live leases. Upstream:
+ * `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
  */
 export class MembershipRunner implements EndpointReconciler {
   readonly #options: MembershipRunnerOptions
@@ -70,7 +75,7 @@ export class MembershipRunner implements EndpointReconciler {
   #signal: AbortSignal | undefined
   #cancelWake: Cancel = () => {}
   #isAnnounced = false
-  /** Who was listed when this master first looked. */
+  /** The listed addresses at this master's first read of the list. */
   #listedBefore: readonly string[] | undefined
 
   constructor(options: MembershipRunnerOptions) {
@@ -89,12 +94,12 @@ export class MembershipRunner implements EndpointReconciler {
     return membershipFault(this.#state, clock.monotonicMs(), timings)
   }
 
-  /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
+  /** The time of sending the last successful renewal, on the monotonic clock; undefined while there is no lease. */
   get renewedMs(): number | undefined {
     return this.#state.phase.type === 'listed' ? this.#state.lease.renewedAtMs : undefined
   }
 
-  /** Takes part until the signal is aborted, and ends when no request is under way any more. */
+  /** Runs until the signal is aborted, and ends when no request is running any more. */
   async run(signal: AbortSignal): Promise<void> {
     const { monitor, leases, fleet } = this.#options
     this.#signal = signal
@@ -112,7 +117,7 @@ export class MembershipRunner implements EndpointReconciler {
     }
   }
 
-  /** Leaves as `mode` says. Resolves when this master is out; rejects with the reason of `signal` when that is aborted first. */
+  /** Leaves according to `mode`. Resolves when this master is out; rejects with the reason of an aborted `signal`. */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
     this.#take({ type: 'stop', mode })
     const { phase } = this.#state
@@ -138,7 +143,7 @@ export class MembershipRunner implements EndpointReconciler {
     await this.#options.adapter.reconcile(async (stored) => {
       await this.readMembers(signal)
       const plan = this.#plan(stored, ports, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
-      // Nobody lives but this master, whose lease will be there again in a while: nothing to be done about, and no failure.
+      // Only this master lives, and its lease will soon be created again: nothing to do, and no failure.
       return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
     }, signal)
   }
@@ -154,13 +159,13 @@ export class MembershipRunner implements EndpointReconciler {
     this.#read(sentAtMs, await this.#options.leases.list(signal), false)
   }
 
-  /** Whether no live master wants other ports than this one. While nobody lives each would think so. */
+  /** Whether no live master wants other ports than this one. False without a live master. */
   portsAgreed(): boolean {
     const { leases } = this.#state.fleet
     return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
   }
 
-  /** Undefined while nobody lives, as before this master has announced itself as the first. */
+  /** Undefined without a live master, as before this master has announced itself as the first. */
   isDualStack(): boolean | undefined {
     return isDualStack(this.#state.fleet.leases)
   }
@@ -174,7 +179,7 @@ export class MembershipRunner implements EndpointReconciler {
 
   async destroy(): Promise<void> {}
 
-  /** What the leases that were read last want of the list. `stopping`: for a master that leaves and may leave it empty. */
+  /** The plan for the list from the last read of the leases. `stopping`: this master leaves, and may leave it empty. */
   #plan(
     stored: ObservedEndpoints,
     ports: readonly EndpointPort[],
@@ -182,11 +187,11 @@ export class MembershipRunner implements EndpointReconciler {
     stopping = false,
   ): ListPlan {
     const { endpoints: current, slice } = stored
-    // What stands in one of them only was not put there by a master.
+    // An address in only one of them was not written by a master.
     this.#listedBefore ??= addressesIn(current).filter((one) => !slice || addressesInSlice(slice).includes(one))
     const placed = leasesForList(this.#state, stored, this.#listedBefore)
     const listed = listedAddresses(placed)
-    // Whoever goes while all leases have ended takes its own address along, not those of masters that may be back in a moment.
+    // While all leases have expired, it removes its own address only: the other masters may soon be back.
     const addresses =
       stopping && listed.length === 0
         ? addressesIn(current).filter((address) => !this.#options.holder.addresses.includes(address))
@@ -229,8 +234,8 @@ export class MembershipRunner implements EndpointReconciler {
       case 'reconcile':
         this.#options.onChange()
         break
-      case 'tell':
-        this.#tell(effect.event)
+      case 'report':
+        this.#report(effect.event)
     }
   }
 
@@ -286,23 +291,23 @@ export class MembershipRunner implements EndpointReconciler {
   async #probe(limitMs: number): Promise<void> {
     const { monitor } = this.#options
     const sentAtMs = this.#nowMs
-    // A lease is not lost for a /readyz that waits longer for etcd than a renewal may.
+    // A lease must not expire because /readyz waits longer for etcd than a renewal may take.
     const answers = this.#within(limitMs, (signal) => monitor.answers(signal)).catch(() => false)
     const answer = await this.#within(limitMs, (signal) => monitor.probe(signal)).catch(() => undefined)
     this.#probed(sentAtMs, answer, true, answer?.answered !== true && (await answers))
   }
 
-  /** `asked`: for a `probe` effect. `answers`: the server does, whatever its /readyz does. */
+  /** `asked`: for a `probe` effect. `answers`: whether the server answers at all, apart from /readyz. */
   #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, asked: boolean, answers = false): void {
     const { state: readiness, serves } = this.#options.monitor
-    const isJudged = answer?.answered === true
-    const answered = isJudged || answers
+    const isDecided = answer?.answered === true
+    const answered = isDecided || answers
     this.#take({
       type: 'probed',
       sentAtMs,
       answered,
-      serving: isJudged && serves,
-      refused: isJudged && answer.refused !== undefined,
+      serving: isDecided && serves,
+      refused: isDecided && answer.refused !== undefined,
       failsByEtcd: answer !== undefined && failsByEtcd(answer),
       readiness,
       asked,
@@ -316,7 +321,7 @@ export class MembershipRunner implements EndpointReconciler {
       const isWritten = await adapter.reconcile(async (stored) => {
         await this.readMembers(signal)
         if (needsOthers && othersReady(this.#state.fleet.leases, holder).length === 0) return undefined
-        // Those who stay decide about their ports.
+        // The remaining masters decide about their ports.
         return this.#plan(stored, ports, false, mayEmpty)
       }, signal)
       this.#take({ type: 'list', outcome: isWritten ? 'written' : 'refused' })
@@ -334,7 +339,7 @@ export class MembershipRunner implements EndpointReconciler {
     return 'failed'
   }
 
-  /** Rejects when it takes longer. What the store does with a request that is given up is not known. */
+  /** Rejects when it takes longer. The store may still execute an aborted request. */
   #within<T>(limitMs: number, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     return within(this.#options.clock, limitMs, this.#signal, call)
   }
@@ -343,7 +348,7 @@ export class MembershipRunner implements EndpointReconciler {
     if (!this.#signal?.aborted) this.#options.availability.failed('lease', error)
   }
 
-  #tell(event: MembershipEvent): void {
+  #report(event: MembershipEvent): void {
     const { logger, holder, telemetry } = this.#options
     const [address] = holder.addresses
     switch (event.type) {
@@ -353,7 +358,7 @@ export class MembershipRunner implements EndpointReconciler {
       case 'unready':
         logger.info({ address }, 'leaving the list until the API server is ready again')
         break
-      case 'doubtful':
+      case 'expiry-suspected':
         logger.warn(
           { addresses: event.addresses },
           "leases ended while this master's own could not be renewed: their addresses stay in the list for now",
@@ -382,8 +387,8 @@ export class MembershipRunner implements EndpointReconciler {
 
 const outMessages: Readonly<Record<OutReason, string>> = {
   left: 'withdrew the address',
-  'kept-the-last': 'kept the address: its API server still answers, and no other master says that its own is ready',
-  kept: 'leaving the address to its lease',
+  'last-one': 'the address stays: its API server still answers, and no other master is ready',
+  'left-listed': 'stopped without withdrawing the address: its lease, if there is one, ends by itself',
   'not-listed': 'there is no address to withdraw: this master was not listed',
   'no-answer':
     'could not write the list: the API server does not answer; the others do when they notice that the lease is gone',

@@ -1,33 +1,42 @@
-import type { Contention } from '../../runtime/contention.ts'
+import { formatDuration } from '../../documents/duration.ts'
+import {
+  type Contention,
+  type ContentionInput,
+  contentionLimits,
+  nextContention,
+} from '../guarded-writes/contention.ts'
 import type { Holder, HolderState, MasterLease } from '../leases/master-leases.ts'
 import type { LifeSpan } from '../members.ts'
 import type { ReadinessState } from './readiness.ts'
+import { confirmationAfterMs, type MembershipTimings } from './timings.ts'
 
-/** What becomes of a master's address when the program is told to stop. */
+/** How to handle a master's address when the program is stopped. */
 export type OnShutdown = 'withdraw' | 'always' | 'keep'
 
 /** Why a master is out. */
 export type OutReason =
-  /** It has taken its address out. */
+  /** It has removed its address from the list. */
   | 'left'
-  /** Its server still answers and no other one serves: the address stays until the lease ends. */
-  | 'kept-the-last'
-  /** It was told to leave the address to its lease. */
-  | 'kept'
+  /** Its server still answers and no other one serves: the address stays until the lease expires. */
+  | 'last-one'
+  /** It was stopped without withdrawing its address. */
+  | 'left-listed'
   /** It had no lease. */
   | 'not-listed'
   /** Its server does not answer, so the list could not be written. The lease is gone, or ends by itself. */
   | 'no-answer'
-  /** Somebody else has withdrawn it. */
+  /** Another process has withdrawn it. */
   | 'withdrawn'
 
 /**
- * Where a master is between its start and its end. Every field that ends in `AtMs` is a time on its monotonic clock.
+ * The phase of a master between its start and its end. Every field that ends in `AtMs` is a time on its monotonic
+ * clock.
  *
  * - `starting`: its API server has not been ready yet.
- * - `joining`: the server is ready and the lease is being made; or an earlier life of this master has one, which it goes on with.
- * - `listed`: it keeps its lease. Whether it says `ready`, `failing` or `unready` is in its record.
- * - `leaving`: it was told to stop. `before` is what its record said.
+ * - `joining`: the server is ready and the lease is being created; or it continues the lease of an earlier life of this
+ *   master.
+ * - `listed`: it renews its lease. Its record has the state: `ready`, `failing` or `unready`.
+ * - `leaving`: it was stopped. `before` is the state in its record before.
  * - `out`: it makes no more requests.
  */
 export type Phase =
@@ -46,14 +55,14 @@ export type Phase =
 
 /**
  * - `probing`: does the own server still answer?
- * - `announcing`: the record is to say `leaving`.
+ * - `announcing`: write `leaving` into the record.
  * - `waiting`: for another master to confirm that it serves.
- * - `staying`: nobody else serves; the record is to say what it said before.
- * - `removing`: the lease is to go.
- * - `writing`: the list is to follow.
+ * - `staying`: no other master serves; write the former state into the record.
+ * - `removing`: remove the lease.
+ * - `writing`: update the list.
  * - `checking`: the list could not be written; does the own server still answer?
- * - `returning`: whoever served has gone meanwhile; the lease is to be made again.
- * - `listing`: the list is to follow that.
+ * - `returning`: the other serving master has gone meanwhile; create the lease again.
+ * - `listing`: update the list accordingly.
  */
 export type LeavingStep =
   | { readonly type: 'probing'; readonly sinceAtMs: number }
@@ -67,19 +76,19 @@ export type LeavingStep =
   | { readonly type: 'listing'; readonly sent: boolean }
 
 /** A request for this master's own lease. There is at most one at a time. */
-export interface LeaseRequest {
+interface LeaseRequest {
   readonly type: 'renew' | 'mark' | 'remove'
-  /** The record as it is to be. */
+  /** The record to write. */
   readonly holder: Holder
   readonly sentAtMs: number
 }
 
 /**
- * Whether what this master finds in the store may be believed.
+ * Whether to trust what this master finds in the store.
  * - `steady`: its own renewals succeed.
- * - `lost`: the last one failed, or could not be made because its server does not answer.
- * - `recovering`: one has succeeded after that; others may need some time for the same, until they are seen to renew too. `isNew`: it joins, so that it does not even know
- *   who was there before.
+ * - `lost`: the last one failed, or could not be sent because its server does not answer.
+ * - `recovering`: one has succeeded after that; others may need some time for the same, until they are seen to renew
+ *   too. `isNew`: it is joining, and does not even know which masters existed before.
  */
 export type Trust =
   | { readonly type: 'steady' }
@@ -88,90 +97,90 @@ export type Trust =
 
 /** This master's own lease. */
 export interface OwnLease {
-  /** When the last successful renewal was sent; undefined while there is no lease. */
+  /** The time of sending the last successful renewal; undefined while there is no lease. */
   readonly renewedAtMs: number | undefined
-  /** When the last write to it was answered. Older reads say nothing of it. */
+  /** The time of the answer to the last write. Older reads do not show it. */
   readonly writtenAtMs: number
-  /** A read has shown that it has gone. */
+  /** A read did not show it. */
   readonly missing: boolean
-  /** A read has shown it later than it would have ended by this master's clock: leases do not end while the store is away. */
+  /** A read has shown it after its expiry by this master's clock: leases do not expire while the store is away. */
   readonly outlasts: boolean
   readonly request: LeaseRequest | undefined
   /** Failed attempts in a row. */
   readonly failures: number
-  /** Not before then is the next request sent. */
+  /** The next request is not sent before this time. */
   readonly retryAtMs: number
   readonly trust: Trust
-  /** Whether somebody takes it away again and again. */
+  /** Whether another client keeps deleting it. */
   readonly contention: Contention
 }
 
-/** What probes told of this master's own API server. */
+/** The results of the probes of this master's own API server. */
 export interface ServerFacts {
   readonly readiness: ReadinessState
-  /** When it last answered, whatever it said. */
+  /** The time of its last answer, of any kind. */
   readonly answeredAtMs: number
-  /** When the last probe was sent that has ended. */
+  /** The time of sending the last probe that has ended. */
   readonly probedAtMs: number
-  /** Whether that one found it serving. */
+  /** Whether that probe found it serving. */
   readonly serving: boolean
-  /** When it first answered that it is ready, without another answer since: a probe may have hung through an outage before. */
+  /** The time of its first ready answer since the last other one: an earlier probe may have hung through an outage. */
   readonly readySinceAtMs: number | undefined
-  /** When it was first found not ready, after it had been; undefined before that. */
+  /** When it was first found not ready after it had been ready; undefined before that. */
   readonly failedAtMs: number | undefined
-  /** Whether that one found nothing failing but its etcd. */
+  /** Whether that probe found only its etcd failing. */
   readonly failsByEtcd: boolean
-  /** When a probe was asked for here that has not ended. */
+  /** When the running probe was requested here. */
   readonly askedAtMs: number | undefined
 }
 
-/** A master whose lease is not in the store any more. Its address keeps its place until that is certain. */
+/** A master whose lease is missing in the store. Its address stays until the expiry is certain. */
 export interface EndedLease {
   readonly lease: MasterLease
   readonly sinceAtMs: number
-  /** When a renewal of this master's own lease, sent after that, succeeded: so the store takes writes. */
+  /** When a renewal of this master's own lease succeeded that was sent after that: so the store accepts writes. */
   readonly provedAtMs: number | undefined
 }
 
 /** A departure that another master has announced. */
 export interface AnnouncedDeparture {
   readonly id: string
-  /** Its master was told to stop; otherwise its server is not ready. */
+  /** Whether its master was stopped; otherwise its server is not ready. */
   readonly isStop: boolean
   readonly seenAtMs: number
 }
 
-/** What reads of the leases told. */
+/** The results of the reads of the leases. */
 export interface FleetFacts {
-  /** The live leases, and those of {@link ended} marked as doubtful. */
+  /** The live leases, and those of {@link ended} with a suspected expiry. */
   readonly leases: readonly MasterLease[]
   readonly ended: readonly EndedLease[]
   readonly departures: readonly AnnouncedDeparture[]
-  /** The leases that reads have shown renewed while this master recovers; see {@link Trust}. */
+  /** The renewals of leases that reads have shown during this recovery; see {@link Trust}. */
   readonly renewed: readonly string[]
-  /** When the newest read was sent; undefined before the first. */
+  /** The time of sending the newest read; undefined before the first. */
   readonly readAtMs: number | undefined
-  /** A read that was asked for here and has not ended. */
+  /** The running read that was requested here. */
   readonly reading: { readonly sentAtMs: number } | undefined
   /** The leases may have changed since the last read was sent. */
   readonly isReadDue: boolean
-  /** Not before then is another one sent after a failed one. */
+  /** After a failed read the next one is not sent before this time. */
   readonly retryAtMs: number
 }
 
-/** All that one master knows and means to do about its membership. Plain data. */
+/** The whole state of one master's membership. Plain data. */
 export interface Membership {
   readonly phase: Phase
-  /** This master's record, as it was written last. */
+  /** This master's record, as last written. */
   readonly self: Holder
   readonly server: ServerFacts
   readonly lease: OwnLease
   readonly fleet: FleetFacts
-  /** Departures announced so far; makes their ids. */
+  /** How many departures were announced so far; for their ids. */
   readonly departures: number
 }
 
-/** What a master learns. */
+/** The inputs of a master. */
 export type MembershipInput =
   /** A probe of the own server has ended. `serving`: see `isServing`. `asked`: it was sent for a `probe` effect. */
   | {
@@ -179,7 +188,7 @@ export type MembershipInput =
       readonly sentAtMs: number
       readonly answered: boolean
       readonly serving: boolean
-      /** It lives, and refuses to say whether it is ready. @default false */
+      /** It lives, and refuses to report its readiness. @default false */
       readonly refused?: boolean | undefined
       /** Only the checks of its etcd fail. @default false */
       readonly failsByEtcd?: boolean | undefined
@@ -194,42 +203,149 @@ export type MembershipInput =
       readonly span: LifeSpan
       readonly asked: boolean
     }
-  /** A read that was asked for has failed. */
+  /** A requested read has failed. */
   | { readonly type: 'read-failed' }
-  /** A watch says that the leases may have changed. */
+  /** A watch reports that the leases may have changed. */
   | { readonly type: 'changed' }
-  /** The request for the lease was carried out. */
+  /** The request for the lease succeeded. */
   | { readonly type: 'done' }
   /**
-   * It was not, or nobody knows. `unprepared`: the store answers, and has no place for leases yet, such as their namespace; `not-found`:
-   * there was no lease to remove.
+   * It failed, or its effect is unknown. `unprepared`: the store answers, but cannot hold leases yet, such as without
+   * their namespace; `not-found`: there was no lease to remove.
    */
   | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found' }
-  /** A `write-list` effect has ended. `refused`: nobody else serves any more. */
+  /** A `write-list` effect has ended. `refused`: no other master serves any more. */
   | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'refused' }
   | { readonly type: 'timer' }
   | { readonly type: 'stop'; readonly mode: OnShutdown }
 
-/** What must be said to people. */
+/** Events to report to people. */
 export type MembershipEvent =
   | { readonly type: 'joined' }
   | { readonly type: 'unready' }
-  | { readonly type: 'doubtful'; readonly addresses: readonly string[] }
+  | { readonly type: 'expiry-suspected'; readonly addresses: readonly string[] }
   | { readonly type: 'contention'; readonly before: Contention; readonly now: Contention; readonly corrected: boolean }
   | { readonly type: 'out'; readonly why: OutReason }
 
-/** What the shell is to do. Each but `reconcile` and `tell` is answered by one input. */
+/** The effects for the runner. Each except `reconcile` and `report` is answered by one input. */
 export type MembershipEffect =
   | { readonly type: 'read'; readonly limitMs: number }
   | { readonly type: 'renew' | 'mark' | 'remove'; readonly holder: Holder; readonly limitMs: number }
   | { readonly type: 'probe'; readonly limitMs: number }
-  /** The list may not be what it should be. */
+  /** The list may be out of sync. */
   | { readonly type: 'reconcile' }
-  /** Writes the list for a master that leaves. Only with `mayEmpty` may it become empty. */
+  /** Writes the list for a departing master. Only with `mayEmpty` may it become empty. */
   | { readonly type: 'write-list'; readonly mayEmpty: boolean; readonly needsOthers: boolean }
-  | { readonly type: 'tell'; readonly event: MembershipEvent }
+  | { readonly type: 'report'; readonly event: MembershipEvent }
 
 export interface Step {
   readonly state: Membership
   readonly effects: readonly MembershipEffect[]
+}
+
+/** The time of a step. */
+export interface Now {
+  readonly nowMs: number
+  readonly timings: MembershipTimings
+}
+
+/** One step: its time, and the effects so far. */
+export interface Turn extends Now {
+  readonly effects: MembershipEffect[]
+}
+
+/** Sends a request for the own lease. */
+export function request(state: Membership, type: LeaseRequest['type'], holder: Holder, turn: Turn): Membership {
+  const { nowMs, timings, effects } = turn
+  effects.push({ type, holder, limitMs: timings.callMs })
+  return { ...state, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }
+}
+
+/** Probes the own server, unless a probe is running. */
+export function probe(state: Membership, limitMs: number, { nowMs, effects }: Turn): Membership {
+  if (state.server.askedAtMs !== undefined) return state
+  effects.push({ type: 'probe', limitMs })
+  return { ...state, server: { ...state.server, askedAtMs: nowMs } }
+}
+
+/** Reads the leases, unless a read is running or has just failed. */
+export function read(state: Membership, turn: Turn): Membership {
+  const { nowMs, timings, effects } = turn
+  const { fleet } = state
+  if (fleet.reading !== undefined || nowMs < fleet.retryAtMs) return state
+  effects.push({ type: 'read', limitMs: timings.callMs })
+  return { ...state, fleet: { ...fleet, isReadDue: false, reading: { sentAtMs: nowMs } } }
+}
+
+/** Ends the membership. */
+export function end(state: Membership, why: OutReason, { effects }: Turn): Membership {
+  effects.push({ type: 'report', event: { type: 'out', why } })
+  return { ...state, phase: { type: 'out', why } }
+}
+
+/** Takes in that the own lease was deleted by another client, created again, or left alone. */
+export function contended(state: Membership, input: ContentionInput, { nowMs, timings, effects }: Turn): Membership {
+  const before = state.lease.contention
+  const now = nextContention(before, input, nowMs, limitsOf(timings))
+  if (now === before) return state
+  effects.push({ type: 'report', event: { type: 'contention', before, now, corrected: input === 'corrected' } })
+  return { ...state, lease: { ...state.lease, contention: now } }
+}
+
+/** Whether the own lease has not expired at `atMs` by this master's own clock, unless another client has deleted it. */
+export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: MembershipTimings): boolean {
+  return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
+}
+
+/** When a fight for the lease begins, and how long to wait in one. */
+export function limitsOf({ ttlMs }: MembershipTimings) {
+  return contentionLimits(ttlMs / 3)
+}
+
+/** The id of the next departure of this life. */
+export function departureId({ self, departures }: Membership): string {
+  return `${self.instanceId}/${departures + 1}`
+}
+
+/** Whether the own server has answered since the last renewal, and recently. */
+export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now): boolean {
+  const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
+  return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs
+}
+
+/** From when on this master confirms departures because of unreadiness. */
+export function confirmsFromMs(
+  { readySinceAtMs, failedAtMs }: Membership['server'],
+  timings: MembershipTimings,
+): number {
+  if (readySinceAtMs === undefined) return Number.POSITIVE_INFINITY
+  const failedMs = failedAtMs === undefined ? 0 : readySinceAtMs - failedAtMs
+  return readySinceAtMs + confirmationAfterMs(failedMs, timings)
+}
+
+/**
+ * The fault of a listed master, as one line; undefined without a fault, before it is listed and while it leaves. Pure.
+ * A lease that was not renewed for a TTL has expired for all others.
+ */
+export function membershipFault(
+  { phase, self, lease }: Membership,
+  nowMs: number,
+  { ttlMs }: Pick<MembershipTimings, 'ttlMs'>,
+): string | undefined {
+  switch (phase.type) {
+    case 'starting':
+    case 'joining':
+    case 'leaving':
+      return undefined
+    case 'listed': {
+      if (lease.missing || lease.renewedAtMs === undefined) return 'the lease of this master is missing'
+      const oldMs = nowMs - lease.renewedAtMs
+      if (oldMs >= ttlMs) {
+        return `the lease of this master was not renewed for ${formatDuration(Math.floor(oldMs / 1_000) * 1_000)}`
+      }
+      return self.state === 'unready' ? 'the record of this master says unready' : undefined
+    }
+    case 'out':
+      return phase.why === 'withdrawn' ? 'this master was withdrawn; it stays out until it is started again' : undefined
+  }
 }

@@ -1,16 +1,31 @@
-import { calm } from '../../runtime/contention.ts'
-import type { Holder } from '../leases/master-leases.ts'
-import { isHeldBy } from '../members.ts'
-import { unknownFleet } from './fleet.ts'
+import { calm, correctionDueMs, nextCheckMs } from '../guarded-writes/contention.ts'
+import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
+import { isHeldBy, othersReady } from '../members.ts'
+import { isConfirmed, isDecided, isProved, unknownFleet } from './fleet.ts'
 import { take } from './inputs.ts'
-import { leavingWakesAtMs, nextLeaving } from './leaving.ts'
-import { listedWakesAtMs, nextListed } from './listed.ts'
-import { neverReady } from './readiness.ts'
-import { isAlive, probe, read, request, type Turn } from './requests.ts'
-import type { Membership, MembershipEffect, MembershipInput, Phase, Step } from './state.ts'
+import { isFailing, neverReady } from './readiness.ts'
+import {
+  confirmsFromMs,
+  contended,
+  departureId,
+  end,
+  isAlive,
+  type LeavingStep,
+  limitsOf,
+  type Membership,
+  type MembershipEffect,
+  type MembershipInput,
+  type Now,
+  type Phase,
+  probe,
+  read,
+  request,
+  type Step,
+  type Turn,
+} from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-/** A master that has just been started. `self`: its record as it wants to be known. */
+/** A master that has just been started. `self`: its record. */
 export function startMembership(self: Holder): Membership {
   return {
     phase: { type: 'starting' },
@@ -42,9 +57,10 @@ export function startMembership(self: Holder): Membership {
 }
 
 /**
- * What one master does next about its membership. No I/O, no clock: the explorer and the runner call the same function. Pure.
+ * The next actions of one master for its membership. No I/O, no clock: the explorer and the runner call the same
+ * function. Pure.
  *
- * An input first changes what is known; what to do then follows from all that is known, whatever came last.
+ * An input first changes the state; the actions then follow from the whole state, not from the input.
  */
 export function step(before: Membership, input: MembershipInput, nowMs: number, timings: MembershipTimings): Step {
   const effects: MembershipEffect[] = []
@@ -53,7 +69,7 @@ export function step(before: Membership, input: MembershipInput, nowMs: number, 
   if (state.fleet.isReadDue && state.phase.type !== 'starting' && state.phase.type !== 'out') {
     state = read(state, turn)
   }
-  // One phase may lead to the next at once; no cycle of phases goes without an answer from outside.
+  // One phase may lead to the next at once; every cycle of phases includes an answer from outside.
   for (let phase: Phase | undefined; phase !== state.phase; ) {
     phase = state.phase
     state = next(state, turn)
@@ -61,7 +77,7 @@ export function step(before: Membership, input: MembershipInput, nowMs: number, 
   return { state, effects }
 }
 
-/** When the next `timer` input is due; undefined when only something else can bring news. Pure. */
+/** When the next `timer` input is due; undefined when only another input can change anything. Pure. */
 export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTimings): number | undefined {
   const { phase, lease, fleet } = state
   const times: (number | undefined)[] = []
@@ -84,7 +100,7 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
     .sort((a, b) => a - b)[0]
 }
 
-/** Whether its lease has gone and is not made again yet, because somebody keeps taking it away. */
+/** Whether its lease is missing and waits to be created again, because another client keeps deleting it. */
 export function isHeldBack({ lease }: Membership): boolean {
   return lease.missing && lease.contention.phase === 'backing-off'
 }
@@ -92,7 +108,7 @@ export function isHeldBack({ lease }: Membership): boolean {
 function trusting(state: Membership, { nowMs, effects }: Turn): Membership {
   const { trust } = state.lease
   if (trust.type !== 'recovering' || nowMs < trust.untilAtMs) return state
-  // Those that nobody has renewed go.
+  // Leases that were not renewed are removed from the list.
   if (trust.isNew) effects.push({ type: 'reconcile' })
   return { ...state, lease: { ...state.lease, trust: { type: 'steady' } } }
 }
@@ -115,32 +131,33 @@ function next(state: Membership, turn: Turn): Membership {
 function nextStarting(state: Membership, turn: Turn): Membership {
   const joining: Membership = { ...state, phase: { type: 'joining', sinceAtMs: turn.nowMs } }
   if (state.server.readiness.phase !== 'starting') return joining
-  // A server that does not answer may be about to: its earlier life's lease is left to its end.
+  // A silent server may be about to answer: its earlier life's lease is left to expire.
   if (!answers(state)) return state
   if (state.fleet.readAtMs === undefined) return read(state, turn)
   return earlierLife(state) === undefined ? state : joining
 }
 
 /**
- * Makes the lease of a server that is ready, or goes on with that of an earlier life: a restart of the sidecar alone costs no address,
- * whatever its server says of itself. From then on it fares as any listed one, so it leaves in two steps, and not when nobody else serves.
+ * Creates the lease for a ready server, or continues that of an earlier life: a restart of the sidecar alone costs no
+ * address, whatever its server's state. Then it is handled like any listed master, so it leaves in two steps, and not
+ * when no other master serves.
  */
 function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   const { fleet, lease, server } = state
   if (lease.renewedAtMs !== undefined) {
-    effects.push({ type: 'tell', event: { type: 'joined' } }, { type: 'reconcile' })
+    effects.push({ type: 'report', event: { type: 'joined' } }, { type: 'reconcile' })
     return { ...state, phase: { type: 'listed', departure: undefined } }
   }
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const isStarting = server.readiness.phase === 'starting'
   if (isStarting && !answers(state)) return { ...state, phase: { type: 'starting' } }
-  // Who is there already decides how this life is told from an earlier one.
+  // The existing leases decide how this life is distinguished from an earlier one.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, turn)
   const earlier = isStarting ? earlierLife(state) : undefined
   if (isStarting && earlier === undefined) return { ...state, phase: { type: 'starting' } }
   if (!isAlive(state, turn)) return probe(state, timings.attemptMs, turn)
-  // It was ready once. Whoever could not join at once may have to wait until it is again.
+  // It was ready once. A master that could not join at once may have to wait until it is ready again.
   if (!server.serving && earlier === undefined) {
     return nowMs < asksAgainAtMs(state, timings) ? state : probe(state, timings.attemptMs, turn)
   }
@@ -148,7 +165,7 @@ function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membersh
   return request(state, 'renew', { ...state.self, state: says, departure: undefined, confirms: [] }, turn)
 }
 
-/** When a master that waits for its server asks it again, however seldom it is probed. */
+/** When a master that waits for its server probes it again, however long its probe period. */
 function asksAgainAtMs({ server: { probedAtMs } }: Membership, { slowRetryMs }: MembershipTimings): number {
   return probedAtMs + slowRetryMs
 }
@@ -158,11 +175,221 @@ function answers({ server: { answeredAtMs, probedAtMs } }: Membership): boolean 
   return Number.isFinite(answeredAtMs) && answeredAtMs >= probedAtMs
 }
 
-/** The record of an earlier life of this master whose lease lives, unless one has begun later. */
+/** The record of an earlier life of this master with a live lease, unless a later life exists. */
 function earlierLife({ fleet, self }: Membership): Holder | undefined {
   const own = fleet.leases.flatMap((lease) =>
-    isHeldBy(lease, self) && lease.doubtful !== true ? (lease.holder ?? []) : [],
+    isHeldBy(lease, self) && lease.expirySuspected !== true ? (lease.holder ?? []) : [],
   )
   if (own.some(({ startedAt }) => startedAt > self.startedAt)) return undefined
   return own.find((holder) => holder.state !== 'withdrawn')
+}
+
+/** The next actions of a master with a lease: renew, state its server's readiness, prove that others are gone. Pure. */
+function nextListed(before: Membership, turn: Turn): Membership {
+  const { nowMs, timings } = turn
+  let state = departing(quieted(before, turn), nowMs)
+  const { lease, fleet, server } = state
+  // The expiry of a lease is certain only if a read after the margin does not show it.
+  const isReadDue = fleet.ended.some((one) => isProved(one, nowMs, timings) && isDecided(state, one.lease))
+  if (isReadDue) state = read(state, turn)
+  // Another master needs to know whether this server serves.
+  const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
+  const isOverdue = nowMs >= nextProbeAtMs(state, turn)
+  if ((isAskedAbout && state.self.state === 'ready') || isOverdue) state = probe(state, timings.probeTimeoutMs, turn)
+
+  if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
+  const renewing = nowMs >= renewalDueAtMs(state, timings)
+  // An expired lease is created again only for a server that serves, or where none does: it would put the address on
+  // the list.
+  if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
+  const wanted = wantedRecord(state, renewing, turn)
+  if (renewing) {
+    if (isAlive(state, turn)) return request(state, 'renew', wanted, turn)
+    state = probe(state, timings.attemptMs, turn)
+    // A master with a dead server lets its lease expire, and states meanwhile that no other may leave because of it.
+    if (server.serving) return state
+  }
+  if (lease.missing || says(wanted, state.self)) return state
+  return request(state, 'mark', wanted, turn)
+}
+
+/** When a listed master must act without another input. Pure. */
+function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefined)[] {
+  const { timings } = now
+  const { lease, fleet, server } = state
+  return [
+    lease.retryAtMs,
+    renewalDueAtMs(state, timings),
+    nextCheckMs(lease.contention, limitsOf(timings)),
+    lease.trust.type === 'recovering' ? lease.trust.untilAtMs : undefined,
+    fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,
+    nextProbeAtMs(state, now),
+    ...fleet.ended.map(({ provedAtMs }) => provedAtMs && provedAtMs + timings.removalMarginMs),
+  ]
+}
+
+/**
+ * When the lease must be renewed: each interval, at once when it is missing or a renewal has failed, and to prove that
+ * others' leases have expired.
+ */
+function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
+  const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
+  if (missing) return correctionDueMs(contention, limitsOf(timings))
+  const unproved = state.fleet.ended.some(
+    ({ lease, provedAtMs }) => provedAtMs === undefined && isDecided(state, lease),
+  )
+  return unproved || trust.type === 'lost' ? Number.NEGATIVE_INFINITY : renewedAtMs + timings.intervalMs
+}
+
+/** Begins or cancels this master's own departure because of unreadiness. */
+function departing(state: Membership, nowMs: number): Membership {
+  const { phase, server, departures } = state
+  if (phase.type !== 'listed') return state
+  const wants = isFailing(server.readiness, nowMs)
+  if (wants === (phase.departure !== undefined)) return state
+  if (!wants) return { ...state, phase: { ...phase, departure: undefined } }
+  return { ...state, departures: departures + 1, phase: { ...phase, departure: departureId(state) } }
+}
+
+/** The desired record of this master. */
+function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
+  const { nowMs, timings } = now
+  const { self, server, fleet, phase } = state
+  const departure = phase.type === 'listed' ? phase.departure : undefined
+  const isHealthy = server.serving && server.readiness.phase === 'ready'
+  const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
+  const isReady = server.readySinceAtMs !== undefined
+  // A server that has just come back may be the first of several that failed together.
+  const confirms = asked
+    .filter(({ isStop }) => isReady && (isStop || nowMs >= confirmsFromMs(server, timings)))
+    .map(({ id }) => id)
+  const failing: Holder = { ...self, state: 'failing', departure, reason: reasonOf(server), confirms: [] }
+  const unready: Holder = { ...failing, state: 'unready', departure: undefined }
+  if (self.state === 'unready' && !isHealthy) return unready
+  if (departure !== undefined) {
+    const isStated = self.state === 'failing' && self.departure === departure
+    return isStated && isConfirmed(state, departure) ? unready : failing
+  }
+  const isAskedAbout = asked.length > 0
+  if (!server.serving && (renewing || isAskedAbout)) return failing
+  if (self.state === 'failing' && !isHealthy) return failing
+  return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }
+}
+
+/** Why the own server does not serve, as a statement for the others. */
+function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | undefined {
+  if (failsByEtcd) return OWN_ETCD
+  return readiness.phase === 'ready' ? undefined : readiness.reason
+}
+
+/**
+ * When a master with an unhealthy server probes it again, even where nothing else does: with the gate `startup` there
+ * are no regular probes. One without a lease waits for that answer, and probes sooner.
+ */
+function nextProbeAtMs(state: Membership, now: Now): number {
+  const { timings } = now
+  const { server, self } = state
+  if (isOver(state, now) && !server.serving) return server.probedAtMs + timings.slowRetryMs
+  if (self.state === 'ready') return Number.POSITIVE_INFINITY
+  return server.probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
+}
+
+/** Whether its lease has expired, or may have. */
+function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
+  const { renewedAtMs = nowMs, missing, outlasts } = lease
+  return missing || (nowMs - renewedAtMs >= timings.ttlMs && !outlasts)
+}
+
+/** Whether the written record contains everything that it should; superfluous confirmations do no harm. */
+function says(wanted: Holder, written: Holder): boolean {
+  return (
+    wanted.state === written.state &&
+    wanted.departure === written.departure &&
+    (wanted.confirms ?? []).every((id) => written.confirms?.includes(id))
+  )
+}
+
+/** A fight for the lease is over when no other client has deleted it for a while. */
+function quieted(state: Membership, turn: Turn): Membership {
+  const { contention, missing } = state.lease
+  if (missing || contention.phase === 'calm') return state
+  return contended(state, 'in-sync', turn)
+}
+
+type Leaving = Extract<Phase, { readonly type: 'leaving' }>
+
+/** Between two reads of the leases while another master's confirmation is awaited, in case a watch misses it. */
+const CONFIRMATION_READ_MS = 500
+
+/** When a departing master must act without another input. Pure. */
+function leavingWakesAtMs({ step }: Leaving, fleetReadAtMs: number | undefined): readonly number[] {
+  if (step.type !== 'waiting') return []
+  return [step.untilAtMs, (fleetReadAtMs ?? step.sinceAtMs) + CONFIRMATION_READ_MS]
+}
+
+/**
+ * The next request of a stopped master. Pure.
+ *
+ * It announces its departure, and leaves when another master has confirmed that it serves, so that no master leaves to
+ * a hanging server. A master that cannot confirm states that in its record. If one states nothing in time it is assumed
+ * to serve: this one's server stops anyway.
+ */
+function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership {
+  const { nowMs, timings } = turn
+  const { lease, server, fleet, self } = state
+  const { step, departure } = phase
+  const go = (next: LeavingStep): Membership => ({ ...state, phase: { ...phase, step: next } })
+  const isBusy = lease.request !== undefined || nowMs < lease.retryAtMs
+  switch (step.type) {
+    case 'probing':
+      if (server.probedAtMs < step.sinceAtMs) return probe(state, timings.probeTimeoutMs, turn)
+      // A server that does not answer serves nobody.
+      return go(server.answeredAtMs >= step.sinceAtMs ? { type: 'announcing' } : { type: 'removing' })
+    case 'announcing': {
+      if (isBusy) return state
+      if (self.departure === departure) {
+        return go({ type: 'waiting', sinceAtMs: nowMs, untilAtMs: nowMs + timings.confirmationMs })
+      }
+      return request(state, 'mark', { ...self, state: 'leaving', departure, reason: undefined, confirms: [] }, turn)
+    }
+    case 'waiting': {
+      const { readAtMs } = fleet
+      if (readAtMs === undefined || readAtMs < step.sinceAtMs) return read(state, turn)
+      if (othersReady(fleet.leases, self).length === 0) return go({ type: 'staying' })
+      if (isConfirmed(state, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })
+      return nowMs >= readAtMs + CONFIRMATION_READ_MS ? read(state, turn) : state
+    }
+    case 'staying':
+      if (isBusy) return state
+      if (self.state === phase.before) return end(state, 'last-one', turn)
+      return request(state, 'mark', asBefore(self, phase), turn)
+    case 'removing':
+      if (isBusy) return state
+      // After an answered removal no lease is left.
+      if (lease.renewedAtMs === undefined && self.state === 'withdrawn') return go({ type: 'writing', sent: false })
+      return request(state, 'remove', { ...self, state: 'withdrawn', departure, reason: undefined }, turn)
+    case 'writing':
+    case 'listing': {
+      if (step.sent || nowMs < lease.retryAtMs) return state
+      const isLeaving = step.type === 'writing'
+      turn.effects.push({
+        type: 'write-list',
+        mayEmpty: isLeaving && phase.mode === 'always',
+        needsOthers: isLeaving && phase.mode === 'withdraw' && server.answeredAtMs >= phase.sinceAtMs,
+      })
+      return go({ ...step, sent: true })
+    }
+    case 'checking':
+      if (server.probedAtMs < step.sinceAtMs) return probe(state, timings.probeTimeoutMs, turn)
+      if (server.answeredAtMs < step.sinceAtMs) return end(state, 'no-answer', turn)
+      return go({ type: 'writing', sent: false })
+    case 'returning':
+      if (isBusy) return state
+      if (lease.renewedAtMs !== undefined) return go({ type: 'listing', sent: false })
+      return request(state, 'renew', asBefore(self, phase), turn)
+  }
+}
+
+function asBefore(self: Holder, { before }: Leaving): Holder {
+  return { ...self, state: before, departure: undefined, confirms: [] }
 }

@@ -1,4 +1,4 @@
-/** What the times of a membership follow from. All in milliseconds. */
+/** The settings from which the times of a membership are computed. All in milliseconds. */
 export interface TimingSettings {
   /** How long a lease lasts without renewal. */
   readonly leaseTtlMs: number
@@ -9,8 +9,8 @@ export interface TimingSettings {
 }
 
 /**
- * All times of a membership, in milliseconds. The state machine, the judge, the drills and the docs take them from here.
- * {@link membershipTimings} has the formulas.
+ * All times of a membership, in milliseconds. The state machine, the invariants, the drills and the docs use this
+ * record. {@link membershipTimings} has the formulas.
  */
 export interface MembershipTimings {
   readonly ttlMs: number
@@ -20,53 +20,63 @@ export interface MembershipTimings {
   readonly probeTimeoutMs: number
   /** How long one request to the lease store may take, and one probe that a renewal waits for. */
   readonly attemptMs: number
-  /** How long one call of the lease store may take, whatever it does: several requests, each within {@link attemptMs}. */
+  /** How long one call of the lease store may take in all: several requests, each within {@link attemptMs}. */
   readonly callMs: number
   /** Between two attempts, for the first {@link PATIENT_ATTEMPTS} failures. */
   readonly retryMs: number
   /** Between two attempts after that. */
   readonly slowRetryMs: number
-  /** An answer older than this does not show that the server still lives. */
+  /** An older answer does not prove that the server still lives. */
   readonly answerFreshMs: number
-  /** A server that was not asked for so long may have failed meanwhile. */
+  /** After this long without a probe the server may have failed meanwhile. */
   readonly unseenMs: number
-  /** How long a master must have served, at least, before it confirms that another may leave for unreadiness; see {@link confirmationAfterMs}. */
+  /**
+   * How long a master must have served, at least, before it confirms that another may leave because of unreadiness; see
+   * {@link confirmationAfterMs}.
+   */
   readonly confirmAfterMs: number
-  /** The same, as a share of how long its server has failed. */
+  /** The same, as a share of the time for which its server had failed. */
   readonly confirmShare: number
-  /** How long a master that stops waits for another to confirm that it serves. */
+  /** How long a stopped master waits for another to confirm that it serves. */
   readonly confirmationMs: number
-  /** How long the address of an ended lease is kept after this master has proved that the store takes writes. */
+  /** How long the address of an expired lease stays after this master has proved that the store accepts writes. */
   readonly removalMarginMs: number
-  /** After a failure of this master's own renewals: how long nobody is removed whom it has not seen renew since. */
+  /**
+   * After a failure of this master's own renewals: how long it removes no master that it has not seen renewing since.
+   */
   readonly recoveryMs: number
-  /** How long a master that stops may take to leave. */
+  /** How long a stopped master may take to leave. */
   readonly leavingMs: number
 }
 
-/** So many attempts in a row may fail, be lost or hang, and the next one is still in time. */
+/** This many attempts in a row may fail, be lost or hang, and the next one is still in time. */
 export const PATIENT_ATTEMPTS = 2
 
-/** More requests than any call of a lease store makes one after the other. */
+/** More requests than any call of a lease store makes in a row. */
 const REQUESTS_PER_CALL = 8
 
-/** How long one probe may take, in milliseconds: more than the two seconds after which kube-apiserver's check of a hung etcd gives up. */
+/**
+ * How long one probe may take, in milliseconds: more than the two seconds after which kube-apiserver's check of a hung
+ * etcd gives up.
+ */
 const PROBE_TIMEOUT_MS = 3_000
-/** kube-apiservers were ready 3.7 to 7.9 s after their etcd was. They must not be judged before. */
+/** kube-apiservers were ready 3.7 to 7.9 s after their etcd. They must not count as failed before. */
 const SERVER_RECOVERY_MS = 10_000
 /**
- * How far apart servers that failed together may be back: the first must not take the others for the only ones that fail. After an outage of 20 s
- * kube-apiservers were back 4.2 s apart at most. After a longer one they are farther apart: the etcd client of each waits 1.6 times as long after each try
- * as before (gRPC), so the last is back up to 0.6 of the outage later, give or take a fifth. After 27 to 46 s they were ready 1.7 to 29.9 s later.
+ * How far apart servers that failed together may recover: the first must not conclude that only the others fail. After
+ * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer one they are further apart: the etcd
+ * client of each waits 1.6 times as long after each attempt as before (gRPC), so the last recovers up to 0.6 of the
+ * outage later, plus or minus a fifth. After 27 to 46 s they were ready 1.7 to 29.9 s later.
  */
 export const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
-/** It never waits longer than two minutes and a fifth. */
+/** Its back-off never exceeds two minutes and a fifth. */
 const SERVERS_APART_MOST_MS = 144_000
 
 /** Computes all times from the settings. Pure. */
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
   const { leaseTtlMs: ttlMs, reconcileIntervalMs: intervalMs, readinessProbePeriodMs: probePeriodMs } = settings
-  // What is left of a lease when its renewal is due: two failed attempts with their pauses, and a third that succeeds, must fit.
+  // The remaining time of a lease when its renewal is due: two failed attempts with their pauses, and a third that
+  // succeeds, must fit.
   const budgetMs = ttlMs - intervalMs
   const retryMs = Math.min(250, Math.floor(budgetMs / 20))
   const leavingMs = Math.max(2 * intervalMs, 6_000)
@@ -80,12 +90,12 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     callMs: REQUESTS_PER_CALL * attemptMs,
     retryMs,
     slowRetryMs: 1_000,
-    // A renewal that finds no fresh answer asks for one, so a long probe period costs a probe and no lease.
+    // A renewal without a fresh answer requests one, so a long probe period costs a probe and no lease.
     answerFreshMs: Math.min(probePeriodMs + 1_500, 2_500),
-    // A server is asked at each renewal at least, and a renewal may fail twice.
+    // A server is probed at each renewal at least, and a renewal may fail twice.
     unseenMs: Math.max(intervalMs, 2 * probePeriodMs) + PROBE_TIMEOUT_MS,
     ...SERVERS_APART,
-    // The other master's probe may take its whole time-out; it then says no.
+    // The other master's probe may take its whole time-out; it then states that it does not serve.
     confirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
     removalMarginMs: 250,
     // The others need a TTL to renew after a common outage, and their servers some time to be ready.
@@ -94,7 +104,10 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
   }
 }
 
-/** How long a master must have served before it confirms that another may leave for unreadiness, when its server had failed for `failedMs`. Pure. */
+/**
+ * How long a master must have served before it confirms that another may leave because of unreadiness, when its server
+ * had failed for `failedMs`. Pure.
+ */
 export function confirmationAfterMs(
   failedMs: number,
   { confirmAfterMs, confirmShare }: Pick<MembershipTimings, 'confirmAfterMs' | 'confirmShare'> = SERVERS_APART,

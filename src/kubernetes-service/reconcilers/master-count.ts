@@ -6,36 +6,37 @@ import { type EndpointsAction, planEndpoints } from '../endpoints-plan.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
-/** How often who is listed is put right between two intervals. */
-const MENDS_PER_INTERVAL = 3
+/** How often the listed addresses are corrected between two intervals. */
+const CORRECTIONS_PER_INTERVAL = 3
 
 export interface MasterCountReconcilerOptions {
   readonly adapter: EndpointsAdapter
   readonly logger: Logger
   /** This master's address. */
   readonly address: Address
-  /** How many API servers there are; at least 1, and the same for all of them. */
+  /** The number of API servers; at least 1, and the same for all of them. */
   readonly count: number
 }
 
 /**
- * Lists as many masters as there are said to be, without leases: each adds itself, and a dead one stays until another takes its place.
+ * Lists up to the configured number of masters, without leases: each adds itself, and a dead one stays until another
+ * takes its place.
  *
- * As upstream, a master stays listed while its API server is not ready: nobody could tell whether another one serves.
+ * As upstream, a master stays listed while its API server is not ready: it cannot know whether another one serves.
  *
- * Damage is mended as soon as it is seen, a place that others have taken is taken back at the interval only: more masters than places
- * would otherwise displace each other without end. For the same reason who is listed is put right only a few times between two
- * intervals: masters that were told different counts never agree.
- * Upstream: `masterCountEndpointReconciler` in pkg/controlplane/reconcilers/instancecount.go.
+ * Damage is corrected as soon as it is detected, but a place that others have taken is taken back at the interval only:
+ * otherwise more masters than places would displace each other without end. For the same reason the listed addresses
+ * are corrected only a few times between two intervals: masters with different counts never agree. Upstream:
+ * `masterCountEndpointReconciler` in pkg/controlplane/reconcilers/instancecount.go.
  */
 export class MasterCountEndpointReconciler implements EndpointReconciler {
   readonly #options: MasterCountReconcilerOptions
   #lastRead: Endpoints | undefined
-  /** The last read at an interval found that others have taken all places, and that was not answered yet. */
+  /** The last read at an interval found that others have taken all places, and this was not corrected yet. */
   #displaced = false
-  #mendsLeft = MENDS_PER_INTERVAL
+  #correctionsLeft = CORRECTIONS_PER_INTERVAL
   #warned = false
-  /** A removal was begun and the slice has perhaps not followed yet: a call after a failure goes on from there. */
+  /** A removal was begun and the slice may not have followed yet: a call after a failure continues there. */
   #removing = false
   #stopped = false
 
@@ -51,26 +52,26 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   ): Promise<void> {
     if (this.#stopped) return
     const stored = await this.#read(signal)
-    const mend = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
-    const plan = this.#plan(ip, stored.endpoints, ports, mend)
+    const correctPorts = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
+    const plan = this.#plan(ip, stored.endpoints, ports, correctPorts)
     await this.#options.adapter.execute({ endpoints: plan }, stored, signal)
-    if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#mendsLeft -= 1
+    if (!this.#displaced && plan.type === 'update' && plan.reasons.includes('addresses')) this.#correctionsLeft -= 1
     this.#displaced = false
   }
 
   /**
-   * Takes this master out; does nothing when it is not in. Rejects with NoLiveMasters when the list would become empty, unless
-   * {@link stopReconciling} was called before.
+   * Removes this master from the list; does nothing when it is not on it. Rejects with NoLiveMasters when the list
+   * would become empty, unless {@link stopReconciling} was called before.
    */
   async removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
     await this.#remove(ip, await this.#read(signal), ports, this.#stopped, signal)
   }
 
-  /** Takes this master out unless its address is the last that is listed. Whether those that stay serve is not known. */
+  /** Removes this master unless its address is the last on the list. Whether the others serve is unknown. */
   async leave(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
     const stored = await this.#read(signal)
     const { endpoints } = stored
-    if (isMentioned(endpoints, ip.text) && otherAddresses(endpoints, ip.text).length === 0) return 'kept-the-last'
+    if (isMentioned(endpoints, ip.text) && otherAddresses(endpoints, ip.text).length === 0) return 'last-one'
     await this.#remove(ip, stored, ports, false, signal)
     return 'left'
   }
@@ -92,12 +93,12 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     return adapter.isSettled({ endpoints: this.#plan(address, observed.endpoints, ports, reconcilePorts) }, observed)
   }
 
-  /** Begins a new interval: what others did to the list may be answered now. */
+  /** Begins a new interval: changes of the list by others may be corrected now. */
   async readMembers(signal: AbortSignal): Promise<void> {
     const { address, count, logger } = this.#options
     this.#lastRead = await this.#options.adapter.getEndpoints(signal)
     this.#displaced = isDisplaced(this.#lastRead, address.text, count)
-    if (this.#mendsLeft > 0) {
+    if (this.#correctionsLeft > 0) {
       this.#warned = false
     } else if (!this.#warned) {
       this.#warned = true
@@ -106,15 +107,15 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
         'others keep changing which API servers are listed; do all masters have the same --apiserver-count?',
       )
     }
-    this.#mendsLeft = MENDS_PER_INTERVAL
+    this.#correctionsLeft = CORRECTIONS_PER_INTERVAL
   }
 
-  /** Whether no other master is listed: those that are do not say which ports they want. */
+  /** Whether no other master is listed: listed masters do not state which ports they want. */
   portsAgreed(): boolean {
     return otherAddresses(this.#lastRead, this.#options.address.text).length === 0
   }
 
-  /** Those that are listed do not say whether they have a second address. */
+  /** Listed masters do not state whether they have a second address. */
   isDualStack(): boolean {
     return false
   }
@@ -131,7 +132,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
   #step(): MembershipStep {
     if (this.#displaced) return 'claim'
-    return this.#mendsLeft > 0 ? 'mend' : 'keep'
+    return this.#correctionsLeft > 0 ? 'correct' : 'keep'
   }
 
   async #remove(
@@ -156,44 +157,45 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 }
 
 /**
- * What a master may do about who is listed.
- * - `keep`: nothing; all other damage is mended.
- * - `mend`: add itself where there is room, and drop what is too many.
+ * What a master may do about the listed addresses.
+ * - `keep`: nothing; all other damage is corrected.
+ * - `correct`: add itself if there is a free place, and remove superfluous addresses.
  * - `claim`: also take the place of another when it is missing from a full list.
  */
-export type MembershipStep = 'keep' | 'mend' | 'claim'
+export type MembershipStep = 'keep' | 'correct' | 'claim'
 
-/** What a plan by count rests on. */
+/** The inputs of a plan by count. */
 export interface MasterCountObservation {
   readonly current: Endpoints | undefined
   /** This master's address, in canonical form. */
   readonly own: string
-  /** How many masters there are; at least 1. */
+  /** The number of masters; at least 1. */
   readonly count: number
   readonly step: MembershipStep
   readonly ports: readonly EndpointPort[]
-  /** False: ports are kept as they are found unless the object must be remade. */
+  /** False: the found ports stay unless the object must be created again. */
   readonly reconcilePorts: boolean
 }
 
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list this master among at most `count` addresses.
  *
- * Pure. Nobody's life is known here: who is missing is added, and of too many those go whose addresses come after this master's own,
- * in the order of their texts, beginning anew at the end. Endpoints without exactly one subset are remade with this master alone; the
- * others add themselves. Results equal those of upstream's reconciler (pkg/controlplane/reconcilers/instancecount.go), but for damage
- * that it leaves in place: see {@link planEndpoints}.
+ * Pure. The plan does not know which masters live: a missing one is added, and of superfluous ones those are removed
+ * whose addresses follow this master's own, in the cyclic order of their texts. Endpoints without exactly one subset
+ * are created again with this master alone; the others add themselves. Results equal those of upstream's reconciler
+ * (pkg/controlplane/reconcilers/instancecount.go), except for damage that it leaves in place: see
+ * {@link planEndpoints}.
  */
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {
   const { current, own, count, ports, reconcilePorts } = observed
   const plan = planEndpoints({ addresses: addressesToList(observed), current, ports, reconcilePorts, stopping: false })
-  // Others have the place of this master: that is answered later.
+  // Others have taken the place of this master: that is corrected later.
   return plan.type === 'none' && isDisplaced(current, own, count) ? { type: 'none', forNow: true } : plan
 }
 
 /**
- * Decides what must change so that Endpoints no longer list `own`. Pure. Ports are left to those who stay. Only with `stopping` may
- * the list become empty.
+ * Decides what must change so that Endpoints no longer list `own`. Pure. The ports are left to the remaining masters.
+ * Only with `stopping` may the list become empty.
  */
 export function planRemoval(options: {
   readonly current: Endpoints | undefined
@@ -207,7 +209,7 @@ export function planRemoval(options: {
   return planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping })
 }
 
-/** The other addresses that clients are sent to, without doubles. */
+/** The other addresses in Endpoints, without duplicates. */
 function otherAddresses(current: Endpoints | undefined, own: string): readonly string[] {
   return readyAddresses(current).filter((address) => address !== own)
 }
@@ -230,7 +232,7 @@ function addressesToList({ current, own, count, step }: MasterCountObservation):
   if (current?.subsets?.length !== 1) return [own]
   const listed = readyAddresses(current)
   if (listed.includes(own) && listed.length <= count) return listed
-  if (listed.length > 0 && (step === 'keep' || (step === 'mend' && isDisplaced(current, own, count)))) return listed
+  if (listed.length > 0 && (step === 'keep' || (step === 'correct' && isDisplaced(current, own, count)))) return listed
   const all = [...new Set([...listed, own])].sort()
   const surplus = Math.max(0, all.length - count)
   const first = all.indexOf(own) + 1

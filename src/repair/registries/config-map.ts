@@ -7,7 +7,6 @@ import type { Random } from '../../runtime/random.ts'
 import { linkedController } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Metrics } from '../../telemetry/metrics.ts'
-import { decodeLedger, encodeLedger, ledgerName, ledgerNamespace } from './config-map-ledger.ts'
 import {
   type RangeContent,
   type RangeName,
@@ -16,7 +15,7 @@ import {
   type StoredRange,
 } from './range-registry.ts'
 
-export interface ConfigMapRangeRegistryOptions {
+interface ConfigMapRangeRegistryOptions {
   readonly api: KubeApi
   readonly clock: Clock
   readonly random: Random
@@ -26,11 +25,11 @@ export interface ConfigMapRangeRegistryOptions {
 
 /**
  * A ledger of our own, for servers without an allocator: a ConfigMap in kube-system for each range, `data.range` and
- * `binaryData.data`. Updates are guarded by resourceVersion and leave alone what others put there; one that holds something else is
- * never written.
+ * `binaryData.data`. Updates are guarded by resourceVersion and preserve other fields; a ConfigMap with other contents
+ * is never written.
  *
- * Nothing but these ConfigMaps is read or watched, each by its name, so that an account may be restricted to them. As long as
- * kube-system is missing there are none, and writes are refused in passing.
+ * Only these ConfigMaps are read or watched, each by its name, so that an account may be restricted to them. Without
+ * kube-system there are none, and writes are refused for the time being.
  */
 export class ConfigMapRangeRegistry implements RangeRegistry {
   readonly writable = true
@@ -71,7 +70,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
       )
     } catch (error) {
       if (isKubeError(error, 'AlreadyExists', 'Conflict')) return undefined
-      // When there was none before, it is the namespace that is not there.
+      // If none existed before, the namespace is missing.
       if (isKubeError(error, 'NotFound') && before !== undefined) return undefined
       throw error
     }
@@ -83,7 +82,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
     const known = new Set<RangeName>()
     const standing = new Set<RangeName>()
     const follow = (name: RangeName): Promise<void> => {
-      const tell = (stored: StoredRange): void => onChange({ name, stored })
+      const changed = (stored: StoredRange): void => onChange({ name, stored })
       const reflector = new Reflector<ConfigMap>({
         api,
         clock,
@@ -93,12 +92,12 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
         resource: configMaps,
         query: { namespace: ledgerNamespace, fieldSelector: `metadata.name=${ledgerName(name)}` },
         sink: {
-          // A watch that goes on where it broke off has missed nothing; one that had to begin anew may have.
+          // A watch that resumes has missed nothing; one that starts again may have.
           replaced() {
             if (known.add(name).size === rangeNames.length) onChange(undefined)
           },
           changed({ type, object }) {
-            tell(type === 'DELETED' ? { type: 'absent' } : decodeLedger(object))
+            changed(type === 'DELETED' ? { type: 'absent' } : decodeLedger(object))
           },
           absent() {},
         },
@@ -124,11 +123,52 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
     }
   }
 
-  /** Undefined where nothing must be there yet. */
+  /** Undefined where nothing must exist yet. */
   #beforeOf(name: RangeName, previous: StoredRange): ConfigMap | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)
     if (previous.fixed !== undefined) throw new KubeError('Refused', `${this.where(name)} ${previous.fixed}`)
     return previous.version as ConfigMap
+  }
+}
+
+const ledgerNamespace = 'kube-system'
+
+/** The name of a range's ConfigMap. */
+function ledgerName(name: RangeName): string {
+  return `apiserver-bootstrap-${name}`
+}
+
+/** Decodes a ledger; the object from the read or watch is its version. Pure. */
+export function decodeLedger(object: ConfigMap): StoredRange {
+  const range = object.data?.range
+  // An empty bitmap in the form of some servers: null.
+  const text: string | null | undefined = object.binaryData?.data
+  if (typeof range !== 'string' || range === '' || text === undefined) {
+    return { type: 'unreadable', reason: 'is not a ledger of ours: it has no data.range and binaryData.data' }
+  }
+  const data = Buffer.from(text ?? '', 'base64')
+  if (data.toString('base64') !== (text ?? '')) {
+    return { type: 'unreadable', reason: 'is not a ledger of ours: its binaryData.data is not base64' }
+  }
+  const revision = object.metadata?.resourceVersion ?? ''
+  const found = { type: 'range', range, data, revision, version: object } as const
+  return object.immutable === true ? { ...found, fixed: 'is marked immutable' } : found
+}
+
+/** The ledger with this content; other fields of `previous` stay. Pure. */
+export function encodeLedger(name: RangeName, content: RangeContent, previous: ConfigMap | undefined): ConfigMap {
+  return {
+    ...previous,
+    apiVersion: 'v1',
+    kind: 'ConfigMap',
+    metadata: {
+      ...previous?.metadata,
+      name: ledgerName(name),
+      namespace: ledgerNamespace,
+      labels: { ...previous?.metadata?.labels, 'app.kubernetes.io/managed-by': 'apiserver-bootstrap' },
+    },
+    data: { ...previous?.data, range: content.range },
+    binaryData: { ...previous?.binaryData, data: Buffer.from(content.data).toString('base64') },
   }
 }

@@ -15,11 +15,11 @@ import {
 
 export interface EtcdRangeRegistryOptions {
   readonly etcd: EtcdKv
-  /** What the API servers' own keys begin with, without a slash at the end. */
+  /** The prefix of the API servers' keys, without a slash at the end. */
   readonly prefix: string
 }
 
-/** What a compare-and-put rests on. */
+/** The state that a compare-and-put compares. */
 class EtcdVersion {
   readonly modRevision: bigint
   /** Undefined for JSON. */
@@ -32,7 +32,7 @@ class EtcdVersion {
 }
 
 /**
- * The bitmaps of the kube-apiservers on this etcd, or kine, where they keep them themselves: RangeAllocations under
+ * The bitmaps of the kube-apiservers on this etcd, or kine, in their own keys: RangeAllocations under
  * `<prefix>/ranges/<name>`. Written by comparing the mod revision; an old cluster's JSON is read and never rewritten.
  *
  * Upstream: pkg/registry/core/service/allocator/storage/storage.go.
@@ -76,26 +76,26 @@ export class EtcdRangeRegistry implements RangeRegistry {
     return this.#etcd.watch(this.#prefix, {
       onChange: (changes) => {
         if (changes === undefined) onChange(undefined)
-        else for (const change of changes) this.#tell(change, onChange)
+        else for (const change of changes) this.#report(change, onChange)
       },
       report,
       signal,
     })
   }
 
-  #tell({ type, key, value, modRevision }: KeyChange, onChange: (change: RangeChange) => void): void {
+  #report({ type, key, value, modRevision }: KeyChange, onChange: (change: RangeChange) => void): void {
     const name = rangeNames.find((known) => this.#prefix + known === key)
     if (name === undefined) return
     onChange({ name, stored: type === 'deleted' ? { type: 'absent' } : decoded(value, modRevision) })
   }
 
-  /** Undefined where nothing must be there yet. */
+  /** Undefined where nothing must exist yet. */
   #beforeOf(name: RangeName, previous: StoredRange): EtcdVersion | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)
     if (previous.fixed !== undefined) throw new EtcdError('Refused', `${this.where(name)} ${previous.fixed}`)
     if (previous.version instanceof EtcdVersion) return previous.version
-    throw new TypeError(`what ${this.where(name)} is to replace was not read there`)
+    throw new TypeError(`the previous value of ${this.where(name)} was not read there`)
   }
 }
 

@@ -1,9 +1,13 @@
+import { Bitmap } from '../../net/bitmap.ts'
 import { aborted } from '../../runtime/signals.ts'
+import type { Logger } from '../../telemetry/logger.ts'
 import type { RangeChange, RangeContent, RangeName, RangeRegistry, StoredRange } from './range-registry.ts'
 
 type Content = RangeContent | { readonly unreadable: string }
 
-/** What the masters of one process share; it ends with it. No call is answered before the caller's turn has ended. */
+/**
+ * The ranges of the masters of one process; lost at its end. No call is answered before the caller's turn has ended.
+ */
 export class MemoryRangeRegistry implements RangeRegistry {
   readonly writable = true
   readonly #ranges = new Map<RangeName, { readonly content: Content; readonly revision: number }>()
@@ -37,21 +41,21 @@ export class MemoryRangeRegistry implements RangeRegistry {
     if (signal.aborted) return
     await undefined
     if (signal.aborted) return
-    const tell = (change: RangeChange): void => {
+    const notify = (change: RangeChange): void => {
       if (!signal.aborted) onChange(change)
     }
-    this.#watchers.add(tell)
+    this.#watchers.add(notify)
     report(undefined)
     onChange(undefined)
     await aborted(signal)
-    this.#watchers.delete(tell)
+    this.#watchers.delete(notify)
   }
 
-  /** Puts a range there, something that is none, or nothing, whatever is there: as somebody else might. */
+  /** Stores a range, an invalid one, or none, over any other, as a foreign writer might. */
   put(name: RangeName, content: Content | undefined): void {
     if (content === undefined) this.#ranges.delete(name)
     else this.#ranges.set(name, { content: copyOf(content), revision: ++this.#revision })
-    for (const tell of [...this.#watchers]) tell({ name, stored: this.#stored(name) })
+    for (const notify of [...this.#watchers]) notify({ name, stored: this.#stored(name) })
   }
 
   #stored(name: RangeName): StoredRange {
@@ -71,4 +75,77 @@ function copyOf<T extends Content>(content: T): T {
 async function turn(signal: AbortSignal): Promise<void> {
   await undefined
   signal.throwIfAborted()
+}
+
+/** This many numbers are named; of the others only their count is. */
+const NAMED_NUMBERS = 5
+
+/**
+ * A registry that reads for real, and logs each write instead of making it: once, until a different write of that range
+ * is planned. It answers with the stored state.
+ */
+export class DryRunRangeRegistry implements RangeRegistry {
+  readonly writable: boolean
+  readonly #inner: RangeRegistry
+  readonly #logger: Logger
+  readonly #planned = new Map<RangeName, string>()
+
+  constructor(inner: RangeRegistry, logger: Logger) {
+    this.writable = inner.writable
+    this.#inner = inner
+    this.#logger = logger
+  }
+
+  where(name: RangeName): string {
+    return this.#inner.where(name)
+  }
+
+  read(name: RangeName, signal: AbortSignal): Promise<StoredRange> {
+    return this.#inner.read(name, signal)
+  }
+
+  async write(name: RangeName, content: RangeContent, previous: StoredRange): Promise<StoredRange> {
+    const where = this.where(name)
+    if (!this.writable) throw new TypeError(`${where} cannot be written`)
+    if (previous.type === 'unreadable') throw new TypeError(`${where} ${previous.reason}`)
+    if (previous.type === 'range' && previous.fixed !== undefined) {
+      this.#log(name, 'dry run: would not write', { where, reason: previous.fixed })
+      return previous
+    }
+    const before = previous.type === 'range' ? bitsOf(previous.data) : new Bitmap(0)
+    const after = bitsOf(content.data)
+    this.#log(name, 'dry run: would write', {
+      where,
+      range: content.range,
+      ...(previous.type === 'range' && previous.range !== content.range && { previousRange: previous.range }),
+      added: numbersIn(after, before),
+      removed: numbersIn(before, after),
+    })
+    return previous
+  }
+
+  watch(options: Parameters<RangeRegistry['watch']>[0]): Promise<void> {
+    return this.#inner.watch(options)
+  }
+
+  #log(name: RangeName, message: string, fields: Readonly<Record<string, string>>): void {
+    const plan = JSON.stringify({ message, fields })
+    if (this.#planned.get(name) === plan) return
+    this.#planned.set(name, plan)
+    this.#logger.info(fields, message)
+  }
+}
+
+function bitsOf(data: Uint8Array): Bitmap {
+  return Bitmap.fromBytes(data.length * 8, data) as Bitmap
+}
+
+/** The numbers in one and not in the other: `3: 0, 7, 9`. */
+function numbersIn(bitmap: Bitmap, other: Bitmap): string {
+  const named: number[] = []
+  let count = 0
+  for (const number of bitmap) {
+    if (!other.has(number) && ++count <= NAMED_NUMBERS) named.push(number)
+  }
+  return count === 0 ? '0' : `${count}: ${named.join(', ')}${count > named.length ? ', …' : ''}`
 }

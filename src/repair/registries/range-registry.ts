@@ -1,54 +1,56 @@
-/** The ranges that kube-apiserver keeps a bitmap of, by the last part of their keys: `<prefix>/ranges/<name>`. */
+import { aborted } from '../../runtime/signals.ts'
+
+/** The ranges for which kube-apiserver stores a bitmap, by the last part of their keys: `<prefix>/ranges/<name>`. */
 export const rangeNames = ['serviceips', 'secondaryserviceips', 'servicenodeports'] as const
 
 export type RangeName = (typeof rangeNames)[number]
 
-/** Which numbers of a range are taken. */
+/** The allocated numbers of a range. */
 export interface RangeContent {
-  /** The range in text, as the server that wrote it was told: `10.96.0.0/12`, `30000-32767`. */
+  /** The range in text, from the server that wrote it: `10.96.0.0/12`, `30000-32767`. */
   readonly range: string
   /** As Go's big.Int.Bytes(); see Bitmap. */
   readonly data: Uint8Array
 }
 
-/** What is stored of one range. */
+/** The stored state of one range. */
 export type StoredRange =
   | { readonly type: 'absent' }
   | (RangeContent & {
       readonly type: 'range'
-      /** Names this very write: reads and watches tell the same of one write, and of two writes never the same. */
+      /** Identifies the write: equal in reads and watches of one write, and different for different writes. */
       readonly revision: string
-      /** Why it is read but never rewritten, as a line that ends a sentence that begins with what {@link RangeRegistry.where} says. */
+      /** Why it is read but never rewritten, as the end of a sentence that begins with {@link RangeRegistry.where}. */
       readonly fixed?: string | undefined
-      /** The registry's own, for {@link RangeRegistry.write}: what exactly was read. */
+      /** For {@link RangeRegistry.write}: the registry's own form of the state that was read. */
       readonly version: unknown
     })
-  /** Must not be overwritten. The reason is one line and ends a sentence that begins with what {@link RangeRegistry.where} says. */
+  /** Must not be overwritten. The reason is the end of a sentence that begins with {@link RangeRegistry.where}. */
   | { readonly type: 'unreadable'; readonly reason: string }
 
-/** What a watch tells: the new state of one range, or that anything may have changed unseen. */
+/** An event of a watch: the new state of one range, or that anything may have changed unseen. */
 export interface RangeChange {
   readonly name: RangeName
   readonly stored: StoredRange
 }
 
 /**
- * Where the bitmaps are. Knows nothing of what is in them. Reads are linearizable.
+ * The store of the bitmaps; knows nothing of their contents. Reads are linearizable.
  *
- * Methods reject with a RemoteError (an EtcdError or KubeError), or with the reason of the signal.
- * Upstream: `RangeRegistry` in pkg/registry/core/rangeallocation/registry.go.
+ * Methods reject with a RemoteError (an EtcdError or KubeError), or with the reason of the signal. Upstream:
+ * `RangeRegistry` in pkg/registry/core/rangeallocation/registry.go.
  */
 export interface RangeRegistry {
-  /** Whether there is anything behind it; where not (`none`), all is absent, and nothing can be written. */
+  /** Whether there is a store behind it; otherwise (`none`) all ranges are absent, and nothing can be written. */
   readonly writable: boolean
   /** Names the place of a range in messages: `/registry/ranges/servicenodeports in etcd`. */
   where(name: RangeName): string
   read(name: RangeName, signal: AbortSignal): Promise<StoredRange>
   /**
-   * Writes a range, if it still is what `previous` says, in one step; `previous` comes from {@link read} or {@link watch}. Fields that are not
-   * described here stay as they are. Undefined when it was overtaken, else what is stored now. What is `unreadable` is never written: a
-   * TypeError; nor is what is `fixed`: a RemoteError of the nature `lasting`. A write that rejects as `away` may have
-   * happened, or may yet happen after a read that does not show it.
+   * Writes a range, if it is still in the state `previous`, in one step; `previous` comes from {@link read} or
+   * {@link watch}. Unknown fields are preserved. Returns undefined when another write was first, else the stored state.
+   * An `unreadable` state is never written: a TypeError; nor is a `fixed` one: a RemoteError of the nature `lasting`. A
+   * write that rejects as `away` may have happened, or may yet happen after a read that does not show it.
    */
   write(
     name: RangeName,
@@ -57,14 +59,35 @@ export interface RangeRegistry {
     signal: AbortSignal,
   ): Promise<StoredRange | undefined>
   /**
-   * Calls `onChange` with every change of each range, in order; and with undefined when the watch stands and after each interruption in which
-   * one may have been missed: "look, anything may have changed". Changes come some time after they were made: a read may show a `revision` that
-   * was not told of yet. Goes on until the signal is aborted; then it resolves. `report` hears how it fares: undefined when it stands (again),
-   * else what broke it.
+   * Calls `onChange` with every change of each range, in order; and with undefined when the watch starts and after each
+   * interruption that may have missed one. Changes arrive some time after they were made: a read may show a `revision`
+   * that was not yet delivered. Continues until the signal is aborted; then it resolves. Calls `report` with undefined
+   * when the watch is open (again), else with the error that broke it.
    */
   watch(options: {
     readonly onChange: (change: RangeChange | undefined) => void
     readonly report: (error: unknown) => void
     readonly signal: AbortSignal
   }): Promise<void>
+}
+
+/** A registry without bitmaps: findings can be reported, but nothing can be written. */
+export const noneRegistry: RangeRegistry = {
+  writable: false,
+  where: (name) => `${name} without a range registry`,
+  async read(_name, signal) {
+    signal.throwIfAborted()
+    return { type: 'absent' }
+  },
+  async write(name) {
+    throw new TypeError(`there is no range registry to write ${name} to`)
+  },
+  async watch({ onChange, report, signal }) {
+    if (signal.aborted) return
+    await undefined
+    if (signal.aborted) return
+    report(undefined)
+    onChange(undefined)
+    await aborted(signal)
+  },
 }

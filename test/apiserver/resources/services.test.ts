@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parsePortRange } from '../../../src/net/port-range.ts'
+import { parsePortRange } from '../../../src/net/host-port.ts'
 import { Embedded } from '../embedded.ts'
 
 const path = '/api/v1/namespaces/default/services'
@@ -187,4 +187,34 @@ test('without allocators Services keep what they are given, and no IPAddress com
   await embedded.send('POST', '/apis/networking.k8s.io/v1/ipaddresses', ipAddress)
   await embedded.send('DELETE', `${path}/a`)
   assert.deepEqual(await addresses(embedded), ['192.0.2.1'])
+})
+
+test('one NodePort serves two protocols only where no other port has it under the second', async () => {
+  const embedded = await Embedded.started()
+  const ports = [
+    { name: 'tcp', port: 53, protocol: 'TCP', nodePort: 30_053 },
+    { name: 'udp', port: 53, protocol: 'UDP' },
+    { name: 'other', port: 99, protocol: 'UDP', nodePort: 30_053 },
+  ]
+  const { status, body } = await embedded.send('POST', path, service('a', { type: 'NodePort', ports }))
+  assert.equal(status, 201)
+  assert.notEqual(body.spec.ports[1].nodePort, 30_053)
+})
+
+test('a change of type that names another NodePort is refused: it contradicts itself', async () => {
+  const embedded = await Embedded.started()
+  const ports = [
+    { name: 'a', port: 1, nodePort: 30_001 },
+    { name: 'b', port: 2, nodePort: 30_002 },
+  ]
+  await embedded.send('POST', path, service('a', { type: 'NodePort', ports }))
+  const changed = [ports[0], { name: 'b', port: 2, nodePort: 30_003 }]
+  const refused = await embedded.send('PUT', `${path}/a`, service('a', { type: 'ClusterIP', ports: changed }))
+  assert.equal(refused.status, 422)
+  const { status, body } = await embedded.send('PUT', `${path}/a`, service('a', { type: 'ClusterIP', ports }))
+  assert.equal(status, 200)
+  assert.deepEqual(
+    body.spec.ports.map((port: object) => 'nodePort' in port),
+    [false, false],
+  )
 })

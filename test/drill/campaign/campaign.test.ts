@@ -1,9 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { runCampaign } from '../../../src/drill/campaign/campaign.ts'
-import { describeSummary, summarize } from '../../../src/drill/campaign/campaign-summary.ts'
-import { describeProgress } from '../../../src/drill/campaign/progress.ts'
-import type { CampaignTask, CampaignWorker, ScheduleResult } from '../../../src/drill/campaign/schedule-result.ts'
+import {
+  type CampaignTask,
+  type CampaignWorker,
+  describeProgress,
+  describeSummary,
+  runCampaign,
+  type ScheduleResult,
+  summarize,
+} from '../../../src/drill/campaign/campaign.ts'
 import { randomScenario } from '../../../src/drill/random/random-scenario.ts'
 
 const never = new AbortController().signal
@@ -135,6 +140,6 @@ test('progress tells rate and time left once there is something to tell', () => 
 test('once all have run, progress tells what is still waited for', () => {
   assert.equal(
     describeProgress({ done: 10, runs: 10, failed: 1, elapsedMs: 10_000 }),
-    '10 of 10 schedules, looking for the shortest ones that fail, 1 did not hold',
+    '10 of 10 schedules, searching the shortest ones that fail, 1 did not hold',
   )
 })

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import type { CampaignReport } from '../../../src/drill/campaign/campaign.ts'
 import { ProcessPool } from '../../../src/drill/campaign/process-pool.ts'
 import { runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
-import type { CampaignNews } from '../../../src/drill/campaign/schedule-result.ts'
 import { randomScenario } from '../../../src/drill/random/random-scenario.ts'
 
 test('a process does what this one would do', async (t) => {
   const pool = new ProcessPool(1)
   t.after(() => pool.close())
-  const news: CampaignNews[] = []
+  const news: CampaignReport[] = []
   await pool.workers[0]?.perform({ type: 'run', firstSeed: 3, count: 1 }, (one) => news.push(one))
   const { digest, simulatorEvents, flaps, violations } = await runSchedule(
     randomScenario(3),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import { Child } from '../../../src/drill/live/child.ts'
-import { Watchdog } from '../../../src/drill/live/watchdog.ts'
+import { Child, patiently, Watchdog } from '../../../src/drill/live/child.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 
 /** A shell that does this. */
 async function start(t: TestContext, script: string): Promise<Child> {
@@ -45,4 +45,29 @@ test('one that is killed here has not failed', async (t) => {
   const child = await start(t, 'sleep 600')
   await child.kill()
   assert.equal(child.failure, undefined)
+})
+
+test('what fails is tried again each second until it succeeds, and said once', async () => {
+  const time = new VirtualClock()
+  const said: unknown[] = []
+  let tries = 0
+  const attempt = async (): Promise<void> => {
+    if (++tries < 4) throw new Error(`no ${tries}`)
+  }
+  const done = patiently(attempt, { clock: time.view(), limitMs: 60_000, report: (failure) => said.push(`${failure}`) })
+  await time.advance(3_000)
+  await done
+  assert.deepEqual([tries, said], [4, ['Error: no 1']])
+})
+
+test('when the time is over it fails with the last failure', async () => {
+  const time = new VirtualClock()
+  let tries = 0
+  const attempt = async (): Promise<void> => {
+    throw new Error(`no ${++tries}`)
+  }
+  const done = patiently(attempt, { clock: time.view(), limitMs: 5_000, report: () => {} })
+  const failed = assert.rejects(done, /^Error: no 6$/)
+  await time.advance(10_000)
+  await failed
 })

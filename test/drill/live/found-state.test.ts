@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
+import { writeStaticList } from '../../../src/drill/listings.ts'
 import { FoundState } from '../../../src/drill/live/found-state.ts'
-import { writeStaticList } from '../../../src/drill/static-list.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
-import { endpointSlices, endpoints, type Service, services } from '../../../src/kube/resources.ts'
+import { KubeError } from '../../../src/kube/errors.ts'
+import { endpointSlices, endpoints, namespaces, type Service, services } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
@@ -95,3 +95,33 @@ test('what was found is told as a list that kubectl takes, although a server nam
     ['v1 Service', 'v1 Endpoints', 'discovery.k8s.io/v1 EndpointSlice'],
   )
 })
+
+test('what somebody else has just deleted is put back all the same; a delete that is refused is a failure', async () => {
+  const api = openApi()
+  await api.create(namespaces, { metadata: { name: 'default' } })
+  await api.create(services, service)
+  const found = await FoundState.read(api, signal)
+  const failing = (error: KubeError): KubeApi => ({
+    ...boundTo(api),
+    delete: () => Promise.reject(error),
+  })
+  const slice = {
+    ...KUBERNETES_SERVICE,
+    name: 'kubernetes-ipv6',
+    labels: { 'kubernetes.io/service-name': 'kubernetes' },
+  }
+  await api.create(endpointSlices, {
+    apiVersion: 'discovery.k8s.io/v1',
+    kind: 'EndpointSlice',
+    metadata: slice,
+    addressType: 'IPv4',
+    endpoints: [],
+  } as never)
+  await found.putBack(failing(new KubeError('NotFound', 'it is gone')), signal)
+  await assert.rejects(found.putBack(failing(new KubeError('Forbidden', 'no')), signal), { code: 'Forbidden' })
+})
+
+function boundTo(api: KubeApi): KubeApi {
+  const calls = ['get', 'list', 'create', 'update', 'patch', 'delete', 'watch'] as const
+  return Object.fromEntries(calls.map((call) => [call, (api[call] as () => unknown).bind(api)])) as unknown as KubeApi
+}

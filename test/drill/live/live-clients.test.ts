@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import type { ConnectionOutcome } from '../../../src/drill/event.ts'
-import { listenAnywhere } from '../../../src/drill/live/free-port.ts'
 import { type ClientTarget, LiveClients } from '../../../src/drill/live/live-clients.ts'
+import { listenAnywhere } from '../../../src/drill/live/tcp-proxy.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { eventually } from '../../support/with-timeout.ts'
@@ -47,7 +47,7 @@ test('clients connect to what the slice listed, and tell what they met', async (
   const running = clients.run(end.signal)
   await time.advance(60)
   assert.deepEqual([...met], [['', new Set(['nobody'])]])
-  clients.hear([...Object.keys(targets), '203.0.113.9'])
+  clients.listed([...Object.keys(targets), '203.0.113.9'])
   for (let step = 0; step < 200; step++) {
     await time.advance(5)
     await eventually('the answers', () => underWay === 0)

@@ -1,23 +1,22 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
+import { writeStaticList } from '../../../src/drill/listings.ts'
 import type { Cluster } from '../../../src/drill/live/cluster.ts'
-import { whenUnoccupied } from '../../../src/drill/live/occupation.ts'
-import { writeStaticList } from '../../../src/drill/static-list.ts'
+import { whenUnoccupied } from '../../../src/drill/live/found-state.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
-import type { LeaseLife, LeaseSighting } from '../../../src/kubernetes-service/leases/inspect.ts'
+import type { InspectedLease, LeaseLife } from '../../../src/kubernetes-service/masters/inspection.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { systemClock } from '../../../src/runtime/system-clock.ts'
 
 const { signal } = new AbortController()
 
-function lease(life: LeaseLife, revision = '1'): LeaseSighting {
+function lease(life: LeaseLife, revision = '1'): InspectedLease {
   return { id: 'a key', revision, address: '203.0.113.5', holders: [], leased: true, odd: [], life }
 }
 
 /** A cluster whose leases are found so, one reading after the other, and then no more. */
-function clusterOf(readings: readonly (readonly LeaseSighting[])[], readyz = '[+]ping ok'): Cluster {
+function clusterOf(readings: readonly (readonly InspectedLease[])[], readyz = '[+]ping ok'): Cluster {
   const options = { clock: systemClock, random: seededRandom(1, 'server') }
   const api = restKubeApi({ transport: inProcessTransport(createApiServer(options)), ...options })
   const left = [...readings]

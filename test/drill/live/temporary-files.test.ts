@@ -4,8 +4,8 @@ import { mkdir, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { writeRecoveryFile } from '../../../src/drill/live/recovery-file.ts'
-import { Watchdog } from '../../../src/drill/live/watchdog.ts'
+import { Watchdog } from '../../../src/drill/live/child.ts'
+import { writeRecoveryFile } from '../../../src/drill/live/found-state.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
 // A file that a command in a name would make.

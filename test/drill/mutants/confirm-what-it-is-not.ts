@@ -2,11 +2,11 @@ import type { Mutant } from '../../mutants/mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Confirms that it serves whatever its own server answers.',
-  file: 'kubernetes-service/membership/listed.ts',
+  file: 'kubernetes-service/membership/step.ts',
   text: `  if (!server.serving && (renewing || isAskedAbout)) return failing
-  if (self.state === 'failing' && !isWell) return failing
+  if (self.state === 'failing' && !isHealthy) return failing
   return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }`,
   instead: `  if (!server.serving && renewing && !isAskedAbout) return failing
-  if (self.state === 'failing' && !isWell && !isAskedAbout) return failing
+  if (self.state === 'failing' && !isHealthy && !isAskedAbout) return failing
   return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms: asked.map(({ id }) => id) }`,
 }

@@ -2,8 +2,8 @@ import type { Mutant } from '../../mutants/mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Leaves for unreadiness at once, while the others are perhaps about to do the same.',
-  file: 'kubernetes-service/membership/listed.ts',
-  text: `    return isSaid && isConfirmed(state, departure) ? unready : failing
+  file: 'kubernetes-service/membership/step.ts',
+  text: `    return isStated && isConfirmed(state, departure) ? unready : failing
 `,
   instead: `    return othersReady(fleet.leases, self).length > 0 ? unready : failing
 `,

@@ -2,7 +2,7 @@ import type { Mutant } from '../../mutants/mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Updates objects without the resourceVersion that they were read at.',
-  file: 'kube/object-writer.ts',
+  file: 'kubernetes-service/guarded-writes/object-writer.ts',
   text: "return done('update', await send('update', () => api.update(resource, action.object, { signal })))",
   instead: `const { resourceVersion: _, ...metadata } = action.object.metadata ?? {}
       const unguarded = { ...action.object, metadata } as T

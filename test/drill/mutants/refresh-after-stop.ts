@@ -2,7 +2,7 @@ import type { Mutant } from '../../mutants/mutant.ts'
 
 export const mutant: Mutant = {
   broken: 'Renews its lease once more after it has removed it to stop.',
-  file: 'kubernetes-service/membership/leaving.ts',
+  file: 'kubernetes-service/membership/step.ts',
   text: `      const isLeaving = step.type === 'writing'
 `,
   instead: `      const isLeaving = step.type === 'writing'

@@ -3,6 +3,7 @@ import type { Mutant } from '../../mutants/mutant.ts'
 export const mutant: Mutant = {
   broken: 'Counts the time in which it could not read leases as time in which nobody renewed them.',
   file: 'kube/lease-observer.ts',
-  text: "return { ...sighting, sinceMs: nowMs, stage: { type: 'renewed' }, found }",
-  instead: "return nowMs < 0 ? sighting : { ...sighting, stage: { type: 'grace', sinceMs: sighting.sinceMs }, found }",
+  text: "return { ...observation, sinceMs: nowMs, stage: { type: 'renewed' }, found }",
+  instead:
+    "return nowMs < 0 ? observation : { ...observation, stage: { type: 'grace', sinceMs: observation.sinceMs }, found }",
 }

@@ -1,13 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fittingScenario } from '../../../src/drill/campaign/fitting-scenario.ts'
-import { runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
-import { damages } from '../../../src/drill/damage.ts'
-import { parseScenario } from '../../../src/drill/parse-scenario.ts'
+import { fittingScenario, runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
 import { drawSteps, randomScenario } from '../../../src/drill/random/random-scenario.ts'
-import { renderScenario } from '../../../src/drill/render-scenario.ts'
-import type { Step } from '../../../src/drill/scenario.ts'
-import { lastStepEndMs } from '../../../src/drill/scenario-duration.ts'
+import { lastStepEndMs } from '../../../src/drill/scenario/duration.ts'
+import { parseScenario } from '../../../src/drill/scenario/parse.ts'
+import { renderScenario } from '../../../src/drill/scenario/render.ts'
+import { damages, type Step } from '../../../src/drill/scenario/scenario.ts'
 
 const seeds = Array.from({ length: 300 }, (_, index) => index + 1)
 const scenarios = seeds.map(randomScenario)
@@ -67,6 +65,17 @@ test('among the seeds is every action, damage, lease store, signal and kind of f
     assert.ok(seen((step) => 'part' in step && step.part).includes(part), part)
   }
   assert.ok(steps.some((step) => step.action === 'restart' && step.overlapMs !== undefined))
+  assert.ok(
+    steps.some((step) => step.action === 'partition' && step.masters.length === 2),
+    'two are cut off together',
+  )
+  const crashes = scenarios.flatMap((scenario) =>
+    scenario.steps
+      .filter((step) => step.action === 'restart' && step.signal === 'kill')
+      .map(({ atMs }) => scenario.steps.some((step) => step.action === 'readyz-fails' && step.atMs === atMs)),
+  )
+  const together = crashes.filter((isTogether) => isTogether).length
+  assert.ok(together > 0 && together < crashes.length / 2, 'a crash comes alone, sometimes with a failing check')
   const fleets = scenarios.map(({ fleet }) => fleet)
   const among = (of: (fleet: (typeof fleets)[number]) => unknown): readonly unknown[] =>
     [...new Set(fleets.map(of))].sort()
@@ -119,4 +128,29 @@ test('a random step becomes steps within its time, by its own seed or that of th
 
   const unseeded = { ...scenario, steps: [{ atMs: 60_000, action: 'random', forMs: 240_000 }] as const }
   assert.notDeepEqual(drawSteps(unseeded, 1), drawSteps(unseeded, 2))
+})
+
+test('a master whose next life begins early is left alone until the life before has ended', () => {
+  let overlaps = 0
+  for (const { steps } of scenarios) {
+    for (const [index, step] of steps.entries()) {
+      if (step.action !== 'restart' || step.overlapMs === undefined) continue
+      overlaps++
+      const untilMs = step.atMs + step.overlapMs + 1_500
+      const others = steps.slice(index + 1).filter(({ atMs }) => atMs < untilMs)
+      for (const other of others) {
+        if (!['kill', 'terminate', 'freeze', 'restart'].includes(other.action) || !('masters' in other)) continue
+        const names: readonly string[] = typeof other.masters === 'string' ? [] : other.masters
+        assert.ok(!names.some((name) => step.masters.includes(name)), JSON.stringify([step, other]))
+      }
+    }
+  }
+  assert.ok(overlaps > 10)
+})
+
+test('faults come in waves, with at least twenty quiet seconds between them', () => {
+  for (const { steps } of scenarios) {
+    const gaps = steps.slice(1).map(({ atMs }, index) => atMs - (steps[index]?.atMs ?? 0))
+    assert.ok(gaps.filter((gapMs) => gapMs >= 20_000).length >= 2, JSON.stringify(gaps))
+  }
 })

@@ -1,10 +1,9 @@
-import type { FleetPlan, MasterPlan } from '../../../src/drill/scenario.ts'
+import type { FleetPlan, MasterPlan } from '../../../src/drill/scenario/scenario.ts'
 import { SimulatedTarget } from '../../../src/drill/simulator/target.ts'
 import type { Primitive, TargetObserver } from '../../../src/drill/target.ts'
 import { sleep } from '../../../src/runtime/clock.ts'
-import type { Listing } from '../../../src/verify/listing.ts'
 import type { MemberState } from '../../../src/verify/member-state.ts'
-import type { ObservedObjects, ObservedRequest } from '../../../src/verify/observation.ts'
+import type { Listing, ObservedObjects, ObservedRequest } from '../../../src/verify/observation.ts'
 
 export const never = new AbortController().signal
 

@@ -12,7 +12,7 @@ test('kube-apiservers alone come up: namespaces, ServiceCIDR, Service and everyb
   t.after(() => fleet.target.close())
   assert.deepEqual(fleet.listed, addresses(1, 2, 3))
   assert.deepEqual(fleet.leased, addresses(1, 2, 3))
-  assert.ok(fleet.target.members.every(({ well }) => well))
+  assert.ok(fleet.target.members.every(({ healthy }) => healthy))
   const { namespaces, service } = fleet.objects.at(-1) ?? {}
   assert.deepEqual([...(namespaces ?? [])].sort(), ['default', 'kube-node-lease', 'kube-public', 'kube-system'])
   assert.equal(service?.clusterIP, '10.96.0.1')
@@ -58,7 +58,7 @@ test('its two parts are one process: whichever is killed, frozen or told to stop
     assert.deepEqual([member.ended, member.clientsMeet], [true, 'refused'])
     await fleet.perform({ type: 'start', master, part: 'server' }, { type: 'start', master, part: 'sidecar' })
     await fleet.advance(16_000)
-    assert.equal(member.well, true)
+    assert.equal(member.healthy, true)
     await fleet.perform({ type: 'terminate', master, part })
     await fleet.advance(1_000)
     assert.deepEqual([member.ended, fleet.listed], [true, addresses(2)])
@@ -74,7 +74,7 @@ test('one whose /readyz fails stays listed: upstream does not look', async (t) =
   await fleet.perform({ type: 'readyz', master: 'master-1', answer: 'unready' })
   await fleet.advance(60_000)
   assert.deepEqual(fleet.listed, addresses(1, 2))
-  assert.equal(fleet.member(1).well, false)
+  assert.equal(fleet.member(1).healthy, false)
 })
 
 test('beside masters it is one fleet', async (t) => {
@@ -97,3 +97,13 @@ for (const leaseStore of ['kubernetes', 'memory'] as const) {
     await fleet.target.close()
   })
 }
+
+test('the slower of its two connections says how slow it is', async (t) => {
+  for (const way of ['api', 'store'] as const) {
+    const fleet = await FleetUnderTest.started(upstream(2))
+    t.after(() => fleet.target.close())
+    await fleet.perform({ type: 'slow', master: 'master-1', path: way, byMs: 300 })
+    assert.equal(fleet.member(1).delayMs, 300, way)
+    assert.equal(fleet.member(2).delayMs, 0)
+  }
+})

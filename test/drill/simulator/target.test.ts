@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { FleetPlan } from '../../../src/drill/scenario.ts'
+import type { FleetPlan } from '../../../src/drill/scenario/scenario.ts'
 import { addresses, FleetUnderTest, fleetPlan, masterPlan } from './fleet-under-test.ts'
 
 const stores = ['etcd', 'kine', 'kubernetes', 'memory'] as const
@@ -61,8 +61,8 @@ for (const leaseStore of stores) {
   test(`leases in ${leaseStore}: a datastore that is away takes nobody out, and what was cut stays cut when it is back`, async (t) => {
     const fleet = await started(t, fleetPlan(3, { leaseStore }))
     const fromMs = fleet.nowMs
-    await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'cut', master: 'master-2', way: 'api' })
-    assert.ok(fleet.target.members.every(({ connected, well }) => !connected && !well))
+    await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'cut', master: 'master-2', path: 'api' })
+    assert.ok(fleet.target.members.every(({ connected, healthy }) => !connected && !healthy))
     await fleet.advance(40_000)
     assert.deepEqual(
       fleet.listings.filter(({ atMs }) => atMs > fromMs),
@@ -72,10 +72,10 @@ for (const leaseStore of stores) {
     await fleet.advance(40_000)
     assert.deepEqual(fleet.listed, addresses(1, 3))
     assert.deepEqual(
-      fleet.target.members.map(({ well }) => well),
+      fleet.target.members.map(({ healthy }) => healthy),
       [true, false, true],
     )
-    await fleet.perform({ type: 'heal', master: 'master-2', way: 'api' })
+    await fleet.perform({ type: 'heal', master: 'master-2', path: 'api' })
     await fleet.advance(8_000)
     assert.deepEqual(fleet.listed, addresses(1, 2, 3))
   })
@@ -89,7 +89,7 @@ test('with `none` everybody is listed by hand from the beginning, and a dead one
   assert.deepEqual(fleet.listed, addresses(1, 2, 3))
   assert.equal(fleet.listings.length, 2)
   assert.deepEqual(fleet.leases, [])
-  assert.ok(fleet.target.members.slice(1).every(({ well }) => well))
+  assert.ok(fleet.target.members.slice(1).every(({ healthy }) => healthy))
 })
 
 test('with `master-count` a dead master stays, and as many are listed as there are places', async (t) => {
@@ -106,28 +106,42 @@ test('what a partition cuts is apart: each way is healed by itself, and a thaw h
   const master = 'master-1'
   const member = fleet.member(1)
   await fleet.perform(
-    { type: 'cut', master, way: 'api' },
-    { type: 'cut', master, way: 'store' },
-    { type: 'cut', master, way: 'clients' },
+    { type: 'cut', master, path: 'api' },
+    { type: 'cut', master, path: 'store' },
+    { type: 'cut', master, path: 'clients' },
     { type: 'freeze', master, part: 'server' },
   )
   assert.equal(member.clientsMeet, 'black-holed')
-  await fleet.perform({ type: 'heal', master, way: 'clients' })
+  await fleet.perform({ type: 'heal', master, path: 'clients' })
   assert.equal(member.clientsMeet, 'black-holed', 'it is still frozen')
   await fleet.perform({ type: 'thaw', master, part: 'server' })
   assert.equal(member.clientsMeet, 'served')
   assert.equal(member.answering, false, 'its way to its server is still cut')
-  await fleet.perform({ type: 'heal', master, way: 'api' })
+  await fleet.perform({ type: 'heal', master, path: 'api' })
   assert.equal(member.answering, true)
   assert.equal(member.renewing, false, 'its way to etcd is still cut')
-  await fleet.perform({ type: 'heal', master, way: 'store' })
+  await fleet.perform({ type: 'heal', master, path: 'store' })
   assert.equal(member.renewing, true)
-  await fleet.perform({ type: 'cut', master, way: 'server-store' })
+  await fleet.perform({ type: 'cut', master, path: 'server-store' })
   assert.equal(member.connected, false)
   await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'datastore', state: 'up' })
   assert.equal(member.connected, false, 'its server is still cut off from what it stores into')
-  await fleet.perform({ type: 'heal', master, way: 'server-store' })
+  await fleet.perform({ type: 'heal', master, path: 'server-store' })
   assert.equal(member.connected, true)
+})
+
+test('a sidecar has been ready once its server has told it so, and each life begins anew', async (t) => {
+  const fleet = await FleetUnderTest.started(fleetPlan(1))
+  t.after(() => fleet.target.close())
+  assert.equal(fleet.member(1).hasBeenReady, true)
+  const master = 'master-1'
+  await fleet.perform({ type: 'readyz', master, answer: 'unready' }, { type: 'kill', master, part: 'sidecar' })
+  await fleet.perform({ type: 'start', master, part: 'sidecar' })
+  await fleet.advance(3_000)
+  assert.equal(fleet.member(1).hasBeenReady, false)
+  await fleet.perform({ type: 'readyz', master, answer: 'ready' })
+  await fleet.advance(3_000)
+  assert.equal(fleet.member(1).hasBeenReady, true)
 })
 
 test('a server that is killed or told to stop refuses, and serves again from its start', async (t) => {
@@ -241,8 +255,8 @@ test('a slow way is told, a wall clock is set, and neither costs a place', async
   const fleet = await started(t, fleetPlan(3))
   const fromMs = fleet.nowMs
   await fleet.perform(
-    { type: 'slow', master: 'master-1', way: 'api', byMs: 300 },
-    { type: 'slow', master: 'master-1', way: 'store', byMs: 700 },
+    { type: 'slow', master: 'master-1', path: 'api', byMs: 300 },
+    { type: 'slow', master: 'master-1', path: 'store', byMs: 700 },
     { type: 'clock-skew', master: 'master-2', byMs: -3_600_000 },
   )
   assert.equal(fleet.member(1).delayMs, 700)

@@ -188,7 +188,7 @@ test('a write that fails is tried again after a second, then two; and at once wh
   await cluster.pass(1_500)
   assert.deepEqual(cluster.written(), [])
   mend()
-  cluster.controller?.hasten()
+  cluster.controller?.expedite()
   await cluster.pass(0)
   assert.deepEqual(cluster.written(), ['POST 201'])
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.1'])

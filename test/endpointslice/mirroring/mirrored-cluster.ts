@@ -10,7 +10,7 @@ import {
   endpoints,
   type Service,
 } from '../../../src/kube/resources.ts'
-import type { WorkloadContext } from '../../../src/workloads/workload-context.ts'
+import type { WorkloadContext } from '../../../src/workloads/service-queue.ts'
 import { WorkloadCluster } from '../../workloads/cluster.ts'
 
 type Subsets = NonNullable<Endpoints['subsets']>

@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { SliceInfo } from '../../../src/endpointslice/slice-info.ts'
-import { planAllocations } from '../../../src/endpointslice/topology/allocations.ts'
-import { removeHintsFromSlices, type SliceEndpoint } from '../../../src/endpointslice/topology/endpoint-hints.ts'
-import { TopologyCache } from '../../../src/endpointslice/topology/topology-cache.ts'
-import { cpuRatiosOf } from '../../../src/endpointslice/topology/zone-capacity.ts'
+import type { Endpoint } from '../../../src/endpointslice/endpoint.ts'
+import type { SliceInfo } from '../../../src/endpointslice/slice.ts'
+import { cpuRatiosOf, planAllocations } from '../../../src/endpointslice/topology/allocations.ts'
+import { removeHintsFromSlices, TopologyCache } from '../../../src/endpointslice/topology/topology-cache.ts'
 import type { EndpointSlice, Node } from '../../../src/kube/resources.ts'
 
 const serviceKey = 'ns/svc'
@@ -15,15 +14,15 @@ function node(zone: string, cpu = '4', status = 'True'): Node {
   return { metadata: { labels }, status: { allocatable: { cpu }, conditions: [{ type: 'Ready', status } as never] } }
 }
 
-function endpoint(zone: string | undefined, ready: boolean, index = 0): SliceEndpoint {
+function endpoint(zone: string | undefined, ready: boolean, index = 0): Endpoint {
   return {
     addresses: [`192.0.2.${index}`],
     conditions: { ready },
     ...(zone === undefined ? {} : { zone }),
-  } as SliceEndpoint
+  } as Endpoint
 }
 
-function slice(endpoints: readonly SliceEndpoint[], name = 'svc-1'): EndpointSlice {
+function slice(endpoints: readonly Endpoint[], name = 'svc-1'): EndpointSlice {
   return { metadata: { name }, addressType: 'IPv4', endpoints }
 }
 
@@ -31,7 +30,7 @@ function info(slices: Partial<Pick<SliceInfo, 'toCreate' | 'toUpdate' | 'unchang
   return { serviceKey, addressType: 'IPv4', toCreate: [], toUpdate: [], unchanged: [], ...slices }
 }
 
-function hintOf({ hints }: SliceEndpoint): string | undefined {
+function hintOf({ hints }: Endpoint): string | undefined {
   return hints?.forZones?.map(({ name }) => name).join()
 }
 

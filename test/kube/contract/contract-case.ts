@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import type { KubeApi, WatchEvent, WatchQuery } from '../../../src/kube/api.ts'
 import { isKubeError, type KubeError, type KubeErrorCode } from '../../../src/kube/errors.ts'
-import type { KubeObject } from '../../../src/kube/json.ts'
-import type { EndpointSlice, Endpoints, Resource, Service } from '../../../src/kube/resources.ts'
+import type { EndpointSlice, Endpoints, KubeObject, Resource, Service } from '../../../src/kube/resources.ts'
 import { withTimeout } from '../../support/with-timeout.ts'
 
 /** What the contract is held against. */

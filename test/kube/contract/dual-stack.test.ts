@@ -1,6 +1,5 @@
 import { test } from 'node:test'
-import { createApiServer } from '../../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { namespaces, serviceCidrs } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import type { KubeApi, Patch } from '../../../src/kube/api.ts'
-import type { KubeObject } from '../../../src/kube/json.ts'
-import { endpointSlices, endpoints, leases, serviceCidrs } from '../../../src/kube/resources.ts'
+import { endpointSlices, endpoints, type KubeObject, leases, serviceCidrs } from '../../../src/kube/resources.ts'
 import { type ContractCase, endpointsIn, isNewer, rejectsWith, sliceIn } from './contract-case.ts'
 
 const merge = (body: unknown): Patch => ({ type: 'merge', body })

@@ -1,10 +1,10 @@
 import { EtcdError, type EtcdKv } from '../../../src/etcd/kv.ts'
 import { MemoryEtcd, type MemoryEtcdOptions } from '../../../src/etcd/memory-etcd.ts'
 import { type EtcdCall, faultyEtcd } from '../../../src/etcd/memory-etcd-faults.ts'
-import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd.ts'
+import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd/leases.ts'
 import { abortable } from '../../../src/runtime/signals.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
 
 /** For calls that nobody gives up. */
 export const { signal } = new AbortController()

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeHolder, encodeHolder } from '../../../src/kubernetes-service/leases/holder-record.ts'
-import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { decodeHolder, encodeHolder, type Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
 
 const holder: Holder = {
   instanceId: 'life-1',

@@ -1,7 +1,6 @@
 import type { TestContext } from 'node:test'
-import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { type FaultRule, faultyTransport } from '../../../src/apiserver/faults.ts'
-import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
 import { Availability } from '../../../src/kube/availability.ts'
 import { namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
@@ -10,7 +9,7 @@ import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kuberne
 import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
 import { addressesOf } from './holders.ts'
 
 const { signal } = new AbortController()

@@ -1,22 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../../src/apiserver/api-server.ts'
+import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { faultyTransport } from '../../../src/apiserver/faults.ts'
-import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
 import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
+import { dryRunApi } from '../../../src/kube/api-wrappers.ts'
 import { Availability } from '../../../src/kube/availability.ts'
-import { dryRunApi } from '../../../src/kube/dry-run.ts'
 import { leases as leaseResource, namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
-import { DryRunLeases } from '../../../src/kubernetes-service/leases/dry-run.ts'
-import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd.ts'
+import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd/leases.ts'
 import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
 import type { Holder, MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { DryRunLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { silentLogger } from '../../../src/telemetry/logger.ts'
-import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+import { memoryLogger, silentLogger } from '../../../src/telemetry/logger.ts'
 import { type LeaseWorld, masterLeasesContract } from '../../../src/verify/master-leases-contract.ts'
 import { addressesOf, holder } from './holders.ts'
 
@@ -96,6 +94,24 @@ for (const [store, makeWorld] of Object.entries(stores)) {
     assert.deepEqual(await addressesOf(b), [])
   })
 }
+
+test('the contract finds a store whose watch tells nothing', async () => {
+  const makeWorld = (): LeaseWorld => {
+    const time = new VirtualClock()
+    const registry = new MemoryLeaseRegistry(time.view())
+    return inSimulatedTime(time, () => {
+      const leases = new MemoryLeases(registry, { ttlMs })
+      leases.watch = (_, end) => new Promise((resolve) => end.addEventListener('abort', () => resolve()))
+      return leases
+    })
+  }
+  const unkept: string[] = []
+  for (const { name, run } of masterLeasesContract(makeWorld)) await run().catch(() => unkept.push(name))
+  assert.ok(
+    unkept.includes('a lease ends, and that is reported, when its TTL has passed without renewal'),
+    unkept.join(),
+  )
+})
 
 test('kubernetes: unknown fields of a Lease survive renewals, and a record that is none of ours is passed over', async () => {
   const { options } = await onServer()

@@ -127,7 +127,7 @@ function cell(before: Membership, input: MembershipInput): string {
 
 function effectsOf({ effects }: Step): readonly string[] {
   return effects.flatMap((effect) => {
-    if (effect.type === 'tell' || effect.type === 'reconcile') return []
+    if (effect.type === 'report' || effect.type === 'reconcile') return []
     return 'holder' in effect ? `${effect.type} \`${effect.holder.state}\`` : effect.type
   })
 }

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createApiServer } from '../../../src/apiserver/api-server.ts'
-import { inProcessTransport } from '../../../src/apiserver/in-process.ts'
+import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'

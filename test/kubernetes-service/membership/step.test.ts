@@ -58,6 +58,7 @@ class Played {
   store: 'answers' | 'refuses' | 'hangs' | 'held' = 'answers'
   /** Whether anybody but the step asks for the server's health. */
   isProbed = true
+  span = span
   #probedAtMs = -1_000
   #limits: { readonly atMs: number; readonly input: MembershipInput }[] = []
 
@@ -111,10 +112,10 @@ class Played {
 
   #answer(effect: MembershipEffect): void {
     if (effect.type === 'reconcile') return
-    const detail = effect.type === 'tell' ? effect.event.type : 'holder' in effect ? effect.holder.state : ''
+    const detail = effect.type === 'report' ? effect.event.type : 'holder' in effect ? effect.holder.state : ''
     this.log.push(`${this.nowMs} ${effect.type}${detail === '' ? '' : ` ${detail}`}`)
     switch (effect.type) {
-      case 'tell':
+      case 'report':
         return
       case 'probe':
         this.#probe(true)
@@ -127,7 +128,7 @@ class Played {
         const held = [...this.others, ...(this.own === undefined ? [] : [this.own])].map(leaseOf)
         const renewed = held.map((lease) => ({ ...lease, renewal: this.renewals[lease.holder?.host ?? ''] }))
         const leases = [...renewed, ...this.foreign.map((address) => ({ address }))]
-        this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span, asked: true })
+        this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span: this.span, asked: true })
         return
       }
       case 'write-list':
@@ -413,8 +414,8 @@ test('a departure is confirmed by a probe that was sent after it was read of, an
 
 test('a master that is told to stop goes when another confirms, waits for one that does not answer, and stays when nobody serves', () => {
   const outcomes = [
-    { others: [], why: 'kept-the-last', afterMs: 0 },
-    { others: [holder(2, 'failing')], why: 'kept-the-last', afterMs: 0 },
+    { others: [], why: 'last-one', afterMs: 0 },
+    { others: [holder(2, 'failing')], why: 'last-one', afterMs: 0 },
     { others: [holder(2, 'ready', { confirms: ['life-1/1'] })], why: 'left', afterMs: 0 },
     { others: [holder(2)], why: 'left', afterMs: membershipTimings(defaults).confirmationMs },
   ]
@@ -508,6 +509,16 @@ test('it leaves after three seconds of failure, as any other', () => {
   }
 })
 
+test('it leaves the lease of an earlier life alone when a later one has begun since it started', () => {
+  for (const startedAt of ['2025-12-31T00:00:00.000000Z', '2026-01-01T00:00:05.000000Z']) {
+    const played = restarted('failing')
+    played.span = { ...span, now: '2026-01-01T00:00:10.000000Z' }
+    played.others = [holder(1, 'ready', { instanceId: 'other', startedAt })]
+    played.advance(9_000)
+    assert.equal(played.own?.instanceId, startedAt.startsWith('2026') ? 'earlier' : 'life-1', startedAt)
+  }
+})
+
 test('the entry of an earlier life is taken off the list while the server is not ready, once another confirms', () => {
   const played = restarted('failing')
   played.advance(4_500)
@@ -530,10 +541,10 @@ test('a lease that has ended because its master could not renew it was taken awa
   played.changed()
   played.advance(1_000)
   assert.ok(played.own !== undefined && !played.state.lease.missing, 'it is there again')
-  assert.deepEqual(played.times('tell contention'), [])
+  assert.deepEqual(played.times('report contention'), [])
   played.own = undefined
   played.changed()
-  assert.equal(played.times('tell contention').length, 1, 'one that was live is another matter')
+  assert.equal(played.times('report contention').length, 1, 'one that was live is another matter')
 })
 
 test('a lease that the store shows after its time, as after an outage, is renewed though its server does not serve and another does', () => {
@@ -560,6 +571,22 @@ test('a master whose server has failed for long confirms no departure until othe
   played.advance(23_000)
   assert.deepEqual(played.own?.confirms ?? [], [])
   played.advance(2_500)
+  assert.deepEqual(played.own?.confirms, ['life-2/1'])
+})
+
+test('a server that has failed since before the sidecar started confirms as late as one that failed later', () => {
+  const played = new Played({})
+  played.others = [holder(2)]
+  played.server = 'etcd-fails'
+  played.advance(30_000)
+  played.server = 'ready'
+  played.advance(2_000)
+  assert.equal(played.state.phase.type, 'listed')
+  played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
+  played.changed()
+  played.advance(21_000)
+  assert.deepEqual(played.own?.confirms ?? [], [])
+  played.advance(3_000)
   assert.deepEqual(played.own?.confirms, ['life-2/1'])
 })
 
@@ -632,7 +659,7 @@ test('an answer that comes after a later probe was given up counts', () => {
   assert.equal(played.state.server.serving, false, 'an older answer changes nothing')
 })
 
-test('a master that leaves keeps the lease of a later life doubtful when it has ended while nobody could renew', () => {
+test('a master that leaves keeps the lease of a later life suspected when it has ended while nobody could renew', () => {
   const played = listedMaster()
   played.own = holder(1, 'ready', { instanceId: 'later' })
   played.changed()

@@ -38,15 +38,15 @@ test('a place that others have taken is taken back only when told to', () => {
   const full = listing('192.0.2.1', '192.0.2.3', '192.0.2.4')
   assert.equal(isDisplaced(full, '192.0.2.2', 3), true)
   assert.equal(listedBy({ current: full, step: 'keep' }), 'as found')
-  assert.equal(listedBy({ current: full, step: 'mend' }), 'as found')
+  assert.equal(listedBy({ current: full, step: 'correct' }), 'as found')
   assert.deepEqual(listedBy({ current: full, step: 'claim' }), ['192.0.2.1', '192.0.2.2', '192.0.2.4'])
 })
 
 test('a master adds itself where there is room, and drops what is too many, without being told that an interval began', () => {
   const withRoom = listing('192.0.2.3')
   const tooMany = listing('192.0.2.1', '192.0.2.2', '192.0.2.3', '203.0.113.9')
-  assert.deepEqual(listedBy({ current: withRoom, step: 'mend' }), ['192.0.2.2', '192.0.2.3'])
-  assert.deepEqual(listedBy({ current: tooMany, step: 'mend' }), ['192.0.2.1', '192.0.2.2', '203.0.113.9'])
+  assert.deepEqual(listedBy({ current: withRoom, step: 'correct' }), ['192.0.2.2', '192.0.2.3'])
+  assert.deepEqual(listedBy({ current: tooMany, step: 'correct' }), ['192.0.2.1', '192.0.2.2', '203.0.113.9'])
   assert.equal(listedBy({ current: withRoom, step: 'keep' }), 'as found')
   assert.equal(listedBy({ current: tooMany, step: 'keep' }), 'as found')
 })

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KubeError } from '../../../src/kube/errors.ts'
-import { ObjectWriter } from '../../../src/kube/object-writer.ts'
 import { type Endpoints, endpointSlices, endpoints } from '../../../src/kube/resources.ts'
 import { EndpointsAdapter } from '../../../src/kubernetes-service/endpoints-adapter.ts'
+import { ObjectWriter } from '../../../src/kubernetes-service/guarded-writes/object-writer.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
 import { MasterCountEndpointReconciler } from '../../../src/kubernetes-service/reconcilers/master-count.ts'
 import { parseAddress } from '../../../src/net/address.ts'
 import { type Random, seededRandom } from '../../../src/runtime/random.ts'
-import { memoryLogger } from '../../../src/telemetry/memory-logger.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../../apiserver/embedded.ts'
 
@@ -84,7 +84,7 @@ interface Member {
   warnings(): number
   /** What the controller does when the interval is over, or when the objects changed. */
   look(cause: 'interval' | 'objects'): Promise<void>
-  leave(): Promise<'left' | 'kept-the-last'>
+  leave(): Promise<'left' | 'last-one'>
   remove(): Promise<void>
 }
 
@@ -245,7 +245,7 @@ test('the last address is kept on leaving, and removed on request only after the
   await two.look('interval')
   assert.equal(await one.leave(), 'left')
   assert.deepEqual([await world.listed(), await world.slice()], [['192.0.2.2'], ['192.0.2.2']])
-  assert.equal(await two.leave(), 'kept-the-last')
+  assert.equal(await two.leave(), 'last-one')
   await assert.rejects(two.remove(), { code: 'NoLiveMasters' })
   assert.deepEqual(await world.listed(), ['192.0.2.2'])
   two.reconciler.stopReconciling()
@@ -264,7 +264,7 @@ test('masters that leave at one moment do not empty the list: whoever is second 
   const both = await Promise.allSettled(members.map((member) => member.leave()))
   assert.deepEqual(both.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
   const second = members[both.findIndex(({ status }) => status === 'rejected')]
-  assert.equal(await second?.leave(), 'kept-the-last')
+  assert.equal(await second?.leave(), 'last-one')
   assert.equal((await world.listed()).length, 1)
 })
 

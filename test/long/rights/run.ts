@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { statSync } from 'node:fs'
-import { messageOf } from '../../../src/runtime/message-of.ts'
+import { messageOf } from '../../../src/runtime/errors.ts'
 import type { ApiClient } from '../../peers/api-client.ts'
 import { openOwner } from '../../peers/owner.ts'
 import { type LogLine, startMaster } from '../../peers/program.ts'

@@ -4,7 +4,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-watch-that-breaks-at-once-has-no-back-off': {
     broken: 'Opens a watch that breaks as soon as it stands again and again, without growing pauses.',
     file: 'etcd/connect-watch.ts',
-    text: 'if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= provenMs) backoff.reset()',
+    text: 'if (stoodMs !== undefined && clock.monotonicMs() - stoodMs >= PROVEN_MS) backoff.reset()',
     instead: 'backoff.reset()',
     tests: ['etcd/connect-etcd.test.ts', 'etcd/connect-connection.test.ts'],
   },

@@ -13,21 +13,21 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'forget-company-too-soon': {
     broken: 'Forgets a kube-apiserver at its address after two of its own short lease times.',
-    file: 'kubernetes-service/leases/etcd.ts',
+    file: 'kubernetes-service/leases/etcd/leases.ts',
     text: 'Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)',
     instead: 'Math.min(options.ttlMs, KUBE_APISERVER_TTL_MS)',
-    tests: ['kubernetes-service/leases/etcd.test.ts'],
+    tests: ['kubernetes-service/leases/etcd/leases.test.ts'],
   },
   'empty-the-list-when-told-to-withdraw': {
     broken: 'A master that was told to withdraw may leave the list empty.',
-    file: 'kubernetes-service/membership/leaving.ts',
+    file: 'kubernetes-service/membership/step.ts',
     text: "mayEmpty: isLeaving && phase.mode === 'always'",
     instead: 'mayEmpty: isLeaving',
     tests: ['kubernetes-service/membership/step.test.ts', 'kubernetes-service/membership/phase-table.test.ts'],
   },
   'say-before-it-is-written': {
     broken: 'Takes its record for written when the request is sent.',
-    file: 'kubernetes-service/membership/requests.ts',
+    file: 'kubernetes-service/membership/state.ts',
     text: 'return { ...state, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }',
     instead: 'return { ...state, self: holder, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }',
     tests: ['kubernetes-service/membership/step.test.ts'],
@@ -43,8 +43,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'Takes the members for known although the last read of them failed.',
     file: 'kubernetes-service/controller.ts',
     text: `      this.#known = false
-      this.#tellWishes()`,
-    instead: '      this.#tellWishes()',
+      this.#noteDemand()`,
+    instead: '      this.#noteDemand()',
     tests: ['kubernetes-service/other-writers.test.ts'],
   },
   'begin-at-the-same-moment': {
@@ -64,8 +64,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'count-every-update-as-a-correction': {
     broken: 'Counts a change of ports or labels as a correction of who is listed.',
     file: 'kubernetes-service/reconcilers/master-count.ts',
-    text: " && plan.reasons.includes('addresses')) this.#mendsLeft -= 1",
-    instead: ') this.#mendsLeft -= 1',
+    text: " && plan.reasons.includes('addresses')) this.#correctionsLeft -= 1",
+    instead: ') this.#correctionsLeft -= 1',
     tests: ['kubernetes-service/reconcilers/master-count.test.ts'],
   },
   'date-a-renewal-by-its-answer': {
@@ -94,7 +94,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/dual-stack-adapter.test.ts', 'kubernetes-service/other-writers.test.ts'],
   },
   'doubt-who-has-left': {
-    broken: 'Keeps a master in the list as doubtful although it said that it leaves.',
+    broken: 'Keeps a master in the list as suspected although it said that it leaves.',
     file: 'kubernetes-service/membership/fleet.ts',
     text: 'present.has(nameOf(other)) || hasLeft(other)) continue',
     instead: 'present.has(nameOf(other))) continue',

@@ -36,7 +36,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'endpointslice/controller.ts',
     text: 'if (errors.length === leftOut.length) {',
     instead: 'if (errors.length === 0) {',
-    tests: ['endpointslice/controller.test.ts', 'endpointslice/awaited-nodes.test.ts'],
+    tests: ['endpointslice/controller.test.ts', 'endpointslice/node-watch.test.ts'],
   },
   'updates-in-a-namespace-that-ends': {
     broken: 'Takes every refusal that names the end of a namespace for done, that of an update too.',

@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import type { DrillReport } from '../../../src/drill/report.ts'
+import type { DrillReport } from '../../../src/drill/report/report.ts'
 import type { InBrowser } from './chromium.ts'
 
 /** What is read in the cells of a table, by the headers that lead to it: group, row, column. */
@@ -42,7 +42,7 @@ const places: Readonly<Record<string, string>> = {
   ...distribution('timeToDetect', 'Time to detect'),
   ...distribution('timeToRemove', 'Time to remove'),
   ...distribution('timeToAddAgain', 'Time to add again'),
-  keptDead: 'Dead kept too long / times',
+  deadListedTooLong: 'Dead listed too long / times',
   flaps: 'Flaps / times',
   deadListedAtEnd: 'Dead at the end / addresses',
   emptyMs: 'Nobody listed / empty for',

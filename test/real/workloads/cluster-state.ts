@@ -1,6 +1,12 @@
-import type { KubeObject } from '../../../src/kube/json.ts'
 import * as resources from '../../../src/kube/resources.ts'
-import { type EndpointSlice, type Endpoints, type Pod, pathOf, type Service } from '../../../src/kube/resources.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  type KubeObject,
+  type Pod,
+  pathOf,
+  type Service,
+} from '../../../src/kube/resources.ts'
 import type { ApiClient } from '../../peers/api-client.ts'
 import type { Plural } from './steps.ts'
 

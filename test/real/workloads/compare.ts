@@ -10,6 +10,15 @@ export interface Difference {
   readonly right: string
 }
 
+export interface CompareOptions {
+  /**
+   * Whether both must, or both must not, carry the trigger time on Endpoints and slices. A controller that sees two changes in one sync gives
+   * the object the time of the first, one that sees them in two syncs may write none in the second: so this compares only histories in which
+   * each step waits until the controllers have come to rest.
+   */
+  readonly triggerTimes?: boolean
+}
+
 type SliceEndpoint = NonNullable<EndpointSlice['endpoints']>[number]
 type Subset = NonNullable<Endpoints['subsets']>[number]
 type Address = NonNullable<Subset['addresses']>[number]
@@ -24,9 +33,13 @@ const headless = 'service.kubernetes.io/headless'
  * Compares all Endpoints and EndpointSlices of two clusters. Pure. Each allowance has its reason: it is something in which
  * kube-controller-manager does not agree with itself.
  */
-export function differencesBetween(left: ClusterState, right: ClusterState): readonly Difference[] {
-  const lefts = contentOf(left)
-  const rights = contentOf(right)
+export function differencesBetween(
+  left: ClusterState,
+  right: ClusterState,
+  { triggerTimes = false }: CompareOptions = {},
+): readonly Difference[] {
+  const lefts = contentOf(left, triggerTimes)
+  const rights = contentOf(right, triggerTimes)
   const names = [...new Set([...lefts.keys(), ...rights.keys()])].sort()
   return names.flatMap((what) => {
     const [one = 'nothing', other = 'nothing'] = [lefts.get(what), rights.get(what)]
@@ -35,7 +48,8 @@ export function differencesBetween(left: ClusterState, right: ClusterState): rea
 }
 
 /** One text for each Endpoints and for each group of slices; equal texts mean the same. */
-function contentOf(state: ClusterState): ReadonlyMap<string, string> {
+function contentOf(state: ClusterState, triggerTimes: boolean): ReadonlyMap<string, string> {
+  const comparable = triggerTimes ? withAnyTriggerTime : withoutTriggerTime
   const uids = new Map<string, string>()
   const know = (kind: string, objects: ClusterState[keyof ClusterState]): void => {
     for (const { metadata } of objects)
@@ -45,7 +59,8 @@ function contentOf(state: ClusterState): ReadonlyMap<string, string> {
   know('Pod', state.pods)
   know('Endpoints', state.endpoints)
   const content = new Map<string, string>()
-  for (const endpoints of state.endpoints) content.set(`Endpoints ${nameOf(endpoints)}`, endpointsText(endpoints, uids))
+  for (const endpoints of state.endpoints)
+    content.set(`Endpoints ${nameOf(endpoints)}`, endpointsText(endpoints, uids, comparable))
 
   const groups = new Map<string, EndpointSlice[]>()
   const kept = new Set(state.services.filter(hasSlices).map(nameOf))
@@ -55,9 +70,9 @@ function contentOf(state: ClusterState): ReadonlyMap<string, string> {
   )
   for (const slice of state.slices) {
     const isOfKept = kept.has(`${slice.metadata?.namespace}/${slice.metadata?.labels?.[serviceName]}`)
-    if (isGarbage(slice, { uids, services }) && !(isOfKept && isPlaceholder(slice))) continue
+    if (isPlaceholder(slice) ? !isOfKept : isGarbage(slice, { uids, services })) continue
     if (isPlaceholder(slice) && filled.has(familyOf(slice))) continue
-    const key = groupOf(slice, uids)
+    const key = groupOf(slice, uids, comparable)
     groups.set(key, [...(groups.get(key) ?? []), slice])
   }
   const auto = new Set(state.services.filter(hasAutomaticHints).map(nameOf))
@@ -84,7 +99,8 @@ function isGarbage(
 
 /**
  * Says that a Service has no endpoints. Upstream does not look whose such a slice is, nor whether it has the headless label, whose value is
- * empty: one of an earlier Service of the name stays, if it was one already when that went, and one whose owner was taken off.
+ * empty: one of an earlier Service of the name stays, if it was one already when that went, and one whose owner was taken off. This program
+ * replaces it. So the placeholders of a Service for which no controller makes slices any more are its own here and garbage there.
  */
 function isPlaceholder({ metadata, ports, endpoints }: EndpointSlice): boolean {
   const isTheirs = metadata?.labels?.[managedBy] === sliceManagers.selected
@@ -113,7 +129,7 @@ function hasSlices({ spec }: Service): boolean {
  * generateName, which a slice keeps, or loses when it was made by hand and is taken over, while another one is made anew, and which of the
  * two is a matter of moments.
  */
-function groupOf(slice: EndpointSlice, uids: ReadonlyMap<string, string>): string {
+function groupOf(slice: EndpointSlice, uids: ReadonlyMap<string, string>, comparable: ComparableAnnotations): string {
   const { metadata, addressType, ports } = slice
   const { [headless]: _, ...labels } = metadata?.labels ?? {}
   const owners = ((metadata?.ownerReferences ?? []) as readonly { readonly uid: string }[]).map((owner) => ({
@@ -123,7 +139,7 @@ function groupOf(slice: EndpointSlice, uids: ReadonlyMap<string, string>): strin
   return `slices of ${metadata?.namespace}/${metadata?.labels?.[serviceName]} ${text({
     addressType,
     ports,
-    annotations: withoutTriggerTime(metadata?.annotations),
+    annotations: comparable(metadata?.annotations),
     finalizers: metadata?.finalizers,
     ...(isPlaceholder(slice) ? { labels } : { labels: metadata?.labels, owners }),
   })}`
@@ -157,14 +173,18 @@ function hintsText(endpoints: readonly SliceEndpoint[]): string {
 }
 
 /** Subsets are sorted by a hash over uids, which are new in each cluster; addresses of one IP by uid. */
-function endpointsText({ metadata, subsets }: Endpoints, uids: ReadonlyMap<string, string>): string {
+function endpointsText(
+  { metadata, subsets }: Endpoints,
+  uids: ReadonlyMap<string, string>,
+  comparable: ComparableAnnotations,
+): string {
   const addressesOf = (addresses: readonly Address[] | undefined): readonly string[] | undefined =>
     addresses?.map((address) => text({ ...address, targetRef: referenceOf(address.targetRef, uids) })).sort()
   const all = (subsets ?? []).map(({ addresses, notReadyAddresses, ports, ...rest }) =>
     text({ ...rest, ports, ready: addressesOf(addresses), notReady: addressesOf(notReadyAddresses) }),
   )
   const { labels, annotations, ownerReferences, finalizers } = metadata ?? {}
-  const kept = { labels, annotations: withoutTriggerTime(annotations), ownerReferences, finalizers }
+  const kept = { labels, annotations: comparable(annotations), ownerReferences, finalizers }
   return `${text(kept)}\n${lines(all)}`
 }
 
@@ -183,8 +203,16 @@ function hasAutomaticHints({ metadata }: Service): boolean {
   return names.some((name) => /^[Aa]uto$/.test(annotations[name] ?? ''))
 }
 
+type Annotations = Readonly<Record<string, string>>
+type ComparableAnnotations = (annotations: Annotations | undefined) => unknown
+
+/** Which moment a trigger time names is another one on each side. */
+function withAnyTriggerTime(annotations: Annotations = {}): unknown {
+  return triggerTime in annotations ? { ...annotations, [triggerTime]: 'some time' } : withoutTriggerTime(annotations)
+}
+
 /** None and no annotations are the same. */
-function withoutTriggerTime(annotations: Readonly<Record<string, string>> = {}): unknown {
+function withoutTriggerTime(annotations: Annotations = {}): unknown {
   const { [triggerTime]: _, ...rest } = annotations
   return Object.keys(rest).length === 0 ? undefined : rest
 }

@@ -1,5 +1,5 @@
 import type { Difference } from './compare.ts'
-import { historyOf } from './history.ts'
+import { type HistoryName, histories } from './history.ts'
 import { compareSides, describeDifferences } from './run.ts'
 import { shrink } from './shrink.ts'
 import type { Livable } from './side.ts'
@@ -8,6 +8,14 @@ import { describeStep, type Step } from './steps.ts'
 /** A difference that is there for so long after all is quiet counts while a history is made smaller. */
 const shrinkingPatienceMs = 3000
 
+export interface ExpectOptions {
+  /** One at a time also compares which objects carry a trigger time. */
+  readonly history?: HistoryName
+  readonly steps: number
+  readonly shrinkMs: number
+  readonly maxEndpointsPerSlice: number
+}
+
 /**
  * Fails unless both sides make the same of the history of a seed, with the differences, the smallest history that still makes some, as far
  * as it is found within `shrinkMs`, and the command that lives that one again.
@@ -15,13 +23,14 @@ const shrinkingPatienceMs = 3000
 export async function expectSame(
   sides: readonly [Livable, Livable],
   seed: number,
-  { steps: count, shrinkMs, maxEndpointsPerSlice }: { steps: number; shrinkMs: number; maxEndpointsPerSlice: number },
+  { history = 'plain', steps: count, shrinkMs, maxEndpointsPerSlice }: ExpectOptions,
 ): Promise<void> {
-  const steps = historyOf(seed, { steps: count })
-  const { differences } = await compareSides(sides, steps)
+  const steps = histories[history](seed, { steps: count })
+  const triggerTimes = history === 'one-at-a-time'
+  const { differences } = await compareSides(sides, steps, { triggerTimes })
   if (differences.length === 0) return
-  const kept = await smallest(sides, steps, differences, shrinkMs)
-  const command = `node test/real/workloads/replay.ts --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${kept.join(',')}`
+  const kept = await smallest(sides, steps, differences, { shrinkMs, triggerTimes })
+  const command = `node test/real/workloads/replay.ts --history ${history} --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${kept.join(',')}`
   throw new Error(
     [
       `seed ${seed}: ${differences.length} differences`,
@@ -40,14 +49,14 @@ async function smallest(
   sides: readonly [Livable, Livable],
   steps: readonly Step[],
   differences: readonly Difference[],
-  shrinkMs: number,
+  { shrinkMs, triggerTimes }: { readonly shrinkMs: number; readonly triggerTimes: boolean },
 ): Promise<readonly number[]> {
   const now = (): number => performance.now()
   const deadline = now() + shrinkMs
   const differ = async (indices: readonly number[]): Promise<boolean> => {
     const some = indices.map((index) => steps[index] as Step)
     try {
-      const outcome = await compareSides(sides, some, { patienceMs: shrinkingPatienceMs })
+      const outcome = await compareSides(sides, some, { patienceMs: shrinkingPatienceMs, triggerTimes })
       return outcome.differences.length > 0
     } catch {
       // The sides took different steps, or did not come to rest: that is another failure than the one in hand.
@@ -63,9 +72,9 @@ async function smallest(
 /** Whether a step can have to do with the Service whose Endpoints or slices differ. */
 function concerns(step: Step, { what }: Difference): boolean {
   const [, letter, name] = /([ab])\/([\w.-]+)/.exec(what) ?? []
-  if (step.type === 'pause' || step.type === 'quiet') return true
-  if (step.namespace === undefined) return true
+  if (!('namespace' in step) || step.namespace === undefined) return true
   if ('ab'[step.namespace] !== letter) return false
+  if (step.type === 'terminate') return true
   if (step.type === 'spoil') return step.service === name
   if (step.plural === 'services' || step.plural === 'endpoints') {
     return (step.type === 'create' ? step.object.metadata?.name : step.name) === name

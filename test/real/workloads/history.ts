@@ -1,4 +1,4 @@
-import { seededRandom } from '../../../src/runtime/random.ts'
+import { type Random, seededRandom } from '../../../src/runtime/random.ts'
 import { changeHandMadeEndpoints, damageEndpoints, deleteHandMadeEndpoints, makeEndpoints } from './endpoints-moves.ts'
 import { changeNodeStatus, createNode, deleteNode, moveNode } from './node-moves.ts'
 import {
@@ -112,4 +112,70 @@ function chosen(world: World, total: number): Move {
     if (left < 0) return move
   }
   return (moves[0] as readonly [number, Move])[1]
+}
+
+type History = (seed: number, options: { readonly steps: number }) => readonly Step[]
+
+/** By the name with which `replay.ts` lives one again. */
+export const histories = {
+  plain: historyOf,
+  /** Each step waits until the controllers have come to rest, so that no sync sees two of them. */
+  'one-at-a-time': (seed, options) => oneAtATime(historyOf(seed, options)),
+  /**
+   * The first half happens while no controller runs. The second waits until all of that has been seen: which Service a controller syncs first
+   * after its start is chance.
+   */
+  'begun-without-controllers': (seed, options) => {
+    const steps = historyOf(seed, options)
+    const half = Math.floor(steps.length / 2)
+    const begun = steps.slice(0, half).filter(isChange)
+    return [
+      { type: 'stop controllers' },
+      ...begun,
+      { type: 'start controllers' },
+      { type: 'quiet' },
+      ...steps.slice(half),
+    ]
+  },
+  /**
+   * One of the two namespaces terminates after two thirds of the steps. Upstream ends a sync at the first slice that it may not create, so the
+   * slices stay as some sync found them: the steps that follow come one at a time.
+   */
+  'terminating-namespace': (seed, options) => {
+    const steps = historyOf(seed, options)
+    const at = Math.floor((steps.length * 2) / 3)
+    const terminate: readonly Step[] = [{ type: 'quiet' }, { type: 'terminate', namespace: 1 }, { type: 'quiet' }]
+    return [...steps.slice(0, at), ...terminate, ...oneAtATime(steps.slice(at))]
+  },
+  /** With an odd seed all 1,040 Pods are ready. */
+  'over-capacity': (seed) => overCapacity(seededRandom(seed, 'over capacity'), seed % 2 === 1 ? 0 : 0.1),
+} as const satisfies Readonly<Record<string, History>>
+
+export type HistoryName = keyof typeof histories
+
+function oneAtATime(steps: readonly Step[]): readonly Step[] {
+  return steps.filter(isChange).flatMap((step) => [step, { type: 'quiet' }])
+}
+
+function isChange({ type }: Step): boolean {
+  return type !== 'pause' && type !== 'quiet'
+}
+
+/** A Service with more Pods than the 1,000 addresses that Endpoints hold, of which a share is not ready. */
+function overCapacity(random: Random, unready: number): readonly Step[] {
+  const labels = { app: 'big' }
+  const service = { metadata: { name: 'big' }, spec: { selector: labels, ports: [{ port: 80, targetPort: 8080 }] } }
+  const pods = Array.from({ length: 1040 }, (_, index): readonly Step[] => {
+    const name = `p${index}`
+    const spec = { nodeName: 'node-1', containers: [{ name: 'main', image: 'example.com/image' }] }
+    const podIP = `10.1.${index >> 8}.${index & 255}`
+    const conditions = [{ type: 'Ready', status: random.next() < unready ? 'False' : 'True' }]
+    const status = { phase: 'Running', podIP, podIPs: [{ ip: podIP }], conditions }
+    const at = { plural: 'pods', namespace: 0 } as const
+    return [
+      { type: 'create', ...at, object: { metadata: { name, labels }, spec } as object },
+      { type: 'patch', ...at, name, subresource: 'status', patch: { status } },
+    ]
+  })
+  return [{ type: 'create', plural: 'services', namespace: 0, object: service as object }, ...pods.flat()]
 }

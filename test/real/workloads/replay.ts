@@ -1,16 +1,17 @@
 import { parseArgs } from 'node:util'
 import { openOwner } from '../../peers/owner.ts'
-import { historyOf } from './history.ts'
+import { type HistoryName, histories } from './history.ts'
 import { compareSides, describeDifferences } from './run.ts'
 import { type Controllers, Side } from './side.ts'
 import { describeStep, type Step } from './steps.ts'
 
-// usage: node test/real/workloads/replay.ts --seed SEED [--steps 300] [--keep 1,2,…] [--max 100] [--right apiserver-bootstrap]
+// usage: node test/real/workloads/replay.ts --seed SEED [--history plain] [--steps 300] [--keep 1,2,…] [--max 100] [--right apiserver-bootstrap]
 // Lives the history of a seed, or some steps of it, on a server with kube-controller-manager and on another with this program or, with
 // --right kube-controller-manager, with that; prints what differs.
 
 const { values } = parseArgs({
   options: {
+    history: { type: 'string', default: 'plain' },
     seed: { type: 'string', default: '1' },
     steps: { type: 'string', default: '300' },
     keep: { type: 'string' },
@@ -18,7 +19,7 @@ const { values } = parseArgs({
     right: { type: 'string', default: 'apiserver-bootstrap' },
   },
 })
-const all = historyOf(Number(values.seed), { steps: Number(values.steps) })
+const all = histories[values.history as HistoryName](Number(values.seed), { steps: Number(values.steps) })
 const steps = values.keep === undefined ? all : values.keep.split(',').map((index) => all[Number(index)] as Step)
 const options = { maxEndpointsPerSlice: Number(values.max) }
 const owner = openOwner()
@@ -28,7 +29,10 @@ try {
     Side.start(owner, values.right as Controllers, options),
   ])
   console.log(steps.map((step, index) => `${index}: ${describeStep(step)}`).join('\n'))
-  const { differences, refused } = await compareSides(sides, steps, { patienceMs: 15_000 })
+  const { differences, refused } = await compareSides(sides, steps, {
+    patienceMs: 15_000,
+    triggerTimes: values.history === 'one-at-a-time',
+  })
   console.log(refused.join('\n'))
   console.log(differences.length === 0 ? 'no difference' : describeDifferences(differences))
   process.exitCode = differences.length === 0 ? 0 : 1

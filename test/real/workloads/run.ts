@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Difference, differencesBetween } from './compare.ts'
+import { type CompareOptions, type Difference, differencesBetween } from './compare.ts'
 import type { Livable } from './side.ts'
 import { describeStep, type Step } from './steps.ts'
 
@@ -18,14 +18,14 @@ export interface Outcome {
 export async function compareSides(
   [left, right]: readonly [Livable, Livable],
   steps: readonly Step[],
-  { patienceMs = 40_000 }: { readonly patienceMs?: number } = {},
+  { patienceMs = 40_000, ...options }: { readonly patienceMs?: number } & CompareOptions = {},
 ): Promise<Outcome> {
   const lives = await Promise.all([left.live(steps), right.live(steps)])
   try {
     const refused = refusedOf(steps, lives[0].answers, lives[1].answers)
     const deadline = performance.now() + patienceMs
     for (;;) {
-      const differences = differencesBetween(await lives[0].state(), await lives[1].state())
+      const differences = differencesBetween(await lives[0].state(), await lives[1].state(), options)
       if (differences.length === 0 || performance.now() > deadline) return { differences, refused }
       await sleep(500)
     }

@@ -1,5 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { EndpointSlice, Endpoints } from '../../../src/kube/resources.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  namespaces as namespaceResource,
+  pathOf,
+} from '../../../src/kube/resources.ts'
 import type { SeenEvent } from '../../peers/api-client.ts'
 import type { Apiserver } from '../../peers/apiserver.ts'
 import { startCluster } from '../../peers/cluster.ts'
@@ -25,6 +30,7 @@ export class Side {
   readonly server: Apiserver
   readonly #owner: Owner
   #running: Owner | undefined
+  #options: ControllerOptions = { maxEndpointsPerSlice: 100 }
   #process: RunningProcess | undefined
   #changedAt = 0
   #lives = 0
@@ -59,7 +65,8 @@ export class Side {
 
   /** Starts the controllers, or ends them and starts them with other options. */
   async startControllers({ maxEndpointsPerSlice }: ControllerOptions): Promise<void> {
-    await this.#running?.close()
+    await this.stopControllers()
+    this.#options = { maxEndpointsPerSlice }
     const owner = openOwner()
     this.#running = owner
     this.#owner.after(() => owner.close())
@@ -80,9 +87,18 @@ export class Side {
     this.#process = program.process
   }
 
+  async stopControllers(): Promise<void> {
+    const running = this.#running
+    this.#running = undefined
+    this.#process = undefined
+    await running?.close()
+  }
+
   /** Lives a history in namespaces of its own; resolves when all is quiet with what each step was answered. */
   async live(steps: readonly Step[]): Promise<Life> {
     const { api } = this.server
+    // A history that was cut short may have stopped them.
+    if (this.#running === undefined) await this.startControllers(this.#options)
     const life = ++this.#lives
     const namespaces = ['a', 'b'].map((name) => `life-${life}-${name}`)
     for (const name of namespaces) await api.create('/api/v1/namespaces', { metadata: { name } })
@@ -158,6 +174,15 @@ export class Side {
         return ''
       case 'quiet':
         await this.#whenQuiet(namespaces[0] as string)
+        return ''
+      case 'terminate':
+        return said(await api.send('DELETE', pathOf(namespaceResource, { name: namespaces[step.namespace] })))
+      case 'stop controllers':
+        await this.stopControllers()
+        return ''
+      case 'start controllers':
+        await this.startControllers(this.#options)
+        await this.#whenCanarySings(namespaces[0] as string)
         return ''
       case 'spoil':
         await spoil(api, namespaces[step.namespace] as string, step)

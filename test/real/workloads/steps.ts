@@ -1,4 +1,4 @@
-import type { KubeObject } from '../../../src/kube/json.ts'
+import type { KubeObject } from '../../../src/kube/resources.ts'
 
 /** What histories are made of. */
 export type Plural = 'nodes' | 'pods' | 'services' | 'endpoints' | 'endpointslices'
@@ -72,6 +72,9 @@ export type Step =
   | { readonly type: 'pause'; readonly ms: number }
   /** Waits until the controllers have nothing more to do. */
   | { readonly type: 'quiet' }
+  /** Deletes a namespace, which stays and terminates: no namespace controller runs. Nothing can be created in it from then on. */
+  | { readonly type: 'terminate'; readonly namespace: number }
+  | { readonly type: 'stop controllers' | 'start controllers' }
 
 /** One line for a person, from which the step can be told apart. */
 export function describeStep(step: Step): string {
@@ -92,6 +95,11 @@ export function describeStep(step: Step): string {
       return `pause ${step.ms} ms`
     case 'quiet':
       return 'wait until all is quiet'
+    case 'terminate':
+      return `terminate namespace ${'ab'[step.namespace]}`
+    case 'stop controllers':
+    case 'start controllers':
+      return step.type
   }
 }
 

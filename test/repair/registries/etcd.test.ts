@@ -6,7 +6,7 @@ import { type EtcdCall, faultyEtcd } from '../../../src/etcd/memory-etcd-faults.
 import { EtcdRangeRegistry } from '../../../src/repair/registries/etcd.ts'
 import { MemoryRangeRegistry } from '../../../src/repair/registries/memory.ts'
 import type { StoredRange } from '../../../src/repair/registries/range-registry.ts'
-import { RemoteError } from '../../../src/runtime/remote-error.ts'
+import { RemoteError } from '../../../src/runtime/errors.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { inWords, patient, put, until, watching } from './contract.ts'
 import { overwriteKey } from './store-keys.ts'

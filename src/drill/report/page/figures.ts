@@ -1,12 +1,23 @@
-import type { Distribution, Figures, VariantReport } from '../../report.ts'
-import { count, seconds, share } from './format.ts'
-import { type Html, html, type Part } from './html.ts'
-import { type Cell, type Column, type Group, table } from './table.ts'
+import type { Distribution, Figures, VariantReport } from '../report.ts'
+import {
+  type Cell,
+  type Column,
+  count,
+  counted,
+  type Group,
+  type Html,
+  html,
+  type Part,
+  percent,
+  seconds,
+  share,
+  table,
+} from './html.ts'
 
 interface Row<Value> {
   readonly name: string
   readonly text: (value: Value) => string
-  /** Whether it is worth to be seen: it would be nothing in a fleet that does well. */
+  /** Whether to emphasize it: it would be zero in a healthy fleet. */
   readonly amiss?: (value: Value) => boolean
 }
 
@@ -36,24 +47,23 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   },
   timeToRemove: {
     name: 'Time to remove',
-    sentence:
-      'From the same moment, or a master’s being told to stop, until the address is not in the EndpointSlice any more.',
+    sentence: 'From the same moment, or the stop of a master, until the address is no longer in the EndpointSlice.',
     rows: distribution,
   },
   timeToAddAgain: {
     name: 'Time to add again',
-    sentence: 'From the moment that a master is well, but not listed, until its address is in the EndpointSlice.',
+    sentence: 'From the moment that a master is healthy, but not listed, until its address is in the EndpointSlice.',
     rows: distribution,
   },
-  keptDead: {
-    name: 'Dead kept too long',
+  deadListedTooLong: {
+    name: 'Dead listed too long',
     sentence:
       'How often a master’s address was listed for longer than a lease and the margin while no client was served there.',
     rows: number('times'),
   },
   flaps: {
     name: 'Flaps',
-    sentence: 'How often an address left while a master of it had been well for six seconds or more.',
+    sentence: 'How often an address left while a master of it had been healthy for six seconds or more.',
     rows: number('times'),
   },
   deadListedAtEnd: {
@@ -63,7 +73,7 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   },
   emptyMs: {
     name: 'Nobody listed',
-    sentence: 'How long the EndpointSlice listed nobody, or was gone, while a master was well.',
+    sentence: 'How long the EndpointSlice listed nobody, or was gone, while a master was healthy.',
     rows: [{ name: 'empty for', text: seconds, amiss: (ms) => ms > 0 }],
   },
   deadListedMs: {
@@ -113,7 +123,7 @@ export function figuresTable(variants: readonly VariantReport[]): Html {
   const names = Object.keys(sections) as (keyof Figures)[]
   return table({
     label: 'All figures',
-    caption: html`All figures <span class="aside">over all runs of each; what a fleet that does well would not have is in bold</span>`,
+    caption: html`All figures <span class="aside">over all runs of each; what a healthy fleet would not have is in bold</span>`,
     columns: columnsOf('figure', variants),
     groups: names.map((name) => ({
       name: html`${sections[name].name} <span class="aside">${sections[name].sentence}</span>`,
@@ -150,7 +160,9 @@ export function glance(variants: readonly VariantReport[]): Html {
           row('dead one removed: median', ({ figures }) => seconds(figures.timeToRemove.p50Ms)),
           row('dead one removed: at most', ({ figures }) => seconds(figures.timeToRemove.maxMs)),
           row('dead one listed for, in all', ({ figures }) => seconds(figures.deadListedMs)),
-          row('dead kept too long', ({ figures: { keptDead } }) => many(keptDead, keptDead > 0)),
+          row('dead listed too long', ({ figures: { deadListedTooLong } }) =>
+            many(deadListedTooLong, deadListedTooLong > 0),
+          ),
           row('connections not served', ({ figures }) => share(figures.connections.deadShare)),
           row('flaps', ({ figures: { flaps } }) => many(flaps, flaps > 0)),
           row('fewest listed', ({ figures: { fewestListed } }) => many(fewestListed, fewestListed === 0)),
@@ -162,4 +174,106 @@ export function glance(variants: readonly VariantReport[]): Html {
 
 function columnsOf(first: string, variants: readonly VariantReport[]): readonly Column[] {
   return [{ name: first }, ...variants.map(({ name }) => ({ name, numbers: true }))]
+}
+
+const kinds = [
+  { key: 'timeToDetect', name: 'Time to detect' },
+  { key: 'timeToRemove', name: 'Time to remove' },
+  { key: 'timeToAddAgain', name: 'Time to add again' },
+] as const
+
+/** Each measured time: a stroke for each on one axis for all variants, and all of them in tables. */
+export function samples(variants: readonly VariantReport[]): Html {
+  return html`<div class="stack">${kinds.map(({ key, name }) => {
+    const distributions = variants.map(({ name: variant, figures }) => ({ variant, of: figures[key] }))
+    return html`<figure class="card"><figcaption><h3>${name}</h3></figcaption>
+${strip(name, distributions)}
+<details><summary>Every ${name.toLowerCase()}</summary>
+${distributions.map(({ variant, of }) => samplesTable(name, variant, of))}</details>
+</figure>`
+  })}</div>`
+}
+
+type Named = { readonly variant: string; readonly of: Distribution }
+
+function strip(name: string, distributions: readonly Named[]): Html {
+  const longestMs = Math.max(0, ...distributions.map(({ of }) => of.maxMs ?? 0))
+  const untilMs = Math.max(1_000, longestMs * 1.05)
+  const at = (ms: number): string => percent(ms / untilMs)
+  const rows = distributions.map(({ variant, of }) => {
+    const places = new Set(
+      of.samples.flatMap(({ tookMs }) =>
+        tookMs === undefined ? [] : [percent(Math.round((tookMs / untilMs) * 300) / 300)],
+      ),
+    )
+    const strokes = [...places].map((x) => html`<line class="t" x1="${x}" x2="${x}" y1="20%" y2="80%"/>`)
+    const median = of.p50Ms === undefined ? undefined : html`<use href="#fault" class="m" x="${at(of.p50Ms)}" y="-3"/>`
+    return html`<div class="row"><div class="who"><b>${variant}</b> <span>${described(of)}</span></div><svg class="samples"><line class="base" x2="100%" y1="50%" y2="50%"/>${strokes}${median}</svg></div>
+`
+  })
+  const description = `${name} by reconciler. ${distributions.map(({ variant, of }) => `${variant}: ${described(of)}.`).join(' ')}`
+  const lines = ticks(untilMs).map((ms) => html`<line x1="${at(ms)}" x2="${at(ms)}" y2="100%"/>`)
+  return html`<div class="chart"><div class="plot strip" role="img" aria-label="${description}">
+<svg class="guides tick">${lines}</svg>
+${rows}
+<div class="row"><div class="what">${axisUnit(untilMs)}</div>${axis(untilMs)}</div>
+</div></div><p class="aside small">A stroke is a sample; the triangle points at the median.</p>`
+}
+
+function described({ count, never, p50Ms, maxMs }: Distribution): string {
+  const measured = count === 0 ? 'nothing measured' : `${seconds(p50Ms)} p50, ${seconds(maxMs)} max, of\u00A0${count}`
+  return never === 0 ? measured : `${measured}; ${never} never`
+}
+
+function samplesTable(name: string, variant: string, { samples: all }: Distribution): Html {
+  if (all.length === 0) return html`<p class="small">${variant}: nothing was measured.</p>`
+  return table({
+    label: `${name}, every sample of ${variant}`,
+    caption: html`${variant} <span class="aside">${counted(all.length, 'sample')}</span>`,
+    columns: [{ name: 'master' }, { name: 'cause' }, { name: 'at', numbers: true }, { name: 'took', numbers: true }],
+    groups: [
+      {
+        rows: all.map(({ master, cause, atMs, tookMs }) => [
+          master,
+          cause,
+          seconds(atMs),
+          tookMs === undefined ? { text: 'never', broken: true } : seconds(tookMs),
+        ]),
+      },
+    ],
+    tall: true,
+  })
+}
+
+const SECOND = 1_000
+const minute = 60 * SECOND
+const steps = [1, 2, 5, 10, 15, 20, 30].map((n) => n * SECOND).concat([1, 2, 5, 10, 20, 60].map((n) => n * minute))
+const MOST_TICKS = 10
+/** From here on, times on the axis are minutes and seconds. */
+const LONG_MS = 3 * minute
+
+/** Where an axis of so long has its ticks, in milliseconds: full units, ten at most. */
+export function ticks(untilMs: number): readonly number[] {
+  const fits = (stepMs: number): boolean => untilMs / stepMs <= MOST_TICKS
+  const stepMs = steps.find(fits) ?? Math.ceil(untilMs / MOST_TICKS / (60 * minute)) * 60 * minute
+  return Array.from({ length: Math.floor(untilMs / stepMs) + 1 }, (_, index) => index * stepMs)
+}
+
+/** What the numbers of an axis of so long are. */
+export function axisUnit(untilMs: number): string {
+  return untilMs > LONG_MS ? 'min:s' : 'seconds'
+}
+
+export function axis(untilMs: number): Html {
+  const labels = ticks(untilMs).map((atMs, index) => {
+    const edge = atMs === 0 ? 'first' : atMs > untilMs * 0.97 ? 'last' : ''
+    const classes = `${edge}${index % 2 === 1 ? ' odd' : ''}`.trim()
+    return html`<text x="${percent(atMs / untilMs)}" y="85%" class="${classes}">${tickLabel(atMs, untilMs)}</text>`
+  })
+  return html`<svg class="axis">${labels}</svg>`
+}
+
+function tickLabel(atMs: number, untilMs: number): string {
+  if (untilMs <= LONG_MS) return String(atMs / SECOND)
+  return `${Math.floor(atMs / minute)}:${String(Math.floor((atMs % minute) / SECOND)).padStart(2, '0')}`
 }

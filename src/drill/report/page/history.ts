@@ -1,10 +1,8 @@
-import type { DrillEvent, EventOf } from '../../event.ts'
-import type { MemberStatus } from '../../member-status.ts'
-import { type Bins, binned } from './bins.ts'
-import { type Span, Track } from './spans.ts'
+import type { DrillEvent, EventOf, MemberStatus } from '../../event.ts'
+import { count, type Group, type Html, html, seconds, table } from './html.ts'
 
 /** `dead`: no client was served at the address. */
-export type ListedState = 'listed' | 'dead'
+type ListedState = 'listed' | 'dead'
 
 export interface MasterHistory {
   readonly name: string
@@ -139,7 +137,10 @@ class FleetTracks {
   }
 }
 
-/** Of the masters with one address, behind it together or one after the other, those whose it is: who does it, else lives, else died last. */
+/**
+ * Of the masters with one address, behind it together or one after the other, those whose it is: who does it, else
+ * lives, else died last.
+ */
 function heirs(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))
   if (doing.length > 0) return doing
@@ -160,4 +161,191 @@ function newTracks(): Tracks {
     slice: new Track(),
     lease: new Track(),
   }
+}
+
+/** How often things happened, in equal parts of the time from 0. */
+export interface Bins<Kind extends string = string> {
+  readonly widthMs: number
+  /** Of each part of the time, how often each kind happened. */
+  readonly counts: readonly Readonly<Record<Kind, number>>[]
+}
+
+const widths = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000]
+const MOST_BINS = 120
+
+/** Parts that are just long enough to be distinguished; none is longer than what `untilMs` needs. */
+export function binWidth(untilMs: number): number {
+  const fits = (widthMs: number): boolean => untilMs / widthMs <= MOST_BINS
+  return widths.find(fits) ?? Math.ceil(untilMs / MOST_BINS / 60_000) * 60_000
+}
+
+/** What happened before time 0 is not counted; what happened later than `untilMs` counts as of the end. */
+export function binned<Kind extends string>(
+  kinds: readonly Kind[],
+  happenings: readonly { readonly atMs: number; readonly kind: Kind; readonly times?: number }[],
+  untilMs: number,
+): Bins<Kind> {
+  const widthMs = binWidth(untilMs)
+  const length = Math.max(1, Math.ceil(untilMs / widthMs))
+  const nothing = Object.fromEntries(kinds.map((kind) => [kind, 0])) as Record<Kind, number>
+  const counts = Array.from({ length }, () => ({ ...nothing }))
+  for (const { atMs, kind, times = 1 } of happenings) {
+    const bin = counts[Math.min(Math.floor(atMs / widthMs), length - 1)]
+    if (bin !== undefined) bin[kind] += times
+  }
+  return { widthMs, counts }
+}
+
+/** The most of all kinds together in one part, a second. */
+export function mostPerSecond({ widthMs, counts }: Bins): number {
+  return (Math.max(0, ...counts.map(total)) / widthMs) * 1000
+}
+
+function total(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, one) => sum + one, 0)
+}
+
+/** Something that was so for a while; in milliseconds since time 0. */
+export interface Span<State extends string = string> {
+  readonly fromMs: number
+  readonly toMs: number
+  readonly state: State
+}
+
+/** Puts together, from changes in the order of time, how long something was how. What was before time 0 is left out. */
+class Track<State extends string> {
+  readonly spans: Span<State>[] = []
+  #state: State | undefined
+  #sinceMs = 0
+
+  /** The state from now on; undefined for one that is not drawn. */
+  set(atMs: number, state: State | undefined): void {
+    if (state === this.#state) return
+    this.end(atMs)
+    this.#state = state
+    this.#sinceMs = Math.max(atMs, 0)
+  }
+
+  /** Nothing is known after `atMs`. */
+  end(atMs: number): void {
+    const { fromMs, toMs, state } = { fromMs: this.#sinceMs, toMs: Math.max(atMs, 0), state: this.#state }
+    this.#state = undefined
+    if (state === undefined || toMs <= fromMs) return
+    const last = this.spans.at(-1)
+    if (last?.state === state && last.toMs === fromMs) this.spans[this.spans.length - 1] = { ...last, toMs }
+    else this.spans.push({ fromMs, toMs, state })
+  }
+}
+
+export function lengthOf({ fromMs, toMs }: Span): number {
+  return toMs - fromMs
+}
+
+/**
+ * What a chart shows, as tables: for whoever does not see it, or wants the exact times. At most so many rows of a kind.
+ */
+export function facts(history: RunHistory, { name, most }: { readonly name: string; readonly most: number }): Html {
+  const { steps, seen, writes, errors, served } = history
+  const faults = steps.length > VISIBLE_STEPS ? stepList(history, Math.floor(most / 2)) : undefined
+  const counts = writes.counts
+    .map((one, index) => ({
+      fromMs: index * writes.widthMs,
+      written: one.write,
+      served: served.counts[index]?.served ?? 0,
+      errors: errors.counts[index],
+    }))
+    .filter((one) => one.written + total(one.errors ?? {}) > 0)
+  return html`<details><summary>Exact times of ${name}</summary>
+${faults}
+${lives(history, name, most)}
+${
+  counts.length === 0
+    ? html`<p class="small">No ${seen.writes ? '' : 'write was seen one by one, and no '}client error was counted.</p>`
+    : table({
+        label: `Writes and client errors of ${name}`,
+        caption: html`Writes and client errors <span class="aside">in each ${seconds(writes.widthMs)}; parts with neither are left out</span>`,
+        columns: [
+          { name: 'from' },
+          ...['writes', 'served', 'refused', 'black-holed', 'no address known'].map((text) => ({
+            name: text,
+            numbers: true,
+          })),
+        ],
+        groups: [
+          {
+            rows: counts.map(({ fromMs, written, served: good, errors: met }) => [
+              seconds(fromMs),
+              seen.writes ? count(written) : '–',
+              ...[good, met?.refused, met?.['black-holed'], met?.nobody].map((number = 0) => count(number)),
+            ]),
+          },
+        ],
+        tall: true,
+      })
+}</details>
+`
+}
+
+/** Up to so many steps stand below the chart itself. */
+export const VISIBLE_STEPS = 12
+
+/** The faults, by their numbers. */
+export function stepList({ steps }: RunHistory, most: number): Html {
+  const shown = steps.slice(0, most)
+  return html`<ol class="steps" aria-label="Faults">${shown.map(
+    ({ atMs, text }) => html`<li>${seconds(atMs)}: ${text}\n`,
+  )}</ol>${omitted(steps.length - shown.length)}`
+}
+
+function lives({ masters, strangers }: RunHistory, name: string, most: number): Html {
+  let left = most
+  let dropped = 0
+  const groupOf = (
+    title: string,
+    tracks: readonly { readonly what: string; readonly spans: readonly Span[] }[],
+  ): Group => {
+    const rows = tracks
+      .flatMap(({ what, spans }) => spans.map((span) => ({ what, ...span })))
+      .map((span) => [
+        span.what,
+        words[span.state] ?? span.state,
+        seconds(span.fromMs),
+        seconds(span.toMs),
+        seconds(lengthOf(span)),
+      ])
+    const shown = rows.slice(0, left)
+    left -= shown.length
+    dropped += rows.length - shown.length
+    return { name: title, rows: shown }
+  }
+  const groups = masters.map((one) =>
+    groupOf(`${one.name} (${one.addresses.join(', then ')})`, [
+      { what: 'sidecar', spans: one.sidecar },
+      { what: 'server', spans: one.server },
+      { what: 'clients', spans: one.clients },
+      { what: 'Endpoints', spans: one.endpoints },
+      { what: 'EndpointSlice', spans: one.slice },
+      { what: 'lease', spans: one.lease },
+    ]),
+  )
+  const others = strangers.map(({ address, slice }) =>
+    groupOf(`${address} (no master)`, [{ what: 'EndpointSlice', spans: slice }]),
+  )
+  return html`${table({
+    label: `States over time of ${name}`,
+    caption: 'States over time',
+    columns: [
+      { name: 'what' },
+      { name: 'state' },
+      ...['from', 'to', 'for'].map((text) => ({ name: text, numbers: true })),
+    ],
+    groups: [...groups, ...others],
+    tall: true,
+  })}${omitted(dropped)}`
+}
+
+const words: Readonly<Record<string, string>> = { dead: 'listed, no client served' }
+
+function omitted(number: number): Html | undefined {
+  return number === 0 ? undefined : html`<p class="aside small">${count(number)} more are in report.json.</p>`
 }

@@ -14,8 +14,8 @@ export class Html {
 export type Part = string | number | Html | undefined | readonly Part[]
 
 /**
- * Markup from a template. Whatever is put into it is text, of an element or of a quoted attribute, and is escaped; markup stays markup,
- * lists are joined, and undefined is nothing.
+ * Markup from a template. Whatever is put into it is text, of an element or of a quoted attribute, and is escaped;
+ * markup stays markup, lists are joined, and undefined is nothing.
  */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   return new Html(strings.map((string, index) => string + render(parts[index])).join(''))
@@ -27,10 +27,11 @@ export function markup(text: string): Html {
 }
 
 /**
- * Text as it may stand in an element or a quoted attribute. Characters that are no text (control characters, halves of pairs) or that
- * turn the direction of what follows become U+FFFD, so that nothing from outside changes what stands around it.
+ * Text as it may stand in an element or a quoted attribute. Characters that are no text (control characters, halves of
+ * pairs) or that turn the direction of what follows become U+FFFD, so that nothing from outside changes what stands
+ * around it.
  */
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text
     .toWellFormed()
     .replaceAll(notText, '\uFFFD')
@@ -45,7 +46,7 @@ const entities: Readonly<Record<string, string>> = {
   "'": '&#39;',
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is looked for.
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are to be found.
 const notText = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E\u2066-\u2069]/g
 
 function render(part: Part): string {
@@ -53,4 +54,91 @@ function render(part: Part): string {
   if (part instanceof Html) return part.toString()
   if (typeof part === 'string' || typeof part === 'number') return escapeHtml(String(part))
   return part.map(render).join('')
+}
+
+export interface Column {
+  readonly name: Part
+  /** Numbers stand to the right. */
+  readonly numbers?: boolean
+}
+
+/** A cell that is not just its text. */
+export interface Cell {
+  readonly text: Part
+  readonly broken?: boolean
+}
+
+/** Rows that belong together; the first cell of each is its header. */
+export interface Group {
+  readonly name?: Part
+  readonly rows: readonly (readonly (Part | Cell)[])[]
+}
+
+/**
+ * A table with a caption and headers of columns and rows, in a region of its own that scrolls by keyboard where the
+ * page is narrow. `label` says in words what the region is; it must differ from those of other tables.
+ */
+export function table(options: {
+  readonly label: string
+  readonly caption: Part
+  readonly columns: readonly Column[]
+  readonly groups: readonly Group[]
+  readonly tall?: boolean
+}): Html {
+  const { label, caption, columns, groups, tall = false } = options
+  const classOf = (index: number): Html | undefined => (columns[index]?.numbers === true ? html` class="n"` : undefined)
+  // End tags that HTML lets one leave out are left out: there may be thousands of rows.
+  const cell = (content: Part | Cell, index: number): Html => {
+    const { text, broken = false } = isCell(content) ? content : { text: content }
+    if (index === 0) return html`<th scope="row">${text}`
+    return html`<td${classOf(index)}>${broken ? html`<span class="broken">${text}</span>` : text}`
+  }
+  const group = ({ name, rows }: Group): Html => html`<tbody>
+${name === undefined ? undefined : html`<tr><th scope="rowgroup" colspan="${columns.length}">${name}\n`}${rows.map((cells) => html`<tr>${cells.map(cell)}\n`)}`
+  return html`<div class="scroll${tall ? ' tall' : ''}" role="region" aria-label="${label}" tabindex="0"><table>
+<caption><span class="sticky">${caption}</span></caption>
+<thead><tr>${columns.map(({ name }, index) => html`<th scope="col"${classOf(index)}>${name}`)}
+${groups.map(group)}</table></div>
+`
+}
+
+function isCell(content: Part | Cell): content is Cell {
+  return typeof content === 'object' && 'text' in content
+}
+
+/** A time or a duration in seconds, to the millisecond: `17.734 s`, never torn; a dash for what was not measured. */
+export function seconds(ms: number | undefined): string {
+  return ms === undefined ? '–' : `${minus((ms / 1000).toFixed(3))}\u00A0s`
+}
+
+/** A count, its thousands apart: `12,345`. */
+export function count(number: number): string {
+  const [whole = '', fraction] = minus(String(number)).split('.')
+  const grouped = whole.replaceAll(/\B(?=(?:\d{3})+$)/g, ',')
+  return fraction === undefined ? grouped : `${grouped}.${fraction}`
+}
+
+/** A share of 0 to 1: `1.250 %`. */
+export function share(part: number): string {
+  return `${minus((part * 100).toFixed(3))}\u00A0%`
+}
+
+/** `1 run`, `2 runs`. */
+export function counted(number: number, one: string, many = `${one}s`): string {
+  return `${count(number)} ${number === 1 ? one : many}`
+}
+
+/** `a`, `a and b`, `a, b and c`. */
+export function listed(texts: readonly string[]): string {
+  return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`
+}
+
+/** A place along an axis as SVG and CSS take it, to a hundredth of a percent. */
+export function percent(share: number): string {
+  return `${Number((share * 100).toFixed(2))}%`
+}
+
+/** A minus sign, and none before what rounds to zero. */
+function minus(text: string): string {
+  return /^-[0.]*$/.test(text) ? text.slice(1) : text.replace('-', '\u2212')
 }

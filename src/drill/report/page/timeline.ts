@@ -1,9 +1,93 @@
-import { axis, axisUnit, ticks } from './axis.ts'
-import { type Bins, mostPerSecond } from './bins.ts'
-import { percent, seconds } from './format.ts'
-import type { MasterHistory, RunHistory } from './history.ts'
-import { type Html, html } from './html.ts'
-import { lengthOf, type Span } from './spans.ts'
+import type { DrillReport, RunReport, VariantReport } from '../report.ts'
+import { axis, axisUnit, ticks } from './figures.ts'
+import {
+  type Bins,
+  facts,
+  lengthOf,
+  type MasterHistory,
+  mostPerSecond,
+  type RunHistory,
+  readHistory,
+  type Span,
+  stepList,
+  VISIBLE_STEPS,
+} from './history.ts'
+import { counted, type Html, html, markup, percent, seconds } from './html.ts'
+
+/**
+ * How many spans are drawn, rows listed and faults marked on the whole page: with the longest of histories it stays a
+ * small file.
+ */
+const MOST_SPANS = 1_200
+const MOST_MARKS = 360
+
+/** The runs, the variants side by side, all along the same time. */
+export function timelines({ variants, scenario }: DrillReport): Html {
+  const recorded = variants.map((variant) => ({
+    variant,
+    runs: chosen(variant).map((run) => ({ run, history: readHistory(run.events ?? [], scenario.durationMs) })),
+  }))
+  const histories = recorded.flatMap(({ runs }) => runs.map(({ history }) => history))
+  const untilMs = Math.max(1, ...histories.map((history) => history.untilMs))
+  const charts = Math.max(1, histories.length)
+  const limits = { untilMs, most: Math.floor(MOST_SPANS / charts), mostMarks: Math.floor(MOST_MARKS / charts) }
+  const rows = {
+    leases: histories.some(({ seen }) => seen.leases),
+    violations: histories.some(({ violations }) => violations.length > 0),
+  }
+  return html`<section aria-labelledby="timelines"><h2 id="timelines">What happened</h2>
+<div class="card">${legend(rows)}</div>
+<div class="columns runs">${recorded.map(
+    ({ variant, runs }) => html`<div class="card"><h3>${variant.name} ${
+      variant.held ? html`<span class="held">held</span>` : html`<span class="broken">did not hold</span>`
+    }</h3>
+${runs.map(({ run, history }) => oneRun(variant.name, run, history, { ...limits, rows }))}
+${unshown(variant.runs.length - runs.length)}</div>
+`,
+  )}</div></section>`
+}
+
+function oneRun(name: string, { seed }: RunReport, history: RunHistory, limits: Limits): Html {
+  const title = `${name}, seed ${seed}`
+  const { steps } = history
+  return html`<figure><h4>Seed ${seed}</h4>
+${timeline(history, { ...limits, description: `Timeline of ${title}. ${described(history)} The same is listed below as tables.` })}
+<figcaption class="aside small">${described(history)}</figcaption>
+${steps.length > 0 && steps.length <= VISIBLE_STEPS ? stepList(history, limits.most) : undefined}
+${facts(history, { name: title, most: limits.most })}</figure>
+`
+}
+
+/** What is to be seen, in short. */
+function described({ masters, steps, violations, untilMs, seen }: RunHistory): string {
+  const dead = masters.flatMap(({ name, slice }) => {
+    const ms = slice.filter(({ state }) => state === 'dead').reduce((sum, span) => sum + lengthOf(span), 0)
+    return ms === 0 ? [] : [`${name} for ${seconds(ms)}`]
+  })
+  const sentences = [
+    `${counted(masters.length, 'master')}, ${counted(steps.length, 'fault')}, ${seconds(untilMs)}.`,
+    dead.length === 0
+      ? 'Nobody was listed while no client was served there.'
+      : `Listed although no client was served: ${dead.join(', ')}.`,
+  ]
+  if (violations.length > 0) sentences.push(`${counted(violations.length, 'violation')}.`)
+  if (!seen.leases) sentences.push('It has no leases, or none that are seen.')
+  return sentences.join(' ')
+}
+
+/** The first run, and the first one that did not hold. */
+function chosen({ runs }: VariantReport): readonly RunReport[] {
+  const recorded = runs.filter(({ events }) => events !== undefined)
+  const broken = recorded.find(({ violations }) => violations.length > 0)
+  return [...new Set([...recorded.slice(0, 1), ...(broken === undefined ? [] : [broken])])]
+}
+
+function unshown(number: number): Html | undefined {
+  if (number === 0) return undefined
+  const rest =
+    number === 1 ? 'is not drawn; its seed and violations are' : 'are not drawn; their seeds and violations are'
+  return html`<p class="aside small">${counted(number, 'more run')} ${rest} <a href="#runs">below</a>.</p>`
+}
 
 /** What was shorter than this share of the time is drawn this wide, so that it is seen. */
 const NARROWEST = 0.0015
@@ -28,7 +112,7 @@ const fills: Readonly<Record<string, string>> = {
 }
 
 /** What charts that stand side by side have in common, so that their lanes stand beside each other. */
-export interface Room {
+interface Limits {
   readonly untilMs: number
   /** So many spans are drawn of each; of more faults than `mostMarks` some share a mark. */
   readonly most: number
@@ -37,10 +121,11 @@ export interface Room {
 }
 
 /**
- * One run as lanes along time: for each master its processes, what clients met, when it was listed and when its lease was held; above
- * them the faults, below them writes and client errors. It is one image to a screen reader, described by `description`.
+ * One run as lanes along time: for each master its processes, what clients met, when it was listed and when its lease
+ * was held; above them the faults, below them writes and client errors. It is one image to a screen reader, described
+ * by `description`.
  */
-export function timeline(history: RunHistory, options: Room & { readonly description: string }): Html {
+function timeline(history: RunHistory, options: Limits & { readonly description: string }): Html {
   const { untilMs, most, mostMarks, description, rows: shown } = options
   const stepMarks = marksOf(history.steps, untilMs, mostMarks)
   const stepTimes = history.steps.map(({ atMs }) => atMs)
@@ -229,4 +314,36 @@ function shortestDrawn(history: RunHistory, most: number): number {
   const longestFirst = lengths.sort((a, b) => b - a)
   // Whatever is as long as the first one that is too many goes with it.
   return (longestFirst[most] ?? 0) + 0.001
+}
+
+/** What charts refer to: patterns and marks. Stands on the page once. */
+export const definitions: Html = markup(`<svg class="defs" aria-hidden="true" focusable="false"><defs>
+<pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><path class="p1" d="M1.5 0v6"/></pattern>
+<pattern id="dots" width="5" height="5" patternUnits="userSpaceOnUse"><circle class="p2" cx="2.5" cy="2.5" r="1.5"/></pattern>
+<pattern id="hatch" width="5" height="5" patternUnits="userSpaceOnUse"><path class="p0" d="M0 0h5v5h-5z"/><path class="p3" d="M0 0l5 5M5 0l-5 5"/></pattern>
+<path id="fault" d="M0 8l-4.5-7h9z"/><path id="cross" d="M-4-4l8 8M4-4l-8 8"/></defs></svg>`)
+
+/** How to read a chart, in words. */
+function legend(seen: { readonly leases: boolean; readonly violations: boolean }): Html {
+  const swatch = (fill: string): Html =>
+    html`<svg aria-hidden="true"><rect class="${fill}" y="2" width="100%" height="8"/></svg>`
+  const mark = (id: string, kind: string): Html =>
+    html`<svg aria-hidden="true"><svg x="50%" overflow="visible"><use href="#${id}" class="${kind}" y="${id === 'fault' ? 2 : 6}"/></svg></svg>`
+  const nothing = html`<svg aria-hidden="true"><line class="base" x2="100%" y1="6" y2="6"/></svg>`
+  const both = html`<svg aria-hidden="true"><rect class="l" width="100%" height="3"/><rect class="l" y="5" width="100%" height="6"/></svg>`
+  return html`<ul class="legend" aria-label="How to read the charts">
+<li>${swatch('s')} the process runs, the server is ready
+<li>${swatch('u')} stopping, or not ready
+<li>${swatch('q')} frozen, silent, or black-holed to clients
+<li>${swatch('c')} clients are served
+<li>${both} in Endpoints (thin) and in the EndpointSlice (thick)
+<li>${swatch('d')} listed, although no client was served there
+${seen.leases ? html`<li>${swatch('h')} its lease is held` : undefined}
+<li>${swatch('r')} client errors: refused
+<li>${swatch('b')} client errors: black-holed
+<li>${swatch('o')} client errors: no address known
+<li>${nothing} none of it: down, refused, not listed, no lease
+<li>${mark('fault', 'm')} a fault, by its number, and at the master that it was done to
+${seen.violations ? html`<li>${mark('cross', 'v')} something did not hold` : undefined}
+</ul>`
 }

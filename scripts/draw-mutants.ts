@@ -1,0 +1,20 @@
+import { parseArgs } from 'node:util'
+import { drawMutants } from '../test/mutants/draw.ts'
+import { testedMutants } from '../test/mutants/list.ts'
+
+// usage: node scripts/draw-mutants.ts [--count 20] [--seed TEXT] [--below FOLDER]
+// Prints mistakes that are drawn by seed, each with the nearest test files, as a file for test/mutants/list/. Biome formats it.
+
+const { values: options } = parseArgs({
+  options: {
+    count: { type: 'string', default: '20' },
+    seed: { type: 'string', default: '1' },
+    below: { type: 'string', default: '' },
+  },
+})
+const taken = new Set((await testedMutants()).keys())
+const drawn = await drawMutants({ ...options, count: Number(options.count), taken })
+console.log(`// biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources have templates
+import type { TestedMutant } from '../mutant.ts'
+
+export const mutants: Readonly<Record<string, TestedMutant>> = ${JSON.stringify(drawn, undefined, 2)}`)

@@ -1,0 +1,143 @@
+import { type Address, parseAddress, tryParseAddress } from '../../net/address.ts'
+import { addressAt, type Cidr, cidrContains, indexOf, parseCidr, usableSize } from '../../net/cidr.ts'
+import { type PortRange, portRangeContains } from '../../net/host-port.ts'
+import { type Random, randomInteger } from '../../runtime/random.ts'
+import type { Draft } from '../kind.ts'
+import type { Collection } from '../store.ts'
+import { cidrsOf, isReady } from './ip-addresses.ts'
+
+/** The labels of an IPAddress that the allocator created. */
+export function ipAddressLabels(address: Address): Readonly<Record<string, string>> {
+  return {
+    'ipaddress.kubernetes.io/ip-family': `IPv${address.family}`,
+    'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
+  }
+}
+
+/**
+ * Finds free ClusterIPs: in a ready ServiceCIDR and without an IPAddress (upstream's ipallocator.MetaAllocator). It
+ * only finds them; creating the IPAddress takes the address.
+ */
+export class ClusterIps {
+  readonly #serviceCidrs: Collection
+  readonly #ipAddresses: Collection
+  readonly #random: Random
+
+  constructor(serviceCidrs: Collection, ipAddresses: Collection, random: Random) {
+    this.#serviceCidrs = serviceCidrs
+    this.#ipAddresses = ipAddresses
+    this.#random = random
+  }
+
+  /** Why this address is not available; undefined if it is. */
+  faultOf(text: string): string | undefined {
+    const address = parseAddress(text)
+    const cidr = this.#ranges(address.family).find((range) => cidrContains(range, address))
+    if (cidr === undefined) return 'the provided network does not match the current range'
+    const index = indexOf(cidr, address) ?? 0n
+    if (index === 0n || index > usableSize(cidr)) return 'the provided IP is not in the valid range'
+    return this.#isFree(address) ? undefined : 'provided IP is already allocated'
+  }
+
+  /** A free address of a family; undefined if there is none. */
+  next(family: 4 | 6): Address | undefined {
+    for (const cidr of this.#ranges(family)) {
+      const usable = usableSize(cidr)
+      const offset = BigInt(staticBlockSize(cidr))
+      // The lower part is reserved for addresses that people choose; it is used when the rest is full.
+      const free = this.#search(cidr, offset + 1n, usable) ?? this.#search(cidr, 1n, offset)
+      if (free !== undefined) return free
+    }
+    return undefined
+  }
+
+  /** The families for which there are ranges. */
+  families(): readonly (4 | 6)[] {
+    const found = ([4, 6] as const).filter((family) => this.#ranges(family).length > 0)
+    return found
+  }
+
+  /** The first free address from a random place in [first, last], wrapping around once. */
+  #search(cidr: Cidr, first: bigint, last: bigint): Address | undefined {
+    const count = last - first + 1n
+    if (count <= 0n) return undefined
+    const start = randomBelow(this.#random, count)
+    const tries = count < 65_536n ? Number(count) : 65_536
+    for (let i = 0; i < tries; i++) {
+      const address = addressAt(cidr, first + ((start + BigInt(i)) % count))
+      if (this.#isFree(address)) return address
+    }
+    return undefined
+  }
+
+  #isFree(address: Address): boolean {
+    return this.#ipAddresses.get(address.text) === undefined
+  }
+
+  #ranges(family: 4 | 6): readonly Cidr[] {
+    return this.#serviceCidrs
+      .keys('')
+      .map((key) => this.#serviceCidrs.get(key) as Draft)
+      .filter(isReady)
+      .flatMap(cidrsOf)
+      .map(parseCidr)
+      .filter((cidr) => cidr.family === family)
+  }
+}
+
+/** min(max(16, size / 16), 256), and none where the range has at most 16 addresses. */
+function staticBlockSize(cidr: Cidr): number {
+  if (cidr.size <= 16n) return 0
+  const sixteenth = cidr.size / 16n
+  return sixteenth < 16n ? 16 : sixteenth > 256n ? 256 : Number(sixteenth)
+}
+
+function randomBelow(random: Random, limit: bigint): bigint {
+  const bound = limit < 2n ** 48n ? Number(limit) : 2 ** 48
+  return BigInt(Math.floor(random.next() * bound))
+}
+
+/** `IPv4` or `IPv6`; undefined for what is no address. */
+export function familyOf(text: string): 'IPv4' | 'IPv6' | undefined {
+  const address = tryParseAddress(text)
+  return address === undefined ? undefined : `IPv${address.family}`
+}
+
+/** The allocated NodePorts; one number may serve several protocols of one Service. */
+export class NodePorts {
+  readonly #range: PortRange
+  readonly #random: Random
+  readonly #taken = new Set<number>()
+
+  constructor(range: PortRange, random: Random) {
+    this.#range = range
+    this.#random = random
+  }
+
+  /** Why this port is not available; undefined if it is. `own` are the ports that the Service already has. */
+  faultOf(port: number, own: ReadonlySet<number>): string | undefined {
+    if (!portRangeContains(this.#range, port)) {
+      return `provided port is not in the valid range. The range of valid ports is ${this.#range.text}`
+    }
+    return this.#taken.has(port) && !own.has(port) ? 'provided port is already allocated' : undefined
+  }
+
+  /** A free port that is not in `own`; undefined if there is none. */
+  next(own: ReadonlySet<number>): number | undefined {
+    const { first, size } = this.#range
+    const start = randomInteger(this.#random, size)
+    for (let i = 0; i < size; i++) {
+      const port = first + ((start + i) % size)
+      if (!this.#taken.has(port) && !own.has(port)) return port
+    }
+    return undefined
+  }
+
+  take(ports: Iterable<number>): void {
+    for (const port of ports) this.#taken.add(port)
+  }
+
+  release(ports: Iterable<number>): void {
+    for (const port of ports) this.#taken.delete(port)
+  }
+}

@@ -1,0 +1,228 @@
+import { badRequest } from './refusal.ts'
+import type { StoredObject } from './store.ts'
+
+type Labels = Readonly<Record<string, string>> | undefined
+
+/** One condition of a label selector. */
+type Requirement =
+  | { readonly operator: 'in' | 'notin'; readonly key: string; readonly values: readonly string[] }
+  | { readonly operator: 'exists' | 'absent'; readonly key: string }
+  | { readonly operator: '>' | '<'; readonly key: string; readonly bound: bigint }
+
+/** Whether an object with these labels is selected. */
+type LabelMatcher = (labels: Labels) => boolean
+
+/**
+ * Reads a label selector (`a=b,c!=d,e in (f,g),h,!i,j>1`) by apimachinery's grammar (pkg/labels/selector.go).
+ * @throws Refusal 400
+ */
+export function parseLabelSelector(text: string): LabelMatcher {
+  const requirements = new Parser(text).requirements()
+  return (labels) => requirements.every((requirement) => meets(labels, requirement))
+}
+
+function meets(labels: Labels, requirement: Requirement): boolean {
+  const value = labels !== undefined && Object.hasOwn(labels, requirement.key) ? labels[requirement.key] : undefined
+  switch (requirement.operator) {
+    case 'in':
+      return value !== undefined && requirement.values.includes(value)
+    case 'notin':
+      return value === undefined || !requirement.values.includes(value)
+    case 'exists':
+      return value !== undefined
+    case 'absent':
+      return value === undefined
+    case '>':
+      return isInteger(value) && BigInt(value) > requirement.bound
+    case '<':
+      return isInteger(value) && BigInt(value) < requirement.bound
+  }
+}
+
+function isInteger(text: string | undefined): text is string {
+  return text !== undefined && /^-?\d+$/.test(text)
+}
+
+/** `==` before `=`; a word is anything else without blanks. */
+const tokenPattern = /\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)\s*/y
+
+class Parser {
+  readonly #tokens: readonly string[]
+  #next = 0
+
+  constructor(text: string) {
+    this.#tokens = tokensOf(text)
+  }
+
+  requirements(): readonly Requirement[] {
+    const requirements: Requirement[] = []
+    if (this.#tokens.length === 0) return requirements
+    for (;;) {
+      requirements.push(this.#requirement())
+      const separator = this.#take()
+      if (separator === '') return requirements
+      if (separator !== ',') throw found(separator, "',' or 'end of string'")
+      if (this.#peek() === '' || this.#peek() === ',') throw found(this.#peek(), "identifier after ','")
+    }
+  }
+
+  #requirement(): Requirement {
+    const first = this.#take()
+    if (first === '!') return { operator: 'absent', key: this.#key('identifier') }
+    this.#next--
+    const key = this.#key("!, identifier, or 'end of string'")
+    switch (this.#peek()) {
+      case '':
+      case ',':
+        return { operator: 'exists', key }
+      case '=':
+      case '==':
+        this.#take()
+        return { operator: 'in', key, values: [this.#exactValue()] }
+      case '!=':
+        this.#take()
+        return { operator: 'notin', key, values: [this.#exactValue()] }
+      case 'in':
+      case 'notin':
+        return { operator: this.#take() as 'in' | 'notin', key, values: this.#set() }
+      case '<':
+      case '>': {
+        const operator = this.#take() as '<' | '>'
+        const bound = this.#exactValue()
+        if (!isInteger(bound))
+          throw badRequest(
+            `values[0][${key}]: Invalid value: ${JSON.stringify(bound)}: for 'Gt', 'Lt' operators, the value must be an integer`,
+          )
+        return { operator, key, bound: BigInt(bound) }
+      }
+      default:
+        throw found(this.#peek(), 'in, notin, =, ==, !=, gt, lt')
+    }
+  }
+
+  #key(expected: string): string {
+    const key = this.#take()
+    if (!isWord(key)) throw found(key, expected)
+    if (!keyPattern.test(key)) throw badRequest(`key: Invalid value: ${JSON.stringify(key)}: name part is not valid`)
+    return key
+  }
+
+  /** The value after `=`: empty when the requirement ends there. */
+  #exactValue(): string {
+    if (this.#peek() === '' || this.#peek() === ',') return ''
+    const value = this.#take()
+    if (!isWord(value)) throw found(value, 'identifier')
+    return checkedValue(value)
+  }
+
+  #set(): readonly string[] {
+    if (this.#peek() !== '(') throw found(this.#peek(), "'('")
+    this.#take()
+    const values: string[] = []
+    for (;;) {
+      const token = this.#take()
+      if (isWord(token)) {
+        values.push(checkedValue(token))
+        const separator = this.#take()
+        if (separator === ')') return values
+        if (separator !== ',') throw found(separator, "',' or ')'")
+      } else if (token === ')') {
+        values.push('')
+        return values
+      } else if (token === ',') {
+        values.push('')
+      } else {
+        throw found(token, "',', ')' or identifier")
+      }
+    }
+  }
+
+  /** The next token; '' at the end. */
+  #peek(): string {
+    return this.#tokens[this.#next] ?? ''
+  }
+
+  #take(): string {
+    return this.#tokens[this.#next++] ?? ''
+  }
+}
+
+const keyPattern = /^([a-z0-9]([-a-z0-9.]*[a-z0-9])?\/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/
+const valuePattern = /^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$/
+
+function checkedValue(value: string): string {
+  if (!valuePattern.test(value))
+    throw badRequest(`values: Invalid value: ${JSON.stringify(value)}: not a valid label value`)
+  return value
+}
+
+function isWord(token: string): boolean {
+  return /^[^=!<>(),]/.test(token)
+}
+
+function tokensOf(text: string): readonly string[] {
+  const tokens: string[] = []
+  tokenPattern.lastIndex = 0
+  const end = text.trimEnd().length
+  while (tokenPattern.lastIndex < end) {
+    const match = tokenPattern.exec(text)
+    if (match === null) break
+    tokens.push(match[1] as string)
+  }
+  return tokens
+}
+
+function found(token: string, expected: string): Error {
+  return badRequest(`found '${token}', expected: ${expected}`)
+}
+
+/** Reads the selectable fields of a kind, beside `metadata.name` and `metadata.namespace`. */
+export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
+
+interface FieldSelector {
+  readonly matches: (object: StoredObject) => boolean
+  /** The only name that can match, where the selector names one: a list need not search further. */
+  readonly name: string | undefined
+}
+
+const everyKind: FieldGetters = {
+  'metadata.name': (object) => object.metadata.name,
+  'metadata.namespace': (object) => object.metadata.namespace ?? '',
+}
+
+/**
+ * Reads a field selector: `field=value`, `field==value` or `field!=value`, joined by commas; `\` escapes `,`, `=` and
+ * itself.
+ * @throws Refusal 400
+ */
+export function parseFieldSelector(text: string, getters: FieldGetters = {}): FieldSelector {
+  const terms = splitTerms(text).map((term) => parseTerm(term, text, { ...everyKind, ...getters }))
+  return {
+    matches: (object) => terms.every((term) => (term.get(object) === term.value) === term.wanted),
+    name: terms.find((term) => term.field === 'metadata.name' && term.wanted)?.value,
+  }
+}
+
+function parseTerm(term: string, whole: string, getters: FieldGetters) {
+  const match = /^((?:\\.|[^\\=!])*)(==|!=|=)(.*)$/s.exec(term)
+  if (match === null) throw badRequest(`invalid selector: '${whole}'; can't understand '${term}'`)
+  const [, field = '', operator, value = ''] = match
+  const get = Object.hasOwn(getters, field) ? getters[field] : undefined
+  if (get === undefined) {
+    const known = Object.keys(getters).map((name) => JSON.stringify(name))
+    throw badRequest(`${JSON.stringify(field)} is not a known field selector: only ${known.join(', ')}`)
+  }
+  return { field, get, wanted: operator !== '!=', value: unescaped(value, whole) }
+}
+
+function unescaped(value: string, whole: string): string {
+  if (/(^|[^\\])(\\\\)*\\($|[^\\,=])|(^|[^\\])(\\\\)*[,=]/.test(value)) {
+    throw badRequest(`invalid selector: '${whole}'; can't understand '${value}'`)
+  }
+  return value.replace(/\\([\\,=])/g, '$1')
+}
+
+/** Splits at unescaped commas; empty terms are ignored. */
+function splitTerms(text: string): readonly string[] {
+  return (text.match(/(?:\\.|[^\\,]|\\$)+/gs) ?? []).filter((term) => term !== '')
+}

@@ -1,0 +1,217 @@
+import { constants, existsSync } from 'node:fs'
+import { access, mkdir, writeFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { formatDuration } from '../documents/duration.ts'
+import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
+import type { DrillEvent } from '../drill/event.ts'
+import { renderPage } from '../drill/report/page/page.ts'
+import type { DrillReport } from '../drill/report/report.ts'
+import { renderTranscript, Transcript } from '../drill/report/transcript.ts'
+import { printable } from '../runtime/errors.ts'
+import type { Screen } from './embedded.ts'
+
+/**
+ * Checks, before a drill begins, that its report can be written. Other contents of the directory are left alone. Throws
+ * an {@link InvalidInputError} for a directory that cannot be created or written.
+ */
+export async function prepareReportDirectory(directory: string): Promise<void> {
+  try {
+    await makeDirectory(resolve(directory))
+    // With a slash at its end the path cannot be a file.
+    await access(`${directory}/`, constants.W_OK | constants.X_OK)
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    const fault = code === 'ENOTDIR' ? 'is not a directory' : `cannot be made or written (${code})`
+    throw new InvalidInputError([{ where: '--report', message: `${directory} ${fault}` }], { cause })
+  }
+}
+
+/** With `recursive`, mkdir never returns below an existing directory that reports its own absence, as /proc does. */
+async function makeDirectory(directory: string): Promise<void> {
+  try {
+    await mkdir(directory)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'EEXIST') return
+    const parent = dirname(directory)
+    if (code !== 'ENOENT' || existsSync(parent)) throw error
+    await makeDirectory(parent)
+    await mkdir(directory)
+  }
+}
+
+/** Writes `report.json`, `timeline.txt` and `report.html`, as {@link writeFiles} does. */
+export function writeReport(directory: string, report: DrillReport): Promise<void> {
+  return writeFiles(directory, {
+    'timeline.txt': timelineOf(report),
+    'report.html': renderPage(report),
+    'report.json': `${JSON.stringify(report, undefined, 2)}\n`,
+  })
+}
+
+/**
+ * Writes as many files as possible; existing ones are overwritten. Rejects, in one line, when one could not be written.
+ */
+export async function writeFiles(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
+  const faults: string[] = []
+  for (const [name, text] of Object.entries(files)) {
+    const file = join(directory, name)
+    await writeFile(file, text).catch((cause) => faults.push(`cannot write ${file}: ${unreadableReason(cause)}`))
+  }
+  if (faults.length === 0) return
+  throw new Error(`${faults.join('; ')}; correct that, or give --report another directory`)
+}
+
+/** Every recorded run, one after the other; with a heading each where there are several. */
+function timelineOf({ variants }: DrillReport): string {
+  const runs = variants.flatMap(({ name, runs }) =>
+    runs.flatMap((run, index) => (run.events === undefined ? [] : [{ name, run, number: index + 1 }])),
+  )
+  if (runs.length === 1) return runs.map(({ run }) => renderTranscript(run)).join('')
+  return runs
+    .map(({ name, run, number }) => `# ${name}, run ${number}, seed ${run.seed}\n${renderTranscript(run)}`)
+    .join('\n')
+}
+
+const clearLine = '\r\u001b[2K'
+
+/** Prints lines; on a terminal the last line shows the progress, in place. */
+export class DrillScreen {
+  readonly #screen: Screen
+  readonly #inPlace: boolean
+  #progress = ''
+
+  constructor(screen: Screen) {
+    this.#screen = screen
+    this.#inPlace = screen.isTTY === true
+  }
+
+  line(line: string): void {
+    const text = printable(line)
+    this.#screen.write(this.#inPlace ? `${clearLine}${text}\n${this.#progress}` : `${text}\n`)
+  }
+
+  /** Only on a terminal. */
+  progress(line: string): void {
+    if (!this.#inPlace) return
+    const text = printable(line)
+    const { columns = 80 } = this.#screen
+    const clipped = text.length < columns ? text : `${text.slice(0, columns - 2)}…`
+    if (clipped === this.#progress) return
+    this.#progress = clipped
+    this.#screen.write(`${clearLine}${clipped}`)
+  }
+
+  /** Removes the progress. */
+  end(): void {
+    if (this.#progress !== '') this.#screen.write(clearLine)
+    this.#progress = ''
+  }
+}
+
+/** The interval of progress updates, in milliseconds. */
+const REFRESH_MS = 200
+
+interface TimelineOptions {
+  readonly screen: DrillScreen
+  /** The duration of one run. */
+  readonly durationMs: number
+  readonly variants: readonly string[]
+  readonly runs: number
+  readonly seed: number
+  readonly live: boolean
+  /** Whether to print the events; the progress is always shown. */
+  readonly showsEvents: boolean
+}
+
+/** The run and variant of an event. */
+interface Run {
+  readonly variant: string
+  readonly index: number
+}
+
+/**
+ * Prints the events of a drill as they happen. In the simulator, where runs take no time, only the first run of each
+ * variant and the violations of the others.
+ */
+export class DrillTimeline {
+  readonly #options: TimelineOptions
+  readonly #timer: NodeJS.Timeout
+  #run: Run | undefined
+  #transcript = new Transcript()
+  #atMs: number | undefined
+  #lastEventMs = 0
+
+  constructor(options: TimelineOptions) {
+    this.#options = options
+    this.#timer = setInterval(() => this.#showProgress(), REFRESH_MS)
+    this.#showProgress()
+  }
+
+  take(event: DrillEvent, run: Run): void {
+    if (this.#run?.variant !== run.variant || this.#run.index !== run.index) this.#begin(run)
+    this.#atMs = event.atMs
+    this.#lastEventMs = performance.now()
+    if (!this.#options.showsEvents) return
+    if (this.#showsAll(run)) this.#print(this.#transcript.take(event))
+    // Without the first line, which is about the start of the run.
+    else if (event.type === 'violation') {
+      this.#print(
+        new Transcript()
+          .take(event)
+          .slice(-1)
+          .map((line) => `${this.#titleOf(run)}: ${line}`),
+      )
+    }
+  }
+
+  /** The last run is over. */
+  end(): void {
+    clearInterval(this.#timer)
+    this.#endRun()
+    this.#options.screen.end()
+  }
+
+  #begin(run: Run): void {
+    this.#endRun()
+    this.#run = run
+    this.#transcript = new Transcript()
+    this.#atMs = undefined
+    const { variants, runs, showsEvents } = this.#options
+    if (showsEvents && this.#showsAll(run) && variants.length * runs > 1) this.#print(['', this.#titleOf(run)])
+  }
+
+  #endRun(): void {
+    if (this.#options.showsEvents && this.#run !== undefined && this.#showsAll(this.#run))
+      this.#print(this.#transcript.end())
+  }
+
+  #showsAll({ index }: Run): boolean {
+    return index === 0 || this.#options.live
+  }
+
+  #titleOf({ variant, index }: Run): string {
+    const { runs, seed } = this.#options
+    return runs === 1 ? variant : `${variant}, run ${index + 1} of ${runs}, seed ${seed + index}`
+  }
+
+  #print(lines: readonly string[]): void {
+    for (const line of lines) this.#options.screen.line(line)
+  }
+
+  #showProgress(): void {
+    const { screen, variants, runs, durationMs, live } = this.#options
+    const { variant, index } = this.#run ?? { variant: variants[0] ?? '', index: 0 }
+    const number = Math.max(variants.indexOf(variant), 0) * runs + index + 1
+    const which = variants.length * runs === 1 ? '' : `run ${number} of ${variants.length * runs} · `
+    screen.progress(`${which}${variant} · ${this.#howFar(durationMs, live)}`)
+  }
+
+  #howFar(durationMs: number, live: boolean): string {
+    if (this.#atMs === undefined || this.#atMs < 0) return 'coming up'
+    // In a live drill, time also passes between two events.
+    const atMs = this.#atMs + (live ? performance.now() - this.#lastEventMs : 0)
+    const shownMs = Math.floor(Math.min(atMs, durationMs) / 1000) * 1000
+    return `${formatDuration(shownMs)} of ${formatDuration(durationMs)}`
+  }
+}

@@ -1,0 +1,214 @@
+import { type InformerContext, SharedInformers } from '../kube/informer.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpointSlices,
+  endpoints,
+  type KubeObject,
+  type Lease,
+  leases,
+  type Namespace,
+  namespaces,
+  type Resource,
+  type Service,
+  type ServiceCidr,
+  serviceCidrs,
+  services,
+} from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
+import { printable } from '../runtime/errors.ts'
+
+const shown: Readonly<Record<ViewKind, { readonly resource: Resource<KubeObject>; readonly namespace?: string }>> = {
+  Namespace: { resource: namespaces },
+  ServiceCIDR: { resource: serviceCidrs },
+  Service: { resource: services, namespace: 'default' },
+  Endpoints: { resource: endpoints, namespace: 'default' },
+  EndpointSlice: { resource: endpointSlices, namespace: 'default' },
+  Lease: { resource: leases, namespace: 'kube-system' },
+}
+
+/** Changes within this time are drawn together. */
+const REDRAW_DELAY_MS = 50
+const MAX_LOG_LINES = 50
+
+/** The terminal or stream of the output. */
+export interface Screen {
+  readonly isTTY?: boolean
+  readonly columns?: number
+  readonly rows?: number
+  write(text: string): unknown
+}
+
+/** Shows what exists in the embedded API server: a table redrawn on change on a terminal, else a line per change. */
+export class EmbeddedScreen {
+  readonly #screen: Screen
+  #head = ''
+  readonly #objects = new Map<string, ViewRow>()
+  readonly #log: string[] = []
+  #drawnLines = 0
+  #redraw: NodeJS.Timeout | undefined
+
+  constructor(screen: Screen) {
+    this.#screen = screen
+  }
+
+  /** Takes a log line, which is shown below the table. */
+  write(line: string): void {
+    this.#log.push(line.trimEnd())
+    this.#log.splice(0, this.#log.length - MAX_LOG_LINES)
+    this.#drawSoon()
+  }
+
+  /** Follows the objects until `signal` is aborted, and then draws for the last time. `head` is the first line. */
+  async run(context: InformerContext, head: string, signal: AbortSignal): Promise<void> {
+    this.#head = head
+    if (!this.#screen.isTTY) this.#screen.write(`${head}\n`)
+    const informers = new SharedInformers(context)
+    for (const [kind, { resource, namespace }] of Object.entries(shown) as [ViewKind, (typeof shown)[ViewKind]][]) {
+      const informer = informers.get(resource, namespace === undefined ? {} : { query: { namespace } })
+      informer.subscribe((change) => {
+        const object = change.type === 'deleted' ? change.old : change.object
+        this.#note(`${kind} ${keyOfObject(object)}`, change.type === 'deleted' ? undefined : rowOf(kind, object))
+      })
+    }
+    await informers.run(signal)
+    if (this.#redraw !== undefined) this.#draw()
+  }
+
+  #note(key: string, row: ViewRow | undefined): void {
+    const line = describeChange(this.#objects.get(key), row)
+    if (row === undefined) this.#objects.delete(key)
+    else this.#objects.set(key, row)
+    if (line === undefined) return
+    if (this.#screen.isTTY) this.#drawSoon()
+    else this.#screen.write(`${line}\n`)
+  }
+
+  #drawSoon(): void {
+    if (this.#screen.isTTY) this.#redraw ??= setTimeout(() => this.#draw(), REDRAW_DELAY_MS)
+  }
+
+  #draw(): void {
+    clearTimeout(this.#redraw)
+    this.#redraw = undefined
+    const { columns = 80, rows = 24 } = this.#screen
+    const lines = renderView({
+      head: this.#head,
+      objects: [...this.#objects.values()],
+      log: this.#log,
+      columns,
+      // The cursor is below the last line.
+      rows: rows - 1,
+    })
+    const back = this.#drawnLines === 0 ? '' : `\u001b[${this.#drawnLines}A`
+    this.#screen.write(`${back}\u001b[0J${lines.join('\n')}\n`)
+    this.#drawnLines = lines.length
+  }
+}
+
+/** The displayed kinds, in the order of display. */
+const viewKinds = ['Namespace', 'ServiceCIDR', 'Service', 'Endpoints', 'EndpointSlice', 'Lease'] as const
+
+type ViewKind = (typeof viewKinds)[number]
+
+/** The displayed fields of one object. Two rows are equal when a person would see no difference. */
+interface ViewRow {
+  readonly kind: ViewKind
+  /** With its namespace, where it has one. */
+  readonly name: string
+  readonly detail: string
+}
+
+/** The row of an object. Insignificant changes, such as a lease's renewTime, are not in it. */
+export function rowOf(kind: ViewKind, object: KubeObject): ViewRow {
+  const { namespace, name = '' } = object.metadata ?? {}
+  const fullName = namespace === undefined ? name : `${namespace}/${name}`
+  return { kind, name: printable(fullName), detail: printable(detailOf(kind, object)) }
+}
+
+/** One line for a change, where no table can be drawn; undefined when nothing visible changed. */
+export function describeChange(before: ViewRow | undefined, after: ViewRow | undefined): string | undefined {
+  if (after === undefined) return before === undefined ? undefined : `- ${before.kind} ${before.name}`
+  if (before?.detail === after.detail) return undefined
+  return `${before === undefined ? '+' : '~'} ${after.kind} ${after.name}: ${after.detail}`
+}
+
+/**
+ * The whole display as lines of at most `columns` characters, at most `rows` of them: head, one line per object in a
+ * fixed order, then the last lines of the log in the remaining rows.
+ */
+export function renderView(view: {
+  readonly head: string
+  readonly objects: readonly ViewRow[]
+  readonly log: readonly string[]
+  readonly columns: number
+  readonly rows: number
+}): readonly string[] {
+  const table = [{ kind: 'KIND', name: 'NAME', detail: 'STATE' }, ...[...view.objects].sort(compareRows)]
+  const kindWidth = Math.max(...table.map((row) => row.kind.length)) + 2
+  const nameWidth = Math.max(...table.map((row) => row.name.length)) + 2
+  const lines = [
+    view.head,
+    '',
+    ...table.map((row) => `${row.kind.padEnd(kindWidth)}${row.name.padEnd(nameWidth)}${row.detail}`),
+  ].slice(0, view.rows)
+  const freeRows = view.rows - lines.length - 1
+  if (freeRows > 0 && view.log.length > 0) lines.push('', ...view.log.slice(-freeRows))
+  return lines.map((line) => clip(line, view.columns))
+}
+
+function detailOf(kind: ViewKind, object: KubeObject): string {
+  switch (kind) {
+    case 'Namespace':
+      return (object as Namespace).status?.phase ?? ''
+    case 'ServiceCIDR': {
+      const { spec, status } = object as ServiceCidr
+      const ready = status?.conditions?.find((condition) => condition.type === 'Ready')?.status === 'True'
+      return `${spec?.cidrs?.join() ?? ''} ${ready ? 'Ready' : 'not ready'}`
+    }
+    case 'Service': {
+      const { spec } = object as Service
+      const ports = spec?.ports?.map(({ port, targetPort, nodePort }) => {
+        const node = nodePort === undefined ? '' : ` (node port ${nodePort})`
+        return `${port}->${targetPort ?? port}${node}`
+      })
+      const clusterIps = spec?.clusterIPs?.join() ?? spec?.clusterIP ?? ''
+      return `${spec?.type ?? ''} ${clusterIps} ${ports?.join() ?? ''}`
+    }
+    case 'Endpoints': {
+      const subsets = (object as Endpoints).subsets ?? []
+      return (
+        subsets
+          .map((subset) => `${addresses(subset.addresses?.map(({ ip }) => ip))} ${portNumbers(subset.ports)}`)
+          .join('; ') || 'no addresses'
+      )
+    }
+    case 'EndpointSlice': {
+      const { addressType, endpoints, ports } = object as EndpointSlice
+      return `${addressType} ${addresses(endpoints?.flatMap((endpoint) => endpoint.addresses))} ${portNumbers(ports)}`
+    }
+    case 'Lease': {
+      const { spec } = object as Lease
+      // An identity consists of the host's name, an underscore and a long number.
+      return `held by ${spec?.holderIdentity?.split('_')[0] || 'nobody'} for ${spec?.leaseDurationSeconds ?? 0}s`
+    }
+  }
+}
+
+function addresses(list: readonly string[] | undefined): string {
+  return list === undefined || list.length === 0 ? 'no addresses' : list.join()
+}
+
+function portNumbers(ports: readonly { readonly port?: number }[] | undefined): string {
+  return ports?.map(({ port }) => `:${port}`).join() ?? ''
+}
+
+function compareRows(a: ViewRow, b: ViewRow): number {
+  const byKind = viewKinds.indexOf(a.kind) - viewKinds.indexOf(b.kind)
+  return byKind !== 0 ? byKind : a.name < b.name ? -1 : a.name > b.name ? 1 : 0
+}
+
+function clip(line: string, columns: number): string {
+  const plain = line.trimEnd()
+  return plain.length > columns ? `${plain.slice(0, columns - 1)}…` : plain
+}

@@ -1,0 +1,160 @@
+import * as z from 'zod/mini'
+import { type OptionGroup, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import { etcdOptions } from '../etcd/options.ts'
+import { connectionOptions } from '../kube/options.ts'
+import { serviceCidrOptions } from '../service-cidr/options.ts'
+
+/** For `masters` alone. */
+export const mastersOptions = {
+  title: 'Listing',
+  options: {
+    output: {
+      schema: z.enum(['table', 'json']),
+      metavar: 'FORMAT',
+      description: 'table, or json',
+      default: 'table',
+    },
+    watch: {
+      schema: z.boolean(),
+      description: 'go on, and show each change, until SIGINT or SIGTERM',
+      default: false,
+    },
+  },
+} as const satisfies OptionGroup
+
+/** For `masters evict` alone. */
+export const evictionOptions = {
+  title: 'Eviction',
+  options: {
+    yes: {
+      schema: z.boolean(),
+      description: 'remove it; without this flag nothing is written',
+      default: false,
+    },
+    force: {
+      schema: z.boolean(),
+      description: 'also one that lives; never the last one that clients could use',
+      default: false,
+    },
+  },
+} as const satisfies OptionGroup
+
+const directory = z.string().check(z.minLength(1, 'needs the name of a directory'))
+const file = z.string().check(z.minLength(1, 'needs the name of a file'))
+
+/** For `drill`, on any target. */
+export const drillOptions = {
+  title: 'The drill',
+  options: {
+    target: {
+      schema: z.enum(['sim', 'live']),
+      metavar: 'TARGET',
+      description: 'sim: simulated, in this process and in no time; live: real processes around a real API server',
+      default: 'sim',
+    },
+    seed: {
+      schema: wholeNumber(0, 0xffff_ffff),
+      metavar: 'N',
+      description: 'decides everything random; each further run takes the next one',
+      default: 1,
+    },
+    runs: { schema: wholeNumber(1, 1_000_000), metavar: 'N', description: 'how often it is drilled', default: 1 },
+    reconciler: {
+      schema: z
+        .array(z.enum(['lease', 'master-count', 'none', 'kube-apiserver']))
+        .check(z.minLength(1, 'needs at least one')),
+      metavar: 'LIST',
+      description:
+        'what maintains the list: lease, master-count, none, kube-apiserver; several are drilled side by side',
+      unset: 'as in the scenario',
+    },
+    leaseStore: {
+      schema: z.array(z.enum(['etcd', 'kine', 'kubernetes', 'memory'])).check(z.minLength(1, 'needs at least one')),
+      metavar: 'LIST',
+      description: 'where leases are: etcd, kine, kubernetes, memory; several are drilled side by side',
+      unset: 'as in the scenario',
+    },
+  },
+} as const satisfies OptionGroup
+
+/** For the report. */
+export const drillReportOptions = {
+  title: 'The report',
+  options: {
+    output: {
+      schema: z.enum(['text', 'json', 'junit']),
+      metavar: 'FORMAT',
+      description: 'text, with the drill as it happens; json or junit, when it is over',
+      default: 'text',
+    },
+    report: {
+      schema: directory,
+      metavar: 'DIR',
+      description: 'write report.json, timeline.txt and report.html there; made when it is not there',
+    },
+  },
+} as const satisfies OptionGroup
+
+/** For `drill random` with many runs. */
+export const drillCampaignOptions = {
+  title: 'Campaigns (random, with --runs over 1)',
+  options: {
+    jobs: {
+      schema: wholeNumber(1, 1024),
+      metavar: 'N',
+      description: 'in how many processes',
+      unset: 'one for each processor',
+    },
+    failFast: { schema: z.boolean(), description: 'end after the first run that does not hold', default: false },
+  },
+} as const satisfies OptionGroup
+
+/** For `--target=live`. */
+export const drillLiveOptions = {
+  title: 'Live drills (--target=live)',
+  options: {
+    yes: {
+      schema: z.boolean(),
+      description: 'yes, default/kubernetes may be changed; it is restored at the end',
+      default: false,
+    },
+    kubeApiserver: {
+      schema: file,
+      metavar: 'FILE',
+      description: 'kube-apiserver program, for masters that are kube-apiservers',
+      unset: 'the one that npm run peers has built, if it has',
+    },
+    serviceClusterIpRange: {
+      schema: serviceCidrOptions.options.serviceClusterIpRange.schema,
+      metavar: 'CIDR[,CIDR]',
+      description: "addresses of Services, as the API servers' own flag has them",
+      unset: 'that of the ServiceCIDR kubernetes',
+    },
+  },
+} as const satisfies OptionGroup
+
+const { kubeconfig, context } = connectionOptions.options
+
+/** The API server of a live drill. There is no default: the drill changes what it finds. */
+export const drillConnectionOptions = {
+  title: 'The API server (--target=live)',
+  options: {
+    kubeconfig: { ...kubeconfig, description: 'kubeconfig of the API server; required for a live drill' },
+    context,
+  },
+} as const satisfies OptionGroup
+
+export const drillEtcdOptions = { ...etcdOptions, title: 'etcd (--target=live)' } as const satisfies OptionGroup
+
+/** Options that a configuration file cannot contain. */
+export const ownDrillOptions = {
+  title: 'Drill',
+  options: {
+    ...drillOptions.options,
+    ...drillReportOptions.options,
+    ...drillCampaignOptions.options,
+    ...drillLiveOptions.options,
+  },
+} as const satisfies OptionGroup
+
+export type DrillValues = ValuesOf<typeof ownDrillOptions>

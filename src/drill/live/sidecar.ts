@@ -1,0 +1,156 @@
+import { rename, writeFile } from 'node:fs/promises'
+import { resolve } from 'node:path'
+import type { Access } from '../../kube/kube-config-access.ts'
+import type { FleetPlan, MasterSettings } from '../scenario/scenario.ts'
+import { type Child, ProcessLife } from './child.ts'
+
+/** One life of a master's sidecar. */
+export class SidecarLife extends ProcessLife {
+  /** From 1 on. */
+  readonly number: number
+  readonly settings: SidecarSettings
+  /** It has probed its server: from then on it works. */
+  awake = false
+  /** Of its health server. */
+  health: { readonly host: string; readonly port: number } | undefined
+
+  constructor(child: Child, number: number, settings: SidecarSettings) {
+    super(child)
+    this.number = number
+    this.settings = settings
+  }
+
+  override get running(): boolean {
+    return this.awake && super.running
+  }
+}
+
+/**
+ * The life whose state is the master's: while two lives overlap, that of the earlier one, until the later one works or
+ * has ended.
+ */
+export function lifeThatCounts(
+  life: SidecarLife | undefined,
+  before: SidecarLife | undefined,
+): SidecarLife | undefined {
+  const waits = life !== undefined && !life.awake && !life.child.ended
+  return waits && before?.running === true ? before : life
+}
+
+/** The settings of one life of a sidecar. */
+export interface SidecarSettings extends Required<MasterSettings> {
+  readonly apiserverCount: number
+  readonly leaseStore: FleetPlan['leaseStore']
+}
+
+/** The environment of a sidecar. */
+interface SidecarSurroundings {
+  readonly kubeconfig: string
+  readonly host: string
+  readonly readyzUrl: string
+  readonly serviceClusterIpRange: string
+  /** Of the proxies; undefined where the leases are objects of the API. */
+  readonly etcd: { readonly servers: readonly string[]; readonly flags: readonly string[] } | undefined
+}
+
+/** A master's settings from the fleet, and its own. */
+export function settingsOf(fleet: FleetPlan, addresses: readonly string[], own: MasterSettings): SidecarSettings {
+  const { reconciler, apiserverCount, leaseStore, leaseTtlMs, reconcileIntervalMs, readinessGate, onShutdown } = fleet
+  return {
+    ...{ reconciler, apiserverCount, leaseStore, leaseTtlMs, reconcileIntervalMs, readinessGate, onShutdown },
+    ...{ securePort: 6443, addresses },
+    ...own,
+  }
+}
+
+/** The command line of one life, from `run` on. Pure. */
+export function sidecarFlags(settings: SidecarSettings, around: SidecarSurroundings): readonly string[] {
+  return [
+    'run',
+    `--kubeconfig=${around.kubeconfig}`,
+    `--hostname-override=${around.host}`,
+    `--advertise-address=${settings.addresses.join()}`,
+    `--secure-port=${settings.securePort}`,
+    `--service-cluster-ip-range=${around.serviceClusterIpRange}`,
+    `--endpoint-reconciler-type=${settings.reconciler}`,
+    ...(settings.reconciler === 'master-count' ? [`--apiserver-count=${settings.apiserverCount}`] : []),
+    `--lease-store=${around.etcd === undefined ? 'kubernetes' : 'etcd'}`,
+    `--lease-ttl=${settings.leaseTtlMs}ms`,
+    `--reconcile-interval=${settings.reconcileIntervalMs}ms`,
+    `--readyz-url=${around.readyzUrl}`,
+    `--readiness-gate=${settings.readinessGate}`,
+    `--on-shutdown=${settings.onShutdown}`,
+    ...(around.etcd === undefined ? [] : [`--etcd-servers=${around.etcd.servers.join()}`, ...around.etcd.flags]),
+    // As in the simulator.
+    '--controllers=auto,-cluster-ip-repair,-node-port-repair',
+    '--health-bind-address=127.0.0.1:0',
+    '--log-format=json',
+  ]
+}
+
+/** How a sidecar of a drill connects to its API server. */
+export interface SidecarAccess {
+  /** Of 127.0.0.1. */
+  readonly port: number
+  /** The authority of the server's certificate there, as PEM. */
+  readonly authority: string
+  /** Its token there; undefined: the credentials of the kubeconfig. */
+  readonly token: string | undefined
+}
+
+/**
+ * The context of `access`, as a kubeconfig of its own for a sidecar whose API server is a proxy of the drill. Client
+ * certificates are left out: no proxy can use them.
+ */
+function kubeconfigCopy(access: Access, way: SidecarAccess): object {
+  const user = way.token === undefined ? userOf(access) : { ...impersonation(access), token: way.token }
+  return {
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'drill',
+    contexts: [{ name: 'drill', context: { cluster: 'drill', user: 'drill' } }],
+    clusters: [{ name: 'drill', cluster: clusterOf(access, way) }],
+    users: [
+      { name: 'drill', user: Object.fromEntries(Object.entries(user).filter(([, value]) => value !== undefined)) },
+    ],
+  }
+}
+
+/** Writes it, readable by this user only: it may contain credentials. A concurrent reader finds the previous one. */
+export async function writeKubeconfigCopy(file: string, access: Access, way: SidecarAccess): Promise<void> {
+  // JSON is YAML.
+  await writeFile(`${file}.next`, `${JSON.stringify(kubeconfigCopy(access, way), undefined, 2)}\n`, { mode: 0o600 })
+  await rename(`${file}.next`, file)
+}
+
+function clusterOf({ server, cluster }: Access, { port, authority }: SidecarAccess): object {
+  return {
+    server: `https://127.0.0.1:${port}${server.pathname.replace(/\/+$/, '')}`,
+    'certificate-authority-data': Buffer.from(authority).toString('base64'),
+    ...(cluster.execConfig !== undefined && {
+      extensions: [{ name: 'client.authentication.k8s.io/exec', extension: cluster.execConfig }],
+    }),
+  }
+}
+
+function userOf(access: Access): Readonly<Record<string, unknown>> {
+  const { user } = access
+  return {
+    token: user?.token,
+    tokenFile: user?.tokenFile && resolve(user.tokenFile),
+    username: user?.username,
+    password: user?.password,
+    exec: user?.exec,
+    'auth-provider': user?.authProvider,
+    ...impersonation(access),
+  }
+}
+
+function impersonation({ user }: Access): Readonly<Record<string, unknown>> {
+  return {
+    as: user?.impersonateUser,
+    'as-uid': user?.impersonateUid,
+    'as-groups': user?.impersonateGroups,
+    'as-user-extra': user?.impersonateExtra,
+  }
+}

@@ -1,0 +1,141 @@
+import { once } from 'node:events'
+import { mkdtemp, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { checkServerIdentity, connect, type PeerCertificate } from 'node:tls'
+import type { CredentialFiles } from '../../etcd/connect-credentials.ts'
+import type { EtcdEndpoint } from '../../etcd/options.ts'
+import { messageOf } from '../../runtime/errors.ts'
+import { DrillError } from '../target.ts'
+import { TcpProxy, type TcpTarget } from './tcp-proxy.ts'
+
+/** The longest path of a socket, in bytes, less what is below the directory of a drill. */
+const MAX_DIRECTORY = 107 - '/s123456/99'.length
+
+/** One master's paths to the endpoints of the etcd. */
+export class StorePaths {
+  /** The value of `--etcd-servers`. */
+  readonly urls: readonly string[]
+  cut = false
+  away = false
+  #delayMs = 0
+  readonly #proxies: readonly TcpProxy[]
+
+  private constructor(urls: readonly string[], proxies: readonly TcpProxy[]) {
+    this.urls = urls
+    this.#proxies = proxies
+  }
+
+  /** Sockets are in the directory, which must be open to this user only, and short enough for them. */
+  static async open(paths: readonly EtcdPath[], directory: string): Promise<StorePaths> {
+    const sockets = await mkdtemp(join(directory, 's'))
+    const urls: string[] = []
+    const proxies: TcpProxy[] = []
+    for (const { target, tlsHost } of paths) {
+      const path = join(sockets, `${proxies.length}`)
+      const proxy = tlsHost === undefined ? TcpProxy.at(path, target) : await TcpProxy.open(target)
+      proxies.push(proxy)
+      urls.push(tlsHost === undefined ? `unix://${path}` : `https://${tlsHost}:${proxy.port}`)
+    }
+    await Promise.all(proxies.map((proxy) => proxy.accept()))
+    return new StorePaths(urls, proxies)
+  }
+
+  get delayMs(): number {
+    return this.#delayMs
+  }
+
+  setCut(cut: boolean): void {
+    if (cut === this.cut) return
+    this.cut = cut
+    for (const proxy of this.#proxies) {
+      if (cut) proxy.hold('cut')
+      else {
+        proxy.release('cut')
+        proxy.reset()
+      }
+    }
+  }
+
+  /** Refuses connections, as if the etcd had been killed; or accepts them again. */
+  async setAway(away: boolean): Promise<void> {
+    if (away === this.away) return
+    this.away = away
+    await Promise.all(this.#proxies.map((proxy) => (away ? proxy.refuse() : proxy.accept())))
+  }
+
+  slow(delayMs: number): void {
+    this.#delayMs = delayMs
+    for (const proxy of this.#proxies) proxy.delay(delayMs)
+  }
+
+  reset(): void {
+    for (const proxy of this.#proxies) proxy.reset()
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#proxies.map((proxy) => proxy.close()))
+  }
+}
+
+/**
+ * Why sockets in a directory cannot be named in a list of endpoints; undefined when they can. kube-apiserver reads such
+ * a list as CSV, of URLs.
+ */
+export function socketFault(directory: string): string | undefined {
+  if (Buffer.byteLength(directory) > MAX_DIRECTORY) return `is longer than ${MAX_DIRECTORY} bytes`
+  return /[,"%?#\p{Cc}]/u.test(directory) ? 'has a character that no list of URLs takes' : undefined
+}
+
+/** One endpoint of the etcd, for a proxy. */
+export interface EtcdPath {
+  readonly target: TcpTarget
+  /**
+   * The name of a proxy on a port of this machine with which TLS still verifies the server, and the server its clients.
+   * Undefined without TLS: then any client of the proxy can use the etcd, so that it must be at a socket that is open
+   * to this user only.
+   */
+  readonly tlsHost: string | undefined
+}
+
+/** On 127.0.0.1, where the proxies are. */
+const LOOPBACK = ['127.0.0.1', 'localhost']
+const CONNECT_LIMIT_MS = 5_000
+
+/**
+ * The paths to each endpoint through a proxy on this machine. Reads the certificates of those with TLS. Rejects with a
+ * {@link DrillError} when one is for no name of this machine.
+ */
+export function etcdPaths(endpoints: readonly EtcdEndpoint[], files: CredentialFiles): Promise<readonly EtcdPath[]> {
+  return Promise.all(
+    endpoints.map(async (endpoint): Promise<EtcdPath> => {
+      const { tls, socketPath, host, port } = endpoint
+      const target = socketPath === undefined ? { host, port } : { path: socketPath }
+      if (!tls) return { target, tlsHost: undefined }
+      const certificate = await certificateOf(endpoint, files)
+      const name = LOOPBACK.find((one) => checkServerIdentity(one, certificate) === undefined)
+      if (name === undefined) {
+        throw new DrillError(
+          `the certificate of ${endpoint.text} is for neither 127.0.0.1 nor localhost, so no proxy of a drill can stand before it: add one of them, or drill with --lease-store kubernetes`,
+        )
+      }
+      return { target, tlsHost: name }
+    }),
+  )
+}
+
+async function certificateOf({ text, host, port }: EtcdEndpoint, files: CredentialFiles): Promise<PeerCertificate> {
+  const read = (file: string | undefined): Promise<Buffer | undefined> =>
+    file === undefined ? Promise.resolve(undefined) : readFile(file)
+  const [ca, cert, key] = await Promise.all([read(files.cafile), read(files.certfile), read(files.keyfile)])
+  // Its authority is verified; the names are checked here.
+  const verified = { ca, cert, key, rejectUnauthorized: true, checkServerIdentity: () => undefined }
+  const socket = connect({ host, port, ...verified, ALPNProtocols: ['h2'] })
+  try {
+    await once(socket, 'secureConnect', { signal: AbortSignal.timeout(CONNECT_LIMIT_MS) })
+    return socket.getPeerCertificate()
+  } catch (error) {
+    throw new DrillError(`${text} shows no certificate: ${messageOf(error)}`)
+  } finally {
+    socket.destroy()
+  }
+}

@@ -1,0 +1,95 @@
+import { type Random, randomInteger } from '../../runtime/random.ts'
+import { type MasterPlan, successorName } from '../scenario/scenario.ts'
+
+/**
+ * Which masters of a fleet exist at which time, and which are affected by a fault: two faults of one process at a time
+ * have no meaning.
+ */
+export class AvailableMasters {
+  readonly #busyUntilMs = new Map<string, number>()
+  readonly #masters: { readonly name: string; readonly kind: MasterPlan['kind']; readonly fromMs: number }[]
+  readonly #replacements = new Set<string>()
+  /** A master was added and removed; once is enough. */
+  scaled = false
+
+  constructor(masters: readonly MasterPlan[]) {
+    this.#masters = masters.map(({ name, kind }) => ({ name, kind, fromMs: 0 }))
+  }
+
+  /** How many have died for good. */
+  get replaced(): number {
+    return this.#replacements.size
+  }
+
+  /** The masters that exist at that time; of both kinds, or of one. */
+  names(atMs: number, kind?: MasterPlan['kind']): readonly string[] {
+    return this.#masters
+      .filter((one) => one.fromMs <= atMs && (kind === undefined || one.kind === kind))
+      .map(({ name }) => name)
+  }
+
+  /** The masters without a fault at that time; of both kinds, or of one. */
+  free(atMs: number, kind?: MasterPlan['kind']): readonly string[] {
+    return this.#masters
+      .filter((one) => (kind === undefined || one.kind === kind) && (this.#busyUntilMs.get(one.name) ?? 0) <= atMs)
+      .map(({ name }) => name)
+  }
+
+  /** Marks their processes as affected from now until then. */
+  occupy(names: readonly string[], untilMs: number): void {
+    for (const name of names) this.#busyUntilMs.set(name, Math.max(untilMs, this.#busyUntilMs.get(name) ?? 0))
+  }
+
+  /** Replaces it by another master whose processes run from then on. */
+  replace(name: string, fromMs: number): void {
+    const index = this.#masters.findIndex((one) => one.name === name)
+    const before = this.#masters[index]
+    if (before === undefined) return
+    this.#masters[index] = { ...before, name: successorName(name), fromMs }
+    this.#busyUntilMs.set(successorName(name), fromMs)
+    this.#replacements.add(successorName(name))
+  }
+
+  isReplacement(name: string): boolean {
+    return this.#replacements.has(name)
+  }
+}
+
+/** Random values in the forms that scenarios need. */
+export class Draw {
+  readonly #random: Random
+
+  constructor(random: Random) {
+    this.#random = random
+  }
+
+  chance(probability: number): boolean {
+    return this.#random.next() < probability
+  }
+
+  /** A whole number of tenths of a second, both ends included, in milliseconds. */
+  ms(fromMs: number, toMs: number): number {
+    return fromMs + 100 * randomInteger(this.#random, Math.floor((toMs - fromMs) / 100) + 1)
+  }
+
+  /** A whole number from `from` to `to`, both included. */
+  integer(from: number, to: number): number {
+    return from + randomInteger(this.#random, to - from + 1)
+  }
+
+  /** A whole number between minus `limit` and `limit`. */
+  around(limit: number): number {
+    return randomInteger(this.#random, 2 * limit + 1) - limit
+  }
+
+  pick<T>(from: readonly T[]): T {
+    return from[randomInteger(this.#random, from.length)] as T
+  }
+
+  /** `count` of them, in their order; all when there are fewer. */
+  some<T>(from: readonly T[], count: number): readonly T[] {
+    const left = [...from.keys()]
+    while (left.length > count) left.splice(randomInteger(this.#random, left.length), 1)
+    return left.map((index) => from[index] as T)
+  }
+}

@@ -1,0 +1,226 @@
+import { formatDuration } from '../../../documents/duration.ts'
+import { sentenceOf } from '../../../verify/invariants.ts'
+import { describeStep, renderScenario } from '../../scenario/render.ts'
+import type { Step } from '../../scenario/scenario.ts'
+import type { DrillReport, VariantReport } from '../report.ts'
+import { figuresTable, glance, samples } from './figures.ts'
+import { type Cell, count, counted, type Html, html, listed, markup, type Part, seconds, table } from './html.ts'
+import { styles } from './styles.ts'
+import { definitions, timelines } from './timeline.ts'
+
+/** What forbids the page to load anything from anywhere. */
+const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+/**
+ * `report.html`: the whole report as one page that needs nothing else, no script and no other file. What did not hold
+ * comes first. Pure: the same report gives the same bytes. However long the histories are, they take less than half a
+ * megabyte; samples and violations come on top.
+ */
+export function renderPage(report: DrillReport): string {
+  const { scenario, variants, target, version, unchecked, hostLate } = report
+  const breaches = violations(variants)
+  const sections = [
+    ...(breaches === undefined ? [] : [['violations', 'What did not hold']]),
+    ['scenario', 'Scenario'],
+    ['timelines', 'What happened'],
+    ['figures', 'Figures'],
+    ['samples', 'Samples'],
+    ['runs', 'Runs'],
+  ]
+  const page = html`<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<link rel="icon" href="data:,">
+<title>Failover drill: ${scenario.name}, ${report.held ? 'held' : 'did not hold'}</title>
+<style>${markup(styles)}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the report</a>
+${definitions}
+<header>
+<h1>Failover drill: ${scenario.name}</h1>
+${verdict(report)}
+${hostLate === undefined ? undefined : html`<p>${hostLate}</p>`}${unchecked === undefined ? undefined : html`<p>${unchecked}</p>`}
+<p>${scenario.description}</p>
+</header>
+<nav aria-label="Sections"><ul>${sections.map(([id = '', name]) => html`<li><a href="#${id}">${name}</a>`)}</ul></nav>
+<main id="main" tabindex="-1">
+${breaches}
+<div class="columns">
+<div class="card">${glance(variants)}</div>
+${knownFailures(variants)}
+</div>
+${scenarioSection(report)}
+${timelines(report)}
+<div class="beside">
+<section class="card" aria-labelledby="figures"><h2 id="figures">Figures</h2>
+${figuresTable(variants)}</section>
+<section aria-labelledby="samples"><h2 id="samples">Samples</h2>
+${samples(variants)}</section>
+</div>
+<section class="card" aria-labelledby="runs"><h2 id="runs">Runs</h2>
+${runs(variants)}</section>
+</main>
+<footer>${report.kind} ${report.apiVersion}, made by apiserver-bootstrap ${version} on ${target === 'sim' ? 'the simulator' : 'real processes'}. report.json beside this page holds the same, and every event.</footer>
+</body>
+</html>
+`
+  return page.toString()
+}
+
+/** Held or not, in one sentence with a mark that is not only of another colour. */
+function verdict({ held, variants }: DrillReport): Html {
+  const runs = variants.reduce((sum, variant) => sum + variant.runs.length, 0)
+  const fallen = variants.filter((variant) => !variant.held)
+  const violations = variants.flatMap((variant) => variant.runs).reduce((sum, run) => sum + run.violations.length, 0)
+  const of = `${counted(runs, 'run')} of ${counted(variants.length, 'reconciler')}`
+  const sentence = held
+    ? `Held: in ${of} nothing happened that must not.`
+    : `Did not hold: ${counted(violations, 'violation')} in ${of}, with ${listed(fallen.map(({ name }) => name))}.`
+  const shape = markup(held ? '<path d="M5 12.5l4.5 4.5L19 7.5"/>' : '<path d="M6 6l12 12M18 6L6 18"/>')
+  return html`<p class="verdict ${held ? 'held' : 'broken'}"><svg viewBox="0 0 24 24" aria-hidden="true">${shape}</svg><span>${sentence}</span></p>`
+}
+
+/**
+ * What did not hold: each invariant by its name and sentence, where it was first seen, and how often. Nothing when all
+ * held.
+ */
+function violations(variants: readonly VariantReport[]): Html | undefined {
+  const fallen = variants.filter(({ held }) => !held)
+  if (fallen.length === 0) return undefined
+  return html`<section class="card breach" aria-labelledby="violations"><h2 id="violations">What did not hold</h2>
+${fallen.map(
+  (variant) => html`<h3>${variant.name}</h3>
+<ul class="list">${broken(variant).map(
+    ({ invariant, first, seed, times, seeds }) =>
+      html`<li><strong>${sentenceOf(invariant)}</strong>${
+        sentenceOf(invariant) === invariant ? undefined : html` <code>${invariant}</code>`
+      }<br>${first.detail} <span class="aside">at ${seconds(first.atMs)}, seed ${seed}${
+        times === 1
+          ? undefined
+          : html`; ${count(times)} times, with ${seeds.length === 1 ? 'this seed' : `${count(seeds.length)} seeds`}`
+      }</span>\n`,
+  )}</ul>`,
+)}
+</section>`
+}
+
+/** What reconcilers are known for, as far as it was seen. Nothing when none of it was. */
+function knownFailures(variants: readonly VariantReport[]): Html | undefined {
+  const known = variants.filter((variant) => variant.knownFailures.length > 0)
+  if (known.length === 0) return undefined
+  return html`<section class="card" aria-labelledby="known"><h2 id="known">What these reconcilers are known for, and did</h2>
+<ul class="list">${known.flatMap(({ name, knownFailures }) =>
+    knownFailures.map(
+      (one) => html`<li><strong>${name}</strong>: ${one.sentence} <span class="aside">(${count(one.count)})</span>\n`,
+    ),
+  )}</ul></section>`
+}
+
+/** Every run: its seed, and all that did not hold. */
+function runs(variants: readonly VariantReport[]): Html {
+  const rows = variants.map(({ name, runs }) => ({
+    name,
+    rows: runs.flatMap(({ seed, violations }): readonly (readonly (Part | Cell)[])[] =>
+      violations.length === 0
+        ? [[String(seed), html`<span class="held">held</span>`, '–', '–']]
+        : violations.map(({ invariant, detail, atMs }) => [
+            String(seed),
+            { text: invariant, broken: true },
+            seconds(atMs),
+            detail,
+          ]),
+    ),
+  }))
+  return table({
+    label: 'Every run',
+    caption: 'Every run',
+    columns: [
+      { name: 'seed' },
+      { name: 'what did not hold' },
+      { name: 'at', numbers: true },
+      { name: 'where, and of whom' },
+    ],
+    groups: rows,
+    tall: true,
+  })
+}
+
+function broken({ runs }: VariantReport) {
+  const all = runs.flatMap(({ seed, violations }) => violations.map((violation) => ({ seed, violation })))
+  return [...new Set(all.map(({ violation }) => violation.invariant))].flatMap((invariant) => {
+    const of = all.filter(({ violation }) => violation.invariant === invariant)
+    const [first] = of
+    if (first === undefined) return []
+    const seeds = [...new Set(of.map(({ seed }) => seed))]
+    return [{ invariant, first: first.violation, seed: first.seed, times: of.length, seeds }]
+  })
+}
+
+/** What was drilled, and the command that makes it again. */
+function scenarioSection({ scenario, command, target, seed, variants }: DrillReport): Html {
+  const { fleet, clients, bounds, durationMs, steps } = scenario
+  return html`<section class="card" aria-labelledby="scenario"><h2 id="scenario">Scenario</h2>
+${command === '' ? undefined : html`<p>This makes the report again:</p>\n<pre><code>${command}</code></pre>`}
+<div class="columns">
+<div>${pairs([
+    ['target', target === 'sim' ? `simulated, from seed ${seed}` : `real processes; clients pick from seed ${seed}`],
+    ['masters', String(fleet.masters.length)],
+    ['lasts', formatDuration(durationMs)],
+    ['lease', `TTL ${formatDuration(fleet.leaseTtlMs)}, interval ${formatDuration(fleet.reconcileIntervalMs)}`],
+    ['as written', `${fleet.reconciler}, store ${fleet.leaseStore}, ${fleet.apiserverCount} places for master-count`],
+    ['readiness gate', fleet.readinessGate],
+    ['at a stop', fleet.onShutdown],
+    [
+      'clients',
+      `${clients.count}, each connects every ${formatDuration(clients.intervalMs)}; a change reaches them in ${formatDuration(clients.watchDelayMs)}; they give up after ${formatDuration(clients.timeoutMs)}`,
+    ],
+    ...latencies(variants),
+  ])}</div>
+<div>${pairs([
+    ['removal margin', `${formatDuration(bounds.removalMarginMs)} after the lease’s end`],
+    ['listed within', formatDuration(bounds.listedMs)],
+    ['objects agree within', formatDuration(bounds.agreementMs)],
+    ['all right within', `${formatDuration(bounds.recoveryMs)} after the last fault`],
+    ['writes', `at most ${bounds.writesPerTenSeconds} of a master in 10s`],
+  ])}</div></div>
+<details><summary>Its ${counted(steps.length, 'step')}, and the whole as a file</summary>
+${stepsTable(steps)}
+<p id="file">A file that <code>drill FILE</code> takes:</p>
+<div class="tall" role="region" aria-labelledby="file" tabindex="0"><pre><code>${renderScenario(scenario)}</code></pre></div></details>
+</section>`
+}
+
+/** What the simulator takes messages to need; in one line where it is the same for all. */
+function latencies(variants: readonly VariantReport[]): readonly (readonly [string, string])[] {
+  const texts = variants.map(({ name, latency }) => ({ name, text: latencyText(latency) }))
+  if (new Set(texts.map(({ text }) => text)).size === 1) return [['latency', texts[0]?.text ?? '']]
+  return texts.map(({ name, text }) => [`latency, ${name}`, text])
+}
+
+function latencyText(latency: VariantReport['latency']): string {
+  if (latency === undefined) return 'as it is'
+  return `${latency.fromMs} to ${latency.toMs} ms a message, ${latency.spikes ? 'and sometimes late' : 'never late'}`
+}
+
+function pairs(list: readonly (readonly [string, string])[]): Html {
+  return html`<dl class="pairs">${list.map(([term, text]) => html`<dt>${term}<dd>${text}\n`)}</dl>`
+}
+
+function stepsTable(steps: readonly Step[]): Html {
+  const whom = (step: Step): readonly string[] => {
+    const { masters = [] } = 'masters' in step ? step : {}
+    return masters === 'all' ? ['all'] : masters
+  }
+  return table({
+    label: 'Steps',
+    caption: 'Steps',
+    columns: [{ name: 'at' }, { name: 'step' }],
+    groups: [{ rows: steps.map((step) => [formatDuration(step.atMs), describeStep(step, whom(step))]) }],
+    tall: true,
+  })
+}

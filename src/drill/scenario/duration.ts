@@ -1,0 +1,127 @@
+import { formatDuration } from '../../documents/duration.ts'
+import { lagOf } from '../../verify/member-history.ts'
+import { isAmong } from './names.ts'
+import type { FleetPlan, Scenario, Step } from './scenario.ts'
+
+type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Name }>
+
+/**
+ * How long one master of a rolling restart takes as a rule, from its signal until it is listed again, in milliseconds.
+ */
+const ROLL_MS = 10_000
+
+/** Of a kube-apiserver, whatever the scenario says. */
+const upstream = { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 } as const
+
+/**
+ * When everything that a step does is done, and undone; of a rolling restart it is an estimate, unless `rollMs` says
+ * how long one takes.
+ */
+export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>, rollMs = ROLL_MS): number {
+  return latestMs(step) + spanMs(step, masters.length, rollMs)
+}
+
+export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'masters'>, rollMs?: number): number {
+  return Math.max(0, ...steps.map((step) => stepEndMs(step, fleet, rollMs)))
+}
+
+/**
+ * Why not everything that a scenario does can be judged, in one sentence; undefined when all of it is due before the
+ * end. What is done on a slow way is due as much later as that is slow, and nothing is ever due of who cannot renew a
+ * lease on it.
+ */
+export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
+  if (steps.length === 0) return undefined
+  const { recoveryMs, listedMs, removalMarginMs } = bounds
+  // With kube-apiservers only, a dead one is removed at the next tick at the earliest.
+  const delayMs = fleet.masters.every(({ kind }) => kind === 'kube-apiserver') ? upstream.reconcileIntervalMs : 0
+  const withinMs = Math.max(recoveryMs, listedMs, longestTtlMs(steps, fleet) + removalMarginMs + delayMs)
+  const slow = slowMasters(steps, fleet)
+  const endless = slow.filter(({ endMs }) => endMs === undefined)
+  const lagMs = Math.max(0, ...endless.map((one) => one.lagMs))
+  if (endless.some((one) => one.lagMs > slackOf(one.name, fleet))) {
+    return 'Not everything could be judged: nothing is asked of a master that is slowed, to the end, by more than leaves it time to renew its lease; end that with for, or by heal.'
+  }
+  // How long a rolling restart takes is not known: at least its pauses.
+  const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
+  // Late are both whoever is to be seen to and whoever sees to it.
+  const dueMs = Math.max(lastStepEndMs(steps, fleet, 0), ...endsMs) + withinMs + 2 * lagMs
+  if (dueMs <= durationMs) return undefined
+  const [due, end] = [formatDuration(dueMs), formatDuration(durationMs)]
+  return `Not everything could be judged: what the last step leads to is due by ${due}, and the drill ended at ${end}; lengthen its duration.`
+}
+
+interface SlowMaster {
+  readonly name: string
+  readonly lagMs: number
+  /** When it is no longer slow; undefined where the scenario does not end that. */
+  readonly endMs: number | undefined
+}
+
+/** Each master that each step slows. */
+function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMaster[] {
+  const hasStore = fleet.leaseStore === 'etcd' || fleet.leaseStore === 'kine'
+  return steps.flatMap((step, index) => {
+    // Without a store nothing goes that way.
+    if (step.action !== 'slow' || (step.from === 'store' && !hasStore)) return []
+    const names = step.masters === 'all' ? fleet.masters.map(({ name }) => name) : step.masters
+    const later = steps.slice(index + 1)
+    return names.map((name) => {
+      const endMs = step.forMs === undefined ? healedMs(step, name, later, fleet) : stepEndMs(step, fleet)
+      return { name, lagMs: lagOf(step.byMs), endMs }
+    })
+  })
+}
+
+/** When a master that a step slowed is healed, replaced or scaled away, by a step that surely comes later. */
+function healedMs(
+  slow: ActionOf<'slow'>,
+  name: string,
+  later: readonly Step[],
+  { masters }: FleetPlan,
+): number | undefined {
+  const place = masters.findIndex((one) => one.name === name)
+  const heal = later.find((step) => {
+    if (step.atMs < latestMs(slow)) return false
+    if (step.action === 'scale') return step.to <= place
+    return (step.action === 'heal' || step.action === 'replace') && isAmong(step.masters, name)
+  })
+  return heal && latestMs(heal)
+}
+
+/** How much later than its time a master may renew its lease. Whoever comes by `scale` is like the first. */
+function slackOf(name: string, fleet: FleetPlan): number {
+  const { masters } = fleet
+  const plan = masters.find((one) => isAmong([name], one.name)) ?? masters[0]
+  const own = plan?.kind === 'kube-apiserver' ? upstream : plan?.settings
+  const { leaseTtlMs, reconcileIntervalMs } = { ...fleet, ...own }
+  return leaseTtlMs - reconcileIntervalMs
+}
+
+function latestMs({ atMs, jitterMs = 0 }: Step): number {
+  return atMs + jitterMs
+}
+
+/** The longest TTL that anybody has at some time. A kube-apiserver's is 15 s. */
+export function longestTtlMs(steps: readonly Step[], { masters, leaseTtlMs }: FleetPlan): number {
+  const settings = [
+    ...masters.map((master) => master.settings),
+    ...steps.flatMap((step) => (step.action === 'roll-config' ? [step.settings] : [])),
+  ]
+  const upstreamMs = masters.some(({ kind }) => kind === 'kube-apiserver') ? upstream.leaseTtlMs : 0
+  return Math.max(leaseTtlMs, upstreamMs, ...settings.map((one) => one.leaseTtlMs ?? 0))
+}
+
+function spanMs(step: Step, size: number, rollMs: number): number {
+  switch (step.action) {
+    case 'rolling-restart':
+    case 'roll-config':
+      return (step.masters === 'all' ? size : step.masters.length) * (rollMs + step.pauseMs)
+    case 'restart':
+      return step.overlapMs ?? step.pauseMs
+    case 'replace':
+      return step.pauseMs
+    default:
+      return 'forMs' in step ? (step.forMs ?? 0) : 0
+  }
+}

@@ -1,0 +1,50 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { didYouMean, InvalidInputError, unreadableReason } from '../../documents/validation.ts'
+import { packageRoot } from '../../runtime/system-package.ts'
+import { parseScenario } from './parse.ts'
+import type { Scenario } from './scenario.ts'
+
+const ending = '.yaml'
+
+/**
+ * A built-in scenario by its name, or the scenario of a file by its path. Throws an {@link InvalidInputError} with
+ * every mistake in it, or, where there is none of that name, with those that there are.
+ */
+export async function loadScenario(nameOrFile: string): Promise<Scenario> {
+  const directory = builtInDirectory()
+  const names = await builtInNames()
+  if (names.includes(nameOrFile)) {
+    const file = join(directory, `${nameOrFile}${ending}`)
+    return parseScenario(await readFile(file, 'utf8'), `${nameOrFile}${ending}`)
+  }
+  const text = await readFile(nameOrFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+    const isPath = /[/\\]|\.ya?ml$/.test(nameOrFile) || cause.code !== 'ENOENT'
+    const message = isPath ? `cannot read ${nameOrFile}: ${unreadableReason(cause)}` : unknownName(nameOrFile, names)
+    throw new InvalidInputError([{ where: 'SCENARIO', message }], { cause })
+  })
+  return parseScenario(text, nameOrFile)
+}
+
+/** Every built-in scenario, in the order of their names. */
+export async function builtInScenarios(): Promise<readonly Scenario[]> {
+  return Promise.all((await builtInNames()).map(loadScenario))
+}
+
+async function builtInNames(): Promise<readonly string[]> {
+  const files = await readdir(builtInDirectory())
+  return files
+    .filter((file) => file.endsWith(ending))
+    .map((file) => file.slice(0, -ending.length))
+    .sort()
+}
+
+function builtInDirectory(): string {
+  return join(packageRoot(), 'config', 'drills')
+}
+
+function unknownName(name: string, names: readonly string[]): string {
+  const meant = didYouMean(name, names)
+  const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
+  return `there is no built-in scenario ${JSON.stringify(name)}${hint}; there are ${names.join(', ')}; or give the path of a YAML file`
+}

@@ -1,0 +1,194 @@
+import { formatDuration } from '../../documents/duration.ts'
+import { ttlFault } from '../../kubernetes-service/options.ts'
+import { parseAddress } from '../../net/address.ts'
+import { stepEndMs } from './duration.ts'
+import type { MappingReader, Path, PlacedStep } from './mapping-reader.ts'
+import { checkChosen, checkNames, isAmong } from './names.ts'
+import type { FleetPlan, MasterSettings, Scenario, Step } from './scenario.ts'
+
+/** Notes what is wrong between the values of a scenario, each of which is right by itself. */
+export function checkScenario(
+  reader: MappingReader,
+  scenario: Scenario,
+  file: { readonly placed: readonly PlacedStep[]; readonly virtualAddresses: readonly string[] },
+): void {
+  const { fleet } = scenario
+  checkChosen(reader, fleet, file.placed)
+  checkFleet(reader, fleet)
+  checkNames(reader, fleet)
+  checkAddresses(reader, fleet, file.virtualAddresses)
+  checkMasters(reader, fleet)
+  for (const { step, path } of file.placed) {
+    if (step.action === 'restart') checkOverlap(reader, path)
+    if (step.action === 'requests-fail') checkRequests(reader, fleet, step, path)
+    if (step.action === 'roll-config') checkRoll(reader, fleet, step, { path, shared: file.virtualAddresses })
+    checkTime(reader, scenario, step, path)
+  }
+}
+
+/** Why a fleet cannot store its leases in the named store; undefined when it can. */
+export function storeFault({ masters, leaseStore }: Pick<FleetPlan, 'masters' | 'leaseStore'>): string | undefined {
+  const upstream = masters.find(({ kind }) => kind === 'kube-apiserver')
+  if (upstream === undefined || leaseStore === 'etcd' || leaseStore === 'kine') return undefined
+  return `must be etcd or kine, not ${leaseStore}: ${upstream.name} is a kube-apiserver, which keeps its lease there`
+}
+
+function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
+  const fault = storeFault(fleet)
+  if (fault !== undefined) reader.wrong(['fleet', 'leaseStore'], fault)
+  const unfit = ttlFault(fleet.leaseTtlMs, fleet.reconcileIntervalMs, 'reconcileInterval')
+  if (unfit === undefined) return
+  if (reader.has(['fleet', 'leaseTtl'])) reader.wrong(['fleet', 'leaseTtl'], unfit)
+  else reader.wrong(['fleet', 'reconcileInterval'], `the TTL ${unfit}`)
+}
+
+function checkAddresses(reader: MappingReader, { masters }: FleetPlan, shared: readonly string[]): void {
+  const familyOf = ([address = '']: readonly string[]): number => parseAddress(address).family
+  const [first] = masters
+  for (const [index, { name, addresses }] of masters.entries()) {
+    const path = ['fleet', 'masters', index, 'addresses']
+    const twice = addresses.find((address) => !shared.includes(address) && holderBefore(masters, index, address))
+    if (twice !== undefined) {
+      const other = holderBefore(masters, index, twice)
+      reader.wrong(path, `${twice} of ${name} is ${other}'s too; say so in virtualAddresses if they share it`)
+    }
+    if (first !== undefined && familyOf(addresses) !== familyOf(first.addresses)) {
+      const family = familyOf(first.addresses)
+      reader.wrong(path, `the first address must be IPv${family}, as that of ${first.name}: Endpoints list one family`)
+    }
+  }
+  for (const [index, address] of shared.entries()) {
+    if (masters.filter(({ addresses }) => addresses.includes(address)).length >= 2) continue
+    reader.wrong(['fleet', 'virtualAddresses', index], `${address} is not the address of two masters or more`)
+  }
+}
+
+function holderBefore(masters: FleetPlan['masters'], index: number, address: string): string | undefined {
+  return masters.slice(0, index).find(({ addresses }) => addresses.includes(address))?.name
+}
+
+function checkMasters(reader: MappingReader, fleet: FleetPlan): void {
+  for (const [index, { name, addresses, kind, skewMs, driftPpm, settings }] of fleet.masters.entries()) {
+    const path = ['fleet', 'masters', index]
+    if (kind === 'kube-apiserver') {
+      const why = `has no use for ${name}: a kube-apiserver is as upstream made it`
+      if (Object.keys(settings).length > 0) reader.wrong([...path, 'settings'], why)
+      if (skewMs !== 0) reader.wrong([...path, 'skew'], why)
+      if (driftPpm !== 0) reader.wrong([...path, 'drift'], why)
+      if (addresses.length > 1) reader.wrong([...path, 'addresses'], `takes one address: ${name} is a kube-apiserver`)
+      continue
+    }
+    checkSettings(reader, fleet, settings, [...path, 'settings'])
+    if (addresses.length > 1 && (settings.reconciler ?? fleet.reconciler) === 'master-count') {
+      reader.wrong([...path, 'addresses'], 'takes one address with the reconciler master-count, as run does')
+    }
+  }
+}
+
+function checkSettings(reader: MappingReader, fleet: FleetPlan, settings: MasterSettings, path: Path): void {
+  const { leaseTtlMs, reconcileIntervalMs } = { ...fleet, ...settings }
+  if (settings.leaseTtlMs === undefined && settings.reconcileIntervalMs === undefined) return
+  const fault = ttlFault(leaseTtlMs, reconcileIntervalMs, 'reconcileInterval')
+  if (fault === undefined) return
+  if (settings.leaseTtlMs !== undefined) reader.wrong([...path, 'leaseTtl'], fault)
+  else reader.wrong([...path, 'reconcileInterval'], `the TTL ${fault}`)
+}
+
+function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step: Step, path: Path): void {
+  // Left out, it is as long as it takes.
+  if (!reader.has(['duration'])) return
+  const duration = formatDuration(durationMs)
+  if (step.atMs > durationMs) {
+    reader.wrong(
+      [...path, 'at'],
+      `${formatDuration(step.atMs)} is after the end of the drill, whose duration is ${duration}`,
+    )
+    return
+  }
+  // How long a rolling restart takes is not known before.
+  if (step.action === 'rolling-restart' || step.action === 'roll-config') return
+  const endMs = stepEndMs(step, fleet)
+  if (endMs <= durationMs) return
+  const end = formatDuration(endMs)
+  reader.wrong(path, `${step.action} is over at ${end}, after the end of the drill, whose duration is ${duration}`)
+}
+
+function checkOverlap(reader: MappingReader, path: Path): void {
+  if (!reader.has([...path, 'overlap'])) return
+  for (const key of ['part', 'signal', 'pause']) {
+    if (reader.has([...path, key]))
+      reader.wrong([...path, key], 'has no use beside overlap: the sidecar is terminated then')
+  }
+}
+
+/** Which keys each way of failing takes beside those that all do. */
+const requestKeys = {
+  status: ['status', 'retryAfter', 'requests'],
+  hang: ['requests'],
+  delay: ['by', 'requests'],
+  'cut-watches': ['every'],
+  'lose-event': [],
+  expired: [],
+} as const
+
+function checkRequests(
+  reader: MappingReader,
+  fleet: FleetPlan,
+  step: Extract<Step, { action: 'requests-fail' }>,
+  path: Path,
+): void {
+  const { how, status, masters } = step
+  const taken: readonly string[] = requestKeys[how]
+  for (const key of ['status', 'retryAfter', 'by', 'every', 'requests']) {
+    if (reader.has([...path, key]) && !taken.includes(key)) reader.wrong([...path, key], `has no use with how: ${how}`)
+  }
+  const needed = how === 'status' ? 'status' : how === 'delay' ? 'by' : undefined
+  if (needed !== undefined && !reader.has([...path, needed])) {
+    reader.wrong(path, `requests-fail with how: ${how} needs "${needed}"`)
+  }
+  if (how === 'expired') {
+    for (const key of ['resource', 'verb', 'only']) {
+      if (reader.has([...path, key]))
+        reader.wrong([...path, key], 'has no use with how: expired: all requests are refused')
+    }
+  }
+  const takesRetryAfter = status === undefined || status === 429 || status === 503
+  if (how === 'status' && reader.has([...path, 'retryAfter']) && !takesRetryAfter) {
+    reader.wrong([...path, 'retryAfter'], `has no use with the status ${status}: it goes with 429 and 503`)
+  }
+  for (const key of ['resource', 'verb']) {
+    if (step.only === 'probe' && reader.has([...path, key])) reader.wrong([...path, key], 'has no use with only: probe')
+  }
+  if (masters === 'all') return
+  const upstream = fleet.masters.find(({ name, kind }) => kind === 'kube-apiserver' && masters.includes(name))
+  if (upstream !== undefined)
+    reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, beside which there is no sidecar`)
+}
+
+function checkRoll(
+  reader: MappingReader,
+  fleet: FleetPlan,
+  { masters, settings }: Extract<Step, { action: 'roll-config' }>,
+  { path, shared }: { readonly path: Path; readonly shared: readonly string[] },
+): void {
+  const at = [...path, 'settings']
+  if (Object.keys(settings).length === 0) reader.wrong(at, 'needs at least one setting: nothing would be rolled')
+  checkSettings(reader, fleet, settings, at)
+  const { addresses = [] } = settings
+  if (addresses.length > 1 && (settings.reconciler ?? fleet.reconciler) === 'master-count') {
+    reader.wrong([...at, 'addresses'], 'takes one address with the reconciler master-count, as run does')
+  }
+  const rolled = fleet.masters.filter(({ name }) => isAmong(masters, name))
+  const upstream = rolled.find(({ kind }) => kind === 'kube-apiserver')
+  if (upstream !== undefined && masters !== 'all') {
+    reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, whose settings cannot be rolled`)
+  }
+  if (addresses.length > 0 && rolled.length > 1) {
+    reader.wrong([...at, 'addresses'], 'is for one master: give each a roll-config of its own')
+  }
+  const others = fleet.masters.filter((master) => !rolled.includes(master))
+  const other = others.find((master) =>
+    master.addresses.some((one) => addresses.includes(one) && !shared.includes(one)),
+  )
+  if (other !== undefined) reader.wrong([...at, 'addresses'], `has an address of ${other.name}`)
+}

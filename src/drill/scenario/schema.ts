@@ -1,0 +1,213 @@
+import * as z from 'zod/mini'
+import { duration, formatDuration, parseDuration } from '../../documents/duration.ts'
+import { type Option, parsedText, wholeNumber } from '../../documents/option.ts'
+import { kubernetesServiceOptions, parseAdvertised } from '../../kubernetes-service/options.ts'
+import { defaultBounds, defaultClients } from './scenario.ts'
+
+/** One key of a mapping in a scenario file. The reader, the JSON Schema and the reference follow from it. */
+export interface Key extends Option {
+  /** It cannot be left out. */
+  readonly required?: true
+}
+
+export type Keys = Readonly<Record<string, Key>>
+
+/** The head of a scenario file. */
+export const apiVersion = 'apiserver-bootstrap/v1alpha1'
+export const kind = 'Drill'
+
+/** More would not fit the documentation's addresses, 192.0.2.N, and is no fleet of API servers. */
+export const MAX_MASTERS = 100
+const LONGEST_MS = 24 * 3_600_000
+
+export const nameSchema = z
+  .string()
+  .check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'must be lower case letters, digits and dashes'))
+const sentence = z.string().check(z.minLength(1, 'needs a sentence'), z.regex(/^.*$/, 'must be one line'))
+/** A mapping that is read with keys of its own. */
+const nested = z.unknown()
+const { options } = kubernetesServiceOptions
+
+/** At most a day either way. */
+export const signedDuration = parsedText((text) => {
+  const ms = parseDuration(text)
+  if (Math.abs(ms) > LONGEST_MS) throw new RangeError(`must be at most ${formatDuration(LONGEST_MS)} either way`)
+  return ms
+}, formatDuration)
+
+/** A key with a duration of at least so much. */
+export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
+  minMs: number,
+  description: string,
+  more?: More,
+): { readonly schema: ReturnType<typeof duration>; readonly metavar: string; readonly description: string } & More {
+  return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
+}
+
+/** Of the whole file. */
+export const drillKeys = {
+  apiVersion: { schema: z.literal(apiVersion), description: 'the form of the file', required: true },
+  kind: { schema: z.literal(kind), description: 'what the file holds', required: true },
+  name: { schema: nameSchema, metavar: 'NAME', description: 'lower case letters, digits and dashes', required: true },
+  description: { schema: sentence, metavar: 'TEXT', description: 'what is drilled, in one sentence', required: true },
+  fleet: {
+    schema: nested,
+    metavar: 'MAPPING',
+    description: 'the masters, and how they maintain the list',
+    required: true,
+  },
+  clients: { schema: nested, metavar: 'MAPPING', description: 'the clients that connect to the API servers' },
+  bounds: { schema: nested, metavar: 'MAPPING', description: 'time limits of the invariants' },
+  duration: time(1000, 'from the moment that everybody is listed to the end', {
+    unset: 'the end of the last step, and then twice the TTL, bounds.recovery and 10s',
+  }),
+  steps: {
+    schema: z.array(nested).check(z.maxLength(1000)),
+    metavar: 'LIST',
+    description: 'what happens, and when; in any order',
+    required: true,
+  },
+} as const satisfies Keys
+
+/** Of `fleet`. Names, forms and defaults are those of `run`, where it has them. */
+export const fleetKeys = {
+  masters: {
+    schema: z.union(
+      [
+        wholeNumber(1, MAX_MASTERS),
+        z.array(nested).check(z.minLength(1, 'needs at least one master'), z.maxLength(MAX_MASTERS)),
+      ],
+      {
+        error: `must be a whole number from 1 to ${MAX_MASTERS}, or a list of masters`,
+      },
+    ),
+    metavar: 'N|LIST',
+    description: 'how many; or a list with the properties of each',
+    required: true,
+  },
+  virtualAddresses: {
+    schema: z.array(parsedText(parseAdvertised, ({ text }) => text)).check(z.minLength(1)),
+    metavar: 'LIST',
+    description: 'addresses that several masters share; every other one belongs to one master',
+  },
+  reconciler: { ...options.endpointReconcilerType, description: 'who is listed: --endpoint-reconciler-type of run' },
+  apiserverCount: {
+    schema: options.apiserverCount.schema,
+    metavar: 'N',
+    description: 'how many places master-count has',
+    unset: 'the number of masters',
+  },
+  leaseStore: {
+    schema: z.enum(['etcd', 'kine', 'kubernetes', 'memory']),
+    metavar: 'STORE',
+    description: 'where the leases are; live, kine means that --etcd-servers leads to kine, and memory is refused',
+    default: 'etcd',
+  },
+  leaseTtl: options.leaseTtl,
+  reconcileInterval: options.reconcileInterval,
+  readinessGate: options.readinessGate,
+  onShutdown: options.onShutdown,
+  spikes: {
+    schema: z.boolean(),
+    metavar: 'true|false',
+    description: 'in the simulator: whether some messages are late',
+    default: false,
+  },
+} as const satisfies Keys
+
+/** What a master has otherwise than the fleet: of its `settings`. */
+export const masterSettingsKeys = {
+  reconciler: optional(fleetKeys.reconciler),
+  leaseTtl: optional(fleetKeys.leaseTtl),
+  reconcileInterval: optional(fleetKeys.reconcileInterval),
+  readinessGate: optional(fleetKeys.readinessGate),
+  onShutdown: optional(fleetKeys.onShutdown),
+  securePort: optional(options.securePort),
+} as const satisfies Keys
+
+/** What a later life of a master may have otherwise: of the `settings` of `roll-config`. */
+export const settingsKeys = {
+  ...masterSettingsKeys,
+  addresses: {
+    schema: options.advertiseAddress.schema,
+    metavar: 'LIST',
+    description: 'only of roll-config: its new addresses',
+  },
+} as const satisfies Keys
+
+/** Of one master in the list. */
+export const masterKeys = {
+  name: { schema: nameSchema, metavar: 'NAME', description: 'what steps call it', unset: 'master-N, by its place' },
+  addresses: {
+    schema: options.advertiseAddress.schema,
+    metavar: 'LIST',
+    description: 'the first is the one in Endpoints; a second is of the other family',
+    unset: '192.0.2.N, by its place',
+  },
+  kind: {
+    schema: z.enum(['apiserver-bootstrap', 'kube-apiserver']),
+    metavar: 'KIND',
+    description: 'our sidecar, or a kube-apiserver with its own reconciler, 15s and 10s',
+    default: 'apiserver-bootstrap',
+  },
+  skew: {
+    schema: signedDuration,
+    metavar: 'DURATION',
+    description: 'how far its wall clock is ahead at the start; may be negative',
+    default: '0s',
+  },
+  drift: {
+    schema: wholeNumber(-100_000, 100_000),
+    metavar: 'PPM',
+    description: 'in the simulator: how much faster its clocks run, in parts per million',
+    default: 0,
+  },
+  settings: { schema: nested, metavar: 'MAPPING', description: 'where it differs from the fleet' },
+} as const satisfies Keys
+
+/** Of `clients`. */
+export const clientsKeys = {
+  count: {
+    schema: wholeNumber(1, 1000),
+    metavar: 'N',
+    description: 'how many, with a kube-proxy each',
+    default: defaultClients.count,
+  },
+  interval: time(10, 'between two connections of one client', { default: formatDuration(defaultClients.intervalMs) }),
+  watchDelay: time(0, 'from a change of the EndpointSlice until a client knows it', {
+    default: formatDuration(defaultClients.watchDelayMs),
+  }),
+  timeout: time(1, 'a connection without an answer for so long counts as black-holed', {
+    default: formatDuration(defaultClients.timeoutMs),
+  }),
+} as const satisfies Keys
+
+/** Of `bounds`. */
+export const boundsKeys = {
+  removalMargin: time(0, "how much later than its lease's end a dead master may still be listed", {
+    default: formatDuration(defaultBounds.removalMarginMs),
+  }),
+  listed: time(0, 'until a master that has recovered is listed', {
+    default: formatDuration(defaultBounds.listedMs),
+  }),
+  agreement: time(0, 'how long Endpoints and EndpointSlice may differ', {
+    default: formatDuration(defaultBounds.agreementMs),
+  }),
+  recovery: time(
+    0,
+    "after the last fault, from the API server's own first successful write, until everything is in sync",
+    {
+      default: formatDuration(defaultBounds.recoveryMs),
+    },
+  ),
+  writesPerTenSeconds: {
+    schema: wholeNumber(1, 10_000),
+    metavar: 'N',
+    description: 'how many writes one master may make in ten seconds',
+    default: defaultBounds.writesPerTenSeconds,
+  },
+} as const satisfies Keys
+
+function optional<K extends Option>({ schema, metavar, description }: K): Pick<K, 'schema'> & Key {
+  return { schema, ...(metavar !== undefined && { metavar }), description }
+}

@@ -1,0 +1,228 @@
+import * as z from 'zod/mini'
+import { wholeNumber } from '../../documents/option.ts'
+import { verbs } from '../request-faults.ts'
+import { type Action, type DamageName, damages } from './scenario.ts'
+import { type Key, type Keys, MAX_MASTERS, signedDuration, time } from './schema.ts'
+
+export type ActionName = Action['action']
+
+/** What can happen: what it is, and the keys that say more. */
+export interface ActionForm {
+  readonly description: string
+  readonly keys: Keys
+}
+
+function choice(values: readonly [string, ...string[]], description: string, byDefault: string): Key {
+  return { schema: z.enum(values), metavar: 'WHICH', description, default: byDefault }
+}
+
+const chosen: Key = {
+  schema: z.union([z.literal('all'), z.array(z.string()).check(z.minLength(1, 'needs at least one name'))], {
+    error: 'must be all, or a list of names such as [master-2]',
+  }),
+  metavar: 'all|LIST',
+  description: 'which masters',
+}
+const masters: Key = { ...chosen, required: true }
+const mastersOrAll: Key = { ...chosen, default: 'all' }
+const part = choice(['sidecar', 'server', 'both'], 'which of the two processes of a master', 'both')
+const undone = time(1, 'how long until it is undone; left out, it stays')
+const undoneRequired = time(1, 'how long until it is undone', { required: true })
+const settings: Key = {
+  schema: z.unknown(),
+  metavar: 'MAPPING',
+  description: 'what changes',
+  required: true,
+}
+const between = time(0, 'after each, once it is listed again', { default: '5s' })
+
+/** Of every step: when. */
+export const timeKeys = {
+  at: time(0, 'when, from the moment that everybody is listed', { required: true }),
+  jitter: time(1, 'it happens up to this much later; the seed of each run decides'),
+} as const satisfies Keys
+
+/** Of every step. */
+export const stepKeys = {
+  ...timeKeys,
+  action: { schema: z.string(), metavar: 'ACTION', description: 'what happens', required: true },
+} as const satisfies Keys
+
+/** Every action, in the order of the reference. */
+export const actions: Readonly<Record<ActionName, ActionForm>> = {
+  kill: { description: 'SIGKILL; undone by `start`', keys: { masters, part, for: undone } },
+  terminate: { description: 'SIGTERM; undone by `start`', keys: { masters, part, for: undone } },
+  freeze: { description: 'SIGSTOP; undone by `thaw`', keys: { masters, part, for: undone } },
+  start: { description: 'starts what does not run', keys: { masters, part } },
+  thaw: { description: 'SIGCONT', keys: { masters, part } },
+  restart: {
+    description: 'stops and starts it; with `overlap` the next life of the sidecar starts before the current one stops',
+    keys: {
+      masters,
+      part,
+      signal: choice(['kill', 'terminate'], 'how it is stopped', 'terminate'),
+      pause: time(0, 'from its stop to its start', { default: '1s' }),
+      overlap: time(1, 'how long two lives of the sidecar run side by side; instead of `part`, `signal` and `pause`'),
+    },
+  },
+  partition: {
+    description: 'cuts connections: nothing is refused, everything is black-holed; undone by `heal`',
+    keys: {
+      masters,
+      from: choice(
+        ['api', 'store', 'clients', 'all'],
+        'the sidecar from its own API server; sidecar and server from their datastore; the server from its clients; or everything',
+        'all',
+      ),
+      for: undone,
+    },
+  },
+  slow: {
+    description: 'each message takes longer; undone by `heal`',
+    keys: {
+      masters,
+      from: choice(['api', 'store'], 'between the sidecar and its own API server, or its lease store', 'api'),
+      by: time(1, 'how much longer', { required: true }),
+      for: undone,
+    },
+  },
+  'requests-fail': {
+    description: 'requests of the sidecar to its own API server fail; undone by `heal`',
+    keys: {
+      masters,
+      how: {
+        schema: z.enum(['status', 'hang', 'delay', 'cut-watches', 'lose-event', 'expired']),
+        metavar: 'HOW',
+        description:
+          'answered with a `status`; never answered; late; watches are cut; the next event of each watch is lost; or 401 until the credentials are renewed',
+        required: true,
+      },
+      status: { schema: wholeNumber(400, 599), metavar: 'CODE', description: 'which, with `how: status`' },
+      retryAfter: time(1000, 'Retry-After, with the status 429 or 503'),
+      by: time(1, 'how much later, with `how: delay`'),
+      every: time(
+        1,
+        'with `how: cut-watches`: the age at which each watch is cut; left out, those that are open are cut once',
+      ),
+      requests: {
+        schema: wholeNumber(1, 1000),
+        metavar: 'N',
+        description: 'with `status`, `hang` and `delay`: over after this many requests',
+        unset: 'all',
+      },
+      resource: {
+        schema: z.string().check(z.regex(/^[a-z]+(?:\.[a-z0-9.-]+)?$/, 'must be a plural such as leases')),
+        metavar: 'RESOURCE',
+        description: 'only of this resource, such as `leases`',
+      },
+      verb: { schema: z.enum(verbs), metavar: 'VERB', description: 'only of this verb, such as `delete`' },
+      only: {
+        schema: z.enum(['probe', 'api']),
+        metavar: 'WHICH',
+        description: 'only the probes of /readyz, or all requests but these',
+      },
+      for: undone,
+    },
+  },
+  'own-etcd-dead': {
+    description:
+      'the etcd member beside an API server is dead, while the sidecar reaches another: the checks of etcd fail; undone by `heal`',
+    keys: {
+      masters,
+      how: choice(
+        ['fails', 'hangs'],
+        'every request is refused with 500 at once; or none is answered, and /readyz takes four seconds',
+        'fails',
+      ),
+      for: undone,
+    },
+  },
+  heal: {
+    description:
+      'undoes `partition`, `slow`, `requests-fail`, `own-etcd-dead` and `readyz-fails`; open connections are reset',
+    keys: { masters: mastersOrAll },
+  },
+  'reset-connections': { description: 'all connections of the sidecar are reset', keys: { masters } },
+  replace: {
+    description: 'the master dies for good, and another comes with its address, `NAME-anew`',
+    keys: { masters, pause: time(0, 'from the death to the new master', { default: '5s' }) },
+  },
+  'clock-skew': {
+    description: 'the wall clock of the sidecar is set',
+    keys: {
+      masters,
+      by: {
+        schema: signedDuration,
+        metavar: 'DURATION',
+        description: 'how far it is ahead of true time from then on; may be negative',
+        required: true,
+      },
+    },
+  },
+  'datastore-outage': {
+    description: 'the datastore is away, or full',
+    keys: { how: choice(['away', 'full'], 'nobody answers, or no write is accepted', 'away'), for: undoneRequired },
+  },
+  'apiserver-outage': {
+    description: 'the API servers are killed, and started again; the sidecars run on',
+    keys: { masters: mastersOrAll, for: undoneRequired },
+  },
+  'readyz-fails': {
+    description: "the API server's /readyz fails; undone by `heal`",
+    keys: {
+      masters,
+      how: choice(
+        ['unready', 'hangs', 'etcd'],
+        'it answers not ready, does not answer, or answers that its etcd check fails',
+        'unready',
+      ),
+      for: undone,
+    },
+  },
+  compact: { description: 'etcd discards its history, and watches list again', keys: {} },
+  damage: {
+    description: 'something damages `default/kubernetes`',
+    keys: {
+      damage: {
+        schema: z.enum(Object.keys(damages) as [DamageName, ...DamageName[]]),
+        metavar: 'DAMAGE',
+        description: 'how',
+        required: true,
+      },
+    },
+  },
+  'rolling-restart': {
+    description: 'one after the other is terminated, started, and listed again, for which it has 30 s',
+    keys: { masters: mastersOrAll, part, pause: between },
+  },
+  'roll-config': {
+    description: 'a rolling restart of the sidecars with other settings',
+    keys: { masters: mastersOrAll, settings, pause: between },
+  },
+  scale: {
+    description:
+      'masters are added, `master-N` at 192.0.2.N, never with an earlier name; or the last ones are terminated for good',
+    keys: {
+      to: {
+        schema: wholeNumber(1, MAX_MASTERS),
+        metavar: 'N',
+        description: 'how many masters after it',
+        required: true,
+      },
+    },
+  },
+  random: {
+    description: 'steps that a seed decides; everything is undone at their end',
+    keys: {
+      for: time(1000, 'how long', { required: true }),
+      seed: {
+        schema: wholeNumber(0, 0xffff_ffff),
+        metavar: 'N',
+        description: 'which steps',
+        unset: "the drill's own",
+      },
+    },
+  },
+}
+
+export const actionNames = Object.keys(actions) as readonly ActionName[]

@@ -1,0 +1,134 @@
+import type { EndpointSlice, Node, Pod, Service } from '../kube/resources.ts'
+import { hasHostname, isPodReady, isTerminating, podAddresses } from '../workloads/pod-rules.ts'
+import type { AddressType } from './slice.ts'
+
+export type Endpoint = NonNullable<EndpointSlice['endpoints']>[number]
+
+type EndpointConditions = NonNullable<Endpoint['conditions']>
+type ObjectReference = NonNullable<Endpoint['targetRef']>
+
+export const zoneLabel = 'topology.kubernetes.io/zone'
+
+/** An endpoint made from a Pod, and its other inputs. */
+interface Made {
+  readonly endpoint: Endpoint
+  readonly addressType: AddressType
+  readonly publishNotReady: boolean
+  readonly hostname: boolean
+  readonly zone: string | undefined
+}
+
+const made = new WeakMap<Pod, Made[]>()
+
+/** The zone of a Node, where it says one. */
+export function zoneOf(node: Node | undefined): string | undefined {
+  return node?.metadata?.labels?.[zoneLabel] || undefined
+}
+
+/**
+ * A Pod as an endpoint of a Service's slices of an address type, with all its addresses of that family, possibly none
+ * (upstream's `podToEndpoint`). Returns the same object as long as its inputs do not change.
+ */
+export function endpointOf(pod: Pod, node: Node | undefined, service: Service, addressType: AddressType): Endpoint {
+  const publishNotReady = service.spec?.publishNotReadyAddresses === true
+  const hostname = hasHostname(pod, service)
+  const zone = zoneOf(node)
+  let known = made.get(pod)
+  if (known === undefined) {
+    known = []
+    made.set(pod, known)
+  }
+  for (const one of known) {
+    if (
+      one.addressType === addressType &&
+      one.publishNotReady === publishNotReady &&
+      one.hostname === hostname &&
+      one.zone === zone
+    )
+      return one.endpoint
+  }
+  const endpoint = makeEndpoint(pod, { addressType, publishNotReady, hostname, zone })
+  // A Node rarely changes its zone; the endpoint with the former one is then no longer needed.
+  const rest = known.filter((one) => one.zone === zone)
+  made.set(pod, [...rest, { endpoint, addressType, publishNotReady, hostname, zone }])
+  return endpoint
+}
+
+function makeEndpoint(pod: Pod, { addressType, publishNotReady, hostname, zone }: Omit<Made, 'endpoint'>): Endpoint {
+  const { namespace, name, uid } = pod.metadata ?? {}
+  const { nodeName, hostname: ownHostname } = pod.spec ?? {}
+  const serving = isPodReady(pod)
+  const terminating = isTerminating(pod)
+  return {
+    addresses: [...podAddresses(pod, addressType)].sort(),
+    conditions: conditionsOf(publishNotReady || (serving && !terminating), serving, terminating),
+    ...(hostname && ownHostname !== undefined ? { hostname: ownHostname } : {}),
+    targetRef: { kind: 'Pod', namespace, name, uid } as ObjectReference,
+    ...(nodeName ? { nodeName } : {}),
+    ...(zone === undefined ? {} : { zone }),
+  }
+}
+
+const yesOrNo = [false, true] as const
+/** All combinations: every endpoint shares one of them. */
+const conditions: readonly EndpointConditions[] = yesOrNo.flatMap((ready) =>
+  yesOrNo.flatMap((serving) => yesOrNo.map((terminating) => ({ ready, serving, terminating }))),
+)
+
+function conditionsOf(ready: boolean, serving: boolean, terminating: boolean): EndpointConditions {
+  return conditions[Number(ready) * 4 + Number(serving) * 2 + Number(terminating)] as EndpointConditions
+}
+
+/**
+ * Whether two endpoints have the same identity: addresses, hostname and target (upstream's `hashEndpoint`). Their
+ * conditions, Node and zone may differ.
+ */
+export function isSameEndpoint(a: Endpoint, b: Endpoint): boolean {
+  return (
+    (a.targetRef?.name ?? '') === (b.targetRef?.name ?? '') &&
+    (a.targetRef?.namespace ?? '') === (b.targetRef?.namespace ?? '') &&
+    (a.hostname ?? '') === (b.hostname ?? '') &&
+    sameAddresses(a.addresses, b.addresses)
+  )
+}
+
+/**
+ * Whether two endpoints of the same identity are equal, except for hints and the resourceVersion of the target
+ * (upstream's `EndpointsEqualBeyondHash`).
+ */
+export function isUnchanged(a: Endpoint, b: Endpoint): boolean {
+  return (
+    same(a.nodeName, b.nodeName) &&
+    same(a.zone, b.zone) &&
+    same(a.conditions?.ready, b.conditions?.ready) &&
+    same(a.conditions?.serving, b.conditions?.serving) &&
+    same(a.conditions?.terminating, b.conditions?.terminating) &&
+    sameTarget(a.targetRef, b.targetRef)
+  )
+}
+
+function sameAddresses(a: readonly string[] | undefined, b: readonly string[] | undefined): boolean {
+  const left = a ?? []
+  const other = b ?? []
+  if (left.length !== other.length) return false
+  if (left.length === 1) return left[0] === other[0]
+  const sorted = [...other].sort()
+  return [...left].sort().every((address, index) => address === sorted[index])
+}
+
+function sameTarget(a: Endpoint['targetRef'], b: Endpoint['targetRef']): boolean {
+  if (!a || !b) return !a === !b
+  return (
+    (a.kind ?? '') === (b.kind ?? '') &&
+    (a.namespace ?? '') === (b.namespace ?? '') &&
+    (a.name ?? '') === (b.name ?? '') &&
+    (a.uid ?? '') === (b.uid ?? '') &&
+    (a.apiVersion ?? '') === (b.apiVersion ?? '') &&
+    (a.fieldPath ?? '') === (b.fieldPath ?? '')
+  )
+}
+
+/** Absent and null are equal; absent and empty are not. */
+function same(a: string | boolean | null | undefined, b: string | boolean | null | undefined): boolean {
+  return a === b || (a ?? undefined) === (b ?? undefined)
+}

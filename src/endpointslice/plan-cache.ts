@@ -1,0 +1,153 @@
+import type { EndpointSlice, Pod, Service } from '../kube/resources.ts'
+import { DesiredEndpoints, type DesiredEndpointsOptions } from './desired-endpoints.ts'
+import type { AddressType } from './slice.ts'
+
+interface MemoryQuestion extends DesiredEndpointsOptions {
+  readonly pods: readonly Pod[]
+  /** Changes whenever a Node appears, disappears or moves to another zone. */
+  readonly nodesVersion: number
+}
+
+/** The cached state of an address type. */
+interface Remembered {
+  readonly desired: DesiredEndpoints
+  /** Those that have the ports with this key. */
+  settled(portsKey: string): SettledSlices
+}
+
+interface Known extends Remembered {
+  readonly service: Service
+  readonly nodesVersion: number
+  readonly settledByPorts: Map<string, SettledSlices>
+  pods: readonly Pod[]
+}
+
+/**
+ * The results of the last plan for a Service: with them the next plan only checks what has changed since. A plan with
+ * it makes the same writes as one without.
+ */
+export class SlicesMemory {
+  readonly #known = new Map<AddressType, Known>()
+
+  /** The cached state of an address type, updated with the Pods. */
+  recall(question: MemoryQuestion): Remembered {
+    const known = this.#known.get(question.addressType)
+    if (known !== undefined && update(known, question)) return known
+    const fresh = remembered(question)
+    this.#known.set(question.addressType, fresh)
+    return fresh
+  }
+}
+
+function remembered(question: MemoryQuestion): Known {
+  const { service, nodesVersion, pods } = question
+  const desired = new DesiredEndpoints(question)
+  for (const pod of pods) desired.add(pod)
+  const settledByPorts = new Map<string, SettledSlices>()
+  return {
+    service,
+    nodesVersion,
+    pods,
+    desired,
+    settledByPorts,
+    settled(portsKey) {
+      let settled = settledByPorts.get(portsKey)
+      if (settled === undefined) {
+        settled = new SettledSlices()
+        settledByPorts.set(portsKey, settled)
+      }
+      return settled
+    },
+  }
+}
+
+/** Returns false when starting again is cheaper. */
+function update(known: Known, { service, nodesVersion, pods }: MemoryQuestion): boolean {
+  const { desired, settledByPorts } = known
+  if (known.service !== service || known.nodesVersion !== nodesVersion || desired.leftOut.length > 0) return false
+  const changes = changedPods(known.pods, pods)
+  if (changes === undefined) return false
+  const disturb = (pod: Pod): void => {
+    for (const settled of settledByPorts.values()) settled.disturb(pod.metadata?.name ?? '')
+  }
+  for (const pod of changes.removed) {
+    desired.remove(pod)
+    disturb(pod)
+  }
+  for (const pod of changes.added) desired.add(pod)
+  for (const key of settledByPorts.keys()) if (!desired.groups.has(key)) settledByPorts.delete(key)
+  known.pods = pods
+  return true
+}
+
+/** The Pods that are not the same objects, in lists of about the same order; undefined when that is most of them. */
+function changedPods(
+  before: readonly Pod[],
+  after: readonly Pod[],
+): { readonly removed: readonly Pod[]; readonly added: readonly Pod[] } | undefined {
+  const removed: Pod[] = []
+  const added: Pod[] = []
+  let next = 0
+  for (const pod of before) {
+    const other = after[next]
+    if (other === pod) next++
+    else {
+      removed.push(pod)
+      if (other !== undefined && other.metadata?.name === pod.metadata?.name) {
+        added.push(other)
+        next++
+      }
+      if (removed.length * 4 > before.length) return undefined
+    }
+  }
+  for (; next < after.length; next++) added.push(after[next] as Pod)
+  return { removed, added }
+}
+
+/**
+ * The slices of a group that need no check: the last plan found that each contains only desired endpoints, none of them
+ * twice, and has the right labels. That stays true until the slice is replaced by another object or one of its
+ * endpoints changes.
+ */
+export class SettledSlices {
+  /** By the names of the Pods whose endpoints they hold. */
+  readonly #homes = new Map<string, EndpointSlice>()
+  readonly #pods = new Map<EndpointSlice, readonly string[]>()
+
+  /** How many endpoints they hold. */
+  get endpoints(): number {
+    return this.#homes.size
+  }
+
+  has(slice: EndpointSlice): boolean {
+    return this.#pods.has(slice)
+  }
+
+  /** Whether one of them holds the endpoint of a Pod. */
+  holds(pod: string): boolean {
+    return this.#homes.has(pod)
+  }
+
+  /** The slice was found in sync, with the endpoints of these Pods. */
+  settle(slice: EndpointSlice, pods: readonly string[]): void {
+    this.#pods.set(slice, pods)
+    for (const pod of pods) this.#homes.set(pod, slice)
+  }
+
+  /** The endpoint of a Pod has changed or is gone. */
+  disturb(pod: string): void {
+    const home = this.#homes.get(pod)
+    if (home !== undefined) this.#unsettle(home)
+  }
+
+  /** Forgets the slices that are not among these. */
+  retain(slices: readonly EndpointSlice[]): void {
+    const present = new Set(slices)
+    for (const slice of this.#pods.keys()) if (!present.has(slice)) this.#unsettle(slice)
+  }
+
+  #unsettle(slice: EndpointSlice): void {
+    for (const pod of this.#pods.get(slice) ?? []) this.#homes.delete(pod)
+    this.#pods.delete(slice)
+  }
+}

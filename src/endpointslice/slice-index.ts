@@ -1,0 +1,63 @@
+import type { Followed } from '../kube/informer.ts'
+import type { EndpointSlice } from '../kube/resources.ts'
+import { managedByLabel, serviceKeyOf } from './slice.ts'
+
+export interface ServiceSlicesOptions {
+  readonly informer: Followed<EndpointSlice>
+  /** The value of the label `endpointslice.kubernetes.io/managed-by` of the slices to index. */
+  readonly managedBy: string
+}
+
+/**
+ * The slices of one controller by the Service that they name. It must subscribe before the controller does: then
+ * handlers and syncs see the same state as the informer's store.
+ */
+export class ServiceSlices {
+  readonly #managedBy: string
+  /** By the key of the Service, then by the name of the slice. */
+  readonly #slices = new Map<string, Map<string, EndpointSlice>>()
+
+  constructor(options: ServiceSlicesOptions) {
+    this.#managedBy = options.managedBy
+    options.informer.subscribe((change) => {
+      const before = change.type === 'added' ? undefined : this.#keyOf(change.old)
+      const after = change.type === 'deleted' ? undefined : this.#keyOf(change.object)
+      if (change.type !== 'added' && before !== undefined && before !== after) this.#remove(before, change.old)
+      if (change.type !== 'deleted' && after !== undefined) this.#add(after, change.object)
+    })
+  }
+
+  /** Whether a slice belongs to the controller. */
+  manages(slice: EndpointSlice): boolean {
+    return slice.metadata?.labels?.[managedByLabel] === this.#managedBy
+  }
+
+  /** The slices that name the Service with this key. */
+  of(serviceKey: string): readonly EndpointSlice[] {
+    return [...(this.#slices.get(serviceKey)?.values() ?? [])]
+  }
+
+  /** The Services that slices name, with these slices. */
+  entries(): Iterable<readonly [serviceKey: string, slices: ReadonlyMap<string, EndpointSlice>]> {
+    return this.#slices
+  }
+
+  #add(key: string, slice: EndpointSlice): void {
+    let slices = this.#slices.get(key)
+    if (slices === undefined) {
+      slices = new Map()
+      this.#slices.set(key, slices)
+    }
+    slices.set(slice.metadata?.name ?? '', slice)
+  }
+
+  #remove(key: string, slice: EndpointSlice): void {
+    const slices = this.#slices.get(key)
+    slices?.delete(slice.metadata?.name ?? '')
+    if (slices?.size === 0) this.#slices.delete(key)
+  }
+
+  #keyOf(slice: EndpointSlice): string | undefined {
+    return this.manages(slice) ? serviceKeyOf(slice) : undefined
+  }
+}

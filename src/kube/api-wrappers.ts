@@ -1,0 +1,177 @@
+import type { RequestLimit } from '../runtime/request-limit.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { CallOptions, KubeApi, ListQuery, ObjectRef } from './api.ts'
+import { isKubeError, KubeError } from './errors.ts'
+import type { KubeList, KubeObject, Resource } from './resources.ts'
+import { smallerPage } from './transport.ts'
+
+/**
+ * A KubeApi that reads for real, and logs each write instead of making it: once, until a different write of the same
+ * verb to the same object is planned. A create or update answers with the object as it was given, a patch with an
+ * object of that name.
+ */
+export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
+  const planned = new Map<string, string>()
+  const plan = (verb: string, resource: Resource<KubeObject>, ref: ObjectRef, body?: unknown): void => {
+    const object = ref.namespace === undefined ? ref.name : `${ref.namespace}/${ref.name}`
+    const key = `${verb} ${resource.plural} ${object}`
+    // Later plans of the same write differ only in their times.
+    const text = JSON.stringify(body)?.replace(/"\d{4}-\d\d-\d\dT[^"]*"/g, '""') ?? ''
+    if (planned.get(key) === text) return
+    planned.set(key, text)
+    logger.info({ verb, kind: resource.kind, object, body }, 'dry run: would write')
+  }
+  const refOf = ({ metadata }: KubeObject): ObjectRef => ({
+    namespace: metadata?.namespace,
+    name: metadata?.name ?? metadata?.generateName ?? '',
+  })
+  return {
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    watch: (...args) => api.watch(...args),
+    async create(resource, object) {
+      plan('create', resource, refOf(object), object)
+      return object
+    },
+    async update(resource, object) {
+      plan('update', resource, refOf(object), object)
+      return object
+    },
+    async patch<T extends KubeObject>(
+      resource: Resource<T>,
+      ref: ObjectRef,
+      patch: { readonly body: unknown },
+    ): Promise<T> {
+      plan('patch', resource, ref, patch.body)
+      return { metadata: { ...ref } } as unknown as T
+    },
+    async delete(resource, ref) {
+      plan('delete', resource, ref)
+    },
+  }
+}
+
+/** First words of messages about writes, and their replacements in a dry run. */
+const PLANNED: Readonly<Record<string, string>> = {
+  created: 'create',
+  leaving: 'leave',
+  resetting: 'reset',
+  set: 'set',
+  took: 'take',
+  upgraded: 'upgrade',
+  withdrew: 'withdraw',
+  wrote: 'write',
+}
+
+/**
+ * A logger for a dry run. It rephrases writes as plans, and logs each info line once, because every reconciliation
+ * plans the same writes again.
+ */
+export function dryRunLogger(logger: Logger): Logger {
+  const logged = new Set<string>()
+  const wrap = (inner: Logger): Logger => ({
+    debug: (fields, message) => inner.debug(fields, message),
+    info(fields, message) {
+      const line = `${message} ${JSON.stringify(fields)}`
+      if (logged.has(line)) return
+      logged.add(line)
+      const [first = ''] = message.split(' ', 1)
+      const plan = PLANNED[first]
+      inner.info(fields, plan === undefined ? message : `dry run: would ${plan}${message.slice(first.length)}`)
+    },
+    warn: (fields, message) => inner.warn(fields, message),
+    error: (fields, message) => inner.error(fields, message),
+    child: (fields) => wrap(inner.child(fields)),
+  })
+  return wrap(logger)
+}
+
+/**
+ * A KubeApi that reads normally, and writes only if `mayWrite` returns true at that very instant: a process that was
+ * frozen continues with outdated copies before any timer reports that another process leads. A withheld write rejects
+ * as Unreachable, which callers do not report.
+ *
+ * There is no fence between the check and the server: a request that was sent before the freeze still arrives.
+ */
+export function fencedApi(api: KubeApi, mayWrite: () => boolean): KubeApi {
+  const check = (): void => {
+    if (!mayWrite()) throw new KubeError('Unreachable', 'not written: the Lease is no longer held')
+  }
+  return {
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    watch: (...args) => api.watch(...args),
+    async create(...args) {
+      check()
+      return await api.create(...args)
+    },
+    async update(...args) {
+      check()
+      return await api.update(...args)
+    },
+    async patch(...args) {
+      check()
+      return await api.patch(...args)
+    },
+    async delete(...args) {
+      check()
+      await api.delete(...args)
+    },
+  }
+}
+
+/** The same API; its requests, but not its watches, are aborted at the limit. */
+export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
+  return {
+    get: (resource, ref, options) =>
+      limit.run(options?.signal, (signal) => api.get(resource, ref, { ...options, signal })),
+    list: (resource, query) => limit.run(query?.signal, (signal) => api.list(resource, { ...query, signal })),
+    create: (resource, object, options) =>
+      limit.run(options?.signal, (signal) => api.create(resource, object, { ...options, signal })),
+    update: (resource, object, options) =>
+      limit.run(options?.signal, (signal) => api.update(resource, object, { ...options, signal })),
+    patch: (resource, ref, patch, options) =>
+      limit.run(options?.signal, (signal) => api.patch(resource, ref, patch, { ...options, signal })),
+    delete: (resource, ref, options) =>
+      limit.run(options?.signal, (signal) => api.delete(resource, ref, { ...options, signal })),
+    watch: (resource, query) => api.watch(resource, query),
+  }
+}
+
+/** As many as kubectl and client-go ask for. */
+const PAGE_SIZE = 500
+
+/**
+ * Lists a collection page by page; all objects are as of the moment of the first page. A page that is too long is
+ * requested again with fewer objects. Rejects with a KubeError.
+ */
+export async function* listPages<T extends KubeObject>(
+  api: KubeApi,
+  resource: Resource<T>,
+  query: Omit<ListQuery & CallOptions, 'limit' | 'continue'> = {},
+): AsyncGenerator<readonly T[], void> {
+  let token: string | undefined
+  let limit = PAGE_SIZE
+  for (;;) {
+    const page = await api.list(resource, { ...query, limit, continue: token }).catch((error: unknown) => {
+      const smaller = isKubeError(error, 'TooLarge') ? smallerPage(limit) : undefined
+      if (smaller === undefined) throw error
+      limit = smaller
+    })
+    if (page === undefined) continue
+    yield page.items
+    token = nextPage(resource.plural, page, token)
+    if (token === undefined) return
+  }
+}
+
+/**
+ * The token of the page after the one that began at `token`; undefined after the last. A page that leads back to itself
+ * throws a KubeError, in which `source` names the collection.
+ */
+export function nextPage(source: string, { metadata }: KubeList<KubeObject>, token: string | undefined) {
+  const { continue: next } = metadata
+  if (next === undefined || next === '') return undefined
+  if (next === token) throw new KubeError('BadResponse', `list ${source}: a page leads back to itself`)
+  return next
+}

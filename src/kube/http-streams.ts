@@ -1,0 +1,204 @@
+import { isUtf8 } from 'node:buffer'
+import type { Readable } from 'node:stream'
+import { KubeError } from './errors.ts'
+import { DEEPEST_NESTING } from './transport.ts'
+
+/**
+ * The events of one watch, read from the body of its answer. `finish` is called exactly once: when the stream ends,
+ * breaks or is left. Leaving it early, even before the first event was requested, closes the connection.
+ */
+export class EventStream implements AsyncIterableIterator<unknown, undefined> {
+  readonly #body: Readable
+  readonly #chunks: AsyncIterator<Uint8Array>
+  readonly #lines: JsonLines
+  readonly #explain: (error: unknown) => unknown
+  readonly #finish: () => void
+  #values: Iterator<unknown> = [].values()
+  #open = true
+
+  constructor(
+    body: Readable,
+    options: {
+      readonly maxEventBytes: number
+      /** Converts an error of the body into the error that the caller gets. */
+      readonly explain: (error: unknown) => unknown
+      readonly finish: () => void
+    },
+  ) {
+    this.#body = body
+    this.#chunks = body[Symbol.asyncIterator]()
+    this.#lines = new JsonLines(options.maxEventBytes)
+    this.#explain = options.explain
+    this.#finish = options.finish
+    // An error of a body that nothing reads must not become an uncaught exception; the next read reports it.
+    body.on('error', () => {})
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  async next(): Promise<IteratorResult<unknown, undefined>> {
+    try {
+      while (this.#open) {
+        const value = this.#values.next()
+        if (!value.done) return value
+        const chunk = await this.#chunks.next()
+        if (!chunk.done) this.#values = this.#lines.push(chunk.value)
+        else if (this.#open) {
+          this.#lines.end()
+          this.#close()
+        }
+      }
+      return { done: true, value: undefined }
+    } catch (error) {
+      this.#close()
+      throw this.#explain(error)
+    }
+  }
+
+  async return(): Promise<IteratorResult<unknown, undefined>> {
+    this.#close()
+    return { done: true, value: undefined }
+  }
+
+  #close(): void {
+    if (!this.#open) return
+    this.#open = false
+    this.#body.destroy()
+    this.#finish()
+  }
+}
+
+const NEWLINE = 0x0a
+
+/**
+ * Cuts a stream of bytes into JSON values, one a line. Only the byte 0x0A ends a line: strings may contain U+2028 and
+ * U+2029. Each byte is read once, however the stream is chopped.
+ */
+export class JsonLines {
+  readonly #begun: HttpBytes
+
+  constructor(maxLineBytes: number) {
+    this.#begun = new HttpBytes(maxLineBytes, () => {
+      throw new KubeError('TooLarge', `an event is longer than the limit of ${maxLineBytes} bytes`)
+    })
+  }
+
+  /**
+   * The values that `chunk` completes. Throws a BadResponse for a line that is not JSON, TooLarge for one that is too
+   * long.
+   */
+  *push(chunk: Uint8Array): Generator<unknown, void, undefined> {
+    let start = 0
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      const line = this.#take(chunk.subarray(start, end))
+      start = end + 1
+      if (!isBlank(line)) yield parseJson(line)
+    }
+    if (start < chunk.length) this.#begun.add(chunk.subarray(start))
+  }
+
+  /** Throws a BadResponse if the stream ended inside a line. */
+  end(): void {
+    if (!isBlank(this.#take(new Uint8Array()))) throw new KubeError('BadResponse', 'the stream ended inside an event')
+  }
+
+  #take(last: Uint8Array): Uint8Array {
+    if (this.#begun.length === 0) return last
+    this.#begun.add(last)
+    return this.#begun.take()
+  }
+}
+
+/** Parses a JSON value from UTF-8 bytes. Otherwise throws a BadResponse that does not quote them. */
+export function parseJson(bytes: Uint8Array): unknown {
+  if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
+  if (nestsDeeper(bytes, DEEPEST_NESTING)) {
+    throw new KubeError('BadResponse', `the answer is nested more than ${DEEPEST_NESTING} deep`)
+  }
+  try {
+    return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'))
+  } catch {
+    // The engine's message quotes the text, which may hold a Secret.
+    throw new KubeError('BadResponse', 'the answer is not JSON')
+  }
+}
+
+/**
+ * Whether brackets outside of strings are open at more than `most` levels at once. The result for text other than JSON
+ * means nothing.
+ */
+function nestsDeeper(bytes: Uint8Array, most: number): boolean {
+  if (bytes.length <= 2 * most) return false
+  let depth = 0
+  let quoted = false
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]
+    if (quoted) {
+      if (byte === 0x5c) at++
+      else if (byte === 0x22) quoted = false
+    } else if (byte === 0x22) {
+      quoted = true
+    } else if (byte === 0x7b || byte === 0x5b) {
+      if (++depth > most) return true
+    } else if (byte === 0x7d || byte === 0x5d) {
+      depth--
+    }
+  }
+  return false
+}
+
+function isBlank(bytes: Uint8Array): boolean {
+  return bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d)
+}
+
+/** Block sizes grow from the smallest to the largest. */
+const SMALLEST = 1024
+const LARGEST = 64 * 1024
+
+/**
+ * Bytes that arrive in pieces, copied into blocks: a server that sends single bytes must not cause one object per byte.
+ * `tooLong` must throw when there are too many.
+ */
+export class HttpBytes {
+  readonly #limit: number
+  readonly #tooLong: () => never
+  readonly #blocks: Buffer[] = []
+  /** The unused part of the last block. */
+  #free = Buffer.alloc(0)
+  #length = 0
+
+  constructor(limit: number, tooLong: () => never) {
+    this.#limit = limit
+    this.#tooLong = tooLong
+  }
+
+  /** How many there are. */
+  get length(): number {
+    return this.#length
+  }
+
+  add(piece: Uint8Array): void {
+    if (this.#length + piece.length > this.#limit) this.#tooLong()
+    for (let at = 0; at < piece.length; ) {
+      if (this.#free.length === 0) {
+        this.#free = Buffer.allocUnsafeSlow(Math.min(LARGEST, Math.max(SMALLEST, this.#length, piece.length - at)))
+        this.#blocks.push(this.#free)
+      }
+      const part = piece.subarray(at, at + this.#free.length)
+      this.#free.set(part)
+      this.#free = this.#free.subarray(part.length)
+      this.#length += part.length
+      at += part.length
+    }
+  }
+
+  /** Returns all bytes, and starts again empty. */
+  take(): Uint8Array {
+    const taken = Buffer.concat(this.#blocks.splice(0), this.#length)
+    this.#free = Buffer.alloc(0)
+    this.#length = 0
+    return taken
+  }
+}

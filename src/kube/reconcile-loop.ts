@@ -1,0 +1,148 @@
+import { type Backoff, exponentialBackoff } from '../runtime/backoff.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { RemoteError } from '../runtime/errors.ts'
+import type { Random } from '../runtime/random.ts'
+import { Trigger } from '../runtime/trigger.ts'
+import type { AvailabilityReporter } from './availability.ts'
+
+/**
+ * After a permanent refusal, a requested reconciliation waits at least this long after the last one, in milliseconds.
+ */
+const REFUSED_MS = 250
+
+/** Why to reconcile: at the start, after each interval, or for a controller's own reason. */
+export type ReconcileReason<Own extends string> = 'start' | 'interval' | Own
+
+interface ReconcileLoopOptions<Own extends string> {
+  readonly clock: Clock
+  readonly random: Random
+  readonly availability: AvailabilityReporter
+  /** Names the controller in {@link availability}. */
+  readonly source: string
+  /** How often to reconcile without another reason, in milliseconds. */
+  readonly intervalMs: number
+  /** Each interval is longer or shorter by a random share of up to this much. @default 0 */
+  readonly spread?: number | undefined
+  /**
+   * Whether a reconciliation covers several objects: when one of them is permanently refused, a request may concern
+   * another and does not wait until the refused one is tried again. @default false
+   */
+  readonly severalObjects?: boolean | undefined
+  /** The longest wait after a failed reconciliation, in milliseconds. @default as in {@link WriteRetry} */
+  readonly longestWaitMs?: number | undefined
+  /**
+   * Compares observed with desired state, and writes the difference. A rejection is retried, see {@link WriteRetry}.
+   */
+  readonly reconcile: (reasons: ReadonlySet<ReconcileReason<Own>>, signal: AbortSignal) => Promise<void>
+}
+
+/**
+ * The loop of a controller that manages a few objects: any number of requests make one reconciliation, reconciliations
+ * never overlap, and a failed one is repeated until it succeeds.
+ */
+export class ReconcileLoop<Own extends string> {
+  readonly #options: ReconcileLoopOptions<Own>
+  readonly #requests = new Trigger<ReconcileReason<Own>>()
+  readonly #retry: WriteRetry
+  readonly #settled = Promise.withResolvers<void>()
+
+  constructor(options: ReconcileLoopOptions<Own>) {
+    this.#options = options
+    this.#retry = new WriteRetry(options.random)
+  }
+
+  /** Resolves after the first successful reconciliation. */
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  /** Requests a reconciliation. */
+  request(reason: ReconcileReason<Own>): void {
+    this.#requests.fire(reason)
+  }
+
+  /** Reconciles until the signal is aborted, beginning at once; then rejects with its reason. */
+  async run(signal: AbortSignal): Promise<never> {
+    const { clock } = this.#options
+    let nextIntervalMs = this.#nextIntervalMs()
+    this.request('start')
+    for (;;) {
+      const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.request('interval'))
+      const reasons = await this.#requests.take(signal).finally(cancel)
+      if (reasons.has('interval')) nextIntervalMs = this.#nextIntervalMs()
+      await this.#reconcileUntilSuccess(reasons, signal)
+      this.#settled.resolve()
+    }
+  }
+
+  #nextIntervalMs(): number {
+    const { clock, random, intervalMs, spread = 0 } = this.#options
+    const byChance = spread === 0 ? 0 : (random.next() * 2 - 1) * spread
+    return clock.monotonicMs() + intervalMs * (1 + byChance)
+  }
+
+  async #reconcileUntilSuccess(causes: ReadonlySet<ReconcileReason<Own>>, signal: AbortSignal): Promise<void> {
+    const { clock, availability, source, reconcile, severalObjects = false, longestWaitMs = Infinity } = this.#options
+    let reasons = causes
+    for (;;) {
+      try {
+        await reconcile(reasons, signal)
+        availability.succeeded(source)
+        this.#retry.reset()
+        return
+      } catch (error) {
+        signal.throwIfAborted()
+        const nature = error instanceof RemoteError ? error.nature : undefined
+        if (nature !== 'conflict') availability.failed(source, error)
+        const waitMs = Math.min(this.#retry.next(error), longestWaitMs)
+        const uninterruptedMs = severalObjects && nature === 'lasting' ? Math.min(waitMs, REFUSED_MS) : waitMs
+        await sleep(clock, uninterruptedMs, signal)
+        if (waitMs > uninterruptedMs)
+          reasons = new Set([...reasons, ...(await this.#askedWithin(waitMs - uninterruptedMs, signal))])
+      }
+    }
+  }
+
+  /** Waits for a request, but no longer than that. */
+  async #askedWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<ReconcileReason<Own>>> {
+    const cancel = this.#options.clock.schedule(ms, () => this.#requests.wake())
+    return this.#requests.take(signal).finally(cancel)
+  }
+}
+
+/**
+ * A refusal because of the state of the object or its surroundings is often resolved a moment later (the address of a
+ * deleted Service is free after 2 ms), and after an outage everything must be in sync within 2 s of the server's own
+ * first write: short first waits, at most 1 s.
+ */
+const passing = { firstMs: 2, maxMs: 1_000 }
+/** Missing rights and invalid requests last until somebody changes the configuration. */
+const lasting = { firstMs: 10, maxMs: 10_000 }
+/** Up to this many conflicts in a row are chance; more are a fight, which quick retries make worse. */
+const CONFLICTS_AT_ONCE = 3
+
+/** How long a loop waits after a failed write before it reconciles again. One for each loop that writes. */
+export class WriteRetry {
+  readonly #passing: Backoff
+  readonly #lasting: Backoff
+  #conflicts = 0
+
+  constructor(random: Random) {
+    this.#passing = exponentialBackoff(passing, random)
+    this.#lasting = exponentialBackoff(lasting, random)
+  }
+
+  /** Milliseconds to wait after `error`; each call counts as one more failure. */
+  next(error: unknown): number {
+    const nature = error instanceof RemoteError ? error.nature : undefined
+    if (nature === 'conflict' && ++this.#conflicts <= CONFLICTS_AT_ONCE) return 0
+    return nature === 'lasting' ? this.#lasting.next() : this.#passing.next()
+  }
+
+  /** After a success the waits are short again. */
+  reset(): void {
+    this.#passing.reset()
+    this.#lasting.reset()
+    this.#conflicts = 0
+  }
+}

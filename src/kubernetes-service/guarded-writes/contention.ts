@@ -1,0 +1,201 @@
+import type { EventSink, EventToRecord } from '../../kube/event-object.ts'
+import type { LogFields, Logger } from '../../telemetry/logger.ts'
+import type { Counter, Gauge, Metrics } from '../../telemetry/metrics.ts'
+
+/** When repeated corrections count as a fight, and how long to wait in one. In milliseconds. */
+export interface ContentionLimits {
+  /** This many corrections within {@link windowMs} repair damage; an overwrite after that begins a fight. */
+  readonly burst: number
+  readonly windowMs: number
+  /** Between two corrections in a fight: at least this much … */
+  readonly firstMs: number
+  /** … and at most this much. */
+  readonly maxMs: number
+  /** A fight is over after the object has been in sync for this long. */
+  readonly quietMs: number
+}
+
+/**
+ * Ten corrections at once, then growing waits up to `maxMs`: ten kinds of damage more than a second apart are no fight.
+ */
+export function contentionLimits(maxMs: number): ContentionLimits {
+  return { burst: 10, windowMs: 10_000, firstMs: 250, maxMs, quietMs: 10_000 }
+}
+
+/** Whether another writer keeps overwriting an object. Times are on a monotonic clock, in milliseconds. */
+export type Contention =
+  | {
+      readonly phase: 'calm'
+      /** The times of recent corrections, the latest last. */
+      readonly corrections: readonly number[]
+    }
+  | {
+      readonly phase: 'backing-off'
+      /** The time of the first correction of this fight. */
+      readonly sinceMs: number
+      readonly writtenMs: number
+      readonly corrections: number
+      /** Since when the object has been in sync; undefined while it is overwritten. */
+      readonly inSyncSinceMs: number | undefined
+    }
+
+/**
+ * - `undone`: a live read finds that another writer has overwritten the object.
+ * - `corrected`: the overwrite was corrected.
+ * - `written`: the object was written for another reason, such as a new list of masters.
+ * - `in-sync`: the object is as desired.
+ */
+export type ContentionInput = 'undone' | 'corrected' | 'written' | 'in-sync'
+
+export const calm: Contention = { phase: 'calm', corrections: [] }
+
+/** The next wait is the fight's length divided by this. */
+const PATIENCE = 8
+
+/**
+ * Takes in an observation or a write. Pure.
+ *
+ * A fight begins with the next overwrite after `burst` corrections within `windowMs`, and is over when the object has
+ * been in sync for `quietMs`.
+ */
+export function nextContention(
+  state: Contention,
+  input: ContentionInput,
+  nowMs: number,
+  limits: ContentionLimits,
+): Contention {
+  if (state.phase === 'calm') {
+    const corrections = state.corrections.filter((atMs) => atMs > nowMs - limits.windowMs)
+    if (input === 'corrected') return { phase: 'calm', corrections: [...corrections, nowMs] }
+    const [sinceMs] = corrections
+    const writtenMs = corrections.at(-1)
+    if (input !== 'undone' || sinceMs === undefined || writtenMs === undefined || corrections.length < limits.burst) {
+      return state
+    }
+    return { phase: 'backing-off', sinceMs, writtenMs, corrections: corrections.length, inSyncSinceMs: undefined }
+  }
+  switch (input) {
+    case 'undone':
+      return { ...state, inSyncSinceMs: undefined }
+    case 'corrected':
+      return { ...state, writtenMs: nowMs, corrections: state.corrections + 1, inSyncSinceMs: nowMs }
+    case 'written':
+      return { ...state, writtenMs: nowMs, inSyncSinceMs: nowMs }
+    case 'in-sync': {
+      const inSyncSinceMs = state.inSyncSinceMs ?? nowMs
+      return nowMs - inSyncSinceMs >= limits.quietMs ? calm : { ...state, inSyncSinceMs }
+    }
+  }
+}
+
+/**
+ * When the next correction may be made. Pure.
+ *
+ * The longer the fight, the longer the wait: an eighth of its length, within the limits. So after the other writer has
+ * stopped, the object is in sync again after at most an eighth of the fight's length.
+ */
+export function correctionDueMs(state: Contention, limits: ContentionLimits): number {
+  if (state.phase === 'calm') return Number.NEGATIVE_INFINITY
+  const gapMs = Math.round((state.writtenMs - state.sinceMs) / PATIENCE)
+  return state.writtenMs + Math.min(Math.max(gapMs, limits.firstMs), limits.maxMs)
+}
+
+/**
+ * When to check again without a change: a correction is due, or the fight may be over. Undefined while there is no
+ * fight. Pure.
+ */
+export function nextCheckMs(state: Contention, limits: ContentionLimits): number | undefined {
+  if (state.phase === 'calm') return undefined
+  return state.inSyncSinceMs === undefined ? correctionDueMs(state, limits) : state.inSyncSinceMs + limits.quietMs
+}
+
+/** Clients choose their own field manager: only this many of them get their own label. */
+const MAX_WRITERS = 20
+
+export interface ContentionReportsOptions {
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly events: EventSink
+}
+
+/** A managed object and the messages for when another writer repeatedly overwrites it and when that ends. */
+export interface Contested {
+  readonly kind: string
+  readonly fields: LogFields
+  readonly backingOff: string
+  readonly calmAgain: string
+  readonly event: (fight: { readonly corrections: number; readonly withinMs: number }) => EventToRecord
+}
+
+/** Reports foreign overwrites and the back-off from them: metrics, the log, and an Event when a fight begins. */
+export class ContentionReports {
+  readonly #options: ContentionReportsOptions
+  readonly #overwrites: Counter<'kind' | 'writer'>
+  readonly #backoffs: Counter<'kind'>
+  readonly #backingOff: Gauge<'kind'>
+  readonly #writers = new Set<string>()
+  /** How many objects of a kind are in back-off. */
+  readonly #fights = new Map<string, number>()
+
+  constructor(options: ContentionReportsOptions) {
+    this.#options = options
+    const { metrics } = options
+    this.#overwrites = metrics.counter({
+      name: 'apiserver_bootstrap_foreign_overwrites_total',
+      help: "Corrections of managed objects after a foreign write, by the writer's field manager: unknown where it left no trace, other beyond 20 of them.",
+      labels: ['kind', 'writer'],
+    })
+    this.#backoffs = metrics.counter({
+      name: 'apiserver_bootstrap_backoffs_total',
+      help: 'Back-offs that began because a foreign writer overwrote a managed object again and again; kind is Lease for own leases that are taken away.',
+      labels: ['kind'],
+    })
+    this.#backingOff = metrics.gauge({
+      name: 'apiserver_bootstrap_backing_off',
+      help: 'Whether managed objects are corrected at growing intervals only (1), or at once (0).',
+      labels: ['kind'],
+    })
+  }
+
+  /** An overwrite by another writer was corrected. */
+  corrected(kind: string, writer: string | undefined): void {
+    this.#overwrites.add({ kind, writer: writer === undefined ? 'unknown' : this.#known(writer) })
+  }
+
+  /** The contention for an object has changed from `before` to `now`. */
+  changed(contested: Contested, before: Contention, now: Contention, nowMs: number): void {
+    if (before.phase === now.phase) return
+    const { logger, events } = this.#options
+    const { kind, fields } = contested
+    if (before.phase === 'backing-off') {
+      this.ended(kind)
+      const durationMs = Math.round(nowMs - before.sinceMs)
+      logger.info({ ...fields, corrections: before.corrections, durationMs }, contested.calmAgain)
+    }
+    if (now.phase === 'backing-off') {
+      this.#count(kind, 1)
+      this.#backoffs.add({ kind })
+      const fight = { corrections: now.corrections, withinMs: Math.round(nowMs - now.sinceMs) }
+      logger.warn({ ...fields, ...fight }, contested.backingOff)
+      events.record(contested.event(fight))
+    }
+  }
+
+  /** One object of this kind has left back-off. */
+  ended(kind: string): void {
+    this.#count(kind, -1)
+  }
+
+  #count(kind: string, by: 1 | -1): void {
+    const fights = (this.#fights.get(kind) ?? 0) + by
+    this.#fights.set(kind, fights)
+    this.#backingOff.set({ kind }, fights > 0 ? 1 : 0)
+  }
+
+  #known(writer: string): string {
+    if (this.#writers.has(writer)) return writer
+    if (this.#writers.size >= MAX_WRITERS) return 'other'
+    this.#writers.add(writer)
+    return writer
+  }
+}

@@ -1,0 +1,317 @@
+import { formatDuration } from '../../documents/duration.ts'
+import { eventOf, referenceIn } from '../../kube/event-object.ts'
+import { writerBetween } from '../../kube/managed-fields.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  isNewer,
+  type KubeObject,
+  type Resource,
+  type Service,
+} from '../../kube/resources.ts'
+import type { Cancel, Clock } from '../../runtime/clock.ts'
+import { addressesInSlice, portTexts } from '../identity.ts'
+import {
+  type Contention,
+  type ContentionInput,
+  type ContentionLimits,
+  ContentionReports,
+  type ContentionReportsOptions,
+  type Contested,
+  calm,
+  contentionLimits,
+  correctionDueMs,
+  nextCheckMs,
+  nextContention,
+} from './contention.ts'
+
+interface ForeignOverwritesOptions extends ContentionReportsOptions {
+  readonly clock: Clock
+  /**
+   * The longest wait between two corrections, in milliseconds: upstream's reconcile interval, so we are never slower
+   * than upstream.
+   */
+  readonly intervalMs: number
+}
+
+/** A write that corrected an overwrite by another writer. */
+export interface Correction {
+  /** The field manager of the other writer; undefined where it left no trace. */
+  readonly writer: string | undefined
+  /** The correction is part of a fight, which is reported as a whole. */
+  readonly isFight: boolean
+}
+
+/** One managed object. */
+interface Track {
+  readonly resource: Resource<KubeObject>
+  readonly metadata: { readonly namespace: string; readonly name: string }
+  contention: Contention
+  /** The last state that was in sync, whether written or read; undefined before there was one. */
+  inSync: { readonly content: string; readonly object: KubeObject | undefined } | undefined
+  /** Whether the write that is about to be made is a correction. */
+  isCorrection: boolean
+  found: KubeObject | undefined
+  /** The last other writer that left a trace. */
+  writer: string | undefined
+}
+
+/**
+ * Detects which writers overwrite managed objects, and backs off from fighting them: see {@link nextContention}.
+ *
+ * A write is a correction if it restores content that was in sync before and that another writer changed. A write for
+ * another reason, such as a new list of masters, is not, and is made at once even during a fight. While nothing is
+ * {@link attach}ed no write waits.
+ */
+export class ForeignOverwrites {
+  readonly #options: ForeignOverwritesOptions
+  readonly #limits: ContentionLimits
+  readonly #reports: ContentionReports
+  readonly #tracks = new Map<string, Track>()
+  #wake: (() => void) | undefined
+  #cancel: Cancel = () => {}
+
+  constructor(options: ForeignOverwritesOptions) {
+    this.#options = options
+    this.#limits = contentionLimits(options.intervalMs)
+    this.#reports = new ContentionReports(options)
+  }
+
+  /**
+   * From now on corrections may have to wait; `wake` is called when one is due, or when a fight may be over. The
+   * returned function ends that, so that writes at shutdown do not wait.
+   */
+  attach(wake: () => void): () => void {
+    this.#wake = wake
+    return () => {
+      this.#wake = undefined
+      this.#cancel()
+      for (const track of this.#tracks.values()) {
+        if (track.contention.phase === 'backing-off') this.#reports.ended(track.resource.kind)
+        track.contention = calm
+      }
+    }
+  }
+
+  /** The object was found in sync. A state older than the known one is ignored. */
+  inSync(resource: Resource<KubeObject>, object: KubeObject): void {
+    const track = this.#track(resource, object)
+    const known = track.inSync?.object
+    if (known !== object) {
+      if (isNewer(known, object)) return
+      track.inSync = { content: contentOf(object), object }
+    }
+    this.#next(track, 'in-sync')
+  }
+
+  /** The object was to be deleted, and somebody else deleted it first: its absence is in sync. */
+  gone(resource: Resource<KubeObject>, object: KubeObject | undefined): void {
+    const track = this.#track(resource, object)
+    track.inSync = { content: contentOf(undefined), object: undefined }
+    track.isCorrection = false
+    track.found = undefined
+  }
+
+  /**
+   * Whether a difference in the cache must be left alone for now. `wanted` undefined: the object `found` must not
+   * exist.
+   */
+  isWaiting(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
+    const track = this.#track(resource, wanted ?? found)
+    if (track.contention.phase === 'calm' || !this.#isCorrection(track, wanted)) return false
+    return this.#mustWait(track)
+  }
+
+  /** Called right before a write, with the object as just read. */
+  mustWait(resource: Resource<KubeObject>, wanted: KubeObject | undefined, found: KubeObject | undefined): boolean {
+    const track = this.#track(resource, wanted ?? found)
+    track.isCorrection = this.#isCorrection(track, wanted)
+    track.found = found
+    if (!track.isCorrection) return false
+    track.writer = this.#writerOf(track) ?? track.writer
+    return this.#mustWait(track)
+  }
+
+  /**
+   * The write for which {@link mustWait} was called is done. Returns the correction if it was one.
+   *
+   * @param object - as it was wanted, or as it was before its deletion.
+   * @param stored - undefined for a deletion.
+   */
+  written(
+    resource: Resource<KubeObject>,
+    object: KubeObject | undefined,
+    stored: KubeObject | undefined,
+  ): Correction | undefined {
+    const track = this.#track(resource, object)
+    const isFight = track.contention.phase === 'backing-off'
+    const correction = track.isCorrection ? { writer: this.#writerOf(track), isFight } : undefined
+    track.inSync = { content: contentOf(stored && object), object: stored }
+    track.isCorrection = false
+    track.found = undefined
+    this.#next(track, correction === undefined ? 'written' : 'corrected')
+    if (correction !== undefined) this.#reports.corrected(resource.kind, correction.writer)
+    return correction
+  }
+
+  #isCorrection({ inSync }: Track, wanted: KubeObject | undefined): boolean {
+    return inSync?.content === contentOf(wanted)
+  }
+
+  /** `object` undefined: it must not exist. */
+  #mustWait(track: Track): boolean {
+    if (this.#wake === undefined) return false
+    this.#next(track, 'undone')
+    return this.#options.clock.monotonicMs() < correctionDueMs(track.contention, this.#limits)
+  }
+
+  #writerOf({ inSync, found }: Track): string | undefined {
+    if (found === undefined) return undefined
+    const before = inSync?.object
+    const isSame = before?.metadata?.uid === found.metadata?.uid
+    return writerBetween(isSame ? before : undefined, found)?.manager
+  }
+
+  #next(track: Track, input: ContentionInput): void {
+    const before = track.contention
+    const nowMs = this.#options.clock.monotonicMs()
+    track.contention = nextContention(before, input, nowMs, this.#limits)
+    if (track.contention === before) return
+    this.#reports.changed(this.#contested(track), before, track.contention, nowMs)
+    if (before.phase === 'backing-off' && track.contention.phase === 'calm') track.writer = undefined
+    this.#schedule()
+  }
+
+  /** Events are found by their object's uid, so they refer to the last known state of the object. */
+  #contested({ resource, metadata, inSync, found, writer }: Track): Contested {
+    const { kind } = resource
+    const object = `${metadata.namespace}/${metadata.name}`
+    const regarding = referenceIn(resource, found ?? inSync?.object ?? { metadata })
+    return {
+      kind,
+      fields: { kind, object, writer },
+      backingOff: 'another writer keeps overwriting this object; backing off',
+      calmAgain: 'no other writer overwrites this object any more; it is corrected at once again',
+      event: ({ corrections, withinMs }) => {
+        const { who, remedy } = describeWriter(kind, writer)
+        const what = `${kind} ${object} was corrected ${corrections} times in ${formatDuration(withinMs)} and overwritten each time by ${who}`
+        const note = `${what}; from now on it is corrected at growing intervals. ${remedy}.`
+        return eventOf('ForeignOverwrite', { regarding, note })
+      },
+    }
+  }
+
+  #schedule(): void {
+    this.#cancel()
+    const { clock } = this.#options
+    const checks = [...this.#tracks.values()].map(({ contention }) => nextCheckMs(contention, this.#limits))
+    const nextMs = Math.min(...checks.filter((atMs) => atMs !== undefined))
+    const wake = this.#wake
+    if (wake === undefined || !Number.isFinite(nextMs)) return
+    // Sums of milliseconds are rounded: a check must not repeat in the same instant because it is not quite due.
+    this.#cancel = clock.schedule(Math.max(nextMs - clock.monotonicMs(), 1), () => {
+      // A fight also ends by time alone, without another check of the object.
+      for (const track of this.#tracks.values()) if (isInSync(track.contention)) this.#next(track, 'in-sync')
+      wake()
+    })
+  }
+
+  #track(resource: Resource<KubeObject>, object: KubeObject | undefined): Track {
+    const { name = '', namespace = '' } = object?.metadata ?? {}
+    const key = `${resource.plural} ${namespace}/${name}`
+    const known = this.#tracks.get(key)
+    if (known !== undefined) return known
+    const track: Track = {
+      resource,
+      metadata: { namespace, name },
+      contention: calm,
+      inSync: undefined,
+      isCorrection: false,
+      found: undefined,
+      writer: undefined,
+    }
+    this.#tracks.set(key, track)
+    return track
+  }
+}
+
+function isInSync(contention: Contention): boolean {
+  return contention.phase === 'backing-off' && contention.inSyncSinceMs !== undefined
+}
+
+/**
+ * The managed content of a Service, Endpoints or an EndpointSlice, as text: equal for two objects exactly if their
+ * managed content is equal. Pure.
+ */
+function contentOf(object: KubeObject | undefined): string {
+  if (object === undefined) return 'absent'
+  const { subsets } = object as Endpoints
+  const { addressType, ports } = object as EndpointSlice
+  const { spec } = object as Service
+  if (spec !== undefined) return JSON.stringify([spec.type, spec.ipFamilyPolicy, portTexts(spec.ports)])
+  if (addressType !== undefined) {
+    return JSON.stringify([addressType, addressesInSlice(object as EndpointSlice).toSorted(), portTexts(ports)])
+  }
+  const listed = (subsets ?? []).map((subset) => [
+    (subset.addresses ?? []).map(({ ip }) => ip).sort(),
+    portTexts(subset.ports),
+  ])
+  return JSON.stringify(listed)
+}
+
+/** The writer that keeps overwriting a managed object, and the remedy, for an Event. Pure. */
+function describeWriter(kind: string, writer: string | undefined): { readonly who: string; readonly remedy: string } {
+  if (writer === undefined) {
+    const remedy = "The API server's audit log names it"
+    return { who: 'a writer without a trace in managedFields', remedy }
+  }
+  if (writer === OWN_MANAGER) {
+    const remedy = 'Give all masters of the cluster the same options and the same lease store'
+    return { who: 'another apiserver-bootstrap', remedy }
+  }
+  const remedy =
+    isReconciler(writer) && kind !== 'Service'
+      ? `It is an API server whose own endpoint reconciler is on: ${TURN_OFF}`
+      : 'Stop it, or leave kubernetes-service out of --controllers here'
+  return { who: `field manager ${writer}`, remedy }
+}
+
+/** The field manager of this program's own writes, and of those of the other masters. */
+export const OWN_MANAGER = 'apiserver-bootstrap'
+/** How to turn off a kube-apiserver's own reconciler. */
+export const TURN_OFF =
+  'start it with --endpoint-reconciler-type=none, or give this program --etcd-servers so that both use one lease store'
+
+/** Field managers of a kube-apiserver's own reconciler: its program's name, and those of programs that contain it. */
+const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
+
+/** A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds. */
+const WINDOW_MS = 60_000
+/** A server that writes the same content, but read late, does not overwrite this often. */
+const OVERWRITES = 2
+/** A reconciler that returns after this long is reported again, in milliseconds. */
+const FORGET_MS = 600_000
+
+/** Whether a field manager is a kube-apiserver. */
+export function isReconciler(manager: string): boolean {
+  return RECONCILERS.includes(manager)
+}
+
+/**
+ * Counts how often an endpoint reconciler with other leases has overwritten the addresses. It writes too rarely for a
+ * fight, but never stops: that is reported once.
+ */
+export class OtherReconciler {
+  /** The times of recent overwrites, the latest last. */
+  #overwrites: readonly number[] = []
+  #reported = false
+
+  /** It has overwritten them at `nowMs`, on the monotonic clock. Returns whether to report that now. */
+  overwrote(nowMs: number): boolean {
+    const latestMs = this.#overwrites.at(-1)
+    const reported = this.#reported && latestMs !== undefined && nowMs - latestMs < FORGET_MS
+    this.#overwrites = [...this.#overwrites.filter((atMs) => atMs > nowMs - WINDOW_MS), nowMs]
+    this.#reported = reported || this.#overwrites.length >= OVERWRITES
+    return this.#reported && !reported
+  }
+}

@@ -1,0 +1,177 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { answered } from '../../kube/audit.ts'
+import { isKubeError } from '../../kube/errors.ts'
+import type { KubeObject, Resource } from '../../kube/resources.ts'
+import type { Counter, Metrics } from '../../telemetry/metrics.ts'
+import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
+
+/** What must be done to one object. `reasons` name the differences, in stable words. */
+export type ObjectAction<T> =
+  /** `forNow`: the object differs from the desired state, but is left alone for now. */
+  | { readonly type: 'none'; readonly forNow?: boolean | undefined }
+  | { readonly type: 'create' | 'update'; readonly object: T; readonly reasons: readonly string[] }
+
+/** The same for an object that is wanted only at times, or has immutable fields: it is deleted and created again. */
+export type RemovableAction<T> =
+  | ObjectAction<T>
+  | { readonly type: 'replace'; readonly object: T; readonly reasons: readonly string[] }
+  | { readonly type: 'remove'; readonly reasons: readonly string[] }
+
+/** A write that succeeded, or one whose answer was lost. */
+export interface Written {
+  readonly resource: Resource<KubeObject>
+  readonly verb: 'create' | 'update' | 'delete'
+  /** The object before the write; undefined: none. */
+  readonly found: KubeObject | undefined
+  /** The object after the write, or as it was sent; undefined: none. */
+  readonly stored: KubeObject | undefined
+  /** The differences that caused the write. */
+  readonly reasons: readonly string[]
+  /** Set where the write corrects an overwrite by another writer. */
+  readonly correction: Correction | undefined
+  /** Why no answer arrived: the write may or may not have happened. Undefined: it happened. */
+  readonly error?: unknown
+}
+
+/**
+ * The outcome of an action.
+ * - `in-sync`: there was nothing to do.
+ * - `waiting`: another writer keeps overwriting the object; the controller reconciles again when the back-off is over.
+ * - `written`: the object was written.
+ * - `overtaken`: somebody else has created it meanwhile; the next reconciliation reads it.
+ */
+export interface Outcome<T> {
+  readonly type: 'in-sync' | 'waiting' | 'written' | 'overtaken'
+  /** The object now, or after the back-off, as far as it is known here. */
+  readonly object: T | undefined
+}
+
+export interface ObjectWriterOptions {
+  readonly api: KubeApi
+  readonly metrics: Metrics
+  /** Left out: writes never back off. */
+  readonly overwrites?: ForeignOverwrites | undefined
+  /** Called after each write; of a replacement, after the deletion and after the creation. */
+  readonly onWritten?: ((written: Written) => void) | undefined
+}
+
+/** Writes the managed objects, counts the writes by object and difference, and backs off from other writers. */
+export class ObjectWriter {
+  readonly #options: ObjectWriterOptions
+  readonly #writes: Counter<'kind' | 'verb' | 'reason'>
+
+  constructor(options: ObjectWriterOptions) {
+    this.#options = options
+    this.#writes = options.metrics.counter({
+      name: 'apiserver_bootstrap_writes_total',
+      help: 'Writes to managed objects, by the difference that was found.',
+      labels: ['kind', 'verb', 'reason'],
+    })
+  }
+
+  /**
+   * From now on writes may have to wait; `reconcile` is called when one no longer needs to. The returned function ends
+   * that: all writes go through.
+   */
+  holdBack(reconcile: () => void): () => void {
+    return this.#options.overwrites?.attach(reconcile) ?? (() => {})
+  }
+
+  /**
+   * Whether an action that was planned from a cached object needs no write now: the object is in sync, or its
+   * correction must wait.
+   */
+  isSettled<T extends KubeObject>(resource: Resource<T>, action: RemovableAction<T>, cached: T | undefined): boolean {
+    if (action.type !== 'none') {
+      return this.#options.overwrites?.isWaiting(resource, wantedBy(action), cached) ?? false
+    }
+    this.#noteInSync(resource, action, cached)
+    return true
+  }
+
+  /**
+   * Carries out an action that was planned from `found`, as just read: its uid and resourceVersion guard the write. If
+   * another client has created the same object, or removed it, this is no failure; every other failure rejects.
+   */
+  async execute<T extends KubeObject>(
+    resource: Resource<T>,
+    action: RemovableAction<T>,
+    found: T | undefined,
+    signal?: AbortSignal,
+  ): Promise<Outcome<T>> {
+    if (action.type === 'none') {
+      this.#noteInSync(resource, action, found)
+      return { type: 'in-sync', object: found }
+    }
+    const { api, overwrites, onWritten } = this.#options
+    const { type, reasons } = action
+    const wanted = wantedBy(action)
+    const object = wanted ?? found
+    if (overwrites?.mustWait(resource, wanted, found)) return { type: 'waiting', object: wanted }
+    const done = (verb: Written['verb'], stored: T | undefined): Outcome<T> => {
+      this.#count(resource, verb, reasons)
+      const correction = overwrites?.written(resource, object, stored)
+      onWritten?.({ resource, verb, found, stored, reasons, correction })
+      return { type: 'written', object: stored }
+    }
+    const send = <A>(verb: Written['verb'], write: () => Promise<A>): Promise<A> => {
+      // A created object did not exist before, even if it was deleted right before.
+      const change = { found: verb === 'create' ? undefined : found, stored: verb === 'delete' ? undefined : wanted }
+      const unanswered = (error: unknown): void =>
+        onWritten?.({ resource, verb, ...change, reasons, correction: undefined, error })
+      return answered(write, unanswered, signal)
+    }
+    const create = (wanted: T) => unlessThere(send('create', () => api.create(resource, wanted, { signal })))
+    if (type === 'update') {
+      return done('update', await send('update', () => api.update(resource, action.object, { signal })))
+    }
+    if (type === 'create') {
+      const stored = await create(action.object)
+      return stored === undefined ? { type: 'overtaken', object: undefined } : done('create', stored)
+    }
+    const { namespace, name = '', uid, resourceVersion } = found?.metadata ?? {}
+    try {
+      await send('delete', () => api.delete(resource, { namespace, name }, { uid, resourceVersion, signal }))
+    } catch (error) {
+      if (!isKubeError(error, 'NotFound')) throw error
+      overwrites?.gone(resource, object)
+      if (type === 'replace') throw error
+      return { type: 'overtaken', object: undefined }
+    }
+    const removed = done('delete', undefined)
+    if (type === 'remove') return removed
+    const stored = await create(action.object)
+    if (stored !== undefined) {
+      this.#count(resource, 'create', reasons)
+      onWritten?.({ resource, verb: 'create', found: undefined, stored, reasons, correction: undefined })
+    }
+    return { type: 'written', object: stored }
+  }
+
+  #noteInSync(
+    resource: Resource<KubeObject>,
+    { forNow }: { readonly forNow?: boolean | undefined },
+    object: KubeObject | undefined,
+  ): void {
+    if (object !== undefined && forNow !== true) this.#options.overwrites?.inSync(resource, object)
+  }
+
+  #count({ kind }: Resource<KubeObject>, verb: Written['verb'], reasons: readonly string[]): void {
+    for (const reason of reasons) this.#writes.add({ kind, verb, reason })
+  }
+}
+
+/** Undefined where the object must not exist. */
+function wantedBy<T>(action: Exclude<RemovableAction<T>, { readonly type: 'none' }>): T | undefined {
+  return action.type === 'remove' ? undefined : action.object
+}
+
+/** The created object; undefined where another client has already created it. */
+async function unlessThere<T>(made: Promise<T>): Promise<T | undefined> {
+  try {
+    return await made
+  } catch (error) {
+    if (isKubeError(error, 'AlreadyExists')) return undefined
+    throw error
+  }
+}

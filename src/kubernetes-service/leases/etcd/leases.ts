@@ -1,0 +1,367 @@
+import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type LeaseGrant } from '../../../etcd/kv.ts'
+import { GuardedKey } from '../../../etcd/requests.ts'
+import type { AvailabilityReporter } from '../../../kube/availability.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../../protobuf/master-lease.ts'
+import type { Clock } from '../../../runtime/clock.ts'
+import type { Logger } from '../../../telemetry/logger.ts'
+import {
+  addressOf,
+  encodeHolder,
+  type Holder,
+  isOfAnotherLife,
+  LeaseNotFound,
+  type MasterLease,
+  type MasterLeases,
+  yieldsTo,
+} from '../master-leases.ts'
+import { decodeRecord, EtcdLeaseKeys, hasLease, readSnapshot, type UnusableValue } from './snapshot.ts'
+
+/** The TTL of a kube-apiserver's own lease; it has no flag for it. */
+const KUBE_APISERVER_TTL_MS = 15_000
+/**
+ * Two lists at one revision fail only when the store is compacted in between; more failures are a fault of the store.
+ */
+const SNAPSHOT_TRIES = 5
+/** How much longer a record lasts than its lease, in seconds. */
+const RECORD_OUTLASTS_S = 1
+/** If both grants return within this many milliseconds, the record outlives the lease by at least 500 ms. */
+const GRANTS_APART_MS = 500
+
+/**
+ * This many renewals in a row must find the lease written by another process: one may be an own write whose answer was
+ * lost.
+ */
+const RENEWALS = 2
+
+export interface EtcdLeasesOptions {
+  readonly etcd: EtcdKv
+  /** The prefix of the API servers' own keys, without a slash at the end. */
+  readonly prefix: string
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  /** Of this master's own lease; whole seconds, at least two, in milliseconds. */
+  readonly ttlMs: number
+}
+
+/**
+ * Leases in the place of kube-apiserver's own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers
+ * are one fleet; beside each a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`, which a
+ * kube-apiserver does not write.
+ *
+ * - Every write compares the revision of the last read; a steady renewal reads nothing. A lease that cannot be encoded
+ *   without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has; an unreadable one is never
+ *   written, but logged, left to expire and created again.
+ * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
+ *   mistaken for a kube-apiserver's.
+ * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless
+ *   another master at that address wants it, and stays alive by its record; when it is ready again it creates its lease
+ *   again.
+ * - A lease that a process without a record renews too is left to that process: a kube-apiserver at the same address,
+ *   whose reconciler is on.
+ * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, about a second
+ *   after the dead master's lease would have, both are reported; the address stays listed.
+ * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
+ *   master is gone.
+ *
+ * Upstream: pkg/controlplane/reconcilers/lease.go.
+ */
+export class EtcdLeases implements MasterLeases {
+  readonly #options: EtcdLeasesOptions
+  readonly #keys: EtcdLeaseKeys
+  readonly #coHolder: CoHolder
+  /** The two keys of this master. */
+  #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
+  /** Whether this process has written its record before. */
+  #hasSpoken = false
+  /** The keys of records that this process has begun to remove. */
+  readonly #removing = new Set<string>()
+  #unusable: ReadonlySet<string> = new Set()
+
+  constructor(options: EtcdLeasesOptions) {
+    this.#options = options
+    this.#keys = new EtcdLeaseKeys(options.prefix)
+    const longestTtlMs = Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
+    this.#coHolder = new CoHolder({ forgetMs: 2 * longestTtlMs })
+  }
+
+  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
+    const { live, unusable } = readSnapshot(this.#keys, await this.#snapshot(signal))
+    this.#logUnusable(unusable)
+    return live
+  }
+
+  async mark(holder: Holder, signal: AbortSignal): Promise<void> {
+    // The address stays listed because of the co-holder: another statement would only cause a short change.
+    if (this.#hasCoHolder && (holder.state === 'leaving' || holder.state === 'unready')) return
+    const { record } = this.#ownKeys(holder)
+    for (;;) {
+      const stored = await record.read(signal)
+      if (stored === undefined) return
+      const before = decodeRecord(stored.value)
+      if (isOfAnotherLife(before, holder) || this.#yields(before, holder)) return
+      const isBack = holder.state === 'ready' || holder.state === 'failing'
+      if (isBack && before !== undefined && !hasLease(before.state)) return this.update(holder, signal)
+      // The record keeps its expiry: it stays on its etcd lease. (On kine its time starts again; that of its lease does
+      // not.)
+      if (await this.#replace(record, holder, stored, signal)) break
+    }
+    if (!hasLease(holder.state)) await this.#release(holder, signal)
+  }
+
+  async remove(holder: Holder, signal: AbortSignal): Promise<void> {
+    const { lease, record } = this.#ownKeys(holder)
+    const address = addressOf(holder)
+    let there = this.#removing.has(record.key)
+    // Withdrawn first, deleted last: a lease without any record is a kube-apiserver's, and another master might leave
+    // because of it.
+    for (;;) {
+      const [stored, leaseBefore] = await Promise.all([record.read(signal), lease.read(signal)])
+      if (stored === undefined) break
+      const before = decodeRecord(stored.value)
+      if (isOfAnotherLife(before, holder)) return
+      // Read before this master is marked: afterwards another departing master at this address may delete the lease.
+      if (leaseBefore !== undefined || before?.state === 'unready' || before?.state === 'leaving') there = true
+      if (this.#hasCoHolder) {
+        there = true
+        if (await record.delete(stored, signal)) break
+        continue
+      }
+      const isMarked = before?.state === 'withdrawn'
+      // Before it is sent: it may happen without an answer.
+      this.#removing.add(record.key)
+      if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
+      if (await this.#release(holder, signal)) there = true
+      // Not deleted: a later life has taken it over.
+      await record.delete(isMarked ? stored : (record.last ?? stored), signal)
+      break
+    }
+    this.#removing.delete(record.key)
+    if (!there) throw new LeaseNotFound(address)
+  }
+
+  async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
+    const { etcd, availability } = this.#options
+    const follow = (prefix: string, source: string, concerns: (change: KeyChange) => boolean): Promise<void> =>
+      etcd
+        .watch(prefix, {
+          onChange: (changes) => {
+            if (changes === undefined || changes.filter(concerns).length > 0) onChange()
+          },
+          report: (error) => {
+            if (error === undefined) availability.succeeded(source)
+            else availability.failed(source, error)
+          },
+          signal,
+        })
+        .finally(() => availability.forget(source))
+    await Promise.all([
+      // A renewal requires no action.
+      follow(this.#keys.leases, 'leases masterleases', ({ type }) => type !== 'modified'),
+      follow(this.#keys.records, 'leases holders', concernsMembership),
+    ])
+  }
+
+  /** Leases and records at one revision. */
+  async #snapshot(signal: AbortSignal): Promise<{ leases: readonly KeyValue[]; records: readonly KeyValue[] }> {
+    const { etcd } = this.#options
+    for (let tries = 1; ; tries++) {
+      const leases = await etcd.list(this.#keys.leases, { signal })
+      try {
+        const records = await etcd.list(this.#keys.records, { revision: leases.revision, signal })
+        return { leases: leases.items, records: records.items }
+      } catch (error) {
+        if (!isEtcdError(error, 'Compacted') || tries === SNAPSHOT_TRIES) throw error
+      }
+    }
+  }
+
+  async update(holder: Holder, signal: AbortSignal): Promise<void> {
+    const { ttlMs } = this.#options
+    const { lease, record } = this.#ownKeys(holder)
+    const seconds = Math.round(ttlMs / 1000)
+    const listed = hasLease(holder.state)
+    const { leaseTime, recordTime } = await this.#grantTimes(seconds, listed, signal)
+    let before = lease.last
+    let changed = false
+    for (;;) {
+      if (!(await this.#writeRecord(record, holder, recordTime, signal))) return
+      if (!listed) break
+      const value = leaseValue(addressOf(holder), before)
+      // Left to expire; every list reports the fault.
+      if (value === undefined) return
+      const written = before !== undefined
+      if (await lease.put(value, leaseTime, before, signal)) return this.#noteCoHolder(changed, holder, signal)
+      before = await lease.read(signal)
+      changed ||= written && before !== undefined && !lease.isUnanswered(before)
+    }
+    if (before !== undefined) await this.#release(holder, signal)
+  }
+
+  /**
+   * Both grants at the same time, because a slow renewal leaves the lease less time until the next one; a lease of 3 s
+   * expired when each request took 400 ms. They begin at most as far apart as they took; if that is too much, or the
+   * store gives both the same time because of its minimum, the record's grant is repeated after the lease's.
+   */
+  async #grantTimes(
+    seconds: number,
+    listed: boolean,
+    signal: AbortSignal,
+  ): Promise<{ readonly leaseTime: bigint; readonly recordTime: bigint }> {
+    const { etcd, clock } = this.#options
+    const grantRecord = (): Promise<LeaseGrant> => etcd.grantLease(seconds + RECORD_OUTLASTS_S, signal)
+    if (!listed) return { leaseTime: 0n, recordTime: (await grantRecord()).id }
+    const startedMs = clock.monotonicMs()
+    const [lease, record] = await Promise.all([etcd.grantLease(seconds, signal), grantRecord()])
+    const isFar = clock.monotonicMs() - startedMs > GRANTS_APART_MS
+    const last = isFar || record.grantedSeconds <= lease.grantedSeconds ? await grantRecord() : record
+    return { leaseTime: lease.id, recordTime: last.id }
+  }
+
+  get #hasCoHolder(): boolean {
+    return this.#coHolder.isThere(this.#options.clock.monotonicMs())
+  }
+
+  /** `changed`: whether another process has written the lease since the last renewal. */
+  async #noteCoHolder(changed: boolean, holder: Holder, signal: AbortSignal): Promise<void> {
+    const { clock, logger } = this.#options
+    const address = addressOf(holder)
+    const overtaken = changed && !(await this.#isHeldByOthers(holder, signal))
+    if (this.#coHolder.renewed(overtaken, clock.monotonicMs())) {
+      logger.warn(
+        { address },
+        'a kube-apiserver with its own endpoint reconciler renews the lease of this address too; it is left to it when this master goes',
+      )
+    }
+  }
+
+  /** False where a later life of the same master holds it. */
+  async #writeRecord(record: GuardedKey, holder: Holder, time: bigint, signal: AbortSignal): Promise<boolean> {
+    const value = Buffer.from(encodeHolder(holder))
+    const { lease } = this.#ownKeys(holder)
+    let before = record.last
+    while (!(await record.put(value, time, before, signal))) {
+      before = await record.read(signal)
+      if (before === undefined || !this.#yields(decodeRecord(before.value), holder)) continue
+      // A record without a lease that seems to be of a later life, although this life has not written yet: the host's
+      // clock was set back.
+      if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return false
+    }
+    this.#hasSpoken = true
+    return true
+  }
+
+  /** Writes another record in place of `stored`, with its remaining time. False where it has changed or expired. */
+  #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
+    return record.put(Buffer.from(encodeHolder(holder)), stored.lease, stored, signal)
+  }
+
+  /**
+   * Deletes the lease unless another master at this address wants it. Returns whether there was one.
+   *
+   * The holders are read after the lease: a master that begins to want it meanwhile writes it, and the delete
+   * conflicts.
+   */
+  async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
+    const { lease } = this.#ownKeys(holder)
+    lease.forget()
+    for (let found = false; ; found = true) {
+      const stored = await lease.read(signal)
+      if (stored === undefined) return found
+      if (this.#hasCoHolder) return true
+      if (await this.#isHeldByOthers(holder, signal)) return true
+      if (await lease.delete(stored, signal)) return true
+    }
+  }
+
+  /**
+   * Whether another master wants the lease of this address: on another host, or a later life of this one, which has the
+   * same key.
+   */
+  async #isHeldByOthers(holder: Holder, signal: AbortSignal): Promise<boolean> {
+    const { items } = await this.#options.etcd.list(this.#keys.recordsOf(addressOf(holder)), { signal })
+    return items
+      .map(({ key, value }) => ({ key, other: decodeRecord(value) }))
+      .filter(
+        ({ key, other }) => key !== this.#keys.record(holder) || (other ?? holder).instanceId !== holder.instanceId,
+      )
+      .some(({ other }) => other === undefined || hasLease(other.state))
+  }
+
+  /** See {@link yieldsTo}; this process may take back a record that it has begun to remove. */
+  #yields(stored: Holder | undefined, holder: Holder): boolean {
+    const begun = stored?.instanceId === holder.instanceId && this.#removing.has(this.#keys.record(holder))
+    return !begun && yieldsTo(stored, holder)
+  }
+
+  #ownKeys(holder: Holder): { readonly lease: GuardedKey; readonly record: GuardedKey } {
+    const { etcd } = this.#options
+    const key = this.#keys.record(holder)
+    if (this.#own?.record.key !== key) {
+      this.#own = {
+        lease: new GuardedKey(etcd, this.#keys.lease(addressOf(holder))),
+        record: new GuardedKey(etcd, key),
+      }
+    }
+    return this.#own
+  }
+
+  /** Logs each value once, for as long as it exists. */
+  #logUnusable(unusable: readonly UnusableValue[]): void {
+    for (const { key, reason } of unusable) {
+      if (!this.#unusable.has(key)) this.#options.logger.warn({ key, reason }, 'a value in etcd cannot be used')
+    }
+    this.#unusable = new Set(unusable.map(({ key }) => key))
+  }
+}
+
+/**
+ * Detects whether a process without a holder record renews this master's own lease too, such as a kube-apiserver with
+ * an active reconciler at the same address. Then the lease has a co-holder, and removing it would remove a serving
+ * server. Pure but for its own memory.
+ */
+class CoHolder {
+  readonly #forgetMs: number
+  #overtaken = 0
+  #seenMs: number | undefined
+
+  /** `forgetMs`: a co-holder that has not renewed for this long is gone, in milliseconds. */
+  constructor(options: { readonly forgetMs: number }) {
+    this.#forgetMs = options.forgetMs
+  }
+
+  /**
+   * A renewal was made. Returns whether a co-holder was newly detected.
+   *
+   * @param overtaken - whether a process without a record has written the lease since the previous renewal.
+   */
+  renewed(overtaken: boolean, nowMs: number): boolean {
+    this.#overtaken = overtaken ? this.#overtaken + 1 : 0
+    if (this.#overtaken < RENEWALS) return false
+    const isNew = !this.isThere(nowMs)
+    this.#seenMs = nowMs
+    return isNew
+  }
+
+  isThere(nowMs: number): boolean {
+    return this.#seenMs !== undefined && nowMs - this.#seenMs < this.#forgetMs
+  }
+}
+
+/** The value to store for a renewal; undefined for one that must not be overwritten. */
+function leaseValue(address: string, before: KeyValue | undefined): Uint8Array | undefined {
+  if (before === undefined) return encodeMasterLease(address)
+  const stored = decodeMasterLease(before.value)
+  switch (stored.type) {
+    case 'protobuf':
+      return encodeMasterLease(address, stored)
+    case 'json':
+      return before.value
+    case 'unreadable':
+      return stored.address === address ? before.value : undefined
+  }
+}
+
+function concernsMembership({ type, value, previousValue }: KeyChange): boolean {
+  return type !== 'modified' || previousValue === undefined || Buffer.compare(previousValue, value) !== 0
+}

@@ -1,0 +1,139 @@
+import { exponentialBackoff } from '../../runtime/backoff.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import { messageOf, RemoteError } from '../../runtime/errors.ts'
+import type { Random } from '../../runtime/random.ts'
+import type { RequestLimit } from '../../runtime/request-limit.ts'
+import { abortable } from '../../runtime/signals.ts'
+import type { Logger } from '../../telemetry/logger.ts'
+import { masterKey } from '../members.ts'
+import {
+  addressOf,
+  type Holder,
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+} from './master-leases.ts'
+
+/** Between two attempts to watch, in milliseconds. */
+const pauses = { firstMs: 500, maxMs: 10_000, jitter: 0.1 } as const
+
+/** A lease store failed with an error outside its contract: it counts as away. */
+export class LeaseStoreError extends RemoteError {
+  override readonly name = 'LeaseStoreError'
+  readonly code = 'LeaseStoreFailed'
+  readonly nature = 'away'
+  constructor(what: string, cause: unknown) {
+    super(`lease store: ${what}: ${messageOf(cause)}`, { cause })
+  }
+}
+
+/**
+ * Makes a custom store reliable: each rejection is a {@link RemoteError}, one of the errors of the contract or the
+ * signal's reason, and happens at once when the signal is aborted, even if the store ignores it. A watch that ends or
+ * fails is reopened, with a call of `onChange` each time.
+ */
+export function reliableLeases(
+  store: MasterLeases,
+  options: {
+    readonly clock: Clock
+    readonly random: Random
+    readonly logger: Logger
+    /** Aborts calls that take too long. */
+    readonly limit: RequestLimit
+  },
+): MasterLeases {
+  const attempt = async <T>(
+    what: string,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> => {
+    signal.throwIfAborted()
+    try {
+      return await options.limit.run(signal, work)
+    } catch (error) {
+      signal.throwIfAborted()
+      throw asPromised(what, error)
+    }
+  }
+  return {
+    list: (signal): Promise<readonly MasterLease[]> => attempt('list', signal, (limited) => store.list(limited)),
+    update: (holder: Holder, signal) => attempt('update', signal, (limited) => store.update(holder, limited)),
+    mark: (holder: Holder, signal) => attempt('mark', signal, (limited) => store.mark(holder, limited)),
+    remove: (holder: Holder, signal) => attempt('remove', signal, (limited) => store.remove(holder, limited)),
+    async watch(onChange, signal) {
+      const { clock, random, logger } = options
+      const backoff = exponentialBackoff(pauses, random)
+      while (!signal.aborted) {
+        const startedMs = clock.monotonicMs()
+        let error: unknown = new Error('it ended')
+        try {
+          // A store that ignores the signal is left alone with its watch.
+          await abortable(store.watch(onChange, signal), signal)
+        } catch (failure) {
+          error = failure
+        }
+        if (signal.aborted) return
+        if (clock.monotonicMs() - startedMs > pauses.maxMs) backoff.reset()
+        logger.debug({ error: asPromised('watch', error) }, 'the watch of the leases has ended and is begun again')
+        await sleep(clock, backoff.next(), signal).catch(() => {})
+        if (!signal.aborted) onChange()
+      }
+    },
+  }
+}
+
+/** The errors with which the contract allows a call to reject. */
+function asPromised(what: string, error: unknown): unknown {
+  const isOfTheContract =
+    error instanceof RemoteError || error instanceof LeaseNotFound || error instanceof LeaseWithdrawn
+  return isOfTheContract ? error : new LeaseStoreError(what, error)
+}
+
+/**
+ * The leases of a dry run: those of the others, and this master's own, which is not written. When this master leaves,
+ * the other ready masters appear to have confirmed it: they never see its record, and would be awaited in vain.
+ */
+export class DryRunLeases implements MasterLeases {
+  readonly #inner: MasterLeases
+  readonly #logger: Logger
+  readonly #own = new Map<string, MasterLease>()
+
+  constructor(inner: MasterLeases, logger: Logger) {
+    this.#inner = inner
+    this.#logger = logger
+  }
+
+  async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
+    const others = (await this.#inner.list(signal)).filter(
+      ({ holder }) => holder === undefined || !this.#own.has(masterKey(holder)),
+    )
+    const own = [...this.#own.values()]
+    const departures = own.flatMap(({ holder }) => (holder?.state === 'leaving' ? (holder.departure ?? []) : []))
+    return [...others.map((lease) => confirming(lease, departures)), ...own]
+  }
+
+  async update(holder: Holder): Promise<void> {
+    this.#logger.info({ address: addressOf(holder), host: holder.host }, 'dry run: would make and renew a lease')
+    this.#own.set(masterKey(holder), { address: addressOf(holder), holder })
+  }
+
+  async mark(holder: Holder): Promise<void> {
+    if (!this.#own.has(masterKey(holder))) return
+    this.#own.set(masterKey(holder), { address: addressOf(holder), holder })
+  }
+
+  async remove(holder: Holder): Promise<void> {
+    this.#own.delete(masterKey(holder))
+  }
+
+  watch(onChange: () => void, signal: AbortSignal): Promise<void> {
+    return this.#inner.watch(onChange, signal)
+  }
+}
+
+function confirming(lease: MasterLease, departures: readonly string[]): MasterLease {
+  const { holder } = lease
+  if (holder?.state !== 'ready' || departures.length === 0) return lease
+  return { ...lease, holder: { ...holder, confirms: [...(holder.confirms ?? []), ...departures] } }
+}

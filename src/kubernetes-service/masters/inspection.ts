@@ -1,0 +1,248 @@
+import { type EtcdKv, isEtcdError, type KeyValue } from '../../etcd/kv.ts'
+import type { KubeApi } from '../../kube/api.ts'
+import { listPages } from '../../kube/api-wrappers.ts'
+import { isKubeError } from '../../kube/errors.ts'
+import { type ObjectReference, referenceIn } from '../../kube/event-object.ts'
+import { type Lease, leases } from '../../kube/resources.ts'
+import { tryParseAddress } from '../../net/address.ts'
+import { decodeMasterLease } from '../../protobuf/master-lease.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { tryParseTime } from '../../runtime/time-format.ts'
+import { unlistableReason } from '../identity.ts'
+import { deleteAsRead } from '../leases/ended-leases.ts'
+import { EtcdLeaseKeys, holderAt } from '../leases/etcd/snapshot.ts'
+import { holderOf, LABEL_SELECTOR, LEASE_NAMESPACE } from '../leases/kubernetes.ts'
+import type { Holder } from '../leases/master-leases.ts'
+
+/**
+ * How a lease, or a holder record without one, ends.
+ * - `ends`: the store ends it; until then its master counts as alive.
+ * - `never`: nothing ends it, whether or not its master lives.
+ * - `renewed`: only watching it for a whole TTL shows whether it is still renewed. `leftMs`, if present, is computed
+ *   from its times and this machine's clock.
+ */
+export type LeaseLife =
+  | { readonly type: 'ends'; readonly leftMs: number }
+  | { readonly type: 'never' }
+  | { readonly type: 'renewed'; readonly ttlMs: number; readonly leftMs: number | undefined }
+
+/** An unusual value in place of a master's. `reason` is a few words. */
+export interface OddValue {
+  /**
+   * `json`: counts by its key. `misplaced`: names another address than its key. `unlistable`: an address that no client
+   * could use.
+   */
+  readonly type: 'json' | 'unreadable' | 'misplaced' | 'unlistable'
+  readonly reason: string
+}
+
+/** One lease as read, or a holder record without one: in etcd that of an unready or withdrawn master. */
+export interface InspectedLease {
+  /** Its place in the store: a key, or `Lease kube-system/NAME`. */
+  readonly id: string
+  /** A reference to the object, where leases are objects. */
+  readonly object?: ObjectReference
+  /** Changes with each write. */
+  readonly revision: string
+  /** In canonical form, if the stored value names one. */
+  readonly address: string | undefined
+  /** The holders according to the records. None: a kube-apiserver's, or a foreign lease. Sorted by host. */
+  readonly holders: readonly Holder[]
+  readonly life: LeaseLife
+  /** Whether there is a lease; otherwise there is only a holder record. */
+  readonly leased: boolean
+  readonly odd: readonly OddValue[]
+}
+
+/**
+ * Shows the leases of a store as they are, broken ones included, and removes one: for operators. Masters use
+ * {@link MasterLeases}.
+ *
+ * Both methods reject when the store cannot be reached.
+ */
+export interface LeaseInspector {
+  /** All leases and records, read from the store itself. */
+  inspect(signal: AbortSignal): Promise<readonly InspectedLease[]>
+  /**
+   * Removes the lease with its holder records, if none of them was written since it was read. Returns whether it was
+   * removed.
+   */
+  evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean>
+}
+
+/** A stored holder record, and its place. */
+interface StoredRecord {
+  readonly stored: KeyValue
+  readonly address: string | undefined
+  readonly holder: Holder | undefined
+}
+
+/** The parts of an inspected lease: a lease with the records of its address, or a record without a lease. */
+interface Found extends Pick<InspectedLease, 'address' | 'leased' | 'odd'> {
+  readonly main: KeyValue
+  readonly own: readonly StoredRecord[]
+}
+
+/**
+ * Shows and removes the leases of kube-apiservers and of our masters in etcd, each with the holder records of its
+ * address.
+ *
+ * On kine the remaining time of a lease is not available: there one is `renewed`, by its number of seconds.
+ */
+export class EtcdLeaseInspector implements LeaseInspector {
+  readonly #etcd: EtcdKv
+  readonly #keys: EtcdLeaseKeys
+  /** The keys of an inspected lease: the first is removed first, and if it was written meanwhile nothing is. */
+  readonly #seen = new WeakMap<InspectedLease, readonly KeyValue[]>()
+
+  /** `prefix` is the prefix of the API servers' own keys, without a slash at the end. */
+  constructor(options: { readonly etcd: EtcdKv; readonly prefix: string }) {
+    this.#etcd = options.etcd
+    this.#keys = new EtcdLeaseKeys(options.prefix)
+  }
+
+  async inspect(signal: AbortSignal): Promise<readonly InspectedLease[]> {
+    // Records are written before their leases and read after them: a master that is just starting always has its
+    // record.
+    const leases = await this.#etcd.list(this.#keys.leases, { signal })
+    const records = (await this.#etcd.list(this.#keys.records, { signal })).items.map((stored) => this.#record(stored))
+    const leased = leases.items.map((main): Found => {
+      const address = textOf(main.key.slice(this.#keys.leases.length))
+      const own = records.filter((record) => address !== undefined && record.address === address)
+      return { main, address, leased: true, odd: [...oddLease(main, address), ...own.flatMap(oddRecord)], own }
+    })
+    const joined = new Set(leased.flatMap(({ own }) => own))
+    const alone = records
+      .filter((record) => !joined.has(record))
+      .map((record): Found => {
+        const { stored: main, address } = record
+        return {
+          main,
+          address,
+          leased: false,
+          odd: [...oddPlace(main.key, address), ...oddRecord(record)],
+          own: [record],
+        }
+      })
+    const inspected: InspectedLease[] = []
+    for (const found of [...leased, ...alone]) inspected.push(await this.#inspected(found, signal))
+    return inspected
+  }
+
+  async evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean> {
+    const [first, ...others] = this.#seen.get(lease) ?? []
+    if (first === undefined || !(await this.#etcd.delete(first.key, first.modRevision, signal))) return false
+    // A record that was written meanwhile belongs to a master that is back.
+    for (const { key, modRevision } of others) await this.#etcd.delete(key, modRevision, signal)
+    return true
+  }
+
+  async #inspected({ main, own, ...found }: Found, signal: AbortSignal): Promise<InspectedLease> {
+    const lease: InspectedLease = {
+      ...found,
+      id: main.key,
+      revision: String(main.modRevision),
+      holders: own.flatMap(({ holder }) => holder ?? []),
+      life: await this.#life(main.lease, signal),
+    }
+    this.#seen.set(lease, [...new Set([main, ...own.map(({ stored }) => stored)])])
+    return lease
+  }
+
+  async #life(lease: bigint, signal: AbortSignal): Promise<LeaseLife> {
+    if (lease === 0n) return { type: 'never' }
+    try {
+      const times = await this.#etcd.timeToLive(lease, signal)
+      return { type: 'ends', leftMs: Number(times?.leftSeconds ?? 0n) * 1000 }
+    } catch (error) {
+      if (!isEtcdError(error, 'Unsupported')) throw error
+      return { type: 'renewed', ttlMs: Number(lease) * 1000, leftMs: undefined }
+    }
+  }
+
+  #record(stored: KeyValue): StoredRecord {
+    const rest = stored.key.slice(this.#keys.records.length)
+    return { stored, address: textOf(rest.slice(0, rest.indexOf('/'))), holder: holderAt(this.#keys, stored) }
+  }
+}
+
+function oddLease({ key, value }: KeyValue, address: string | undefined): readonly OddValue[] {
+  const place = oddPlace(key, address)
+  if (place.length > 0) return place
+  const lease = decodeMasterLease(value)
+  if (lease.type === 'json') return [{ type: 'json', reason: 'the value is JSON' }]
+  if (lease.type === 'unreadable') return [{ type: 'unreadable', reason: `the value ${lease.reason}` }]
+  const { address: named } = lease
+  if (named === undefined) return [{ type: 'unreadable', reason: 'the value holds no address' }]
+  return named === address ? [] : [{ type: 'misplaced', reason: `the value names ${JSON.stringify(named)}` }]
+}
+
+function oddRecord({ stored, holder }: StoredRecord): readonly OddValue[] {
+  return holder === undefined ? [{ type: 'unreadable', reason: `cannot read ${stored.key}` }] : []
+}
+
+function oddPlace(key: string, address: string | undefined): readonly OddValue[] {
+  const parsed = address === undefined ? undefined : tryParseAddress(address)
+  const reason = parsed === undefined ? `${key} names no address` : unlistableReason(parsed)
+  return reason === undefined ? [] : [{ type: 'unlistable', reason }]
+}
+
+/** The address in a key, whether or not it can be listed. */
+function textOf(text: string): string | undefined {
+  return tryParseAddress(text)?.text
+}
+
+/** Of a Lease that states none; masters always do. */
+const DEFAULT_TTL_MS = 15_000
+
+/** Shows and removes the coordination.k8s.io Leases of masters. Only watching one shows whether it is renewed. */
+export class KubernetesLeaseInspector implements LeaseInspector {
+  readonly #api: KubeApi
+  readonly #clock: Clock
+  readonly #namespace: string
+  readonly #seen = new WeakMap<InspectedLease, Lease>()
+
+  constructor(options: { readonly api: KubeApi; readonly clock: Clock; readonly namespace?: string | undefined }) {
+    this.#api = options.api
+    this.#clock = options.clock
+    this.#namespace = options.namespace ?? LEASE_NAMESPACE
+  }
+
+  async inspect(signal: AbortSignal): Promise<readonly InspectedLease[]> {
+    const query = { namespace: this.#namespace, labelSelector: LABEL_SELECTOR, signal }
+    const pages = await Array.fromAsync(listPages(this.#api, leases, query))
+    return pages.flat().map((lease) => this.#inspected(lease))
+  }
+
+  async evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean> {
+    const object = this.#seen.get(lease)
+    if (object === undefined) return false
+    try {
+      await deleteAsRead(this.#api, object, { signal })
+      return true
+    } catch (error) {
+      if (isKubeError(error, 'Conflict', 'NotFound')) return false
+      throw error
+    }
+  }
+
+  #inspected(object: Lease): InspectedLease {
+    const { metadata, spec } = object
+    const holder = holderOf(object)
+    const ttlMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
+    const renewedMs = tryParseTime(spec?.renewTime ?? '')
+    const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
+    const inspected: InspectedLease = {
+      id: `Lease ${this.#namespace}/${metadata?.name}`,
+      object: referenceIn(leases, object),
+      revision: metadata?.resourceVersion ?? '',
+      address: holder?.addresses[0],
+      holders: holder === undefined ? [] : [holder],
+      life: { type: 'renewed', ttlMs, leftMs },
+      leased: true,
+      odd: holder === undefined ? [{ type: 'unreadable', reason: `Lease ${metadata?.name} names no holder` }] : [],
+    }
+    this.#seen.set(inspected, object)
+    return inspected
+  }
+}

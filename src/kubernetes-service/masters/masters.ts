@@ -1,0 +1,239 @@
+import { LeaseObserver } from '../../kube/lease-observer.ts'
+import { tryParseTime } from '../../runtime/time-format.ts'
+import { hasLease } from '../leases/etcd/snapshot.ts'
+import type { Holder } from '../leases/master-leases.ts'
+import type { InspectedLease, LeaseLife } from './inspection.ts'
+
+/** A conflict, or something else that an operator should know. The codes are stable. */
+interface MasterConflict {
+  readonly code: /** Several hosts hold one address: masters behind a virtual address, or one that was given twice. */
+    | 'shared-address'
+    /** The lease has no holder record: it is a kube-apiserver's or foreign. */
+    | 'no-holder'
+    /** A holder record without a lease, of a master that should have one. */
+    | 'no-lease'
+    /** The lease never expires, whether or not its master lives. */
+    | 'never-ends'
+    /** It was watched for its whole TTL, and was not renewed. */
+    | 'not-renewed'
+    /** The value is JSON: from an old cluster, or written by hand. It counts by its key. */
+    | 'json-value'
+    /** The value cannot be read. It counts by its key. */
+    | 'unreadable-value'
+    /** The value names another address than its key. */
+    | 'misplaced-value'
+    /** The address cannot be listed. */
+    | 'unlistable-value'
+    /** Endpoints list an address without a lease. */
+    | 'listed-without-lease'
+    /** The lease lives and its master is ready, but Endpoints do not list it. */
+    | 'not-listed'
+  /** A few words for a person. */
+  readonly message: string
+}
+
+/** One master as the leases and Endpoints show it; unknown values are undefined. */
+export interface MasterRow {
+  readonly address: string | undefined
+  readonly holder: Holder | undefined
+  /** How long ago the holder started, by its host's clock and this machine's. */
+  readonly ageMs: number | undefined
+  /** Of the lease, else of the holder record. */
+  readonly life: LeaseLife | undefined
+  readonly verdict: Verdict | undefined
+  readonly leased: boolean
+  readonly listed: boolean | undefined
+  readonly conflicts: readonly MasterConflict[]
+  /** The id of its lease in the store. */
+  readonly id: string | undefined
+  readonly revision: string | undefined
+}
+
+/** The inputs of the rows. */
+interface MastersObservation {
+  readonly leases: readonly InspectedLease[]
+  readonly verdict: (lease: InspectedLease) => Verdict
+  /** The addresses in Endpoints `default/kubernetes`; undefined when they could not be read. */
+  readonly listed: readonly string[] | undefined
+  /** Wall time. */
+  readonly nowMs: number
+}
+
+/** One row for each holder of each lease, and for each listed address without a lease, by address and host. Pure. */
+export function mastersRows(observed: MastersObservation): readonly MasterRow[] {
+  const { leases, listed } = observed
+  const rows = leases.flatMap((lease) => rowsOf(lease, observed))
+  const known = new Set(rows.map(({ address }) => address))
+  const unleased = [...new Set(listed)].filter((address) => !known.has(address)).map(unleasedRow)
+  return [...rows, ...unleased].sort(byAddressAndHost)
+}
+
+function rowsOf(lease: InspectedLease, observed: MastersObservation): readonly MasterRow[] {
+  const { address, life, leased, id, revision } = lease
+  const verdict = observed.verdict(lease)
+  const listed = address === undefined || observed.listed === undefined ? undefined : observed.listed.includes(address)
+  const holders = lease.holders.length === 0 ? [undefined] : lease.holders
+  const hosts = hostsOf(address, observed.leases)
+  return holders.map((holder) => {
+    const startedMs = tryParseTime(holder?.startedAt ?? '')
+    const conflicts: MasterConflict[] = []
+    const noteIf = (isSo: boolean, code: MasterConflict['code'], message: string): void => {
+      if (isSo) conflicts.push({ code, message })
+    }
+    noteIf(hosts.length > 1 && holder !== undefined, 'shared-address', `shared by ${hosts.join(', ')}`)
+    noteIf(holder === undefined, 'no-holder', 'no holder record')
+    noteIf(!leased && holder !== undefined && hasLease(holder.state), 'no-lease', 'no lease')
+    noteIf(life.type === 'never', 'never-ends', 'nothing ends this lease')
+    noteIf(life.type === 'renewed' && verdict === 'stale', 'not-renewed', 'it is not renewed')
+    for (const { type, reason } of lease.odd) conflicts.push({ code: `${type}-value`, message: reason })
+    const isMissing = listed === false && leased && verdict === 'live' && (holder?.state ?? 'ready') === 'ready'
+    noteIf(isMissing, 'not-listed', 'live and ready, but not listed')
+    return {
+      address,
+      holder,
+      ageMs: startedMs === undefined ? undefined : Math.max(0, observed.nowMs - startedMs),
+      life,
+      verdict,
+      leased,
+      listed,
+      id,
+      revision,
+      conflicts,
+    }
+  })
+}
+
+function unleasedRow(address: string): MasterRow {
+  return {
+    address,
+    holder: undefined,
+    ageMs: undefined,
+    life: undefined,
+    verdict: undefined,
+    listed: true,
+    id: undefined,
+    revision: undefined,
+    leased: false,
+    conflicts: [{ code: 'listed-without-lease', message: 'listed, but without a lease' }],
+  }
+}
+
+function hostsOf(address: string | undefined, leases: readonly InspectedLease[]): readonly string[] {
+  if (address === undefined) return []
+  const holders = leases.filter((lease) => lease.address === address).flatMap(({ holders: all }) => all)
+  return [...new Set(holders.map(({ host }) => host))].sort()
+}
+
+function byAddressAndHost(a: MasterRow, b: MasterRow): number {
+  return compare(a.address ?? '~', b.address ?? '~') || compare(a.holder?.host ?? '', b.holder?.host ?? '')
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
+
+/** Whether a lease is renewed, as far as it was watched. */
+export type Verdict = 'live' | 'stale' | 'unknown'
+
+/**
+ * Distinguishes renewed leases from abandoned ones, over any number of reads.
+ *
+ * A lease that the store ends is live, one that nothing ends is stale; of the others one that was renewed during the
+ * watch is live, and one that was not for its whole TTL is stale, see {@link LeaseObserver}. Pure but for its own
+ * memory.
+ */
+export class LeaseWatch {
+  readonly #observer: LeaseObserver
+  #first = new Map<string, string>()
+
+  /** `maxGapMs`: as for {@link LeaseObserver}. */
+  constructor(options: { readonly maxGapMs: number }) {
+    this.#observer = new LeaseObserver(options)
+  }
+
+  /** Takes in a complete read. */
+  read(leases: readonly InspectedLease[], nowMs: number): void {
+    this.#observer.readAll(
+      leases.map((lease) => ({ key: lease.id, renewal: lease.revision, ttlMs: ttlOf(lease) })),
+      nowMs,
+    )
+    this.#first = new Map(leases.map(({ id, revision }) => [id, this.#first.get(id) ?? revision]))
+  }
+
+  /** A read failed: the time until the next one does not count. */
+  interrupted(): void {
+    this.#observer.interrupted()
+  }
+
+  /** Meaningful right after the read that returned this lease. */
+  verdict(lease: InspectedLease): Verdict {
+    switch (lease.life.type) {
+      case 'ends':
+        return 'live'
+      case 'never':
+        return 'stale'
+      case 'renewed':
+        if (this.#observer.isOver(lease.id)) return 'stale'
+        return this.#first.get(lease.id) === lease.revision ? 'unknown' : 'live'
+    }
+  }
+}
+
+/** How long a lease must be watched for a verdict. */
+function ttlOf({ life }: InspectedLease): number {
+  switch (life.type) {
+    case 'ends':
+      return life.leftMs
+    case 'never':
+      return 0
+    case 'renewed':
+      return life.ttlMs
+  }
+}
+
+/** What to do about a request to evict an address. */
+export type EvictionPlan =
+  /** It has no lease. */
+  | { readonly type: 'absent' }
+  /** Undecided: watch for that long. */
+  | { readonly type: 'watch'; readonly forMs: number }
+  /** It is the last one. */
+  | { readonly type: 'refuse'; readonly because: 'last' }
+  /** It lives. */
+  | { readonly type: 'refuse'; readonly because: 'live'; readonly leases: readonly InspectedLease[] }
+  | { readonly type: 'evict'; readonly leases: readonly InspectedLease[] }
+
+/**
+ * Decides whether the leases of `address` may be removed. Pure.
+ *
+ * Live ones only with `force`; of several leases of one address, as two hosts have them, without it only the stale
+ * ones. An address is never removed, even with `force`, while no other one is listed or live: clients would have no API
+ * server.
+ */
+export function planEviction(options: {
+  readonly address: string
+  readonly leases: readonly InspectedLease[]
+  readonly verdict: (lease: InspectedLease) => Verdict
+  /** The addresses in Endpoints; undefined when they could not be read. */
+  readonly listed: readonly string[] | undefined
+  readonly force: boolean
+}): EvictionPlan {
+  const { address, leases, verdict, listed = [], force } = options
+  const own = leases.filter((lease) => lease.address === address)
+  if (own.length === 0) return { type: 'absent' }
+  const undecided = own.filter((lease) => verdict(lease) === 'unknown')
+  if (!force && undecided.length > 0) return watch(undecided)
+  const stale = own.filter((lease) => verdict(lease) === 'stale')
+  if (!force && stale.length === 0) return { type: 'refuse', because: 'live', leases: own }
+
+  const going = force ? own : stale
+  const staying = leases.filter((lease) => !going.includes(lease) && lease.leased)
+  const safe = listed.some((other) => other !== address) || staying.some((lease) => verdict(lease) === 'live')
+  if (safe) return { type: 'evict', leases: going }
+  const hopeful = staying.filter((lease) => verdict(lease) === 'unknown')
+  return hopeful.length > 0 ? watch(hopeful) : { type: 'refuse', because: 'last' }
+}
+
+function watch(leases: readonly InspectedLease[]): EvictionPlan {
+  return { type: 'watch', forMs: Math.max(...leases.map(ttlOf)) }
+}

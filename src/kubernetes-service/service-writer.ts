@@ -1,0 +1,149 @@
+import type { KubeApi } from '../kube/api.ts'
+import { ifFound, isKubeError } from '../kube/errors.ts'
+import { type Service, services } from '../kube/resources.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { ObjectAction, ObjectWriter } from './guarded-writes/object-writer.ts'
+import { KUBERNETES_SERVICE } from './identity.ts'
+import { planService, type SecondClusterIp, type ServiceDemand, type ServiceSettings } from './service-plan.ts'
+
+/** This many refusals in a row last longer than the release of a deleted Service's address. */
+const PATIENCE = 10
+
+export interface ServiceWriterOptions {
+  readonly api: KubeApi
+  readonly logger: Logger
+  readonly writer: ObjectWriter
+  readonly settings: ServiceSettings
+}
+
+/** Creates and corrects Service `default/kubernetes`. */
+export class ServiceWriter {
+  readonly #options: ServiceWriterOptions
+  readonly #second = new SecondClusterIpDemand()
+  #foreignClusterIp: string | undefined
+  #refusalReported = false
+  #isAway = false
+
+  constructor(options: ServiceWriterOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Whether no write is needed now, according to a cache; a correction may have to wait while another writer keeps
+   * overwriting.
+   */
+  isSatisfied(cached: Service | undefined, demand: ServiceDemand): boolean {
+    return this.#options.writer.isSettled(services, this.#plan(cached, demand), cached)
+  }
+
+  /** Requests a refused second address again, unless the Service has got one. */
+  renewDemand(cached: Service | undefined): void {
+    if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
+    else if (this.#isAway) this.#second.reset()
+    else this.#second.renew()
+  }
+
+  /**
+   * The API server was lost, or is back. It may have been restarted with other ranges, and refuses every address in
+   * them until it has read them: earlier refusals do not count, nor those in its first second.
+   */
+  noticeAvailability(available: boolean): void {
+    this.#isAway = !available
+    this.#second.reset()
+  }
+
+  /**
+   * Reconciles the Service. A cached one is first read live; a missing one is created without a read, since the server
+   * refuses a second one. A Service that another client created meanwhile is handled the next time; a conflict rejects.
+   * A refused second address is not requested again until {@link renewDemand}.
+   */
+  async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
+    const current =
+      cached === undefined ? undefined : await ifFound(this.#options.api.get(services, KUBERNETES_SERVICE, { signal }))
+    if (current !== undefined) this.#noticeClusterIp(current)
+    for (;;) {
+      const action = this.#plan(current, demand)
+      const second = asksForSecondAddress(action, current)
+      try {
+        const { type } = await this.#options.writer.execute(services, action, current, signal)
+        if (type === 'written' && second !== undefined) this.#noticeGranted()
+        return
+      } catch (error) {
+        if (second === undefined || !isKubeError(error, 'Invalid') || !this.#second.refused()) throw error
+        this.#noticeRefused(second, error.message)
+      }
+    }
+  }
+
+  #plan(current: Service | undefined, { settled, stack }: ServiceDemand): ObjectAction<Service> {
+    return planService(current, this.#options.settings, settled, stack, this.#second.present)
+  }
+
+  #noticeGranted(): void {
+    this.#second.reset()
+    this.#refusalReported = false
+  }
+
+  #noticeRefused(asked: string, reason: string): void {
+    if (this.#refusalReported) return
+    this.#refusalReported = true
+    this.#options.logger.warn({ asked, reason }, 'the API server refuses the kubernetes service its second address')
+  }
+
+  #noticeClusterIp(service: Service): void {
+    const { logger, settings } = this.#options
+    const clusterIP = service.spec?.clusterIP
+    if (clusterIP === undefined || clusterIP === settings.clusterIp || clusterIP === this.#foreignClusterIp) return
+    this.#foreignClusterIp = clusterIP
+    logger.warn(
+      { clusterIP, expected: settings.clusterIp },
+      'the kubernetes service has another address than --service-cluster-ip-range gives; a Service keeps its address',
+    )
+  }
+}
+
+/**
+ * Remembers which second address to request from a server: less after each refusal, until it accepts the Service.
+ *
+ * An address may be refused because another Service has it, or because it leaked: an API server with only one family
+ * does not release those of the other. The family may be refused because the server has only one.
+ */
+class SecondClusterIpDemand {
+  #present: SecondClusterIp = 'configured'
+  #refusals = 0
+
+  get present(): SecondClusterIp {
+    return this.#present
+  }
+
+  /** Called when a write that requested a second address was refused. Returns whether less is requested from now on. */
+  refused(): boolean {
+    this.#refusals += 1
+    if (this.#present === 'configured' && this.#refusals < PATIENCE) return false
+    if (this.#present === 'if-possible') return false
+    this.#present = this.#present === 'configured' ? 'any' : 'if-possible'
+    return true
+  }
+
+  /**
+   * Requests everything again, with all attempts: the Service has got its second address, or the server may be another
+   * one now.
+   */
+  reset(): void {
+    this.#present = 'configured'
+    this.#refusals = 0
+  }
+
+  /** Requests everything once more: the address may have been released. */
+  renew(): void {
+    if (this.#present !== 'configured') this.#refusals = PATIENCE - 1
+    this.#present = 'configured'
+  }
+}
+
+/** The additional request of a write: a second address, or a family; undefined without one. */
+function asksForSecondAddress(action: ObjectAction<Service>, current: Service | undefined): string | undefined {
+  if (action.type === 'none' || current?.spec?.clusterIPs?.length === 2) return undefined
+  const { clusterIPs, ipFamilies } = action.object.spec ?? {}
+  return clusterIPs?.[1] ?? ipFamilies?.[1]
+}

@@ -1,0 +1,257 @@
+import type { KubeObject, Service } from '../../kube/resources.ts'
+import { type Address, AddressError, parseAddress } from '../../net/address.ts'
+import {
+  type AllocationRange,
+  addressAllocationRange,
+  type Cidr,
+  parseCidr,
+  portAllocationRange,
+} from '../../net/cidr.ts'
+import { type PortRange, parsePortRange } from '../../net/host-port.ts'
+import { type AddressGroups, addressFrom, ipv4Value, readAddress } from '../../net/stored-address.ts'
+import type { RangeName } from '../registries/range-registry.ts'
+import type { Finding, RepairKind } from '../reporter.ts'
+import { clusterIpsOf, nodePortsOf } from '../service-claims.ts'
+
+/** A range whose bitmap a repair manages. */
+export interface BitmapRange {
+  readonly name: RangeName
+  /** As stored beside the bitmap: `10.96.0.0/12`, `30000-32767`. */
+  readonly text: string
+  /** How many items can be allocated. */
+  readonly size: number
+  /** The item with a number below `size`, as text. */
+  textAt(offset: number): string
+  /** The number of an item in the form of {@link textAt}; undefined when it is not in this range. */
+  offsetOf(item: string): number | undefined
+  /** The flag with which the server's range would be `text`: `--service-node-port-range=30000-31000`. */
+  flagFor(text: string): string
+}
+
+/**
+ * The numbers that Services hold in the ranges of one repair. Numbers are those of {@link BitmapRange}; `range` is the
+ * index in `ranges`.
+ */
+export interface RangeClaims {
+  readonly kind: RepairKind
+  readonly ranges: readonly BitmapRange[]
+  /** The range of a stored text; undefined when the text is malformed, or the range is too large for a bitmap. */
+  parse(text: string): Pick<BitmapRange, 'size' | 'textAt'> | undefined
+  /**
+   * Calls `hold` with each number that a Service holds, as often as it holds it, and `fault` with each item outside all
+   * ranges.
+   */
+  visit(service: Service, hold: (range: number, offset: number) => void, fault?: (finding: Finding) => void): void
+  /** A Service holds a number that is not allocated. `repairing`: it is about to be. */
+  notAllocated(service: Service, range: number, offset: number, repairing: boolean): Finding
+  /** A Service holds a number that an older one holds, or holds it twice. */
+  duplicate(service: Service, range: number, offset: number): Finding
+  /** A number has long been allocated, and no Service holds it. */
+  leaked(range: number, offset: number, repairing: boolean): Finding
+}
+
+/** The reference to a Service in a finding. Items of a list have no kind. */
+export function regardingService({ metadata }: Service): KubeObject {
+  return { apiVersion: 'v1', kind: 'Service', metadata }
+}
+
+/**
+ * The ClusterIPs of one family, or of two, that Services hold. A range that is too large for a bitmap has none on any
+ * server, and is left out. Upstream: pkg/registry/core/service/ipallocator/controller/repair.go; its findings for a
+ * full range and for unknown errors cannot occur there, nor here.
+ * @throws RangeError for two ranges of one family.
+ */
+export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
+  if (new Set(cidrs.map(({ family }) => family)).size !== cidrs.length) {
+    throw new RangeError('two ranges of one family have no bitmaps')
+  }
+  const ranges = cidrs.flatMap((cidr, index) => {
+    const range = allocationRangeOf(cidr)
+    return range === undefined
+      ? []
+      : [{ cidr, range: bitmapRange(range, cidrs, index), locate: locatorOf(cidr, range.size) }]
+  })
+  const groups = new Uint16Array(8)
+  const itemAt = (range: number, offset: number): { readonly item: string; readonly label: string } => {
+    const { cidr, range: of } = ranges[range] as (typeof ranges)[number]
+    const item = of.textAt(offset)
+    return { item, label: `Cluster IP [${familyName(cidr.family)}]:${item}` }
+  }
+  return {
+    kind: 'cluster-ip',
+    ranges: ranges.map(({ range }) => range),
+    parse(text) {
+      try {
+        return allocationRangeOf(parseCidr(text))
+      } catch (error) {
+        if (error instanceof AddressError) return undefined
+        throw error
+      }
+    },
+    visit(service, hold, fault) {
+      for (const text of clusterIpsOf(service)) {
+        const family = readAddress(text, groups)
+        const range = ranges.findIndex(({ cidr }) => cidr.family === family)
+        const offset = ranges[range]?.locate(groups)
+        if (offset !== undefined) hold(range, offset)
+        else if (fault !== undefined) {
+          const cidr = cidrs.find((known) => known.family === family)
+          if (cidr === undefined || range >= 0) fault(faultOf(service, text, family, groups, cidr))
+        }
+      }
+    },
+    notAllocated(service, range, offset, repairing) {
+      const { item, label } = itemAt(range, offset)
+      const note = `${label} is not allocated${repairing ? '; repairing' : ''}`
+      return { type: 'repair', reason: 'ClusterIPNotAllocated', note, item, regarding: regardingService(service) }
+    },
+    duplicate(service, range, offset) {
+      const { item, label } = itemAt(range, offset)
+      const note = `${label} was assigned to multiple services; please recreate service`
+      return {
+        type: 'duplicate',
+        reason: 'ClusterIPAlreadyAllocated',
+        note,
+        item,
+        regarding: regardingService(service),
+      }
+    },
+    leaked(range, offset, repairing) {
+      const { item, label } = itemAt(range, offset)
+      const note = `${label} appears to have leaked${repairing ? ': cleaning up' : ''}`
+      return { type: 'leak', reason: 'ClusterIPLeaked', note, item, regarding: undefined }
+    },
+  }
+}
+
+function allocationRangeOf(cidr: Cidr): AllocationRange<Address> | undefined {
+  try {
+    return addressAllocationRange(cidr)
+  } catch (error) {
+    if (error instanceof RangeError) return undefined
+    throw error
+  }
+}
+
+function bitmapRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], index: number): BitmapRange {
+  return {
+    name: index === 0 ? 'serviceips' : 'secondaryserviceips',
+    text: range.text,
+    size: range.size,
+    textAt: range.textAt,
+    offsetOf: (item) => range.offsetOf(parseAddress(item)),
+    flagFor: (text) =>
+      `--service-cluster-ip-range=${cidrs.map((cidr, place) => (place === index ? text : cidr.text)).join(',')}`,
+  }
+}
+
+/**
+ * Computes the number of an address of the range's family, as `offsetOf` does, but without BigInt, because there are
+ * many.
+ */
+function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number | undefined {
+  const network = new Uint16Array(8)
+  readAddress(cidr.network.text, network)
+  if (cidr.family === 4) {
+    const base = ipv4Value(network) + 1
+    return (groups) => {
+      const offset = ipv4Value(groups) - base
+      return offset >= 0 && offset < size ? offset : undefined
+    }
+  }
+  // No number of an IPv6 range needs more than the last group.
+  const base = (network[7] as number) + 1
+  return (groups) => {
+    for (let i = 0; i < 7; i++) if (groups[i] !== network[i]) return undefined
+    const offset = (groups[7] as number) - base
+    return offset >= 0 && offset < size ? offset : undefined
+  }
+}
+
+function faultOf(
+  service: Service,
+  text: string,
+  family: 4 | 6 | undefined,
+  groups: AddressGroups,
+  cidr: Cidr | undefined,
+): Finding {
+  const regarding = regardingService(service)
+  if (family === undefined) {
+    const note = `Cluster IP ${text} is not a valid IP; please recreate service`
+    return { type: 'invalid', reason: 'ClusterIPNotValid', note, item: text, regarding }
+  }
+  const item = addressFrom(family, groups).text
+  const name = familyName(family)
+  if (cidr === undefined) {
+    const note = `Cluster IP ${item}(${name}) is of ip family that is no longer configured on cluster; please recreate service`
+    return { type: 'invalid', reason: 'ClusterIPNotValid', note, item, regarding }
+  }
+  const note = `Cluster IP [${name}]:${item} is not within the service CIDR ${cidr.text}; please recreate service`
+  return { type: 'outOfRange', reason: 'ClusterIPOutOfRange', note, item, regarding }
+}
+
+function familyName(family: 4 | 6): 'IPv4' | 'IPv6' {
+  return `IPv${family}`
+}
+
+/**
+ * The NodePorts that Services hold. Upstream: pkg/registry/core/service/portallocator/controller/repair.go; its
+ * findings for a full range and for unknown errors cannot occur there, nor here.
+ */
+export function nodePortClaims(range: PortRange): RangeClaims {
+  const ports = portAllocationRange(range)
+  const about = (service: Service, port: string | number): Pick<Finding, 'regarding' | 'item'> => ({
+    regarding: regardingService(service),
+    item: String(port),
+  })
+  return {
+    kind: 'node-port',
+    ranges: [
+      {
+        name: 'servicenodeports',
+        text: ports.text,
+        size: ports.size,
+        textAt: ports.textAt,
+        offsetOf: (item) => ports.offsetOf(Number(item)),
+        flagFor: (text) => `--service-node-port-range=${text}`,
+      },
+    ],
+    parse(text) {
+      try {
+        return portAllocationRange(parsePortRange(text))
+      } catch (error) {
+        if (error instanceof AddressError) return undefined
+        throw error
+      }
+    },
+    visit(service, hold, fault) {
+      for (const port of nodePortsOf(service)) {
+        const offset = ports.offsetOf(port)
+        if (offset !== undefined) hold(0, offset)
+        else {
+          fault?.({
+            type: 'outOfRange',
+            reason: 'PortOutOfRange',
+            note: `Port ${port} is not within the port range ${ports.text}; please recreate service`,
+            ...about(service, port),
+          })
+        }
+      }
+    },
+    notAllocated(service, _range, offset, repairing) {
+      const port = ports.textAt(offset)
+      const note = `Port ${port} is not allocated${repairing ? '; repairing' : ''}`
+      return { type: 'repair', reason: 'PortNotAllocated', note, ...about(service, port) }
+    },
+    duplicate(service, _range, offset) {
+      const port = ports.textAt(offset)
+      const note = `Port ${port} was assigned to multiple services; please recreate service`
+      return { type: 'duplicate', reason: 'PortAlreadyAllocated', note, ...about(service, port) }
+    },
+    leaked(_range, offset, repairing) {
+      const item = ports.textAt(offset)
+      const note = `Port ${item} appears to have leaked${repairing ? ': cleaning up' : ''}`
+      return { type: 'leak', reason: 'PortLeaked', note, item, regarding: undefined }
+    },
+  }
+}

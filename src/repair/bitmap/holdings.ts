@@ -1,0 +1,106 @@
+import type { Service } from '../../kube/resources.ts'
+import { type Change, keyOfObject } from '../../kube/store.ts'
+import { Bitmap } from '../../net/bitmap.ts'
+import type { Finding } from '../reporter.ts'
+import type { RangeClaims } from './claims.ts'
+
+/**
+ * The numbers that Services hold now, updated with each change of a Service, so that a check need not visit all of
+ * them. It counts the holders of a number, without their names.
+ */
+export class RangeHoldings {
+  readonly #claims: RangeClaims
+  /** How many holders each number has. Always equal to the holdings of the reported Services. */
+  readonly #counts: readonly Uint32Array[]
+  readonly #held: readonly Bitmap[]
+
+  constructor(claims: RangeClaims) {
+    this.#claims = claims
+    this.#counts = claims.ranges.map(({ size }) => new Uint32Array(size))
+    this.#held = claims.ranges.map(({ size }) => new Bitmap(size))
+  }
+
+  /** The held numbers of a range. The result changes with the next change of a Service: do not store it. */
+  held(range: number): Bitmap {
+    return this.#held[range] as Bitmap
+  }
+
+  /** Takes in one change; it must get every change, in order. */
+  apply(change: Change<Service>): void {
+    if (change.type !== 'deleted') this.#claims.visit(change.object, this.#add)
+    if (change.type !== 'added') this.#claims.visit(change.old, this.#remove)
+  }
+
+  readonly #add = (range: number, offset: number): void => {
+    const counts = this.#counts[range] as Uint32Array
+    const count = counts[offset] as number
+    counts[offset] = count + 1
+    if (count === 0) this.held(range).add(offset)
+  }
+
+  readonly #remove = (range: number, offset: number): void => {
+    const counts = this.#counts[range] as Uint32Array
+    const count = (counts[offset] as number) - 1
+    counts[offset] = count
+    if (count === 0) this.held(range).delete(offset)
+  }
+}
+
+/** The holdings of all Services. Arrays are by range. */
+interface RangeSurvey {
+  readonly held: readonly Bitmap[]
+  /** Held more than once. */
+  readonly contested: readonly Bitmap[]
+  /** Items outside all ranges. */
+  readonly faults: readonly Finding[]
+}
+
+export function surveyServices(services: Iterable<Service>, claims: RangeClaims): RangeSurvey {
+  const held = claims.ranges.map(({ size }) => new Bitmap(size))
+  const contested = claims.ranges.map(({ size }) => new Bitmap(size))
+  const faults: Finding[] = []
+  const hold = (range: number, offset: number): void => {
+    if (held[range]?.add(offset) === false) contested[range]?.add(offset)
+  }
+  const fault = (finding: Finding): void => {
+    faults.push(finding)
+  }
+  for (const service of services) claims.visit(service, hold, fault)
+  return { held, contested, faults }
+}
+
+/**
+ * The holders of these numbers of each range: by number, the oldest Service first, and of two equally old ones the
+ * first by name. So all masters agree which Service keeps a number with several holders. A Service that holds a number
+ * twice occurs twice.
+ */
+export function claimantsOf(
+  services: Iterable<Service>,
+  claims: RangeClaims,
+  wanted: readonly (Bitmap | undefined)[],
+): readonly ReadonlyMap<number, readonly Service[]>[] {
+  const found = wanted.map(() => new Map<number, Service[]>())
+  if (wanted.every((numbers) => numbers === undefined || numbers.count === 0)) return found
+  for (const service of services) {
+    claims.visit(service, (range, offset) => {
+      if (wanted[range]?.has(offset) !== true) return
+      const known = found[range]?.get(offset)
+      if (known === undefined) found[range]?.set(offset, [service])
+      else known.push(service)
+    })
+  }
+  for (const claimants of found) for (const several of claimants.values()) several.sort(oldestFirst)
+  return found
+}
+
+function oldestFirst(a: Service, b: Service): number {
+  return compare(createdAt(a), createdAt(b)) || compare(keyOfObject(a), keyOfObject(b))
+}
+
+function createdAt({ metadata }: Service): string {
+  return metadata?.creationTimestamp ?? ''
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

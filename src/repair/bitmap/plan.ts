@@ -1,0 +1,237 @@
+import type { Service } from '../../kube/resources.ts'
+import { Bitmap } from '../../net/bitmap.ts'
+import type { StoredRange } from '../registries/range-registry.ts'
+import { aboutRanges, type Finding } from '../reporter.ts'
+import type { BitmapRange, RangeClaims } from './claims.ts'
+import { claimantsOf, surveyServices } from './holdings.ts'
+
+/** The meaning of a stored range for a repair. */
+export type RangeReading =
+  /** It is withheld: it differs from the flag, or cannot be decoded. */
+  | { readonly type: 'withheld'; readonly reason: 'mismatch' | 'unreadable'; readonly finding: Finding }
+  | {
+      readonly type: 'taken'
+      /**
+       * `same-range`: it is for this range. `absent`: nothing is stored. `unnamed`: stored without the text of its
+       * range, as before its server's first pass. `adopted`: stored for another range; common items are carried over.
+       * All but the first must be written even when nothing is missing.
+       */
+      readonly origin: 'same-range' | 'absent' | 'unnamed' | 'adopted'
+      /** The allocated numbers, in the numbering of the managed range. */
+      readonly set: Bitmap
+    }
+
+/** Interprets the stored state of a range. `where` names its place in messages. */
+export function readRange(
+  range: BitmapRange,
+  stored: StoredRange,
+  { claims, where, adopt }: { readonly claims: RangeClaims; readonly where: string; readonly adopt: boolean },
+): RangeReading {
+  switch (stored.type) {
+    case 'absent':
+      return { type: 'taken', origin: 'absent', set: new Bitmap(range.size) }
+    case 'unreadable':
+      return unreadableRange(range, where, stored.reason)
+    case 'range':
+      break
+  }
+  const { range: text, data } = stored
+  const named = text === '' || text === range.text ? range : claims.parse(text)
+  if (named === undefined) return unreadableRange(range, where, `is of ${JSON.stringify(text)}, which is not a range`)
+  const set = Bitmap.fromBytes(named.size, data)
+  if (set === undefined) return unreadableRange(range, where, `has more than the ${named.size} numbers of its range`)
+  if (text === range.text) return { type: 'taken', origin: 'same-range', set }
+  if (text === '') return { type: 'taken', origin: 'unnamed', set }
+  if (adopt) return { type: 'taken', origin: 'adopted', set: carriedOver(set, named, range) }
+  const note = `${where} is of the range ${text}, not of ${range.text}, and is left alone, because a server that uses it would refuse every new Service; give ${range.flagFor(text)}, or start it anew with --adopt-range to have it rewritten`
+  return withheld('mismatch', { reason: 'ServiceRangeMismatch', note, item: text })
+}
+
+/** `reason` ends a sentence that begins with the place. */
+export function unreadableRange(
+  range: BitmapRange,
+  where: string,
+  reason: string,
+): RangeReading & { readonly type: 'withheld' } {
+  const note = `${where} ${reason}; it is left alone`
+  return withheld('unreadable', { reason: 'ServiceRangeUnreadable', note, item: range.name })
+}
+
+function withheld(
+  reason: 'mismatch' | 'unreadable',
+  finding: Pick<Finding, 'reason' | 'note' | 'item'>,
+): RangeReading & { readonly type: 'withheld' } {
+  return { type: 'withheld', reason, finding: { ...finding, type: 'unknown', regarding: aboutRanges } }
+}
+
+/** By item: the same address has another number in another range. */
+function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapRange): Bitmap {
+  const carried = new Bitmap(to.size)
+  for (const number of set) {
+    const offset = to.offsetOf(from.textAt(number))
+    if (offset !== undefined) carried.add(offset)
+  }
+  return carried
+}
+
+/** Freed in the third full pass that sees the leak, as upstream does (`numRepairsBeforeLeakCleanup`). */
+const PASSES_BEFORE_FREED = 3
+/**
+ * And not before this time. kube-apiserver allocates a number before it stores the Service, and aborts a request after
+ * 60 s: a number that was continuously allocated for longer, and is in no Service, is in no request either.
+ */
+const LEAK_MS = 120_000
+
+/** Numbers that are allocated without a holder, and were first seen so in the same full pass. */
+interface LeakCohort {
+  readonly numbers: Bitmap
+  /** Since when they are known to be allocated continuously, on the monotonic clock. */
+  readonly sinceMs: number
+  /** How many full passes have seen them. */
+  readonly passes: number
+}
+
+/**
+ * The leaks of one range, whether or not they may be freed yet.
+ *
+ * It requires continuous observation. Its owner calls {@link stillTaken} with each state of the range in turn, so that
+ * a number that was released and allocated again starts again, and drops the ledger where states may have been missed.
+ */
+export type LeakLedger = readonly LeakCohort[]
+
+export const noLeaks: LeakLedger = []
+
+/** Retains only numbers that are allocated in this state. */
+export function stillTaken(ledger: LeakLedger, taken: Bitmap): LeakLedger {
+  return withNumbers(ledger, (numbers) => numbers.and(taken))
+}
+
+/**
+ * A full pass has seen these numbers allocated without a holder: known ones have been seen once more, and all others
+ * are dropped.
+ */
+export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): LeakLedger {
+  if (unheld.count === 0) return noLeaks
+  const known = withNumbers(ledger, (numbers) => numbers.and(unheld)).map((cohort) => ({
+    ...cohort,
+    passes: cohort.passes + 1,
+  }))
+  const fresh = known.reduce((rest, { numbers }) => rest.minus(numbers), unheld)
+  const tooYoung = known.filter((cohort) => !isDue(cohort, nowMs))
+  const due = dueLeaks(known, unheld.size, nowMs)
+  return [
+    // As one cohort, or their number would grow with each pass where freeing is forbidden.
+    ...(due.count === 0 ? [] : [{ numbers: due, sinceMs: nowMs - LEAK_MS, passes: PASSES_BEFORE_FREED }]),
+    ...tooYoung,
+    ...(fresh.count === 0 ? [] : [{ numbers: fresh, sinceMs: nowMs, passes: 1 }]),
+  ]
+}
+
+/** The numbers that may be freed now. */
+export function dueLeaks(ledger: LeakLedger, size: number, nowMs: number): Bitmap {
+  return ledger.filter((cohort) => isDue(cohort, nowMs)).reduce((all, { numbers }) => all.or(numbers), new Bitmap(size))
+}
+
+function isDue({ passes, sinceMs }: LeakCohort, nowMs: number): boolean {
+  return passes >= PASSES_BEFORE_FREED && nowMs - sinceMs >= LEAK_MS
+}
+
+function withNumbers(ledger: LeakLedger, change: (numbers: Bitmap) => Bitmap): LeakLedger {
+  return ledger
+    .map((cohort) => ({ ...cohort, numbers: change(cohort.numbers) }))
+    .filter(({ numbers }) => numbers.count > 0)
+}
+
+/** The plan for one range. */
+export type RangePlan =
+  /** Nothing is stored, or the range is withheld. */
+  | { readonly type: 'none'; readonly ledger: LeakLedger }
+  | {
+      readonly type: 'range'
+      /** The desired state: all held numbers, and those that may yet be held. */
+      readonly taken: Bitmap
+      /** Held, but not allocated. */
+      readonly missing: Bitmap
+      /** Allocated for long, but not held. */
+      readonly leaked: Bitmap
+      /** Whether anything must be written. */
+      readonly changed: boolean
+      /** The leaks after this pass, once the plan was written. */
+      readonly ledger: LeakLedger
+    }
+
+/** The inputs of the plan for one range. */
+interface RangeObservation {
+  /** Undefined for a range without a bitmap on any server. */
+  readonly reading: RangeReading | undefined
+  /** The numbers that Services hold. */
+  readonly held: Bitmap
+  readonly ledger: LeakLedger
+  /** On the monotonic clock. */
+  readonly nowMs: number
+}
+
+/**
+ * Plans a full pass over one range: the desired state contains the held numbers, and those that are not yet leaked.
+ * Pure and idempotent. A held number is never freed.
+ */
+export function planRange({ reading, held, ledger, nowMs }: RangeObservation): RangePlan {
+  if (reading?.type !== 'taken') return { type: 'none', ledger: noLeaks }
+  const { set, origin } = reading
+  const missing = held.minus(set)
+  // A bitmap of another range was not observed until now.
+  const seen = seenByPass(origin === 'same-range' ? ledger : noLeaks, set.minus(held), nowMs)
+  const leaked = dueLeaks(seen, set.size, nowMs)
+  return {
+    type: 'range',
+    taken: set.or(missing).minus(leaked),
+    missing,
+    leaked,
+    changed: origin !== 'same-range' || missing.count > 0 || leaked.count > 0,
+    ledger: seen.filter(({ numbers }) => numbers.and(leaked).count === 0),
+  }
+}
+
+/** The inputs of a full pass; arrays are by range. */
+interface RangePassInput {
+  readonly claims: RangeClaims
+  readonly services: readonly Service[]
+  readonly readings: readonly (RangeReading | undefined)[]
+  readonly ledgers: readonly LeakLedger[]
+  readonly nowMs: number
+  /** Whether the findings will be repaired: the notes state it. */
+  readonly repairing: boolean
+}
+
+interface RangePass {
+  readonly ranges: readonly RangePlan[]
+  /** All findings. */
+  readonly findings: readonly Finding[]
+}
+
+/** Plans a full pass over all ranges of a repair, with all findings. Pure. Upstream: `doRunOnce` in repair.go. */
+export function planPass({ claims, services, readings, ledgers, nowMs, repairing }: RangePassInput): RangePass {
+  const { held, contested, faults } = surveyServices(services, claims)
+  const ranges = readings.map((reading, range) =>
+    planRange({ reading, held: held[range] as Bitmap, ledger: ledgers[range] ?? noLeaks, nowMs }),
+  )
+  const wanted = ranges.map((plan, range) => {
+    const several = contested[range] as Bitmap
+    return plan.type === 'none' ? several : several.or(plan.missing)
+  })
+  const findings = [...faults]
+  claimantsOf(services, claims, wanted).forEach((claimants, range) => {
+    const plan = ranges[range] as RangePlan
+    for (const offset of wanted[range] as Bitmap) {
+      const [first, ...others] = claimants.get(offset) ?? []
+      const missing = plan.type === 'range' && plan.missing.has(offset)
+      if (missing && first !== undefined) findings.push(claims.notAllocated(first, range, offset, repairing))
+      for (const other of others) findings.push(claims.duplicate(other, range, offset))
+    }
+    if (plan.type === 'range') {
+      for (const offset of plan.leaked) findings.push(claims.leaked(range, offset, repairing))
+    }
+  })
+  for (const reading of readings) if (reading?.type === 'withheld') findings.push(reading.finding)
+  return { ranges, findings }
+}

@@ -1,0 +1,258 @@
+import { Bitmap } from '../../net/bitmap.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import type { StoredRange } from '../registries/range-registry.ts'
+import { MAX_RELEASE_DELAY_MS, MAX_STORE_DELAY_MS } from '../repair.ts'
+import type { Finding, RepairMetrics } from '../reporter.ts'
+import type { BitmapRange, RangeClaims } from './claims.ts'
+import { type LeakLedger, noLeaks, type RangeReading, readRange, stillTaken, unreadableRange } from './plan.ts'
+
+interface RangeStateOptions {
+  readonly range: BitmapRange
+  readonly claims: RangeClaims
+  /** The place of the range, in messages. */
+  readonly where: string
+  /** See {@link RangeState.read}. */
+  readonly adopt: boolean
+  readonly metrics: RepairMetrics
+  readonly clock: Clock
+}
+
+/**
+ * After a number was cleared its server gets this long to store the Service that gave it up; on a loaded one about 100
+ * ms were measured.
+ */
+const STORE_DELAY_MS = 250
+
+/** The known state of one stored range, from reads, own writes and the registry's watch. */
+export class RangeState {
+  readonly #options: RangeStateOptions
+  #adopt: boolean
+  #reading: RangeReading | undefined
+  #fixed: Finding | undefined
+  #outdated = true
+  #watchEvents = 0
+  /** The revision up to which the watch has delivered every state; undefined when some may have been missed. */
+  #watchedRevision: string | undefined
+  /** Possible leaks. They have been allocated in every state since they were noted, up to `#watchedRevision`. */
+  ledger: LeakLedger = noLeaks
+  /** Numbers that this master has set. They have been set in every state since, up to `#watchedRevision`. */
+  readonly own: RecentlySet
+  /** Recently cleared numbers, and until when they count as recent. */
+  #released: readonly { readonly numbers: Bitmap; readonly untilMs: number }[] = []
+
+  constructor(options: RangeStateOptions) {
+    this.#options = options
+    this.#adopt = options.adopt
+    this.own = new RecentlySet(options.range.size)
+  }
+
+  /** Recently cleared numbers: their server may be about to store the Service. Undefined for none. */
+  released(): Bitmap | undefined {
+    const nowMs = this.#options.clock.monotonicMs()
+    this.#released = this.#released.filter(({ untilMs }) => untilMs > nowMs)
+    return this.#released.reduce<Bitmap | undefined>((all, { numbers }) => all?.or(numbers) ?? numbers, undefined)
+  }
+
+  /** In how many milliseconds {@link released} becomes empty; undefined when it is. */
+  get releasedMs(): number | undefined {
+    const last = this.#released.at(-1)
+    const leftMs = (last?.untilMs ?? Number.NEGATIVE_INFINITY) - this.#options.clock.monotonicMs()
+    return leftMs > 0 ? leftMs : undefined
+  }
+
+  /** The last received state. */
+  get reading(): RangeReading | undefined {
+    return this.#reading
+  }
+
+  /** Whether the last received state may be older than the delay of the watch. */
+  get outdated(): boolean {
+    return this.#outdated
+  }
+
+  /** Increases with each event of the watch. */
+  get watchEvents(): number {
+    return this.#watchEvents
+  }
+
+  /** Why the range is withheld. */
+  get withheld(): Finding | undefined {
+    return this.#reading?.type === 'withheld' ? this.#reading.finding : this.#fixed
+  }
+
+  /**
+   * Interprets a stored range. A bitmap of another range is adopted only until this range was stored once: a later
+   * change is the wish of another program, and is not overwritten.
+   */
+  read(stored: StoredRange): RangeReading {
+    const { range, claims, where } = this.#options
+    return readRange(range, stored, { claims, where, adopt: this.#adopt })
+  }
+
+  /** Whether the watch has delivered every state up to this one. */
+  upToDate(stored: StoredRange): boolean {
+    return this.#watchedRevision === revisionOf(stored)
+  }
+
+  /** Takes in the stored state from a read or an own write. */
+  stored(stored: StoredRange): void {
+    this.#watchedRevision ??= revisionOf(stored)
+    this.#take(stored)
+  }
+
+  /** Takes in the stored state from the watch, which must deliver every state, in order. */
+  watched(stored: StoredRange): void {
+    this.#watchEvents++
+    this.#watchedRevision = revisionOf(stored)
+    this.#take(stored)
+  }
+
+  /** The watch may have missed states. */
+  interrupted(): void {
+    this.#watchEvents++
+    this.#watchedRevision = undefined
+    this.ledger = noLeaks
+    this.own.forget()
+    this.#outdated = true
+  }
+
+  invalidate(): void {
+    this.#outdated = true
+  }
+
+  /** A write is needed, but the registry forbids rewriting this state. Returns the finding. */
+  cannotWrite(reason: string): Finding {
+    const { range, where, metrics } = this.#options
+    const { finding } = unreadableRange(range, where, reason)
+    this.#fixed = finding
+    metrics.withheld(range.name, 'unreadable')
+    return finding
+  }
+
+  #take(stored: StoredRange): void {
+    const { range, metrics } = this.#options
+    const reading = this.read(stored)
+    this.#release(reading)
+    this.#reading = reading
+    this.#outdated = false
+    this.#fixed = undefined
+    metrics.withheld(range.name, reading.type === 'withheld' ? reading.reason : undefined)
+    const isSameRange = reading.type === 'taken' && reading.origin === 'same-range'
+    if (isSameRange) {
+      this.#adopt = false
+      metrics.usage(range.text, { allocated: reading.set.count, size: range.size })
+    }
+    this.ledger = isSameRange ? stillTaken(this.ledger, reading.set) : noLeaks
+    if (isSameRange) this.own.still(reading.set)
+    else this.own.forget()
+  }
+
+  /** Notes the cleared numbers. */
+  #release(next: RangeReading): void {
+    const before = this.#reading
+    if (before?.type !== 'taken' || next.type !== 'taken' || next.origin !== 'same-range') return
+    const numbers = before.set.minus(next.set)
+    const nowMs = this.#options.clock.monotonicMs()
+    this.#released = this.#released.filter(({ untilMs }) => untilMs > nowMs)
+    if (numbers.count > 0) this.#released = [...this.#released, { numbers, untilMs: nowMs + STORE_DELAY_MS }]
+  }
+}
+
+function revisionOf(stored: StoredRange): string {
+  return stored.type === 'range' ? `revision ${stored.revision}` : stored.type
+}
+
+/** Whether two states are the result of the same write, not merely equal. */
+export function isSameWrite(a: StoredRange, b: StoredRange): boolean {
+  return revisionOf(a) === revisionOf(b)
+}
+
+/** Numbers that were noted at one time, on the monotonic clock. */
+interface Cohort {
+  readonly numbers: Bitmap
+  readonly sinceMs: number
+}
+
+/**
+ * The numbers of one range that this master has set recently and that nobody has cleared since.
+ *
+ * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. A master
+ * that sets them in between allocates them for nobody, and servers would refuse them until they count as leaked. But as
+ * long as a number has been set continuously since this master set it, no server can have allocated it for a new
+ * Service: it can be released as soon as no Service holds it.
+ */
+export class RecentlySet {
+  readonly #size: number
+  /** Numbers of a running write, without those cleared since; and those of them that were seen set. */
+  #coming: { numbers: Bitmap; seen: Bitmap } | undefined
+  /** Held by a Service, as far as is known. */
+  #held: readonly Cohort[] = []
+  /** Held by none. */
+  #unheld: readonly Cohort[] = []
+
+  constructor(size: number) {
+    this.#size = size
+  }
+
+  /**
+   * A write is about to set them, the only running one; {@link wereSet} follows if it succeeds. Call this first: the
+   * watch may deliver later states before the write is answered.
+   */
+  setting(numbers: Bitmap): void {
+    this.#coming = { numbers, seen: new Bitmap(this.#size) }
+  }
+
+  /** The write succeeded. Does nothing when states may have been missed since it began. */
+  wereSet(nowMs: number): void {
+    if (this.#coming !== undefined) this.#held = [...this.#held, { numbers: this.#coming.numbers, sinceMs: nowMs }]
+    this.#coming = undefined
+  }
+
+  /** Takes in each state of the range in turn: numbers that are not set in it have been cleared. */
+  still(set: Bitmap): void {
+    this.#held = narrowed(this.#held, (numbers) => numbers.and(set))
+    this.#unheld = narrowed(this.#unheld, (numbers) => numbers.and(set))
+    const coming = this.#coming
+    if (coming === undefined) return
+    const cleared = coming.seen.minus(set)
+    coming.numbers = coming.numbers.minus(cleared)
+    coming.seen = coming.seen.or(coming.numbers.and(set))
+  }
+
+  /** States may have been missed: all numbers are forgotten. */
+  forget(): void {
+    this.#coming = undefined
+    this.#held = []
+    this.#unheld = []
+  }
+
+  /**
+   * Numbers without a holder that may be released now, and in how many milliseconds the next ones may, if there are
+   * any.
+   */
+  unheld(held: Bitmap, nowMs: number): { readonly due: Bitmap; readonly inMs: number | undefined } {
+    this.#unheld = [
+      ...narrowed(this.#unheld, (numbers) => numbers.minus(held)),
+      ...narrowed(this.#held, (numbers) => numbers.minus(held)).map(({ numbers }) => ({ numbers, sinceMs: nowMs })),
+    ]
+    this.#held = narrowed(this.#held, (numbers) => numbers.and(held)).filter(
+      ({ sinceMs }) => nowMs - sinceMs <= MAX_STORE_DELAY_MS,
+    )
+    let due = new Bitmap(this.#size)
+    let inMs: number | undefined
+    for (const { numbers, sinceMs } of this.#unheld) {
+      const leftMs = sinceMs + MAX_RELEASE_DELAY_MS - nowMs
+      if (leftMs <= 0) due = due.or(numbers)
+      else inMs = Math.min(inMs ?? leftMs, leftMs)
+    }
+    return { due, inMs }
+  }
+}
+
+function narrowed(cohorts: readonly Cohort[], change: (numbers: Bitmap) => Bitmap): readonly Cohort[] {
+  return cohorts.length === 0
+    ? cohorts
+    : cohorts
+        .map(({ numbers, sinceMs }) => ({ numbers: change(numbers), sinceMs }))
+        .filter(({ numbers }) => numbers.count > 0)
+}

@@ -1,0 +1,276 @@
+import { type AuditEntry, audited } from '../../kube/audit.ts'
+import { referenceTo } from '../../kube/event-object.ts'
+import { Bitmap } from '../../net/bitmap.ts'
+import { exponentialBackoff } from '../../runtime/backoff.ts'
+import { sleep } from '../../runtime/clock.ts'
+import { listServices, RangeLive } from '../live-services.ts'
+import type { RangeRegistry, StoredRange } from '../registries/range-registry.ts'
+import type { RepairContext } from '../repair.ts'
+import { aboutRanges, type Finding } from '../reporter.ts'
+import type { BitmapRange, RangeClaims } from './claims.ts'
+import { type RangeHoldings, surveyServices } from './holdings.ts'
+import { planRange, type RangePlan, type RangeReading } from './plan.ts'
+import { isSameWrite, RangeState, type RecentlySet } from './range-state.ts'
+
+/** How long the watches of Services and of ranges may take to deliver the same Service, in milliseconds. */
+export const SETTLING_MS = 20
+/**
+ * After this many overtaken writes only a few Services are repaired at a time: reading many takes too long to be first.
+ */
+const PATIENT_TRIES = 3
+/** How often a pass tries a write that frees; leaks can wait for the next pass. */
+const FREEING_TRIES = 5
+
+export interface RangeWriterOptions extends Omit<RepairContext, 'intervalMs' | 'availability'> {
+  readonly registry: RangeRegistry
+  readonly claims: RangeClaims
+  readonly adoptRange: boolean
+  readonly holdings: RangeHoldings
+  /** Which range, by its place in the claims. */
+  readonly index: number
+}
+
+/** Manages the bitmap of one range: adds missing numbers of Services, and frees leaked ones. */
+export class RangeWriter {
+  readonly #options: RangeWriterOptions
+  readonly #live: RangeLive
+  readonly range: BitmapRange
+  readonly state: RangeState
+
+  constructor(options: RangeWriterOptions) {
+    const { claims, registry, adoptRange, index, reporter } = options
+    this.#options = options
+    this.#live = new RangeLive(options)
+    this.range = claims.ranges[index] as BitmapRange
+    const where = registry.where(this.range.name)
+    this.state = new RangeState({
+      range: this.range,
+      claims,
+      where,
+      adopt: adoptRange,
+      metrics: reporter.metrics,
+      clock: options.clock,
+    })
+  }
+
+  /** Whether something must be added or written, as far as is known. */
+  get damaged(): boolean {
+    const { reading } = this.state
+    return reading?.type === 'taken' && (reading.origin !== 'same-range' || this.#missing(reading).count > 0)
+  }
+
+  /** Reads what is stored. */
+  read(signal: AbortSignal): Promise<StoredRange> {
+    const { registry } = this.#options
+    return this.#recording(() => registry.read(this.range.name, signal))
+  }
+
+  /**
+   * Adds missing numbers that Services hold, and creates a missing range. Each write is a compare-and-put on a range
+   * that was read before the Services, so the number of a Service that is meanwhile deleted does not come back.
+   * `stored` was read just now. Returns the findings that are not repaired.
+   */
+  async repair(signal: AbortSignal, stored?: StoredRange): Promise<readonly Finding[]> {
+    const { clock, random } = this.#options
+    const backoff = exponentialBackoff({ firstMs: 1, maxMs: 200, jitter: 'full' }, random)
+    const tried = new Bitmap(this.range.size)
+    let overtaken = 0
+    for (let current = stored ?? (await this.read(signal)); ; current = await this.read(signal)) {
+      const reading = this.state.read(current)
+      if (reading.type === 'withheld') return []
+      const missing = this.#missing(reading).minus(tried)
+      if (reading.origin === 'same-range' && missing.count === 0) return []
+      if (current.type === 'range' && current.fixed !== undefined) return [this.state.cannotWrite(current.fixed)]
+      if (!(await this.#mayWrite(signal))) return this.#stillMissing(missing, signal)
+      const many = overtaken < PATIENT_TRIES
+      const { held, checked } =
+        reading.origin === 'same-range' ? await this.#live.holders(missing, many, signal) : await this.#live.all(signal)
+      const add = held.numbers.minus(reading.set)
+      if (reading.origin !== 'same-range' || add.count > 0) {
+        const findings = held.findings(add)
+        this.state.own.setting(add)
+        const outcome = await this.#write(reading.set.or(add), current, signal)
+        if (outcome === 'unchanged') return findings
+        if (outcome === 'overtaken') {
+          overtaken++
+          await sleep(clock, backoff.next(), signal)
+          continue
+        }
+        this.#written(reading, findings)
+        this.state.own.wereSet(clock.monotonicMs())
+      }
+      if (checked === undefined) return []
+      for (const offset of checked) tried.add(offset)
+    }
+  }
+
+  /**
+   * Frees leaked numbers, after a list of all Services. It is a compare-and-put on a state up to which the watch has
+   * delivered every state: so a freed number has been continuously allocated for two minutes, and no request that
+   * allocated it is still running. The list was read later than the beginning of those two minutes by more than a
+   * request can take, so it may be older than a state that is read again because the first write was overtaken. Returns
+   * the leaks that are not freed.
+   */
+  async free(signal: AbortSignal, stored: StoredRange): Promise<readonly Finding[]> {
+    return this.#clear(stored, (current) => this.#leakedOf(current), signal)
+  }
+
+  /** Releases numbers that were set here for Services that were just giving them up; see {@link RecentlySet}. */
+  async giveBack(signal: AbortSignal): Promise<void> {
+    if (this.unheld.due.count > 0) await this.#clear(await this.read(signal), () => this.unheld.due, signal)
+  }
+
+  /** In how many milliseconds to check again without a change; undefined when there is no need. */
+  get againMs(): number | undefined {
+    const { releasedMs } = this.state
+    const { inMs } = this.unheld
+    return releasedMs === undefined ? inMs : Math.min(releasedMs, inMs ?? releasedMs)
+  }
+
+  /** Numbers that were set here and have no holder. */
+  get unheld(): ReturnType<RecentlySet['unheld']> {
+    const { holdings, index, clock } = this.#options
+    return this.state.own.unheld(holdings.held(index), clock.monotonicMs())
+  }
+
+  /**
+   * Clears due numbers in a state up to which the watch has delivered every state, if no Service in a list read before
+   * holds them.
+   */
+  async #clear(
+    stored: StoredRange,
+    due: (current: StoredRange) => Bitmap,
+    signal: AbortSignal,
+  ): Promise<readonly Finding[]> {
+    const { api, claims, index, clock } = this.#options
+    const leaked = due(stored)
+    if (leaked.count === 0) return []
+    const fixed = stored.type === 'range' && stored.fixed !== undefined
+    if (fixed || !(await this.#mayWrite(signal)))
+      return [...leaked].map((offset) => claims.leaked(index, offset, false))
+    const live = surveyServices(await listServices(api, signal), claims).held[index] as Bitmap
+    let current = stored
+    for (let tries = 0; tries < FREEING_TRIES; tries++) {
+      if (tries > 0) {
+        await sleep(clock, SETTLING_MS, signal)
+        current = await this.read(signal)
+      }
+      const reading = this.state.read(current)
+      if (reading.type !== 'taken' || !this.state.upToDate(current)) continue
+      const freed = due(current).minus(live).and(reading.set)
+      if (freed.count === 0) return []
+      const outcome = await this.#write(reading.set.minus(freed), current, signal)
+      if (outcome === 'overtaken') continue
+      const findings = [...freed].map((offset) => claims.leaked(index, offset, true))
+      if (outcome === 'unchanged') return findings
+      this.#repaired(findings)
+      return []
+    }
+    return []
+  }
+
+  /** A full pass is over: the leaks that it saw have been seen once more. */
+  seen(): void {
+    this.state.ledger = this.#plan(this.state.reading).ledger
+  }
+
+  #plan(reading: RangeReading | undefined): RangePlan {
+    const { holdings, index, clock } = this.#options
+    const { ledger } = this.state
+    return planRange({ reading, held: holdings.held(index), ledger, nowMs: clock.monotonicMs() })
+  }
+
+  /** Held numbers that are not set, without recently cleared ones. */
+  #missing(reading: RangeReading & { readonly type: 'taken' }): Bitmap {
+    const { holdings, index } = this.#options
+    const missing = holdings.held(index).minus(reading.set)
+    const released = missing.count === 0 ? undefined : this.state.released()
+    return released === undefined ? missing : missing.minus(released)
+  }
+
+  #leakedOf(stored: StoredRange): Bitmap {
+    const plan = this.#plan(this.state.read(stored))
+    return plan.type === 'range' ? plan.leaked : new Bitmap(this.range.size)
+  }
+
+  async #mayWrite(signal: AbortSignal): Promise<boolean> {
+    const { permit } = this.#options
+    return permit.mode === 'repair' && (await permit.granted(signal))
+  }
+
+  /** A second check, because a new Service can be received before its number. */
+  async #stillMissing(missing: Bitmap, signal: AbortSignal): Promise<readonly Finding[]> {
+    await sleep(this.#options.clock, SETTLING_MS, signal)
+    const reading = this.state.read(await this.read(signal))
+    return reading.type === 'taken' ? this.#live.notAllocated(missing.and(this.#missing(reading))) : []
+  }
+
+  #written({ origin }: RangeReading & { readonly type: 'taken' }, findings: readonly Finding[]): void {
+    const { registry, logger } = this.#options
+    const { name, text: range } = this.range
+    if (origin === 'absent' || origin === 'unnamed') logger.info({ range, origin }, `wrote ${registry.where(name)}`)
+    this.#repaired(findings)
+  }
+
+  #repaired(findings: readonly Finding[]): void {
+    const { reporter } = this.#options
+    reporter.report(findings, { full: false })
+    for (const finding of findings) reporter.repaired(finding)
+  }
+
+  /** `unchanged`: nothing was written, as in a dry run. */
+  async #write(
+    taken: Bitmap,
+    previous: StoredRange,
+    signal: AbortSignal,
+  ): Promise<'written' | 'overtaken' | 'unchanged'> {
+    const { registry, reporter } = this.#options
+    const { name, text: range } = this.range
+    const content = { range, data: taken.toBytes() }
+    const write = () => this.#recording(() => registry.write(name, content, previous, signal))
+    const isDone = (written: StoredRange | undefined) => written !== undefined && !isSameWrite(written, previous)
+    const adoption = this.#adoption(taken, previous)
+    const written = await (adoption ? audited(reporter.audit, adoption, write, { signal, isDone }) : write())
+    if (written === undefined) return 'overtaken'
+    return isDone(written) ? 'written' : 'unchanged'
+  }
+
+  /** The replacement of a stored range of another text, for the audit trail; undefined for this range's own. */
+  #adoption(taken: Bitmap, previous: StoredRange): AuditEntry | undefined {
+    const { name, text: range } = this.range
+    if (previous.type !== 'range' || previous.range === '' || previous.range === range) return undefined
+    const before = {
+      range: previous.range,
+      allocated: Bitmap.fromBytes(8 * previous.data.length, previous.data)?.count,
+    }
+    const where = this.#options.registry.where(name)
+    const note = `${where} was rewritten for the range ${range}; it was of ${previous.range}`
+    return {
+      message: 'rewrote a stored range as another',
+      verb: 'adopt',
+      objectRef: { resource: 'rangeallocations', name },
+      where,
+      reasons: ['adopt-range'],
+      before,
+      after: { range, allocated: taken.count },
+      event: { reason: 'ServiceRangeAdopted', regarding: referenceTo(aboutRanges), note },
+    }
+  }
+
+  /**
+   * Takes in the answer of a call, unless the watch delivered something meanwhile: then the watch also delivers the
+   * later states, and the order of the two is unknown.
+   */
+  async #recording<Answer extends StoredRange | undefined>(call: () => Promise<Answer>): Promise<Answer> {
+    const { watchEvents } = this.state
+    try {
+      const answer = await call()
+      if (answer !== undefined && this.state.watchEvents === watchEvents) this.state.stored(answer)
+      return answer
+    } catch (error) {
+      // The write may have happened.
+      this.state.invalidate()
+      throw error
+    }
+  }
+}

@@ -1,0 +1,199 @@
+import { ReconcileLoop } from '../../kube/reconcile-loop.ts'
+import { type Cancel, sleep } from '../../runtime/clock.ts'
+import { messageOf } from '../../runtime/errors.ts'
+import { together } from '../../runtime/signals.ts'
+import type { RangeChange, RangeRegistry, StoredRange } from '../registries/range-registry.ts'
+import type { Repair, RepairContext } from '../repair.ts'
+import type { Finding } from '../reporter.ts'
+import type { RangeClaims } from './claims.ts'
+import { RangeHoldings } from './holdings.ts'
+import { planPass } from './plan.ts'
+import { RangeWriter, SETTLING_MS } from './range-writer.ts'
+
+/** How long the first pass waits for the watch of the ranges: observations before the watch do not count. */
+const WATCHING_MS = 1_000
+/** Full passes are spread by up to this part of their interval. */
+const SPREAD = 0.1
+
+export interface RangeRepairOptions extends RepairContext {
+  readonly registry: RangeRegistry
+  /** The numbers that Services hold, and their ranges. */
+  readonly claims: RangeClaims
+  /** Whether to rewrite a stored range that differs from the flag. @default false */
+  readonly adoptRange?: boolean | undefined
+}
+
+/**
+ * Repairs bitmaps: every number that a Service holds is allocated, and leaked ones are freed.
+ *
+ * Changes of Services and of the bitmaps cause a check, which only adds. Full passes, at the start and after each
+ * interval, also free. No pass frees a number of a Service that is being created. kube-apiserver allocates a number
+ * before it stores the Service and aborts a request after 60 s. A number is freed when it was continuously allocated
+ * for two minutes: the registry's watch delivers every state, and a write is a compare-and-put on a state up to which
+ * it has. So its Service was stored a minute ago, and the list that is read before the write contains it; or there is
+ * none. Upstream: pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
+ */
+export class RangeRepair implements Repair {
+  readonly #options: RangeRepairOptions
+  readonly #source: string
+  readonly #loop: ReconcileLoop<'changed' | 'released'>
+  readonly #holdings: RangeHoldings
+  readonly #writers: readonly RangeWriter[]
+  readonly #settled = Promise.withResolvers<void>()
+  #cancelAgain: Cancel | undefined
+  #failure: string | undefined
+
+  constructor(options: RangeRepairOptions) {
+    const { claims, adoptRange = false } = options
+    this.#options = options
+    this.#source = `${claims.kind}-repair`
+    this.#holdings = new RangeHoldings(claims)
+    this.#loop = new ReconcileLoop({
+      ...options,
+      source: this.#source,
+      spread: SPREAD,
+      reconcile: (reasons, signal) => this.#reconcile(reasons, signal),
+    })
+    const holdings = this.#holdings
+    this.#writers = claims.ranges.map((_, index) => new RangeWriter({ ...options, adoptRange, holdings, index }))
+  }
+
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  fault(): string | undefined {
+    return this.#withheld()?.note ?? this.#failure
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    const { services } = this.#options
+    const unsubscribe = services.subscribe((change) => {
+      this.#holdings.apply(change)
+      this.#loop.request('changed')
+    })
+    const watched = Promise.withResolvers<void>()
+    try {
+      await together(signal, [
+        (ending) => this.#watch(watched.resolve, ending),
+        async (ending) => {
+          await Promise.race([watched.promise, sleep(this.#options.clock, WATCHING_MS, ending)])
+          await this.#loop.run(ending)
+        },
+      ])
+    } finally {
+      unsubscribe()
+      this.#cancelAgain?.()
+    }
+  }
+
+  /** Follows the registry; calls `onOpen` as soon as the watch is open or has failed. */
+  #watch(onOpen: () => void, signal: AbortSignal): Promise<void> {
+    const { registry, availability } = this.#options
+    const source = `${this.#source} watch`
+    return registry.watch({
+      onChange: (change) => this.#changed(change),
+      report(error) {
+        if (error === undefined) availability.succeeded(source)
+        else availability.failed(source, error)
+        onOpen()
+      },
+      signal,
+    })
+  }
+
+  #changed(change: RangeChange | undefined): void {
+    const wasWithheld = this.#withheld() !== undefined
+    if (change === undefined) for (const { state } of this.#writers) state.interrupted()
+    else this.#writers.find(({ range }) => range.name === change.name)?.state.watched(change.stored)
+    // No pass has seen a range that was withheld until now.
+    this.#loop.request(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
+  }
+
+  async #reconcile(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
+    const { services, reporter } = this.#options
+    const full = reasons.has('start') || reasons.has('interval')
+    try {
+      await services.whenSynced(signal)
+      if (full || reasons.has('released')) await this.#pass(signal, { counts: full })
+      else await this.#check(signal)
+      this.#failure = undefined
+      this.#checkAgain()
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#failure = messageOf(error)
+      reporter.metrics.failed()
+      throw error
+    }
+  }
+
+  #checkAgain(): void {
+    const { clock } = this.#options
+    const due = this.#writers.map(({ againMs }) => againMs).filter((ms) => ms !== undefined)
+    this.#cancelAgain?.()
+    this.#cancelAgain = undefined
+    if (due.length > 0) this.#cancelAgain = clock.schedule(Math.min(...due), () => this.#loop.request('changed'))
+  }
+
+  /** Adds missing numbers according to the watches; most checks find nothing, and send no request. */
+  async #check(signal: AbortSignal): Promise<void> {
+    const { registry, permit, reporter, clock } = this.#options
+    if (!registry.writable) return
+    await sleep(clock, SETTLING_MS, signal)
+    for (const writer of this.#writers) {
+      if (writer.state.outdated) await writer.read(signal)
+      // Where a server repairs, only full passes report findings.
+      if (permit.mode === 'repair') {
+        if (writer.damaged) await writer.repair(signal)
+        await writer.giveBack(signal)
+      }
+      const { withheld } = writer.state
+      if (withheld !== undefined) reporter.report([withheld], { full: false })
+    }
+  }
+
+  async #pass(signal: AbortSignal, { counts }: { readonly counts: boolean }): Promise<void> {
+    const { registry, claims, reporter } = this.#options
+    const left: Finding[] = []
+    if (registry.writable) {
+      for (const writer of this.#writers) {
+        const stored: StoredRange = await writer.read(signal)
+        left.push(...(await writer.repair(signal, stored)))
+        if (counts) left.push(...(await writer.free(signal, stored)))
+      }
+    }
+    const { metrics } = reporter
+    if (!registry.writable) {
+      for (const [index, { text, size }] of claims.ranges.entries())
+        metrics.usage(text, { allocated: this.#holdings.held(index).count, size })
+    }
+    const { findings } = this.#plan()
+    const withheld = this.#withheld()
+    // While a range is withheld we do not know which Services are outside it.
+    const reported = findings.filter(
+      ({ type }) => type !== 'repair' && type !== 'leak' && !(type === 'outOfRange' && withheld !== undefined),
+    )
+    reporter.report([...reported, ...left], { full: true })
+    if (counts) for (const writer of this.#writers) writer.seen()
+    if (withheld === undefined) metrics.passed()
+    // Waiting does not repair a withheld range: that was reported, and is this repair's fault from now on.
+    this.#settled.resolve()
+  }
+
+  /** The plan from the present copies. */
+  #plan() {
+    const { claims, services, clock } = this.#options
+    return planPass({
+      claims,
+      services: services.store.list(),
+      readings: this.#writers.map(({ state }) => state.reading),
+      ledgers: this.#writers.map(({ state }) => state.ledger),
+      nowMs: clock.monotonicMs(),
+      repairing: true,
+    })
+  }
+
+  #withheld(): Finding | undefined {
+    return this.#writers.map(({ state }) => state.withheld).find((finding) => finding !== undefined)
+  }
+}

@@ -1,0 +1,225 @@
+import type { AvailabilityReporter } from '../kube/availability.ts'
+import type { Followed } from '../kube/informer.ts'
+import type { Service } from '../kube/resources.ts'
+import { Bitmap } from '../net/bitmap.ts'
+import { type Clock, sleep } from '../runtime/clock.ts'
+import { abortable, linkedController, together } from '../runtime/signals.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { RangeClaims } from './bitmap/claims.ts'
+import type { RangeChange, RangeName, RangeRegistry } from './registries/range-registry.ts'
+import { REQUEST_TIMEOUT_MS, type Repair } from './repair.ts'
+import { clusterIpsOf } from './service-claims.ts'
+
+/** How often to check again while it is unknown what the server uses. */
+const UNDECIDED_PERIOD_MS = 200
+/** A starting server may not serve all groups yet; one that denies the IPAddress API for this long does not have it. */
+const ABSENT_FOR_MS = 3_000
+
+interface ClusterIpRepairOptions {
+  /** The IPAddress objects of servers from 1.33 on. */
+  readonly ipAddresses: Repair & { readonly served: 'unknown' | 'served' | 'absent' }
+  /** The bitmaps of servers up to 1.34. */
+  readonly bitmaps: Repair
+  readonly registry: RangeRegistry
+  /** Reports when a server is seen to use an existing bitmap. */
+  readonly use: { proven(signal: AbortSignal): Promise<void> }
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly availability: AvailabilityReporter
+  /** How often a server without a bitmap is checked for one, in milliseconds. */
+  readonly intervalMs: number
+}
+
+/**
+ * The repair of ClusterIPs: of the IPAddress objects where the server serves them; of the bitmaps where it serves none,
+ * or where it is seen to use them too. For servers that write both (1.31 to 1.34) both are repaired, so that a leaked
+ * bit is found, which upstream misses.
+ */
+export class ClusterIpRepair implements Repair {
+  readonly #options: ClusterIpRepairOptions
+  readonly #noBitmaps = Promise.withResolvers<void>()
+  readonly #usesBitmaps = Promise.withResolvers<void>()
+  #bitmapsInUse = false
+  #absentSinceMs: number | undefined
+
+  constructor(options: ClusterIpRepairOptions) {
+    this.#options = options
+    this.settled = this.#settle()
+  }
+
+  readonly settled: Promise<void>
+
+  fault(): string | undefined {
+    const { ipAddresses, bitmaps } = this.#options
+    const faults = [
+      ipAddresses.served === 'absent' ? undefined : ipAddresses.fault(),
+      this.#bitmapsInUse ? bitmaps.fault() : undefined,
+    ]
+    return faults.filter((fault) => fault !== undefined).join('; ') || undefined
+  }
+
+  run(signal: AbortSignal): Promise<void> {
+    const { ipAddresses } = this.#options
+    return together(signal, [(ending) => ipAddresses.run(ending), (ending) => this.#repairBitmaps(ending)])
+  }
+
+  async #settle(): Promise<void> {
+    const { ipAddresses, bitmaps } = this.#options
+    const alone = this.#noBitmaps.promise.then(() => ipAddresses.settled)
+    const both = this.#usesBitmaps.promise.then(async () => {
+      await bitmaps.settled
+      if (ipAddresses.served === 'served') await ipAddresses.settled
+    })
+    await Promise.race([alone, both])
+  }
+
+  async #repairBitmaps(signal: AbortSignal): Promise<void> {
+    const { logger, bitmaps } = this.#options
+    await this.#untilNeeded(signal)
+    logger.info({}, 'this server stores its ClusterIPs in a bitmap, which is now repaired')
+    this.#bitmapsInUse = true
+    this.#usesBitmaps.resolve()
+    await bitmaps.run(signal)
+  }
+
+  async #untilNeeded(signal: AbortSignal): Promise<void> {
+    const { clock, logger, intervalMs, use } = this.#options
+    const { controller: proving, unlink } = linkedController(signal)
+    let proof: Promise<'needed'> | undefined
+    try {
+      for (;;) {
+        const need = await this.#need(signal)
+        if (need === 'needed') return
+        if (need !== undefined) this.#noBitmaps.resolve()
+        if (need === 'if used' && proof === undefined) {
+          logger.info({}, 'a bitmap of ClusterIPs also exists; it is repaired once a server is seen to use it')
+          proof = use.proven(proving.signal).then(() => 'needed' as const)
+          proof.catch(() => {})
+        }
+        const next = sleep(clock, need === undefined ? UNDECIDED_PERIOD_MS : intervalMs, proving.signal)
+        next.catch(() => {})
+        if ((await Promise.race([next, ...(proof === undefined ? [] : [proof])])) === 'needed') return
+      }
+    } finally {
+      proving.abort()
+      unlink()
+    }
+  }
+
+  /** Whether the bitmaps must be repaired; undefined while that is unknown. */
+  async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | undefined> {
+    const { ipAddresses, registry, clock, availability } = this.#options
+    const { served } = ipAddresses
+    if (served === 'unknown') return undefined
+    if (served === 'absent') {
+      this.#absentSinceMs ??= clock.monotonicMs()
+      return clock.monotonicMs() - this.#absentSinceMs >= ABSENT_FOR_MS ? 'needed' : undefined
+    }
+    this.#absentSinceMs = undefined
+    if (!registry.writable) return 'unneeded'
+    try {
+      const stored = await registry.read('serviceips', signal)
+      availability.succeeded('cluster-ip-repair')
+      return stored.type === 'absent' ? 'unneeded' : 'if used'
+    } catch (error) {
+      signal.throwIfAborted()
+      availability.failed('cluster-ip-repair', error)
+      return undefined
+    }
+  }
+}
+
+const source = 'cluster-ip-repair bitmap'
+
+/** Addresses with a recent change, and its time on the monotonic clock; the oldest first. */
+type Recent = Map<string, number>
+
+interface BitmapUseOptions {
+  readonly registry: RangeRegistry
+  readonly claims: RangeClaims
+  readonly services: Followed<Service>
+  readonly clock: Clock
+  readonly availability: AvailabilityReporter
+}
+
+/**
+ * Detects whether a server that serves IPAddresses also writes the bitmaps of ClusterIPs, as those from 1.31 to 1.34
+ * do. An existing bitmap proves nothing: an upgraded cluster still has that of its old servers, and the newer ones
+ * neither read nor write it. A server that uses it sets the bit of each new Service.
+ */
+export class BitmapUse {
+  readonly #options: BitmapUseOptions
+  readonly #known = new Map<RangeName, ReadonlySet<string>>()
+  readonly #set: Recent = new Map()
+  readonly #held: Recent = new Map()
+  readonly #proven = Promise.withResolvers<void>()
+
+  constructor(options: BitmapUseOptions) {
+    this.#options = options
+  }
+
+  /** Resolves when a Service was created together with its bit. Rejects with the signal's reason. */
+  async proven(signal: AbortSignal): Promise<void> {
+    const { registry, services, availability } = this.#options
+    const { controller, unlink } = linkedController(signal)
+    await services.whenSynced(signal)
+    let present = true
+    const unsubscribe = services.subscribe((change) => {
+      if (present || change.type === 'deleted') return
+      const before = change.type === 'updated' ? clusterIpsOf(change.old) : []
+      for (const ip of clusterIpsOf(change.object)) if (!before.includes(ip)) this.#note(ip, this.#held, this.#set)
+    })
+    present = false
+    const watching = registry.watch({
+      onChange: (change) => this.#changed(change),
+      report(error) {
+        if (error === undefined) availability.succeeded(source)
+        else availability.failed(source, error)
+      },
+      signal: controller.signal,
+    })
+    try {
+      await Promise.race([abortable(this.#proven.promise, signal), watching])
+      signal.throwIfAborted()
+    } finally {
+      unsubscribe()
+      controller.abort()
+      unlink()
+      await watching
+      availability.forget(source)
+    }
+  }
+
+  #changed(change: RangeChange | undefined): void {
+    // Bits that were set during a gap cannot be distinguished from old ones.
+    if (change === undefined) this.#known.clear()
+    else {
+      const taken = this.#takenIn(change)
+      const before = this.#known.get(change.name)
+      this.#known.set(change.name, taken)
+      if (before === undefined) return
+      for (const ip of taken) if (!before.has(ip)) this.#note(ip, this.#set, this.#held)
+    }
+  }
+
+  #takenIn({ name, stored }: RangeChange): ReadonlySet<string> {
+    if (name === 'servicenodeports' || stored.type !== 'range') return new Set()
+    const range = this.#options.claims.parse(stored.range)
+    const bitmap = range && Bitmap.fromBytes(range.size, stored.data)
+    return new Set(range && bitmap ? [...bitmap].map((offset) => range.textAt(offset)) : [])
+  }
+
+  /** Notes an address on one side; if it is also on the other, one Service was created. */
+  #note(ip: string, here: Recent, there: Recent): void {
+    const nowMs = this.#options.clock.monotonicMs()
+    for (const recent of [here, there]) {
+      for (const [old, atMs] of recent) {
+        if (nowMs - atMs <= REQUEST_TIMEOUT_MS) break
+        recent.delete(old)
+      }
+    }
+    here.delete(ip)
+    here.set(ip, nowMs)
+    if (there.has(ip)) this.#proven.resolve()
+  }
+}

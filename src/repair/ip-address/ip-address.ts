@@ -1,0 +1,139 @@
+import type { ObjectRef } from '../../kube/api.ts'
+import { apiVersionOf, type IpAddress, ipAddresses } from '../../kube/resources.ts'
+import { readAddress, textFrom } from '../../net/stored-address.ts'
+
+const familyLabel = 'ipaddress.kubernetes.io/ip-family'
+const managedByLabel = 'ipaddress.kubernetes.io/managed-by'
+const allocator = 'ipallocator.k8s.io'
+
+/** The IPAddress that allocates an address to a Service; `name` is the address in its canonical form. */
+export function newIpAddress(name: string, service: ObjectRef): IpAddress {
+  return {
+    apiVersion: apiVersionOf(ipAddresses),
+    kind: ipAddresses.kind,
+    metadata: { name, labels: { [familyLabel]: familyOf(name), [managedByLabel]: allocator } },
+    spec: { parentRef: { group: '', resource: 'services', namespace: service.namespace ?? '', name: service.name } },
+  }
+}
+
+/** `IPv4` or `IPv6`, of an address in its canonical form. */
+export function familyOf(name: string): 'IPv4' | 'IPv6' {
+  return name.includes(':') ? 'IPv6' : 'IPv4'
+}
+
+/** Whether the allocator of ClusterIPs created it; all others are foreign, unless a Service holds the address. */
+export function isManagedByAllocator({ metadata }: IpAddress): boolean {
+  return metadata?.labels?.[managedByLabel] === allocator
+}
+
+/** Whether it has the labels that the allocator gives (`verifyIPAddressLabels`). */
+export function hasAllocatorLabels(ipAddress: IpAddress): boolean {
+  const { name = '', labels } = ipAddress.metadata ?? {}
+  return labels?.[familyLabel] === familyOf(name) && isManagedByAllocator(ipAddress)
+}
+
+/** The same with the allocator's labels; everything else stays, including its resourceVersion. */
+export function withAllocatorLabels(ipAddress: IpAddress): IpAddress {
+  const { metadata } = ipAddress
+  const labels = {
+    ...metadata?.labels,
+    [familyLabel]: familyOf(metadata?.name ?? ''),
+    [managedByLabel]: allocator,
+  }
+  return { ...ipAddress, metadata: { ...metadata, labels } }
+}
+
+/** The Service that it refers to; undefined for another kind. */
+export function serviceRefOf({ spec }: IpAddress): (ObjectRef & { readonly namespace: string }) | undefined {
+  const { group = '', resource, namespace = '', name = '' } = spec?.parentRef ?? {}
+  return group === '' && resource === 'services' ? { namespace, name } : undefined
+}
+
+/** Whether it refers to this Service. */
+export function refersTo({ spec }: IpAddress, { namespace, name }: ObjectRef): boolean {
+  const { parentRef } = spec ?? {}
+  return (
+    parentRef?.name === name &&
+    (parentRef.namespace ?? '') === (namespace ?? '') &&
+    parentRef.resource === 'services' &&
+    (parentRef.group ?? '') === ''
+  )
+}
+
+/** Its reference in the form of upstream's notes. */
+export function describeParent({ spec }: IpAddress): string {
+  const { group = '', resource = '', namespace = '', name = '' } = spec?.parentRef ?? {}
+  return `&ParentReference{Group:${group},Resource:${resource},Namespace:${namespace},Name:${name},}`
+}
+
+const canonicalIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/
+const canonicalGroup = /^(?:0|[1-9a-f][\da-f]{0,3})$/
+
+/**
+ * The name of the IPAddress for a ClusterIP: the address as Go writes it. Undefined for a malformed address.
+ *
+ * Reads as loosely as `ParseIPSloppy` in k8s.io/utils/net, which Services of old clusters need: leading zeros are
+ * ignored (`010.0.0.1` is 10.0.0.1), and an IPv4 address mapped into IPv6 is an IPv4 address.
+ */
+export function ipAddressNameOf(clusterIp: string): string | undefined {
+  if (isCanonicalIPv4(clusterIp) || groupsOf(clusterIp) !== undefined) return clusterIp
+  const groups = new Uint16Array(8)
+  const family = readAddress(clusterIp, groups)
+  return family === undefined ? undefined : textFrom(family, groups, clusterIp)
+}
+
+/** Whether it is an IPv4 address in its one canonical form. */
+export function isCanonicalIPv4(text: string): boolean {
+  return canonicalIPv4.test(text)
+}
+
+/** The value of an IPv4 address in its canonical form. */
+export function valueOfIPv4(text: string): number {
+  let value = 0
+  let part = 0
+  for (let i = 0; i < text.length; i++) {
+    const code = text.charCodeAt(i)
+    if (code !== 46) {
+      part = part * 10 + code - 48
+      continue
+    }
+    value = value * 256 + part
+    part = 0
+  }
+  return value * 256 + part
+}
+
+/**
+ * The eight groups of an IPv6 address in its one canonical form (RFC 5952), undefined for every other text. Nearly all
+ * ClusterIPs have that form, and reading only it is much cheaper.
+ */
+export function groupsOf(text: string): readonly number[] | undefined {
+  const gap = text.indexOf('::')
+  const head = groupTexts(gap < 0 ? text : text.slice(0, gap))
+  const tail = gap < 0 ? [] : groupTexts(text.slice(gap + 2))
+  const left = gap < 0 ? 0 : 8 - head.length - tail.length
+  if (gap < 0 ? head.length !== 8 : left < 2) return undefined
+  for (const group of head) if (!canonicalGroup.test(group)) return undefined
+  for (const group of tail) if (!canonicalGroup.test(group)) return undefined
+  // `::` replaces the first of the longest runs of zeros.
+  if (gap >= 0 && (head.at(-1) === '0' || tail[0] === '0')) return undefined
+  if (longestZeros(head) >= Math.max(left, 2) || longestZeros(tail) > left) return undefined
+  // An IPv4 address mapped into IPv6 is stored as IPv4.
+  if (left === 5 && tail.length === 3 && tail[0] === 'ffff') return undefined
+  const groups = [...head, ...Array<string>(left).fill('0'), ...tail]
+  return groups.map((group) => Number.parseInt(group, 16))
+}
+
+function groupTexts(text: string): readonly string[] {
+  return text === '' ? [] : text.split(':')
+}
+
+function longestZeros(groups: readonly string[]): number {
+  let longest = 0
+  let run = 0
+  for (const group of groups) {
+    run = group === '0' ? run + 1 : 0
+    longest = Math.max(longest, run)
+  }
+  return longest
+}

@@ -1,0 +1,232 @@
+import type { ObjectRef } from '../../kube/api.ts'
+import { apiVersionOf, type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
+import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { regardingService } from '../bitmap/claims.ts'
+import { REQUEST_TIMEOUT_MS } from '../repair.ts'
+import type { Finding } from '../reporter.ts'
+import { clusterIpsOf } from '../service-claims.ts'
+import {
+  describeParent,
+  familyOf,
+  hasAllocatorLabels,
+  ipAddressNameOf,
+  isManagedByAllocator,
+  newIpAddress,
+  refersTo,
+  serviceRefOf,
+  withAllocatorLabels,
+} from './ip-address.ts'
+import { holdsAddress, lookupNameOf } from './service-ips.ts'
+
+/** The inputs of the plans. */
+export interface ServiceIpView {
+  /** The Services with the address, the oldest first. */
+  holdersOf(name: string): readonly Service[]
+  serviceOf(ref: ObjectRef): Service | undefined
+  ipAddressOf(name: string): IpAddress | undefined
+  /** How long an IPAddress has existed, in milliseconds. */
+  ageMs(ipAddress: IpAddress): number
+  /** How long an IPAddress has been known to be an orphan, in milliseconds; 0 when it was not. */
+  orphanedMs(ipAddress: IpAddress): number
+  /** Whether a Service may have the address. */
+  inRange(name: string): boolean
+  /** Whether findings will be repaired. */
+  readonly repairing: boolean
+}
+
+/**
+ * The actions for every Service with the address. At most one of them writes: the oldest Service gets a free address.
+ * Pure.
+ */
+export function planAddress(name: string, view: ServiceIpView): readonly ServiceIpAction[] {
+  const actions: ServiceIpAction[] = []
+  let ipAddress = view.ipAddressOf(name)
+  let parent = ipAddress === undefined ? undefined : parentOf(ipAddress, view)
+  for (const service of view.holdersOf(name)) {
+    const { inRange, repairing } = view
+    const clusterIp = clusterIpsOf(service).find((text) => lookupNameOf(text) === name) ?? name
+    const action = planServiceIp({ service, clusterIp, ipAddress, parent, inRange, repairing })
+    if (action.type === 'create' || action.type === 'recreate') {
+      ipAddress = action.ipAddress
+      parent = service
+    }
+    if (action.type !== 'none') actions.push(action)
+  }
+  return actions
+}
+
+/** Whether an IPAddress may stay. Pure. */
+export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddressAction {
+  const { repairing } = view
+  return planIpAddress({ ipAddress, service: parentOf(ipAddress, view), ageMs: view.ageMs(ipAddress), repairing })
+}
+
+/** The addresses of all Services that are not evidently in sync. Pure. */
+export function namesToCheck(services: readonly Service[], view: ServiceIpView): ReadonlySet<string> {
+  const names = new Set<string>()
+  for (const service of services) {
+    const ref = { namespace: service.metadata?.namespace, name: service.metadata?.name ?? '' }
+    for (const text of clusterIpsOf(service)) {
+      // Normally the text is the name, and need not be parsed.
+      const ipAddress = view.ipAddressOf(text)
+      const inSync = ipAddress !== undefined && refersTo(ipAddress, ref) && hasAllocatorLabels(ipAddress)
+      if (!inSync || !view.inRange(text)) names.add(lookupNameOf(text))
+    }
+  }
+  return names
+}
+
+/**
+ * The same view with Services from a live read, for the addresses and Services that were read; IPAddresses stay as
+ * before.
+ */
+export function withServices(
+  view: ServiceIpView,
+  live: ReadonlyMap<string, Service>,
+  ipAddresses: ReadonlyMap<string, IpAddress>,
+): ServiceIpView {
+  return {
+    holdersOf: (name) =>
+      view
+        .holdersOf(name)
+        .map((service) => live.get(keyOfObject(service)))
+        .filter((service) => service !== undefined && holdsAddress(service, name)) as readonly Service[],
+    serviceOf: (ref) => live.get(keyOf(ref)),
+    ipAddressOf: (name) => ipAddresses.get(name),
+    ageMs: view.ageMs,
+    orphanedMs: view.orphanedMs,
+    inRange: view.inRange,
+    repairing: view.repairing,
+  }
+}
+
+/** The Services on which the plan for an address depends. */
+export function servicesInvolved(name: string, view: ServiceIpView): readonly ObjectRef[] {
+  const ipAddress = view.ipAddressOf(name)
+  const parent = ipAddress === undefined ? undefined : serviceRefOf(ipAddress)
+  const holders = view.holdersOf(name).map(({ metadata }) => {
+    return { namespace: metadata?.namespace, name: metadata?.name ?? '' }
+  })
+  return parent === undefined ? holders : [...holders, parent]
+}
+
+function parentOf(ipAddress: IpAddress, view: ServiceIpView): Service | undefined {
+  const ref = serviceRefOf(ipAddress)
+  return ref === undefined ? undefined : view.serviceOf(ref)
+}
+
+/** The action for an IPAddress. */
+export type IpAddressAction =
+  | { readonly type: 'keep' }
+  /** It may belong to a Service that is being created: check again then. */
+  | { readonly type: 'wait'; readonly forMs: number }
+  | { readonly type: 'delete'; readonly ipAddress: IpAddress; readonly finding: Finding }
+
+/** The known state of an IPAddress. */
+export interface IpAddressObservation {
+  readonly ipAddress: IpAddress
+  /** The Service that it refers to, if there is one. */
+  readonly service: Service | undefined
+  /** How long it has existed at least, on a monotonic clock. */
+  readonly ageMs: number
+  /** Whether findings will be repaired: the notes state it. */
+  readonly repairing: boolean
+}
+
+/**
+ * Decides whether an IPAddress of the allocator may stay, by upstream's rules (`syncIPAddress` in
+ * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure.
+ *
+ * An IPAddress without its Service gets the full time of a request, as upstream gives it for an ExternalName Service.
+ * Upstream gives others 5 s or none; but it may have been allocated for a second family, or by a create that waits
+ * while a Service of that name is deleted, and then the Service would be stored with a free address.
+ */
+export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
+  if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }
+  const { name = '' } = ipAddress.metadata ?? {}
+  const ref = serviceRefOf(ipAddress)
+  const remove = (reason: 'IPAddressNotAllocated' | 'IPAddressWrongReference', fault: string): IpAddressAction => {
+    const regarding = { apiVersion: apiVersionOf(ipAddresses), kind: ipAddresses.kind, ...ipAddress }
+    return { type: 'delete', ipAddress, finding: { type: 'leak', reason, note: fault, regarding, item: name } }
+  }
+  if (ref === undefined) {
+    const end = repairing ? ': cleaning up' : ''
+    const fault = `IPAddress ${name} appears to have been modified, not referencing a Service ${describeParent(ipAddress)}${end}`
+    return remove('IPAddressNotAllocated', fault)
+  }
+  if (service !== undefined && holdsAddress(service, name)) return { type: 'keep' }
+  if (ageMs < REQUEST_TIMEOUT_MS) return { type: 'wait', forMs: REQUEST_TIMEOUT_MS - ageMs }
+  const what = `IPAddress: ${name} for Service ${keyOf(ref)}`
+  if (service === undefined) {
+    return remove('IPAddressNotAllocated', `${what} appears to have leaked${repairing ? ': cleaning up' : ''}`)
+  }
+  return remove('IPAddressWrongReference', `${what} has a wrong reference${repairing ? '; cleaning up' : ''}`)
+}
+
+/** The action for one ClusterIP of a Service. */
+export type ServiceIpAction =
+  | { readonly type: 'none' }
+  /** Only the Service's owner can correct it. */
+  | { readonly type: 'report'; readonly finding: Finding }
+  | { readonly type: 'create'; readonly ipAddress: IpAddress; readonly finding: Finding }
+  /** The reference of an IPAddress is immutable. */
+  | { readonly type: 'recreate'; readonly old: IpAddress; readonly ipAddress: IpAddress; readonly finding: Finding }
+  | { readonly type: 'relabel'; readonly ipAddress: IpAddress; readonly finding: Finding }
+
+/** The known state of one ClusterIP of a Service. */
+export interface ServiceIpObservation {
+  readonly service: Service
+  readonly clusterIp: string
+  /** The IPAddress with that name. */
+  readonly ipAddress: IpAddress | undefined
+  /** The Service that the IPAddress refers to, if there is one. */
+  readonly parent: Service | undefined
+  /** Whether a Service may have the address of that canonical name. */
+  readonly inRange: (name: string) => boolean
+  /** Whether findings will be repaired: the notes state it. */
+  readonly repairing: boolean
+}
+
+/**
+ * Decides what to do for one ClusterIP of a Service, in upstream's order (`syncService` in
+ * pkg/registry/core/service/ipallocator/controller/repairip.go). Pure. It differs in two cases: an IPAddress whose
+ * Service exists but has another address is recreated at once for the Service with this address, where upstream first
+ * deletes it as wrong and waits; and wrong labels are corrected in place, so that the address is never free meanwhile.
+ */
+export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
+  const { service, clusterIp, ipAddress, parent, inRange } = observed
+  const name = ipAddressNameOf(clusterIp)
+  const finding = (type: Finding['type'], reason: Finding['reason'], note: string): Finding => {
+    return { type, reason, note, regarding: regardingService(service), item: name ?? clusterIp }
+  }
+  if (name === undefined) {
+    const note = `Cluster IP ${clusterIp} is not a valid IP; please recreate Service`
+    return { type: 'report', finding: finding('invalid', 'ClusterIPNotValid', note) }
+  }
+  const where = `[${familyOf(name)}]`
+  if (!inRange(name)) {
+    const note = `Cluster IP ${where}: ${name} is not within any configured Service CIDR; please recreate service`
+    return { type: 'report', finding: finding('outOfRange', 'ClusterIPOutOfRange', note) }
+  }
+  const end = observed.repairing ? '; repairing' : ''
+  const own = newIpAddress(name, { namespace: service.metadata?.namespace, name: service.metadata?.name ?? '' })
+  if (ipAddress === undefined) {
+    const note = `Cluster IP ${where}: ${name} is not allocated${end}`
+    return { type: 'create', ipAddress: own, finding: finding('repair', 'ClusterIPNotAllocated', note) }
+  }
+  const key = keyOfObject(service)
+  if (!refersTo(ipAddress, { namespace: service.metadata?.namespace, name: service.metadata?.name ?? '' })) {
+    if (serviceRefOf(ipAddress) !== undefined && parent !== undefined && holdsAddress(parent, name)) {
+      const note = `Cluster IP ${where}:${name} was assigned to multiple services; please recreate service`
+      return { type: 'report', finding: finding('duplicate', 'ClusterIPAlreadyAllocated', note) }
+    }
+    const note = `the ClusterIP ${where}: ${name} for Service ${key} has a wrong reference${end}`
+    const why = finding('repair', 'ClusterIPNotAllocated', note)
+    return { type: 'recreate', old: ipAddress, ipAddress: own, finding: why }
+  }
+  if (hasAllocatorLabels(ipAddress)) return { type: 'none' }
+  const note = `the IPAddress of the ClusterIP ${where}: ${name} for Service ${key} has wrong labels${end}`
+  // Upstream records no event for this.
+  const why = { ...finding('repair', 'ClusterIPNotAllocated', note), regarding: undefined }
+  return { type: 'relabel', ipAddress: withAllocatorLabels(ipAddress), finding: why }
+}

@@ -1,0 +1,180 @@
+import type { Followed, Informers } from '../../kube/informer.ts'
+import { type IpAddress, ipAddresses, type ServiceCidr, serviceCidrs } from '../../kube/resources.ts'
+import type { Change } from '../../kube/store.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { REQUEST_TIMEOUT_MS, type Repair, type RepairContext } from '../repair.ts'
+import { IpAddressRounds } from './rounds.ts'
+import { IpAddressSchedule } from './schedule.ts'
+import { ServiceIpIndex, ServiceIpRanges } from './service-ips.ts'
+
+interface IpAddressRepairOptions extends RepairContext {
+  /** Provides the informers of IPAddresses and ServiceCIDRs. Their owner runs them. */
+  readonly informers: Informers
+}
+
+/** Without this one it is unknown which addresses Services may have. */
+const defaultServiceCidr = 'kubernetes'
+
+/**
+ * Maintains one IPAddress for each ClusterIP, with the Service as its parent, and none without a Service.
+ *
+ * Every change of a Service, an IPAddress or a ServiceCIDR is checked within milliseconds, and missing or wrong
+ * IPAddresses are repaired; only a full pass deletes orphans. Upstream:
+ * pkg/registry/core/service/ipallocator/controller/repairip.go.
+ *
+ * Why no new Service loses its address: kube-apiserver creates the IPAddress before it stores the Service, and aborts
+ * after its request timeout of 60 s. An IPAddress without its Service is deleted only when this process has seen it for
+ * longer than that, when a live read after that time shows no Service either, and when the IPAddress has not changed
+ * since before that read.
+ */
+export class IpAddressRepair implements Repair {
+  readonly #options: IpAddressRepairOptions
+  readonly #ipAddresses: Followed<IpAddress>
+  readonly #serviceCidrs: Followed<ServiceCidr>
+  readonly #index = new ServiceIpIndex()
+  readonly #ages: IpAddressAges
+  readonly #schedule: IpAddressSchedule
+  readonly #rounds: IpAddressRounds
+  #ranges = new ServiceIpRanges([])
+  #stage: 'listing' | 'waiting' | 'repairing' = 'listing'
+
+  constructor(options: IpAddressRepairOptions) {
+    const { clock, informers, services } = options
+    this.#options = options
+    this.#ipAddresses = informers.get(ipAddresses)
+    this.#serviceCidrs = informers.get(serviceCidrs)
+    this.#ages = new IpAddressAges(clock)
+    this.#schedule = new IpAddressSchedule(options)
+    this.#rounds = new IpAddressRounds({
+      ...options,
+      ipAddresses: this.#ipAddresses,
+      schedule: this.#schedule,
+      tidy: () => {
+        this.#ages.tidy()
+        this.#ranges.tidy(this.#index.size)
+      },
+      view: {
+        holdersOf: (name) => this.#index.holdersOf(name),
+        serviceOf: (ref) => services.store.get(ref),
+        ipAddressOf: (name) => this.#ipAddresses.store.get({ name }),
+        ageMs: (ipAddress) => this.#ages.ageMs(ipAddress),
+        inRange: (name) => this.#ranges.contains(name),
+      },
+    })
+  }
+
+  /** Stays pending while the server does not serve IPAddresses: it may do so later. */
+  get settled(): Promise<void> {
+    return this.#rounds.settled
+  }
+
+  /** Whether the server serves IPAddresses. `absent` may become `served`: the server was starting, or is upgraded. */
+  get served(): 'unknown' | 'served' | 'absent' {
+    const { state } = this.#ipAddresses
+    return state === 'starting' ? 'unknown' : state === 'synced' ? 'served' : 'absent'
+  }
+
+  fault(): string | undefined {
+    if (this.served === 'absent') return undefined
+    switch (this.#stage) {
+      case 'listing':
+        return 'the first lists of Services, IPAddresses and ServiceCIDRs are not there yet'
+      case 'waiting':
+        return `there is no ServiceCIDR ${defaultServiceCidr} yet, so it is not known which addresses Services may have`
+      case 'repairing': {
+        const { failure } = this.#rounds
+        return failure === undefined ? undefined : `IPAddresses cannot be repaired: ${failure}`
+      }
+    }
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    try {
+      await this.#run(signal)
+    } catch (error) {
+      if (!signal.aborted || error !== signal.reason) throw error
+    }
+  }
+
+  async #run(signal: AbortSignal): Promise<void> {
+    const { services, logger } = this.#options
+    if ((await this.#ipAddresses.whenSettled(signal)) === 'absent') {
+      logger.info({}, 'the server does not serve IPAddresses yet; their repair waits for it')
+      await this.#ipAddresses.whenSynced(signal)
+    }
+    const subscriptions = [
+      this.#ipAddresses.subscribe((change) => {
+        this.#ages.apply(change)
+        if (change.type === 'deleted') this.#schedule.markReleased(change.old.metadata?.name ?? '')
+        else this.#schedule.mark([change.object.metadata?.name ?? ''])
+      }),
+      services.subscribe((change) => this.#schedule.mark(this.#index.apply(change))),
+      this.#serviceCidrs.subscribe(() => {
+        this.#ranges = new ServiceIpRanges(this.#serviceCidrs.store.list())
+        this.#schedule.markAll()
+      }),
+    ]
+    try {
+      await this.#whenReady(signal)
+      this.#options.reporter.metrics.onCollect(() => this.#reportUsage())
+      this.#schedule.passWithin(0)
+      for (;;) await this.#rounds.round(await this.#schedule.next(signal), signal)
+    } finally {
+      for (const end of subscriptions) end()
+      this.#schedule.end()
+    }
+  }
+
+  #reportUsage(): void {
+    const { metrics } = this.#options.reporter
+    const names = this.#ipAddresses.store.list().map(({ metadata }) => metadata?.name ?? '')
+    for (const { range, ...usage } of this.#ranges.usage(names)) metrics.usage(range, usage)
+  }
+
+  async #whenReady(signal: AbortSignal): Promise<void> {
+    await this.#options.services.whenSynced(signal)
+    await this.#serviceCidrs.whenSynced(signal)
+    this.#stage = 'waiting'
+    // Every change of a ServiceCIDR requests a check. Other requests are part of the full pass that follows.
+    while (this.#serviceCidrs.store.get({ name: defaultServiceCidr }) === undefined) await this.#schedule.next(signal)
+    this.#stage = 'repairing'
+  }
+}
+
+/**
+ * The ages of IPAddresses, on this process' own clock: servers write the time of creation by their clocks, and a wrong
+ * clock must not cost a new Service its address. Remembers only the young ones.
+ */
+export class IpAddressAges {
+  readonly #clock: Clock
+  /** When each was first seen, by uid, in this order. */
+  readonly #young = new Map<string, number>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Takes in every change of the IPAddresses. */
+  apply(change: Change<IpAddress>): void {
+    const before = change.type === 'added' ? undefined : change.old.metadata?.uid
+    const after = change.type === 'deleted' ? undefined : change.object.metadata?.uid
+    if (before === after) return
+    if (before !== undefined) this.#young.delete(before)
+    if (after !== undefined) this.#young.set(after, this.#clock.monotonicMs())
+  }
+
+  /** The age of an IPAddress that {@link apply} has taken in: infinite for old ones. */
+  ageMs({ metadata }: IpAddress): number {
+    const sinceMs = this.#young.get(metadata?.uid ?? '')
+    return sinceMs === undefined ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() - sinceMs
+  }
+
+  /** Forgets those that have become old. */
+  tidy(): void {
+    const nowMs = this.#clock.monotonicMs()
+    for (const [uid, sinceMs] of this.#young) {
+      if (nowMs - sinceMs < REQUEST_TIMEOUT_MS) return
+      this.#young.delete(uid)
+    }
+  }
+}

@@ -1,0 +1,303 @@
+import type { KubeApi } from '../../kube/api.ts'
+import type { Followed } from '../../kube/informer.ts'
+import { WriteRetry } from '../../kube/reconcile-loop.ts'
+import type { IpAddress, Service } from '../../kube/resources.ts'
+import { messageOf } from '../../runtime/errors.ts'
+import { readServices } from '../live-services.ts'
+import { MAX_RELEASE_DELAY_MS, type RepairContext } from '../repair.ts'
+import type { Finding } from '../reporter.ts'
+import { isManagedByAllocator, refersTo } from './ip-address.ts'
+import { namesToCheck, planAddress, planExisting, type ServiceIpView, servicesInvolved, withServices } from './plan.ts'
+import type { IpAddressSchedule, Work } from './schedule.ts'
+import { type IpAddressWrite, IpAddressWriter, type WriteOutcome } from './writer.ts'
+
+const source = 'ip-address-repair'
+/** A marker among the addresses for more than these: no address has this name. */
+const everything = ''
+
+interface IpAddressRoundsOptions extends RepairContext {
+  readonly ipAddresses: Followed<IpAddress>
+  /** The copies, always current. */
+  readonly view: Omit<ServiceIpView, 'repairing' | 'orphanedMs'>
+  readonly schedule: IpAddressSchedule
+  /** Called after each full pass, to forget addresses that are no longer held. */
+  readonly tidy: () => void
+}
+
+/** Checks, reports, writes, and tracks failed writes. */
+export class IpAddressRounds {
+  readonly #options: IpAddressRoundsOptions
+  readonly #writer: IpAddressWriter
+  readonly #retry: WriteRetry
+  readonly #settled = Promise.withResolvers<void>()
+  /** Addresses that could not be repaired yet; each is retried. */
+  readonly #failed = new Set<string>()
+  #failure: string | undefined
+  /** A full pass has checked everything, and some of its writes are still missing. */
+  #passOpen = false
+  /** Since when IPAddresses are known to be orphans, by uid. */
+  #orphans = new Map<string, number>()
+  /** Findings of the last full pass outside all ranges. */
+  #outOfRange: ReadonlySet<string> = new Set()
+
+  constructor(options: IpAddressRoundsOptions) {
+    this.#options = options
+    this.#writer = new IpAddressWriter({
+      ...options,
+      current: options.view.ipAddressOf,
+      holdersOf: options.view.holdersOf,
+    })
+    this.#retry = new WriteRetry(options.random)
+  }
+
+  /** Resolves after the first full pass that left everything in sync. */
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  /** Why addresses cannot be repaired. */
+  get failure(): string | undefined {
+    return this.#failure
+  }
+
+  /** Rejects only with the signal's reason: failures are retried later. */
+  async round(work: Work, signal: AbortSignal): Promise<void> {
+    const { reporter, availability, schedule } = this.#options
+    if (work.all) this.#failed.clear()
+    for (const name of work.names) this.#failed.delete(name)
+    try {
+      this.#track(await this.#checkAndWrite(work, signal))
+      const orphans = await this.#writer.verify(work.all ? this.#writer.made : work.names, signal)
+      if (orphans.size > 0) schedule.markAfter(orphans, MAX_RELEASE_DELAY_MS)
+    } catch (error) {
+      signal.throwIfAborted()
+      this.#comeBack(work, error)
+    }
+    if (this.#failed.size > 0) return
+    if (this.#failure !== undefined) availability.succeeded(source)
+    this.#failure = undefined
+    this.#retry.reset()
+    if (!this.#passOpen) return
+    this.#passOpen = false
+    reporter.metrics.passed()
+    this.#settled.resolve()
+  }
+
+  async #checkAndWrite(work: Work, signal: AbortSignal): Promise<readonly WriteOutcome[]> {
+    const { api, permit, schedule, reporter } = this.#options
+    const { full } = work
+    // A server that repairs by itself gets its time.
+    if (permit.mode === 'report' && !full) return []
+    const scope = this.#scopeOf(work)
+    const seen = check(scope, this.#view(permit.mode === 'repair'))
+    const wanted = seen.writes.length > 0
+    const writing = wanted && permit.mode === 'repair' && (await permit.granted(signal))
+    if (wanted && !writing && !full) return []
+    const found = wanted ? await checkLive(seen, scope, this.#view(writing), { api, signal }) : seen
+    if (found.againMs !== undefined) schedule.passWithin(found.againMs)
+    this.#noteOrphans(found, full)
+    this.#report(found, work)
+    if (full) this.#finishPass()
+    if (!writing) return []
+    const outcomes = await this.#writer.write(found.writes, signal)
+    for (const { write, result } of outcomes) if (result === 'done') reporter.repaired(write.finding)
+    return outcomes
+  }
+
+  #scopeOf({ full, all, names }: Work): CheckScope {
+    const { services, ipAddresses, view, schedule } = this.#options
+    const checked = [...(all ? this.#namesToCheck(services.store.list()) : names)].filter(
+      (name) => !schedule.isReleased(name),
+    )
+    if (full) return { names: checked, existing: ipAddresses.store.list(), deleting: true }
+    const existing = [...names].map((name) => view.ipAddressOf(name)).filter((one) => one !== undefined)
+    return { names: checked, existing, deleting: false }
+  }
+
+  #namesToCheck(services: Parameters<typeof namesToCheck>[0]): ReadonlySet<string> {
+    return namesToCheck(services, this.#view(true))
+  }
+
+  #view(repairing: boolean): ServiceIpView {
+    const orphanedMs = ({ metadata }: IpAddress): number => {
+      const sinceMs = this.#orphans.get(metadata?.uid ?? '')
+      return sinceMs === undefined ? 0 : this.#options.clock.monotonicMs() - sinceMs
+    }
+    return { ...this.#options.view, orphanedMs, repairing }
+  }
+
+  #noteOrphans({ orphans }: CheckResult, full: boolean): void {
+    const nowMs = this.#options.clock.monotonicMs()
+    const known = this.#orphans
+    if (full) this.#orphans = new Map()
+    for (const { metadata } of orphans) {
+      const { uid = '' } = metadata ?? {}
+      this.#orphans.set(uid, known.get(uid) ?? nowMs)
+    }
+  }
+
+  #report({ findings }: CheckResult, { full, regular }: Work): void {
+    const { reporter, schedule } = this.#options
+    if (full) {
+      this.#outOfRange = new Set(findings.filter(isOutOfRange).map(identityOf))
+      reporter.report(findings, { full: regular })
+      return
+    }
+    // The watch of ServiceCIDRs may be behind that of the Services: only a full pass decides.
+    const reported = findings.filter((finding) => !isOutOfRange(finding) || this.#outOfRange.has(identityOf(finding)))
+    if (reported.length < findings.length) schedule.passWithin(CATCH_UP_MS)
+    if (reported.length > 0) reporter.report(reported, { full: false })
+  }
+
+  /** A full pass has checked everything. */
+  #finishPass(): void {
+    this.#passOpen = true
+    this.#options.tidy()
+  }
+
+  /** Schedules failed writes again. All wait for the same time, because there is one server. */
+  #track(outcomes: readonly WriteOutcome[]): void {
+    const { schedule, reporter } = this.#options
+    const left = outcomes.filter((outcome) => 'error' in outcome)
+    const [first] = left
+    if (first === undefined) return
+    const failure = left.find(({ result }) => result === 'failed')
+    if (failure !== undefined) {
+      this.#fail(failure.error)
+      reporter.metrics.failed()
+    }
+    const delayMs = this.#retry.next((failure ?? first).error)
+    const names = new Set<string>()
+    for (const { write, result } of left) {
+      const { name = '' } = write.ipAddress.metadata ?? {}
+      if (write.type !== 'delete') names.add(name)
+      if (write.type !== 'delete' || result === 'failed') this.#failed.add(name)
+    }
+    schedule.markAfter(names, delayMs)
+    // Only a full pass deletes.
+    if (names.size < left.length) schedule.passWithin(delayMs)
+  }
+
+  /** Schedules everything again, because the check itself failed. */
+  #comeBack({ all, names }: Work, error: unknown): void {
+    const { schedule, reporter } = this.#options
+    this.#fail(error)
+    reporter.metrics.failed()
+    const delayMs = this.#retry.next(error)
+    this.#failed.add(everything)
+    for (const name of names) this.#failed.add(name)
+    if (all) schedule.passAgain(delayMs)
+    else schedule.markAfter(new Set([everything, ...names]), delayMs)
+  }
+
+  #fail(error: unknown): void {
+    this.#options.availability.failed(source, error)
+    this.#failure = messageOf(error)
+  }
+}
+
+function isOutOfRange({ reason }: Finding): boolean {
+  return reason === 'ClusterIPOutOfRange'
+}
+
+function identityOf({ item, regarding }: Finding): string {
+  return `${item} ${regarding?.metadata?.uid ?? ''}`
+}
+
+/**
+ * After this many milliseconds every watch has certainly caught up, and a server has released the addresses of a
+ * deleted Service.
+ */
+const CATCH_UP_MS = 5_000
+
+/** The result of a check. */
+interface CheckResult {
+  /** All findings. */
+  readonly findings: readonly Finding[]
+  readonly writes: readonly IpAddressWrite[]
+  /** IPAddresses of the allocator without a Service, including young ones. */
+  readonly orphans: readonly IpAddress[]
+  /** When to check IPAddresses of possible new Services again, in milliseconds; undefined without any. */
+  readonly againMs: number | undefined
+}
+
+/** The scope of a check. */
+export interface CheckScope {
+  /** The addresses whose Services are checked. */
+  readonly names: Iterable<string>
+  /** The IPAddresses that may be orphans. */
+  readonly existing: Iterable<IpAddress>
+  /** Whether to delete orphans; if not, `againMs` shows that there are some. */
+  readonly deleting: boolean
+}
+
+/** Checks the copies. Pure. */
+export function check(scope: CheckScope, view: ServiceIpView): CheckResult {
+  const findings: Finding[] = []
+  const writes: IpAddressWrite[] = []
+  const busy = new Set<string>()
+  for (const name of scope.names) {
+    for (const action of planAddress(name, view)) {
+      if (action.type === 'none') continue
+      findings.push(action.finding)
+      if (action.type === 'report') continue
+      writes.push(action)
+      busy.add(name)
+    }
+  }
+  const orphans: IpAddress[] = []
+  let againMs: number | undefined
+  for (const ipAddress of scope.existing) {
+    // An IPAddress that is recreated or relabelled for a Service is not deleted.
+    const { name = '' } = ipAddress.metadata ?? {}
+    if (!isManagedByAllocator(ipAddress) || busy.has(name)) continue
+    // Normally the Service with the address is the parent.
+    if (view.holdersOf(name).some(({ metadata }) => isParent(ipAddress, metadata))) continue
+    const action = planExisting(ipAddress, view)
+    if (action.type === 'keep') continue
+    orphans.push(ipAddress)
+    const waitMs = action.type === 'wait' ? action.forMs : CATCH_UP_MS - view.orphanedMs(ipAddress)
+    if (action.type === 'delete' && waitMs <= 0 && scope.deleting) {
+      findings.push(action.finding)
+      writes.push(action)
+    } else againMs = soonest(againMs, Math.max(waitMs, 0))
+  }
+  return { findings, writes, orphans, againMs }
+}
+
+/**
+ * Checks the planned writes of `seen` once more, with the Services from a live read. The IPAddresses are from before
+ * that read: an IPAddress that is unchanged at its deletion was so while the Services were read. Rejects with a
+ * KubeError.
+ */
+async function checkLive(
+  seen: CheckResult,
+  { deleting }: CheckScope,
+  view: ServiceIpView,
+  { api, signal }: { readonly api: KubeApi; readonly signal: AbortSignal },
+): Promise<CheckResult> {
+  const names = new Set(seen.writes.map(({ ipAddress }) => ipAddress.metadata?.name ?? ''))
+  const before = new Map<string, IpAddress>()
+  for (const name of names) {
+    const ipAddress = view.ipAddressOf(name)
+    if (ipAddress !== undefined) before.set(name, ipAddress)
+  }
+  const involved = [...names].flatMap((name) => servicesInvolved(name, view))
+  const live = await readServices(api, involved, signal)
+  const existing = deleting ? before.values() : []
+  const checked = check({ names, existing, deleting }, withServices(view, live, before))
+  return {
+    findings: [...seen.findings.filter(({ item }) => !names.has(item)), ...checked.findings],
+    writes: checked.writes,
+    orphans: seen.orphans,
+    againMs: soonest(seen.againMs, checked.againMs),
+  }
+}
+
+function isParent(ipAddress: IpAddress, metadata: Service['metadata']): boolean {
+  return refersTo(ipAddress, { namespace: metadata?.namespace, name: metadata?.name ?? '' })
+}
+
+function soonest(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
+}

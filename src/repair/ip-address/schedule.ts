@@ -1,0 +1,169 @@
+import { type Cancel, type Clock, sleep } from '../../runtime/clock.ts'
+import type { Random } from '../../runtime/random.ts'
+import { Trigger } from '../../runtime/trigger.ts'
+
+/**
+ * The wait after the first change, and up to twice as long: a server writes the IPAddress before the Service, but the
+ * two watches are separate, and after this time both have normally arrived. Masters wait for different times.
+ */
+const SETTLE_MS = 10
+/**
+ * Many damages arrive over some time. Checking them all at once costs two lists of the Services, in parts two for each
+ * part.
+ */
+const MASS = 8
+const SETTLES_OF_MASS = 5
+/** The least time between full passes outside the interval. */
+const PASS_DISTANCE_MS = 5_000
+
+/**
+ * A deleted IPAddress is checked after this time, and at most twice as long: when a Service loses its address, its
+ * server deletes the IPAddress before it stores the Service. On a loaded server about 100 ms were measured between the
+ * two.
+ */
+const STORE_DELAY_MS = 150
+
+/** The scope of a round. */
+export interface Work {
+  /** Everything, including the deletion of orphans. */
+  readonly full: boolean
+  /** Whether it is the full pass of the interval, not one after a grace. */
+  readonly regular: boolean
+  /** The addresses of all Services. */
+  readonly all: boolean
+  /** These addresses; none for a full check of all. */
+  readonly names: ReadonlySet<string>
+}
+
+/** Collects the requested checks, and decides when they run. */
+export class IpAddressSchedule {
+  readonly #clock: Clock
+  readonly #random: Random
+  readonly #intervalMs: number
+  readonly #trigger = new Trigger<'round'>()
+  readonly #cancels = new Set<Cancel>()
+  /** Addresses whose IPAddress was deleted since the last tick of their clock, and before it. */
+  #released: { readonly fresh: Set<string>; readonly waiting: Set<string> } | undefined
+  #names = new Set<string>()
+  #scope: 'names' | 'all' | 'full' = 'names'
+  #lastPassMs = Number.NEGATIVE_INFINITY
+  #regularDueMs = Number.NEGATIVE_INFINITY
+  #pass: { readonly dueMs: number; readonly cancel: Cancel } | undefined
+
+  constructor(options: { readonly clock: Clock; readonly random: Random; readonly intervalMs: number }) {
+    this.#clock = options.clock
+    this.#random = options.random
+    this.#intervalMs = options.intervalMs
+  }
+
+  /** Requests a check of addresses. */
+  mark(names: Iterable<string>): void {
+    for (const name of names) this.#names.add(name)
+    if (this.#names.size > 0) this.#trigger.fire('round')
+  }
+
+  /** Requests a check of the addresses of all Services. */
+  markAll(): void {
+    if (this.#scope === 'names') this.#scope = 'all'
+    this.#trigger.fire('round')
+  }
+
+  /** Requests a check of an address whose IPAddress was deleted, after its server has had time to store the reason. */
+  markReleased(name: string): void {
+    if (this.#released === undefined) {
+      this.#released = { fresh: new Set(), waiting: new Set() }
+      this.#tickReleased()
+    }
+    this.#released.fresh.add(name)
+  }
+
+  /** Whether the check of an address must wait for its server; see {@link markReleased}. */
+  isReleased(name: string): boolean {
+    return this.#released !== undefined && (this.#released.fresh.has(name) || this.#released.waiting.has(name))
+  }
+
+  #tickReleased(): void {
+    const cancel = this.#clock.schedule(STORE_DELAY_MS, () => {
+      this.#cancels.delete(cancel)
+      const { fresh, waiting } = this.#released ?? { fresh: new Set<string>(), waiting: new Set<string>() }
+      this.#released = fresh.size === 0 ? undefined : { fresh: new Set(), waiting: fresh }
+      this.mark(waiting)
+      if (fresh.size > 0) this.#tickReleased()
+    })
+    this.#cancels.add(cancel)
+  }
+
+  /** Requests a check of addresses after a while. */
+  markAfter(names: ReadonlySet<string>, delayMs: number): void {
+    const cancel = this.#clock.schedule(delayMs, () => {
+      this.#cancels.delete(cancel)
+      this.mark(names)
+    })
+    this.#cancels.add(cancel)
+  }
+
+  /** Requests a full pass in this many milliseconds, or a little later if there has just been one. */
+  passWithin(delayMs: number): void {
+    const nowMs = this.#clock.monotonicMs()
+    const dueMs = Math.max(nowMs + delayMs, this.#lastPassMs + PASS_DISTANCE_MS)
+    if (this.#pass !== undefined && this.#pass.dueMs <= dueMs) return
+    this.#pass?.cancel()
+    const cancel = this.#clock.schedule(dueMs - nowMs, () => {
+      this.#pass = undefined
+      this.#scope = 'full'
+      this.#trigger.fire('round')
+    })
+    this.#pass = { dueMs, cancel }
+  }
+
+  /** Requests another full pass after a failure: in this many milliseconds, even shortly after the last. */
+  passAgain(delayMs: number): void {
+    this.#regularDueMs = Number.NEGATIVE_INFINITY
+    this.#lastPassMs = Number.NEGATIVE_INFINITY
+    this.passWithin(delayMs)
+  }
+
+  /** The next round, once something is requested and has settled. Rejects with the signal's reason. */
+  async next(signal: AbortSignal): Promise<Work> {
+    for (;;) {
+      await this.#trigger.take(signal)
+      await this.#settle(signal)
+      // Requests during the wait were already taken when it is the next one's turn.
+      if (this.#names.size > 0 || this.#scope !== 'names') return this.#take()
+    }
+  }
+
+  async #settle(signal: AbortSignal): Promise<void> {
+    for (let i = 0; i < SETTLES_OF_MASS; i++) {
+      const before = this.#names.size
+      await sleep(this.#clock, SETTLE_MS * (1 + this.#random.next()), signal)
+      if (this.#names.size <= Math.max(before, MASS)) return
+    }
+  }
+
+  /** Cancels the timers. */
+  end(): void {
+    this.#pass?.cancel()
+    for (const cancel of this.#cancels) cancel()
+    this.#cancels.clear()
+  }
+
+  #take(): Work {
+    const full = this.#scope === 'full'
+    const all = this.#scope !== 'names'
+    const names = full ? new Set<string>() : this.#names
+    this.#names = new Set()
+    this.#scope = 'names'
+    return { full, regular: full && this.#beginPass(), all, names }
+  }
+
+  /** The next regular pass is due an interval after the last, give or take a tenth, whatever happens in between. */
+  #beginPass(): boolean {
+    const nowMs = this.#clock.monotonicMs()
+    this.#lastPassMs = nowMs
+    const regular = nowMs >= this.#regularDueMs
+    if (regular) this.#regularDueMs = nowMs + this.#intervalMs * (0.9 + 0.2 * this.#random.next())
+    this.passWithin(this.#regularDueMs - nowMs)
+    return regular
+  }
+}

@@ -1,0 +1,177 @@
+import type { Service, ServiceCidr } from '../../kube/resources.ts'
+import { type Change, keyOfObject } from '../../kube/store.ts'
+import { bitsOf, tryParseAddress } from '../../net/address.ts'
+import { type Cidr, cidrOf, usableSize } from '../../net/cidr.ts'
+import { clusterIpsOf } from '../service-claims.ts'
+import { groupsOf, ipAddressNameOf, isCanonicalIPv4, valueOfIPv4 } from './ip-address.ts'
+
+/** The key of a ClusterIP in the index: the name of its IPAddress, or the text itself if it is malformed. */
+export function lookupNameOf(clusterIp: string): string {
+  return ipAddressNameOf(clusterIp) ?? clusterIp
+}
+
+/** Whether the Service has the address; `name` is its canonical form. */
+export function holdsAddress(service: Service, name: string): boolean {
+  const held = clusterIpsOf(service)
+  return held.includes(name) || held.some((text) => lookupNameOf(text) === name)
+}
+
+/** The Services that hold each address: normally one, which costs one entry of a map. */
+export class ServiceIpIndex {
+  readonly #holders = new Map<string, Service | readonly Service[]>()
+
+  /** How many addresses are held. */
+  get size(): number {
+    return this.#holders.size
+  }
+
+  /** The Services that hold the address, the oldest first: the order is the same for all masters. */
+  holdersOf(name: string): readonly Service[] {
+    const held = this.#holders.get(name)
+    if (held === undefined) return []
+    return isOne(held) ? [held] : held.toSorted(byAge)
+  }
+
+  /** Takes in a change of a Service. Returns the addresses to check because of it. */
+  apply(change: Change<Service>): readonly string[] {
+    const before = change.type === 'added' ? [] : clusterIpsOf(change.old)
+    const after = change.type === 'deleted' ? [] : clusterIpsOf(change.object)
+    if (change.type !== 'added') for (const text of before) this.#remove(lookupNameOf(text), change.old)
+    if (change.type !== 'deleted') for (const text of after) this.#add(lookupNameOf(text), change.object)
+    if (change.type === 'updated' && sameClaims(change.old, change.object)) return []
+    return [...before, ...after].map(lookupNameOf)
+  }
+
+  #add(name: string, service: Service): void {
+    const held = this.#holders.get(name)
+    if (held === undefined) this.#holders.set(name, service)
+    // The same address in two spellings is one.
+    else if (held !== service && (isOne(held) || !held.includes(service)))
+      this.#holders.set(name, isOne(held) ? [held, service] : [...held, service])
+  }
+
+  #remove(name: string, service: Service): void {
+    const held = this.#holders.get(name)
+    if (held === undefined) return
+    const [first, ...rest] = (isOne(held) ? [held] : held).filter((one) => one !== service)
+    if (first === undefined) this.#holders.delete(name)
+    else this.#holders.set(name, rest.length === 0 ? first : [first, ...rest])
+  }
+}
+
+function isOne(held: Service | readonly Service[]): held is Service {
+  return !Array.isArray(held)
+}
+
+function sameClaims(a: Service, b: Service): boolean {
+  return (
+    a.metadata?.uid === b.metadata?.uid &&
+    a.spec?.type === b.spec?.type &&
+    clusterIpsOf(a).join() === clusterIpsOf(b).join()
+  )
+}
+
+function byAge(a: Service, b: Service): number {
+  const [first, second] = [a, b].map((one) => `${one.metadata?.creationTimestamp} ${keyOfObject(one)}`)
+  return (first ?? '') < (second ?? '') ? -1 : 1
+}
+
+/** The cache is cleared when it has more entries than this and twice the number in use. */
+const LEAST_REMEMBERED = 10_000
+
+/** A range whose addresses are tested by their names, without a BigInt. */
+interface ReadyRange {
+  readonly cidr: Cidr
+  /** Whether Services may have the IPv4 address of this value. */
+  readonly allotsIPv4: (value: number) => boolean
+  /** Whether Services may have the IPv6 address of these groups. */
+  readonly allotsIPv6: (groups: readonly number[]) => boolean
+}
+
+/**
+ * The addresses that Services may have: those of every ServiceCIDR, whatever its condition, without network addresses
+ * and IPv4 broadcast addresses (`PrefixContainsIP` in pkg/api/servicecidr). A malformed range is ignored.
+ */
+export class ServiceIpRanges {
+  readonly #ranges: readonly ReadyRange[]
+  /** By IPv6 name, the index in `#ranges`: parsing a name is most of the work of a pass. */
+  readonly #places = new Map<string, number>()
+
+  constructor(serviceCidrs: readonly ServiceCidr[]) {
+    const all = serviceCidrs.flatMap(({ spec }) => spec?.cidrs ?? []).flatMap(readCidr)
+    this.#ranges = [...new Map(all.map((cidr) => [cidr.text, cidr])).values()].map(ready)
+  }
+
+  /** Whether a Service may have the address; `name` is its canonical form. */
+  contains(name: string): boolean {
+    return this.#placeOf(name) >= 0
+  }
+
+  /** The usage of each range with these addresses; an address in several ranges counts for the first. */
+  usage(
+    names: Iterable<string>,
+  ): readonly { readonly range: string; readonly allocated: number; readonly size: number }[] {
+    const counts = this.#ranges.map(() => 0)
+    for (const name of names) {
+      const place = this.#placeOf(name)
+      if (place >= 0) counts[place] = (counts[place] ?? 0) + 1
+    }
+    return this.#ranges.map(({ cidr }, place) => ({
+      range: cidr.text,
+      allocated: counts[place] ?? 0,
+      size: Number(usableSize(cidr)),
+    }))
+  }
+
+  /** Now and then forgets addresses that are no longer held. */
+  tidy(inUse: number): void {
+    if (this.#places.size > Math.max(LEAST_REMEMBERED, 2 * inUse)) this.#places.clear()
+  }
+
+  #placeOf(name: string): number {
+    if (!name.includes(':')) {
+      if (!isCanonicalIPv4(name)) return -1
+      const value = valueOfIPv4(name)
+      return this.#ranges.findIndex(({ allotsIPv4 }) => allotsIPv4(value))
+    }
+    const known = this.#places.get(name)
+    if (known !== undefined) return known
+    const groups = groupsOf(name)
+    const place = groups === undefined ? -1 : this.#ranges.findIndex(({ allotsIPv6 }) => allotsIPv6(groups))
+    this.#places.set(name, place)
+    return place
+  }
+}
+
+function ready(cidr: Cidr): ReadyRange {
+  const never = (): boolean => false
+  if (cidr.family === 4) {
+    const network = Number(cidr.network.value)
+    const broadcast = network + Number(cidr.size) - 1
+    return { cidr, allotsIPv4: (value) => value > network && value < broadcast, allotsIPv6: never }
+  }
+  const network = Array.from({ length: 8 }, (_, group) =>
+    Number((cidr.network.value >> BigInt(112 - 16 * group)) & 0xffffn),
+  )
+  const masks = network.map(
+    (_, group) => (0xffff << (16 - Math.min(Math.max(cidr.prefix - 16 * group, 0), 16))) & 0xffff,
+  )
+  const allotsIPv6 = (groups: readonly number[]): boolean => {
+    let isNetwork = true
+    for (let i = 0; i < 8; i++) {
+      const group = groups[i] ?? 0
+      if ((group & (masks[i] ?? 0)) !== network[i]) return false
+      if (group !== network[i]) isNetwork = false
+    }
+    return !isNetwork
+  }
+  return { cidr, allotsIPv4: never, allotsIPv6 }
+}
+
+/** Host bits are cut off, as upstream does. */
+function readCidr(text: string): readonly Cidr[] {
+  const [, start = '', length = ''] = /^([^/]+)\/(0|[1-9]\d{0,2})$/.exec(text) ?? []
+  const address = tryParseAddress(start)
+  const prefix = Number(length)
+  return address === undefined || length === '' || prefix > bitsOf(address.family) ? [] : [cidrOf(address, prefix)]
+}

@@ -1,0 +1,209 @@
+import type { KubeApi, ObjectRef } from '../../kube/api.ts'
+import { isKubeError } from '../../kube/errors.ts'
+import { type IpAddress, ipAddresses, type Service } from '../../kube/resources.ts'
+import { keyOf } from '../../kube/store.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { type Random, randomInteger } from '../../runtime/random.ts'
+import { allEnded } from '../../runtime/signals.ts'
+import { readServices } from '../live-services.ts'
+import { MAX_RELEASE_DELAY_MS, MAX_STORE_DELAY_MS } from '../repair.ts'
+import { isManagedByAllocator, serviceRefOf } from './ip-address.ts'
+import type { IpAddressAction, ServiceIpAction } from './plan.ts'
+import { holdsAddress } from './service-ips.ts'
+
+/** The planned writes. */
+export type IpAddressWrite = Extract<
+  ServiceIpAction | IpAddressAction,
+  { readonly type: 'create' | 'recreate' | 'relabel' | 'delete' }
+>
+
+/** `done`: it was written. `moot`: another client was first. `again`: another client has changed its inputs. */
+export type WriteOutcome =
+  | { readonly write: IpAddressWrite; readonly result: 'done' | 'moot' }
+  | { readonly write: IpAddressWrite; readonly result: 'again' | 'failed'; readonly error: unknown }
+
+export interface IpAddressWriterOptions {
+  readonly api: KubeApi
+  readonly random: Random
+  readonly clock: Clock
+  /** The IPAddress as last received. */
+  readonly current: (name: string) => IpAddress | undefined
+  /** The Services with the address, as last received. */
+  readonly holdersOf: (name: string) => readonly Service[]
+}
+
+const WRITES_AT_ONCE = 16
+
+/** An IPAddress that this process created. */
+interface Made {
+  readonly uid: string
+  readonly service: ObjectRef
+  readonly madeMs: number
+  /** Since when no Service is known to have the address, on the monotonic clock. */
+  readonly orphanedMs?: number | undefined
+}
+
+/** Carries out the planned writes, and deletes IPAddresses that were created for a Service that is meanwhile gone. */
+export class IpAddressWriter {
+  readonly #options: IpAddressWriterOptions
+  /** Existing IPAddresses that this process created, by name. */
+  readonly #made = new Map<string, Made>()
+  /** Those of them that were not verified since. */
+  readonly #unverified = new Set<string>()
+
+  constructor(options: IpAddressWriterOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Writes several at once, in an order of this master's own, so that masters with the same plan rarely conflict. Every
+   * delete and update is guarded by the IPAddress of the plan. Rejects only with the signal's reason.
+   */
+  async write(writes: readonly IpAddressWrite[], signal: AbortSignal): Promise<readonly WriteOutcome[]> {
+    const outcomes: WriteOutcome[] = []
+    await inParallel(shuffled(writes, this.#options.random), async (write) => {
+      try {
+        outcomes.push({ write, result: await this.#execute(write, signal) })
+      } catch (error) {
+        signal.throwIfAborted()
+        const overtaken = isKubeError(error, 'AlreadyExists', 'Conflict', 'NotFound')
+        outcomes.push({ write, result: overtaken ? 'again' : 'failed', error })
+      }
+    })
+    return outcomes
+  }
+
+  /**
+   * Reads the Services of created IPAddresses once more, and deletes those whose Service is gone or gave the address
+   * up: its server has already released the address, and will not do so again. This happens right after the creation,
+   * and again for those of `names` without a known Service: when a Service loses its address, its server releases it
+   * before it stores the Service. Returns the names to check again in {@link MAX_RELEASE_DELAY_MS}. Rejects with a
+   * KubeError; the rest is then done the next time.
+   */
+  async verify(names: Iterable<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
+    const due = new Set(this.#unverified)
+    const later = new Set<string>()
+    for (const name of names) {
+      const orphanedMs = this.#orphanedSince(name)
+      if (orphanedMs === undefined) continue
+      if (orphanedMs >= MAX_RELEASE_DELAY_MS) due.add(name)
+      else later.add(name)
+    }
+    const made = [...due].map((name) => [name, this.#made.get(name)] as const).filter(isMade)
+    if (made.length === 0) return later
+    const live = await readServices(
+      this.#options.api,
+      made.map(([, { service }]) => service),
+      signal,
+    )
+    await inParallel(made, async ([name, { uid, service }]) => {
+      const holder = live.get(keyOf(service))
+      if (holder === undefined || !holdsAddress(holder, name)) await this.#takeBack(name, uid, signal)
+      this.#unverified.delete(name)
+    })
+    return later
+  }
+
+  /** The IPAddresses that this process created. */
+  get made(): Iterable<string> {
+    return this.#made.keys()
+  }
+
+  /** For how long no Service has had the address of a created IPAddress, in milliseconds; undefined for any other. */
+  #orphanedSince(name: string): number | undefined {
+    const { clock, current, holdersOf } = this.#options
+    const made = this.#made.get(name)
+    if (made === undefined || this.#unverified.has(name)) return undefined
+    const known = current(name)
+    // Another client may have taken it over by its labels.
+    if (known?.metadata?.uid !== made.uid || !isManagedByAllocator(known)) {
+      this.#made.delete(name)
+      return undefined
+    }
+    const nowMs = clock.monotonicMs()
+    if (holdersOf(name).length > 0 && nowMs - made.madeMs > MAX_STORE_DELAY_MS) {
+      this.#made.delete(name)
+      return undefined
+    }
+    const orphanedMs = holdersOf(name).length > 0 ? undefined : (made.orphanedMs ?? nowMs)
+    if (orphanedMs !== made.orphanedMs) this.#made.set(name, { ...made, orphanedMs })
+    return orphanedMs === undefined ? undefined : nowMs - orphanedMs
+  }
+
+  async #execute(write: IpAddressWrite, signal: AbortSignal): Promise<'done' | 'moot'> {
+    const { api, current } = this.#options
+    const { name = '' } = write.ipAddress.metadata ?? {}
+    const known = current(name)
+    switch (write.type) {
+      case 'create':
+        if (known !== undefined) return 'moot'
+        await this.#create(name, write.ipAddress, signal)
+        return 'done'
+      case 'recreate':
+        if (!isSame(known, write.old)) return 'moot'
+        await api.delete(ipAddresses, { name }, { ...preconditions(write.old), signal })
+        await this.#create(name, write.ipAddress, signal)
+        return 'done'
+      case 'relabel':
+        if (!isSame(known, write.ipAddress)) return 'moot'
+        await api.update(ipAddresses, write.ipAddress, { signal })
+        return 'done'
+      case 'delete':
+        if (!isSame(known, write.ipAddress)) return 'moot'
+        await api.delete(ipAddresses, { name }, { ...preconditions(write.ipAddress), signal })
+        return 'done'
+    }
+  }
+
+  async #create(name: string, ipAddress: IpAddress, signal: AbortSignal): Promise<void> {
+    const made = await this.#options.api.create(ipAddresses, ipAddress, { signal })
+    const service = serviceRefOf(made)
+    const uid = made.metadata?.uid
+    if (service === undefined || uid === undefined) return
+    this.#made.set(name, { uid, service, madeMs: this.#options.clock.monotonicMs() })
+    this.#unverified.add(name)
+  }
+
+  async #takeBack(name: string, uid: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#options.api.delete(ipAddresses, { name }, { uid, signal })
+    } catch (error) {
+      if (!isKubeError(error, 'NotFound', 'Conflict')) throw error
+    }
+    this.#made.delete(name)
+  }
+}
+
+function isMade(entry: readonly [string, Made | undefined]): entry is readonly [string, Made] {
+  return entry[1] !== undefined
+}
+
+function isSame(known: IpAddress | undefined, planned: IpAddress): boolean {
+  return (
+    known?.metadata?.uid === planned.metadata?.uid &&
+    known?.metadata?.resourceVersion === planned.metadata?.resourceVersion
+  )
+}
+
+function preconditions({ metadata }: IpAddress): { readonly uid?: string; readonly resourceVersion?: string } {
+  const { uid, resourceVersion } = metadata ?? {}
+  return { ...(uid === undefined ? {} : { uid }), ...(resourceVersion === undefined ? {} : { resourceVersion }) }
+}
+
+function shuffled<T>(items: readonly T[], random: Random): readonly T[] {
+  const order = [...items]
+  for (let last = order.length - 1; last > 0; last--) {
+    const other = randomInteger(random, last + 1)
+    ;[order[last], order[other]] = [order[other] as T, order[last] as T]
+  }
+  return order
+}
+
+/** Rejects with the first rejection of `work`, after everything that began has ended. */
+async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
+  let next = 0
+  const worker = async (): Promise<void> => {
+    while (next < items.length) await work(items[next++] as T)
+  }
+  await allEnded(Array.from({ length: Math.min(WRITES_AT_ONCE, items.length) }, worker))
+}

@@ -1,0 +1,251 @@
+import type { AuditTrail, AuditUser } from '../kube/audit.ts'
+import { type EventSink, referenceTo } from '../kube/event-object.ts'
+import type { KubeObject } from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
+import type { Clock } from '../runtime/clock.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { Counter, Gauge, Metrics } from '../telemetry/metrics.ts'
+
+/** The kind of a finding in upstream's terms: the label `type` of its metrics. */
+export type FindingType = 'leak' | 'repair' | 'outOfRange' | 'duplicate' | 'unknown' | 'invalid'
+
+/** One fault of an allocation. */
+export interface Finding {
+  readonly type: FindingType
+  /** Upstream's event reason: `ClusterIPNotAllocated`, `PortOutOfRange`. */
+  readonly reason: RepairReason
+  /** Upstream's note, one line for people. */
+  readonly note: string
+  /** The object of the event; undefined where upstream gives none, such as for a leak. */
+  readonly regarding: KubeObject | undefined
+  /** The address or port, as text: with the reason and the object it identifies a finding. */
+  readonly item: string
+}
+
+/** Upstream's reasons, and the actions of its events; those that end with `Leaked` and those of ranges are ours. */
+export const repairReasons = {
+  ClusterIPNotValid: 'ClusterIPValidation',
+  ClusterIPNotAllocated: 'ClusterIPAllocation',
+  ClusterIPAlreadyAllocated: 'ClusterIPAllocation',
+  ClusterIPOutOfRange: 'ClusterIPAllocation',
+  ClusterIPLeaked: 'ClusterIPAllocation',
+  IPAddressNotAllocated: 'IPAddressAllocation',
+  IPAddressWrongReference: 'IPAddressAllocation',
+  PortNotAllocated: 'PortAllocation',
+  PortAlreadyAllocated: 'PortAllocation',
+  PortOutOfRange: 'PortAllocation',
+  PortLeaked: 'PortAllocation',
+  ServiceRangeMismatch: 'RangeAllocation',
+  ServiceRangeUnreadable: 'RangeAllocation',
+} as const
+
+type RepairReason = keyof typeof repairReasons
+
+/** The object of events about a range, which itself is no object: the Service that every cluster has. */
+export const aboutRanges: KubeObject = {
+  apiVersion: 'v1',
+  kind: 'Service',
+  metadata: { namespace: 'default', name: 'kubernetes' },
+}
+
+export type RepairKind = 'cluster-ip' | 'node-port'
+
+/**
+ * Upstream's names: metrics.go beside each repair, and ipallocator/metrics.go and portallocator/metrics.go for the
+ * allocators.
+ */
+const upstream = {
+  'cluster-ip': {
+    errors: 'apiserver_clusterip_repair_ip_errors_total',
+    failures: 'apiserver_clusterip_repair_reconcile_errors_total',
+    allocated: 'kube_apiserver_clusterip_allocator_allocated_ips',
+    available: 'kube_apiserver_clusterip_allocator_available_ips',
+    items: 'ClusterIPs',
+  },
+  'node-port': {
+    errors: 'apiserver_nodeport_repair_port_errors_total',
+    failures: 'apiserver_nodeport_repair_reconcile_errors_total',
+    allocated: 'kube_apiserver_nodeport_allocator_allocated_ports',
+    available: 'kube_apiserver_nodeport_allocator_available_ports',
+    items: 'NodePorts',
+  },
+} as const
+
+/** The metrics of one repair. */
+export class RepairMetrics {
+  readonly #kind: RepairKind
+  readonly #clock: Clock
+  readonly #errors: Counter<'type'>
+  readonly #failures: Counter<never>
+  readonly #repairs: Counter<'repair' | 'reason'>
+  readonly #allocated: Gauge<'cidr'> | Gauge<never>
+  readonly #available: Gauge<'cidr'> | Gauge<never>
+  readonly #withheld: Gauge<'range' | 'reason'>
+  #lastPassMs: number | undefined
+  #report: (() => void) | undefined
+
+  constructor({
+    kind,
+    metrics,
+    clock,
+  }: { readonly kind: RepairKind; readonly metrics: Metrics; readonly clock: Clock }) {
+    const names = upstream[kind]
+    const { items } = names
+    this.#kind = kind
+    this.#clock = clock
+    this.#errors = metrics.counter({
+      name: names.errors,
+      help: `What the repair found wrong with ${items}, each in every full pass that finds it.`,
+      labels: ['type'],
+    })
+    this.#failures = metrics.counter({ name: names.failures, help: `Passes of the repair of ${items} that failed.` })
+    this.#repairs = metrics.counter({
+      name: 'apiserver_bootstrap_repairs_total',
+      help: 'Allocations repaired, by the reason that is given in events.',
+      labels: ['repair', 'reason'],
+    })
+    const labels = kind === 'cluster-ip' ? (['cidr'] as const) : []
+    this.#allocated = metrics.gauge({ name: names.allocated, help: `${items} that are taken.`, labels })
+    this.#available = metrics.gauge({ name: names.available, help: `${items} that are free.`, labels })
+    this.#withheld = metrics.gauge({
+      name: 'apiserver_bootstrap_range_withheld',
+      help: 'Whether a stored range is left alone (1), because it differs from the flag (mismatch) or cannot be decoded (unreadable).',
+      labels: ['range', 'reason'],
+    })
+    const age = metrics.gauge({
+      name: 'apiserver_bootstrap_repair_last_pass_age_seconds',
+      help: 'Time since the last full pass of a repair that succeeded; absent before the first.',
+      labels: ['repair'],
+    })
+    metrics.onCollect(() => {
+      if (this.#lastPassMs !== undefined)
+        age.set({ repair: kind }, (this.#clock.monotonicMs() - this.#lastPassMs) / 1000)
+      this.#report?.()
+    })
+  }
+
+  found({ type }: { readonly type: FindingType }): void {
+    this.#errors.add({ type })
+  }
+
+  repaired({ reason }: Pick<Finding, 'reason'>): void {
+    this.#repairs.add({ repair: this.#kind, reason })
+  }
+
+  /** A full pass succeeded. */
+  passed(): void {
+    this.#lastPassMs = this.#clock.monotonicMs()
+  }
+
+  /** A pass failed. */
+  failed(): void {
+    this.#failures.add({})
+  }
+
+  /**
+   * Has `report` called before each scrape, in place of an earlier one, to set by {@link usage} what is expensive to
+   * update at every change.
+   */
+  onCollect(report: () => void): void {
+    this.#report = report
+  }
+
+  /** How full a range is; `range` as text. */
+  usage(range: string, { allocated, size }: { readonly allocated: number; readonly size: number }): void {
+    const labels = (this.#kind === 'cluster-ip' ? { cidr: range } : {}) as { readonly cidr: string }
+    ;(this.#allocated as Gauge<'cidr'>).set(labels, allocated)
+    ;(this.#available as Gauge<'cidr'>).set(labels, size - allocated)
+  }
+
+  /** Whether a stored range is withheld, and why. `range` is its name: `servicenodeports`. */
+  withheld(range: string, reason: 'mismatch' | 'unreadable' | undefined): void {
+    for (const one of ['mismatch', 'unreadable'] as const)
+      this.#withheld.set({ range, reason: one }, reason === one ? 1 : 0)
+  }
+}
+
+/**
+ * This many findings of one pass are logged and recorded as Events one by one; of the others only the number, so that
+ * many findings cause no load.
+ */
+const MAX_SINGLE_REPORTS = 20
+
+interface RepairReporterOptions {
+  readonly kind: RepairKind
+  readonly events: EventSink
+  readonly logger: Logger
+  readonly metrics: Metrics
+  readonly clock: Clock
+  /** The user who writes; undefined in a dry run. @default undefined */
+  readonly user?: AuditUser | undefined
+  /** A dry run lists everything. @default false */
+  readonly dryRun?: boolean | undefined
+}
+
+/** Reports the findings and writes of one repair: log, Events, metrics. */
+export class RepairReporter {
+  readonly #options: RepairReporterOptions
+  readonly metrics: RepairMetrics
+  /** Reported findings that still exist. */
+  #standing = new Set<string>()
+
+  /** For writes that a person requested. */
+  readonly audit: AuditTrail
+
+  constructor(options: RepairReporterOptions) {
+    this.#options = options
+    this.audit = options
+    this.metrics = new RepairMetrics(options)
+  }
+
+  /**
+   * Reports all findings of a pass. A finding is logged again only after it was gone; its Event is recorded again in
+   * every full pass, because clusters delete Events. In a full pass `findings` are complete.
+   */
+  report(findings: readonly Finding[], { full }: { readonly full: boolean }): void {
+    const { events } = this.#options
+    const standing = full ? new Set<string>() : this.#standing
+    const fresh: Finding[] = []
+    const tellable: Finding[] = []
+    for (const finding of findings) {
+      const identity = identityOf(finding)
+      const known = this.#standing.has(identity)
+      if (!known) fresh.push(finding)
+      if (full || !known) {
+        this.metrics.found(finding)
+        if (finding.regarding !== undefined) tellable.push(finding)
+      }
+      standing.add(identity)
+    }
+    this.#standing = standing
+    this.#log(fresh)
+    for (const { reason, note, regarding } of tellable.slice(0, MAX_SINGLE_REPORTS)) {
+      if (regarding === undefined) continue
+      events.record({ regarding: referenceTo(regarding), type: 'Warning', reason, action: repairReasons[reason], note })
+    }
+  }
+
+  /** Logs that a finding was repaired; its return is a new finding. */
+  repaired(finding: Finding): void {
+    // In a dry run nothing was repaired.
+    if (this.#options.dryRun === true) return
+    this.#standing.delete(identityOf(finding))
+    this.metrics.repaired(finding)
+  }
+
+  #log(findings: readonly Finding[]): void {
+    const { logger, dryRun = false } = this.#options
+    const shown = dryRun ? findings : findings.slice(0, MAX_SINGLE_REPORTS)
+    for (const { type, reason, item, note, regarding } of shown) {
+      const object = regarding === undefined ? {} : { object: keyOfObject(regarding) }
+      logger.warn({ type, reason, item, ...object }, note)
+    }
+    const more = findings.length - shown.length
+    if (more > 0) logger.warn({ more }, 'more of the same; the metrics count them all')
+  }
+}
+
+function identityOf({ reason, item, regarding }: Finding): string {
+  const { uid } = regarding?.metadata ?? {}
+  return `${reason} ${item} ${uid ?? (regarding === undefined ? '' : keyOfObject(regarding))}`
+}

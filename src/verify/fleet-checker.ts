@@ -1,0 +1,227 @@
+import { type InvariantName, invariantNames, invariants } from './invariants.ts'
+import { MemberHistory } from './member-history.ts'
+import type { MemberState } from './member-state.ts'
+import type { Moment, Successor } from './moment.ts'
+import { systemNamespaces } from './objects.ts'
+import {
+  type Bounds,
+  defaultBounds,
+  isWrite,
+  type Listing,
+  type ObservedObjects,
+  type ObservedRequest,
+} from './observation.ts'
+
+/** The true state of a fleet at one moment. */
+export interface FleetTruth {
+  /** True time, from any origin. */
+  readonly nowMs: number
+  /** All masters that may be listed, including dead ones. The same objects each time. */
+  readonly members: readonly MemberState[]
+  /** No lease can expire, because its store does not run, or no master reaches it. */
+  readonly leasesStandStill: boolean
+}
+
+/** The observations since the last check, in order. */
+export interface FleetObservations {
+  readonly listings: readonly Listing[]
+  /** Empty where they are not observed. */
+  readonly requests: readonly ObservedRequest[]
+  /** The objects beside the lists, at each change; left out where they are not observed. */
+  readonly objects?: readonly ObservedObjects[]
+}
+
+/** A violation of an invariant. */
+export interface Violation {
+  readonly atMs: number
+  /** The invariant's name: its sentence is in `invariants`. */
+  readonly invariant: string
+  /** Where and of whom. */
+  readonly detail: string
+}
+
+/** Later ones are dropped: the first ones explain the rest. */
+const MAX_VIOLATIONS = 50
+const WRITES_WITHIN_MS = 10_000
+
+/**
+ * Checks the invariants of a fleet. {@link note} takes in the true state before and after each change; {@link check}
+ * evaluates the invariants, at any moment. A continuing breach is one violation. Pure: has no clock and no I/O.
+ */
+export class FleetChecker {
+  /** The first violations. */
+  readonly violations: Violation[] = []
+  readonly #bounds: Bounds
+  readonly #present = new Map<MemberState, MemberHistory>()
+  /** Of present members, and of addresses that members had before. */
+  #histories: readonly MemberHistory[] = []
+  readonly #undamaged: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
+  readonly #latest: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
+  readonly #spoiled: Record<Listing['object'], Listing | undefined> = { endpoints: undefined, slice: undefined }
+  readonly #since = { endpoints: new Map<string, number>(), slice: new Map<string, number>() }
+  readonly #writes: ObservedRequest[] = []
+  readonly #writeCounts = new Map<string, number>()
+  readonly #broken = new Map<InvariantName, ReadonlySet<string>>()
+  #objects: ObservedObjects | undefined
+  #missing: Moment['missing'] = { namespaces: [], sinceMs: 0 }
+  #differSinceMs: number | undefined
+  #damagedAtMs = 0
+  #objectsDamagedAtMs = Number.NEGATIVE_INFINITY
+  #leasesSinceMs = 0
+  #unrenewed: Moment['unrenewed'] = { sinceMs: Number.NEGATIVE_INFINITY, untilMs: Number.NEGATIVE_INFINITY }
+  #somebodyRenews = true
+  #changedAtMs = 0
+  #isChecking = false
+  #full: { readonly sinceMs: number; readonly lives: number; readonly allKnow: boolean } | undefined
+  #wasSuspecting = false
+
+  constructor({ bounds = defaultBounds }: { readonly bounds?: Bounds } = {}) {
+    this.#bounds = bounds
+  }
+
+  /** Takes in the state of the fleet from now on. */
+  note({ nowMs, members, leasesStandStill }: FleetTruth): void {
+    if (leasesStandStill) this.#leasesSinceMs = nowMs
+    const somebodyRenewed = this.#somebodyRenews
+    this.#somebodyRenews = !leasesStandStill && members.some(({ renewing }) => renewing)
+    if (!this.#somebodyRenews) {
+      this.#unrenewed = { sinceMs: somebodyRenewed ? nowMs : this.#unrenewed.sinceMs, untilMs: nowMs }
+    }
+    const suspecting = this.#suspecting(nowMs, members)
+    const forget = this.#wasSuspecting && !suspecting
+    this.#wasSuspecting = suspecting
+    for (const member of members) {
+      if (this.#present.get(member)?.address !== member.address) this.#begin(member, nowMs)
+    }
+    for (const history of this.#histories) {
+      history.note(nowMs, leasesStandStill || suspecting)
+      // Where only some masters know which addresses to retain, a retained one may come and go.
+      if (forget || this.#full?.allKnow === false) history.forgetOutage()
+      this.#changedAtMs = Math.max(this.#changedAtMs, history.changedAtMs)
+    }
+  }
+
+  /** Takes in the observations since the last call while the fleet starts, without checks. */
+  learn({ nowMs }: FleetTruth, observations: FleetObservations): void {
+    this.#momentOf(nowMs, observations)
+  }
+
+  /** Checks the observations since the last call, and the present state. */
+  check({ nowMs }: FleetTruth, observations: FleetObservations): void {
+    // A master that started before the others may still be about to act on what they have written.
+    if (!this.#isChecking) this.#changedAtMs = nowMs
+    this.#isChecking = true
+    const moment = this.#momentOf(nowMs, observations)
+    for (const name of invariantNames) this.#checkInvariant(name, moment)
+  }
+
+  #momentOf(nowMs: number, { listings, requests, objects = [] }: FleetObservations): Moment {
+    const successors = listings.map((listing) => this.#succeed(listing))
+    const found = objects.map((one) => this.#find(one))
+    return {
+      nowMs,
+      bounds: this.#bounds,
+      histories: this.#histories,
+      listings: successors,
+      requests,
+      writes: this.#countWrites(nowMs, requests),
+      objects: found,
+      latest: this.#latest,
+      listedSinceMs: this.#since.slice,
+      differSinceMs: this.#differSinceMs,
+      missing: this.#missing,
+      spoiled: this.#spoiled,
+      damagedAtMs: this.#damagedAtMs,
+      objectsDamagedAtMs: this.#objectsDamagedAtMs,
+      leasesSinceMs: this.#leasesSinceMs,
+      unrenewed: this.#unrenewed,
+      changedAtMs: Math.max(this.#changedAtMs, this.#damagedAtMs),
+    }
+  }
+
+  #checkInvariant(name: InvariantName, moment: Moment): void {
+    const breaches = invariants[name].broken(moment)
+    const before = this.#broken.get(name)
+    if (breaches.length === 0) {
+      if (before !== undefined) this.#broken.delete(name)
+      return
+    }
+    this.#broken.set(name, new Set(breaches.map((breach) => breach.of)))
+    for (const { of, detail } of breaches) {
+      if (before?.has(of) === true || this.violations.length >= MAX_VIOLATIONS) continue
+      this.violations.push({ atMs: moment.nowMs, invariant: name, detail })
+    }
+  }
+
+  #begin(member: MemberState, nowMs: number): void {
+    this.#present.get(member)?.close(nowMs)
+    const history = new MemberHistory(member, nowMs, this.#bounds)
+    this.#present.set(member, history)
+    this.#histories = [...this.#histories, history]
+    this.#changedAtMs = nowMs
+  }
+
+  /**
+   * Whether our masters retain addresses with a suspected expiry, because etcd accepts no writes. A master that has
+   * started since, was frozen, or was cut off when that began, has none to retain; neither has a list that was
+   * overwritten.
+   */
+  #suspecting(nowMs: number, members: readonly MemberState[]): boolean {
+    const full = members.some(({ storeFull }) => storeFull)
+    if (!full || members.some(({ kind }) => kind === 'kube-apiserver')) {
+      this.#full = undefined
+      return false
+    }
+    const lives = members.reduce((sum, member) => sum + member.lifeCount, 0)
+    const allKnow = this.#histories.every(({ state }) => !state.running || state.connected)
+    this.#full ??= { sinceMs: nowMs, lives, allKnow }
+    const slept = members.some(({ frozen }) => frozen)
+    const spoiled = this.#damagedAtMs >= this.#full.sinceMs && this.#damagedAtMs > 0
+    return this.#full.lives === lives && this.#full.allKnow && !slept && !spoiled
+  }
+
+  #countWrites(nowMs: number, requests: readonly ObservedRequest[]): ReadonlyMap<string, number> {
+    const counts = this.#writeCounts
+    for (const request of requests) {
+      if (!isWrite(request)) continue
+      this.#writes.push(request)
+      counts.set(request.by, (counts.get(request.by) ?? 0) + 1)
+    }
+    while ((this.#writes[0]?.atMs ?? Number.POSITIVE_INFINITY) < nowMs - WRITES_WITHIN_MS) {
+      const { by } = this.#writes.shift() as ObservedRequest
+      counts.set(by, (counts.get(by) ?? 0) - 1)
+    }
+    return counts
+  }
+
+  #succeed(listing: Listing): Successor {
+    const { object, addresses = [], atMs, byDamage } = listing
+    const before = this.#undamaged[object]
+    const since = this.#since[object]
+    this.#latest[object] = listing
+    if (byDamage) {
+      this.#damagedAtMs = atMs
+      this.#spoiled[object] = listing
+    } else {
+      this.#undamaged[object] = listing
+      this.#since[object] = new Map(addresses.map((address) => [address, since.get(address) ?? atMs]))
+    }
+    const { endpoints, slice } = this.#latest
+    const differ = `${endpoints?.addresses ?? []}` !== `${slice?.addresses ?? []}`
+    this.#differSinceMs = differ ? (this.#differSinceMs ?? atMs) : undefined
+    return { listing, before, since }
+  }
+
+  #find(found: ObservedObjects): Moment['objects'][number] {
+    const before = this.#objects
+    this.#objects = found
+    if (found.byDamage) {
+      this.#damagedAtMs = found.atMs
+      this.#objectsDamagedAtMs = found.atMs
+    }
+    const namespaces = systemNamespaces.filter((name) => !found.namespaces.includes(name))
+    const sinceMs = this.#missing.namespaces.length === 0 ? found.atMs : this.#missing.sinceMs
+    this.#missing = { namespaces, sinceMs }
+    return { found, before }
+  }
+}

@@ -1,0 +1,211 @@
+import type { EndpointSlice, Endpoints, Node, Pod, Service } from '../kube/resources.ts'
+import { readyCondition } from './pod-rules.ts'
+import type { Labels } from './selector-index.ts'
+
+type PodStatus = NonNullable<Pod['status']>
+type Conditions = NonNullable<PodStatus['conditions']>
+type Containers = NonNullable<NonNullable<Pod['spec']>['containers']>
+type ContainerPort = NonNullable<Containers[number]['ports']>[number]
+
+/**
+ * The fields of a Pod that Endpoints and EndpointSlices need, and no more. It references nothing else of the Pod.
+ *
+ * - `metadata`: name, namespace, uid, resourceVersion, labels, deletionTimestamp;
+ * - `spec`: nodeName, hostname, subdomain; the named ports of all containers, as of one, and those of all sidecars
+ *   (initContainers that are always restarted), as of one;
+ * - `status`: phase, podIP, podIPs, and the condition Ready with its status and lastTransitionTime.
+ *
+ * Every trimmed Pod has all of these fields, if only as undefined: all have one shape in memory. Equal labels, ports,
+ * conditions and node names are shared by all Pods.
+ */
+export function trimPod(pod: Pod): Pod {
+  const { metadata, spec, status } = pod
+  const podIP = status?.podIP
+  return {
+    metadata: {
+      name: metadata?.name,
+      namespace: sharedString(metadata?.namespace),
+      uid: metadata?.uid,
+      resourceVersion: metadata?.resourceVersion,
+      labels: sharedLabels(metadata?.labels),
+      deletionTimestamp: metadata?.deletionTimestamp,
+    },
+    spec: {
+      nodeName: sharedString(spec?.nodeName),
+      hostname: spec?.hostname,
+      subdomain: sharedString(spec?.subdomain),
+      containers: containersWithNamedPorts(spec?.containers, false),
+      initContainers: containersWithNamedPorts(spec?.initContainers, true),
+    },
+    status: {
+      phase: sharedString(status?.phase),
+      podIP,
+      podIPs: status?.podIPs?.map(({ ip }) => ({ ip: ip === podIP ? podIP : ip })),
+      conditions: readyConditions(pod),
+    },
+  } as Pod
+}
+
+/**
+ * Stores one of many equal values, so that thousands of objects can share it. When it holds too many it forgets all,
+ * and shared values stay shared; so its size is bounded.
+ */
+export class SharedValues<Value> {
+  readonly #limit: number
+  readonly #values = new Map<string, Value>()
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  /** The stored value of a key; created when there is none. Two equal values must have one key, and no others. */
+  get(key: string, make: () => Value): Value {
+    const known = this.#values.get(key)
+    if (known !== undefined) return known
+    if (this.#values.size >= this.#limit) this.#values.clear()
+    const value = make()
+    this.#values.set(key, value)
+    return value
+  }
+}
+
+const noContainers: Containers = []
+const containerLists = new SharedValues<Containers>(1024)
+
+function containersWithNamedPorts(containers: Containers | undefined, sidecars: boolean): Containers {
+  const named: ContainerPort[] = []
+  let key = sidecars ? 'sidecars ' : ''
+  for (const { restartPolicy, ports } of containers ?? []) {
+    if (sidecars && restartPolicy !== 'Always') continue
+    for (const { name, protocol, containerPort } of ports ?? []) {
+      if (!name) continue
+      named.push({ name, protocol, containerPort } as ContainerPort)
+      key += `${name},${protocol},${containerPort},`
+    }
+  }
+  if (named.length === 0) return noContainers
+  const container = { name: '', ...(sidecars ? { restartPolicy: 'Always' } : {}), ports: named }
+  return containerLists.get(key, () => [container])
+}
+
+const noConditions: Conditions = []
+const conditionLists = new SharedValues<Conditions>(1024)
+
+function readyConditions(pod: Pod): Conditions {
+  const ready = readyCondition(pod)
+  if (ready === undefined) return noConditions
+  const { status, lastTransitionTime } = ready
+  return conditionLists.get(`${status} ${lastTransitionTime}`, () => [
+    { type: 'Ready', status, lastTransitionTime } as Conditions[number],
+  ])
+}
+
+const nodeLabels = [
+  'topology.kubernetes.io/zone',
+  'node-role.kubernetes.io/control-plane',
+  'node-role.kubernetes.io/master',
+] as const
+
+/** The needed fields of a Node: its zone, its roles, whether it is ready, its CPU. */
+export function trimNode(node: Node): Node {
+  const { metadata, status } = node
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready')
+  const cpu = status?.allocatable?.cpu
+  return {
+    metadata: {
+      ...picked(metadata ?? {}, ['name', 'uid', 'resourceVersion']),
+      ...(metadata?.labels ? { labels: sharedLabels(picked(metadata.labels, nodeLabels)) } : {}),
+    },
+    status: {
+      ...(ready === undefined ? {} : { conditions: [picked(ready, ['type', 'status'])] }),
+      ...(cpu === undefined ? {} : { allocatable: { cpu } }),
+    },
+  } as Node
+}
+
+const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
+
+/**
+ * The needed fields of a Service: no finalizers, owners or status, no annotations but those of topology hints, and of
+ * the spec what these controllers read.
+ */
+export function trimService(service: Service): Service {
+  const { metadata, spec } = service
+  const annotations = picked(metadata?.annotations ?? {}, hintAnnotations)
+  return {
+    metadata: {
+      ...picked(metadata ?? {}, [
+        'name',
+        'namespace',
+        'uid',
+        'resourceVersion',
+        'labels',
+        'creationTimestamp',
+        'deletionTimestamp',
+      ]),
+      ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
+    },
+    spec: {
+      ...picked(spec ?? {}, [
+        'type',
+        'selector',
+        'clusterIP',
+        'clusterIPs',
+        'ipFamilies',
+        'ipFamilyPolicy',
+        'publishNotReadyAddresses',
+        'trafficDistribution',
+      ]),
+      ...(spec?.ports
+        ? { ports: spec.ports.map((port) => picked(port, ['name', 'protocol', 'port', 'targetPort', 'appProtocol'])) }
+        : {}),
+    },
+  } as Service
+}
+
+/** Everything except managedFields: the server preserves them if an update has none. */
+export function trimEndpoints(endpoints: Endpoints): Endpoints {
+  return withoutManagedFields(endpoints)
+}
+
+/** As {@link trimEndpoints}. */
+export function trimEndpointSlice(slice: EndpointSlice): EndpointSlice {
+  return withoutManagedFields(slice)
+}
+
+function withoutManagedFields<T extends Endpoints | EndpointSlice>(object: T): T {
+  const { metadata } = object
+  if (metadata === undefined || !('managedFields' in metadata)) return object
+  const retained: Record<string, unknown> = {}
+  for (const [name, value] of Object.entries(metadata)) if (name !== 'managedFields') retained[name] = value
+  return { ...object, metadata: retained }
+}
+
+/** These properties, of those that there are. */
+function picked<T extends object, Key extends keyof T>(object: T, keys: readonly Key[]): Pick<T, Key> {
+  const retained: Partial<Pick<T, Key>> = {}
+  for (const key of keys) {
+    const value = object[key]
+    if (value !== undefined && value !== null) retained[key] = value
+  }
+  return retained as Pick<T, Key>
+}
+
+/** Many objects have equal labels, strings and conditions, and each arrives with its own. */
+const strings = new SharedValues<string>(4096)
+const labelSets = new SharedValues<Labels>(1024)
+
+/** The one string that equals this one. */
+export function sharedString<Text extends string | undefined>(text: Text): Text {
+  if (text === undefined || text === null) return text
+  return strings.get(text, () => text) as Text
+}
+
+/** The one set of labels with these labels in this order, which is the same wherever a Go program has written them. */
+export function sharedLabels(labels: Labels | undefined): Labels | undefined {
+  if (labels === undefined || labels === null) return undefined
+  let key = ''
+  // Neither character is allowed in a label.
+  for (const name in labels) key += `${name}=${labels[name]},`
+  return labelSets.get(key, () => labels)
+}

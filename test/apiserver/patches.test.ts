@@ -1,0 +1,104 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { jsonPatch, mergePatch } from '../../src/apiserver/patches.ts'
+
+/** The examples in the appendix of RFC 7386. */
+const merges: readonly (readonly [document: unknown, patch: unknown, result: unknown])[] = [
+  [{ a: 'b' }, { a: 'c' }, { a: 'c' }],
+  [{ a: 'b' }, { b: 'c' }, { a: 'b', b: 'c' }],
+  [{ a: 'b' }, { a: null }, {}],
+  [{ a: 'b', b: 'c' }, { a: null }, { b: 'c' }],
+  [{ a: ['b'] }, { a: 'c' }, { a: 'c' }],
+  [{ a: 'c' }, { a: ['b'] }, { a: ['b'] }],
+  [{ a: { b: 'c' } }, { a: { b: 'd', c: null } }, { a: { b: 'd' } }],
+  [{ a: [{ b: 'c' }] }, { a: [1] }, { a: [1] }],
+  [
+    ['a', 'b'],
+    ['c', 'd'],
+    ['c', 'd'],
+  ],
+  [{ a: 'b' }, ['c'], ['c']],
+  [{ a: 'foo' }, null, null],
+  [{ a: 'foo' }, 'bar', 'bar'],
+  [{ e: null }, { a: 1 }, { e: null, a: 1 }],
+  [[1, 2], { a: 'b', c: null }, { a: 'b' }],
+  [{}, { a: { bb: { ccc: null } } }, { a: { bb: {} } }],
+]
+
+for (const [document, patch, result] of merges) {
+  test(`merging ${JSON.stringify(patch)} into ${JSON.stringify(document)}`, () => {
+    assert.deepEqual(mergePatch(document, patch), result)
+  })
+}
+
+const document = Object.freeze({ a: 1, list: Object.freeze([1, 2, 3]), 'x/y': { '~z': true } })
+
+const patches: readonly (readonly [operation: object, result: unknown])[] = [
+  [
+    { op: 'add', path: '/b', value: null },
+    { ...document, b: null },
+  ],
+  [
+    { op: 'add', path: '/a', value: 2 },
+    { ...document, a: 2 },
+  ],
+  [
+    { op: 'add', path: '/list/1', value: 9 },
+    { ...document, list: [1, 9, 2, 3] },
+  ],
+  [
+    { op: 'add', path: '/list/3', value: 9 },
+    { ...document, list: [1, 2, 3, 9] },
+  ],
+  [
+    { op: 'add', path: '/list/-', value: 9 },
+    { ...document, list: [1, 2, 3, 9] },
+  ],
+  [
+    { op: 'remove', path: '/list/0' },
+    { ...document, list: [2, 3] },
+  ],
+  [
+    { op: 'remove', path: '/x~1y/~0z' },
+    { ...document, 'x/y': {} },
+  ],
+  [{ op: 'replace', path: '', value: 7 }, 7],
+  [
+    { op: 'move', from: '/list/0', path: '/list/2' },
+    { ...document, list: [2, 3, 1] },
+  ],
+  [
+    { op: 'copy', from: '/a', path: '/list/0' },
+    { ...document, list: [1, 1, 2, 3] },
+  ],
+  [{ op: 'test', path: '/list', value: [1, 2, 3] }, document],
+]
+
+for (const [operation, result] of patches) {
+  test(`${JSON.stringify(operation)} applies`, () => {
+    assert.deepEqual(jsonPatch(document, [operation]), result)
+  })
+}
+
+const refused = [
+  { op: 'add', path: '/list/4', value: 1 },
+  { op: 'add', path: '/list/01', value: 1 },
+  { op: 'replace', path: '/list/-', value: 1 },
+  { op: 'remove', path: '/list/3' },
+  { op: 'remove', path: '/nothing' },
+  { op: 'remove', path: '/toString' },
+  { op: 'add', path: '/nothing/more', value: 1 },
+  { op: 'add', path: '/a/more', value: 1 },
+  { op: 'test', path: '/a', value: 2 },
+  { op: 'copy', from: '/nothing', path: '/b' },
+  { op: 'move', path: '/b' },
+  { op: 'add', path: 'a', value: 1 },
+  { op: 'jump', path: '/a' },
+  { path: '/a' },
+]
+
+for (const operation of refused) {
+  test(`${JSON.stringify(operation)} does not apply`, () => {
+    assert.throws(() => jsonPatch(document, [operation]), { name: 'Refusal', httpStatus: 422 })
+  })
+}

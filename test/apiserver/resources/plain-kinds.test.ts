@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Embedded } from '../embedded.ts'
+
+const path = '/api/v1/namespaces/default/pods'
+const merge = 'application/merge-patch+json'
+
+function pod(spec: object = {}): object {
+  return {
+    metadata: { name: 'p' },
+    spec: { containers: [{ name: 'c', image: 'i' }], ...spec },
+    status: { phase: 'Running' },
+  }
+}
+
+test('a Pod begins Pending, whatever its maker says, and its status is written on its own', async () => {
+  const embedded = await Embedded.started()
+  const { body } = await embedded.send('POST', path, pod())
+  assert.deepEqual(body.status, { phase: 'Pending' })
+  assert.equal(body.metadata.generation, 1)
+  const status = { phase: 'Running', podIP: '10.1.1.1', podIPs: [{ ip: '10.1.1.1' }] }
+  const written = await embedded.send('PATCH', `${path}/p/status`, { status, spec: { nodeName: 'n' } }, merge)
+  assert.deepEqual(written.body.status, status)
+  assert.equal(written.body.spec.nodeName, undefined)
+  assert.equal(written.body.metadata.generation, 1)
+})
+
+test('a Pod on a Node stays until its kubelet deletes it with no grace', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', path, pod({ nodeName: 'n', terminationGracePeriodSeconds: 10 }))
+  const { body } = await embedded.send('DELETE', `${path}/p`)
+  assert.equal(body.metadata.deletionGracePeriodSeconds, 10)
+  assert.equal(body.metadata.deletionTimestamp, '2026-01-01T00:00:10Z')
+  assert.equal(body.metadata.generation, 2)
+  const { revision } = embedded.server
+  assert.deepEqual((await embedded.send('DELETE', `${path}/p`)).body, body)
+  assert.equal(embedded.server.revision, revision)
+  await embedded.send('DELETE', `${path}/p`, { gracePeriodSeconds: 0 })
+  assert.equal((await embedded.send('GET', `${path}/p`)).status, 404)
+})
+
+test('a Pod on no Node goes at once, marked first', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', path, pod())
+  const query = `watch=1&resourceVersion=${embedded.server.revision}`
+  const { body: stream } = await embedded.send('GET', `${path}?${query}`)
+  const events = stream[Symbol.asyncIterator]()
+  await embedded.send('DELETE', `${path}/p`)
+  const marked = (await events.next()).value
+  assert.equal(marked.type, 'MODIFIED')
+  assert.equal(marked.object.metadata.deletionGracePeriodSeconds, 0)
+  assert.equal((await events.next()).value.type, 'DELETED')
+  await events.return()
+})
+
+test('Pods can be selected by Node, phase and address', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', path, pod({ nodeName: 'n' }))
+  for (const [selector, count] of [
+    ['spec.nodeName=n', 1],
+    ['spec.nodeName=m', 0],
+    ['status.phase=Pending', 1],
+    ['status.podIP=1.1.1.1', 0],
+  ] as const) {
+    assert.equal(
+      (await embedded.send('GET', `${path}?fieldSelector=${encodeURIComponent(selector)}`)).body.items.length,
+      count,
+      selector,
+    )
+  }
+})
+
+test('a ConfigMap may have keys of letters, digits, dots, dashes and underlines, and no others', async () => {
+  const embedded = await Embedded.started()
+  const path = '/api/v1/namespaces/default/configmaps'
+  const data = { 'a.b-c_D9': '1' }
+  assert.equal((await embedded.send('POST', path, { metadata: { name: 'right' }, data })).status, 201)
+  for (const key of ['a/b', 'a b', '', 'x'.repeat(254)]) {
+    const { status, body } = await embedded.send('POST', path, { metadata: { name: 'wrong' }, data: { [key]: '1' } })
+    assert.deepEqual([status, body.reason, body.details.causes[0].field], [422, 'Invalid', `data[${key}]`])
+  }
+})

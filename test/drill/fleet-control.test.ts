@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { StandingFaults } from '../../src/drill/fleet-control.ts'
+import type { Primitive } from '../../src/drill/target.ts'
+
+const master = 'master-1'
+const kill: Primitive = { type: 'kill', master, part: 'sidecar' }
+const start: Primitive = { type: 'start', master, part: 'sidecar' }
+const slow = (byMs: number): Primitive => ({ type: 'slow', master, path: 'api', byMs })
+
+test('each fault is undone by its opposite', () => {
+  const table: readonly (readonly [Primitive, Primitive])[] = [
+    [kill, start],
+    [
+      { type: 'terminate', master, part: 'server' },
+      { type: 'start', master, part: 'server' },
+    ],
+    [
+      { type: 'freeze', master, part: 'server' },
+      { type: 'thaw', master, part: 'server' },
+    ],
+    [
+      { type: 'cut', master, path: 'clients' },
+      { type: 'heal', master, path: 'clients' },
+    ],
+    [slow(300), slow(0)],
+    [
+      { type: 'readyz', master, answer: 'hangs' },
+      { type: 'readyz', master, answer: 'ready' },
+    ],
+    [
+      { type: 'fault', master, rule: { fault: { type: 'hang' }, only: 'api' } },
+      { type: 'no-fault', master, rule: { fault: { type: 'hang' }, only: 'api' } },
+    ],
+    [
+      { type: 'own-etcd', master, state: 'fails' },
+      { type: 'own-etcd', master, state: 'ok' },
+    ],
+    [
+      { type: 'datastore', state: 'away' },
+      { type: 'datastore', state: 'up' },
+    ],
+  ]
+  for (const [fault, undone] of table) {
+    const faults = new StandingFaults()
+    const owner = {}
+    faults.add(fault, owner)
+    assert.deepEqual(faults.release(owner), [undone])
+    assert.deepEqual(faults.release(owner), [], 'once')
+  }
+})
+
+test('what two steps did is undone when both are over, in whichever order', () => {
+  for (const order of [
+    [0, 1],
+    [1, 0],
+  ] as const) {
+    const faults = new StandingFaults()
+    const owners = [{}, {}] as const
+    for (const owner of owners) faults.add(kill, owner)
+    assert.deepEqual(faults.release(owners[order[0]]), [])
+    assert.deepEqual(faults.release(owners[order[1]]), [start])
+  }
+})
+
+test('the later of two that differ counts, and the earlier again when it is over', () => {
+  const faults = new StandingFaults()
+  const [first, second] = [{}, {}]
+  faults.add(slow(300), first)
+  faults.add(slow(900), second)
+  assert.deepEqual(faults.release(second), [slow(300)])
+  assert.deepEqual(faults.release(first), [slow(0)])
+  faults.add(slow(300), first)
+  faults.add(slow(900), second)
+  assert.deepEqual(faults.release(first), [])
+  assert.deepEqual(faults.release(second), [slow(0)])
+})
+
+test('what somebody puts right for good is not put right again', () => {
+  const faults = new StandingFaults()
+  const owner = {}
+  faults.add(kill, owner)
+  assert.deepEqual(
+    faults.clear(({ type }) => type === 'kill'),
+    [start],
+  )
+  assert.deepEqual(faults.release(owner), [])
+})
+
+test('servers are started before what is beside them', () => {
+  const faults = new StandingFaults()
+  const owner = {}
+  faults.add(kill, owner)
+  faults.add({ ...kill, part: 'server' }, owner)
+  assert.deepEqual(faults.release(owner), [{ ...start, part: 'server' }, start])
+})
+
+test('whether somebody else keeps a part down is known', () => {
+  const faults = new StandingFaults()
+  const owner = {}
+  faults.add(kill, owner)
+  assert.equal(faults.isDown(master, 'sidecar'), true)
+  assert.equal(faults.isDown(master, 'sidecar', owner), false)
+  assert.equal(faults.isDown(master, 'server'), false)
+})

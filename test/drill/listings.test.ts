@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { followEtcdLeases, writeStaticList } from '../../src/drill/listings.ts'
+import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
+import { endpointSlices } from '../../src/kube/resources.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { Embedded } from '../apiserver/embedded.ts'
+
+test('leases in etcd are followed until the signal is aborted, and told when their addresses change', async () => {
+  const time = new VirtualClock()
+  const etcd = new MemoryEtcd({ clock: time.view() }).client()
+  const told: (readonly string[])[] = []
+  const end = new AbortController()
+  let isOver = false
+  const followed = followEtcdLeases(etcd, '/registry', (addresses) => told.push(addresses), end.signal).then(() => {
+    isOver = true
+  })
+  const { signal } = new AbortController()
+  for (const address of ['192.0.2.2', '192.0.2.1']) {
+    await etcd.create(`/registry/masterleases/${address}`, new Uint8Array(), { signal })
+    await time.advance(0)
+  }
+  assert.deepEqual([told.at(-1), isOver], [['192.0.2.1', '192.0.2.2'], false])
+  end.abort()
+  await followed
+})
+
+test('a list that is written by hand is of the family of its addresses', async () => {
+  for (const [addresses, addressType] of [
+    [['192.0.2.1', '192.0.2.2'], 'IPv4'],
+    [['2001:db8::1'], 'IPv6'],
+  ] as const) {
+    const { api } = await Embedded.started()
+    await writeStaticList(api, addresses, { securePort: 6443 })
+    const slice = await api.get(endpointSlices, { namespace: 'default', name: 'kubernetes' })
+    assert.equal(slice.addressType, addressType)
+    assert.deepEqual(
+      slice.endpoints?.flatMap((endpoint) => endpoint.addresses),
+      addresses,
+    )
+  }
+})

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { isDocumentation, liveFaults } from '../../../src/drill/live/cluster.ts'
+import { builtInScenarios, loadScenario } from '../../../src/drill/scenario/load-scenario.ts'
+import type { Scenario, Step } from '../../../src/drill/scenario/scenario.ts'
+
+const doable = [
+  'crash',
+  'graceful',
+  'freeze',
+  'partition',
+  'rolling-restart',
+  'shared-vip',
+  'sidecar-restart',
+  'datastore-outage',
+  'own-etcd-dead',
+  'unauthorized',
+]
+
+test('nothing keeps the plain built-in scenarios from real processes', async () => {
+  const scenarios = (await builtInScenarios()).filter(({ name }) => doable.includes(name))
+  assert.equal(scenarios.length, doable.length)
+  for (const scenario of scenarios) assert.deepEqual(liveFaults(scenario), [], scenario.name)
+})
+
+test('what cannot be done to real processes is named, each in one line', async () => {
+  const crash = await loadScenario('crash')
+  const [first, ...others] = crash.fleet.masters
+  assert.ok(first)
+  const steps: readonly Step[] = [
+    { atMs: 0, action: 'clock-skew', masters: 'all', byMs: 1 },
+    { atMs: 0, action: 'compact' },
+    { atMs: 0, action: 'random', forMs: 1 },
+    { atMs: 0, action: 'datastore-outage', how: 'full', forMs: 1 },
+  ]
+  const masters = [{ ...first, skewMs: 1 }, { ...first, name: 'real', addresses: ['10.0.0.1'] }, ...others]
+  const scenario: Scenario = { ...crash, steps, fleet: { ...crash.fleet, masters, leaseStore: 'memory' } }
+  const faults = liveFaults(scenario)
+  assert.equal(faults.length, 7)
+  for (const fault of faults) assert.doesNotMatch(fault, /\n/)
+  assert.match(faults.join(' '), /memory.*clock.*10\.0\.0\.1.*clock-skew.*compact.*random.*full/)
+})
+
+test('only addresses that nobody has are for documentation', () => {
+  for (const address of ['192.0.2.1', '198.51.100.255', '203.0.113.9', '2001:db8::1', '2001:DB8:1::']) {
+    assert.ok(isDocumentation(address), address)
+  }
+  for (const address of ['192.0.3.1', '10.0.0.1', '127.0.0.1', '2001:db80::1', '2001:dba::1', 'fe80::1']) {
+    assert.ok(!isDocumentation(address), address)
+  }
+})

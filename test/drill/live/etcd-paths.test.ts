@@ -1,0 +1,46 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { createServer } from 'node:tls'
+import { etcdPaths } from '../../../src/drill/live/store-paths.ts'
+import { listenAnywhere } from '../../../src/drill/live/tcp-proxy.ts'
+import { parseEndpoint } from '../../../src/etcd/options.ts'
+
+const data = join(import.meta.dirname, '..', '..', 'kube', 'data')
+const files = { cafile: join(data, 'ca.crt') }
+
+test('an endpoint with TLS is proxied under the name of this machine that its certificate is for', async (t) => {
+  const port = await serve(t, 'loopback')
+  const ways = await etcdPaths([parseEndpoint(`https://127.0.0.1:${port}`), parseEndpoint('http://etcd:2379')], files)
+  assert.deepEqual(ways, [
+    { target: { host: '127.0.0.1', port }, tlsHost: '127.0.0.1' },
+    { target: { host: 'etcd', port: 2379 }, tlsHost: undefined },
+  ])
+  assert.deepEqual(await etcdPaths([parseEndpoint('unix:///run/kine.sock')], {}), [
+    { target: { path: '/run/kine.sock' }, tlsHost: undefined },
+  ])
+})
+
+test('an endpoint whose certificate is for no name of this machine is refused in one line', async (t) => {
+  const endpoint = parseEndpoint(`https://127.0.0.1:${await serve(t, 'cluster')}`)
+  await assert.rejects(etcdPaths([endpoint], files), {
+    code: 'DrillFailed',
+    message: /neither 127\.0\.0\.1 nor localhost/,
+  })
+})
+
+test('an endpoint that nobody vouches for, or where nobody is, is refused in one line', async (t) => {
+  const endpoint = parseEndpoint(`https://127.0.0.1:${await serve(t, 'loopback')}`)
+  const stranger = { cafile: join(data, 'other-ca.crt') }
+  await assert.rejects(etcdPaths([endpoint], stranger), { code: 'DrillFailed', message: /shows no certificate/ })
+  await assert.rejects(etcdPaths([parseEndpoint('https://127.0.0.1:1')], files), { code: 'DrillFailed' })
+})
+
+async function serve(t: TestContext, name: string): Promise<number> {
+  const [cert, key] = ['crt', 'key'].map((end) => readFileSync(join(data, `${name}.${end}`)))
+  const server = createServer({ cert, key, ALPNProtocols: ['h2'] }, (socket) => socket.on('error', () => {}))
+  server.on('tlsClientError', () => {})
+  t.after(() => void server.close())
+  return listenAnywhere(server)
+}

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { mkdir, mkdtemp, realpath, rm, stat } from 'node:fs/promises'
+import { connect, createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { type TestContext, test } from 'node:test'
+import { StorePaths, socketFault } from '../../../src/drill/live/store-paths.ts'
+import { parseEndpoint } from '../../../src/etcd/options.ts'
+import { spawnChild } from '../../support/spawn-child.ts'
+
+const isRoot = process.getuid?.() === 0
+
+test('a store at a private socket is proxied at private sockets, and at no port', async (t) => {
+  const { ways, directory } = await open(t)
+  const [path = ''] = pathsOf(ways)
+  assert.equal(ways.urls.length, 1)
+  assert.equal((await stat(directory)).mode & 0o777, 0o700)
+  assert.equal((await stat(dirname(path))).mode & 0o777, 0o700)
+  assert.equal(await echo(path), 'hello')
+})
+
+test('another user cannot reach a store by way of a drill', {
+  skip: !isRoot && 'needs root to be somebody else',
+}, async (t) => {
+  const { ways } = await open(t)
+  const [path = ''] = pathsOf(ways)
+  const script = `require('node:net').connect(process.argv[1]).on('connect', () => console.log('in')).on('error', (error) => console.log(error.code))`
+  const become = `process.setgroups([]); process.setgid(65534); process.setuid(65534); ${script}`
+  const child = await spawnChild(t, process.execPath, ['-e', become, path], { cwd: '/' })
+  await child.exited
+  assert.equal(child.stdout(), 'EACCES\n', child.stderr())
+})
+
+test('a way that is cut is silent, one that is away is refused, and both come back', async (t) => {
+  const { ways } = await open(t)
+  const [path = ''] = pathsOf(ways)
+  assert.deepEqual([ways.cut, ways.away], [false, false])
+  ways.setCut(true)
+  const silent = connect(path)
+  t.after(() => void silent.destroy())
+  await once(silent, 'connect')
+  const closed = once(silent, 'close')
+  ways.setCut(false)
+  await closed
+  assert.equal(await echo(path), 'hello')
+  await ways.setAway(true)
+  await assert.rejects(echo(path), { code: 'ENOENT' })
+  await ways.setAway(false)
+  assert.equal(await echo(path), 'hello')
+})
+
+test('where sockets cannot be named in a list of URLs is said before', () => {
+  for (const fits of ['/tmp/apiserver-bootstrap-drill-abc', "/tmp/a b/it's $(x)"])
+    assert.equal(socketFault(fits), undefined)
+  for (const not of ['/tmp/a,b', '/tmp/a"b', '/tmp/50%', '/tmp/a\nb'])
+    assert.match(socketFault(not) ?? '', /no list of URLs/)
+  assert.match(socketFault(`/tmp/${'x'.repeat(100)}`) ?? '', /longer than \d+ bytes/)
+})
+
+/** Ways to a server at a socket that says what it hears. */
+async function open(t: TestContext): Promise<{ readonly ways: StorePaths; readonly directory: string }> {
+  // A path of a socket is short.
+  const root = await mkdtemp(join(await realpath(tmpdir()), 'ways-'))
+  const directory = join(root, "a b's $(x)")
+  await mkdir(directory, { mode: 0o700 })
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {}).pipe(socket)
+  })
+  const store = join(root, 'store.sock')
+  server.listen(store)
+  await once(server, 'listening')
+  const { socketPath = '' } = parseEndpoint(`unix://${store}`)
+  const ways = await StorePaths.open([{ target: { path: socketPath }, tlsHost: undefined }], directory)
+  t.after(async () => {
+    await ways.close()
+    for (const socket of sockets) socket.destroy()
+    server.close()
+    await rm(root, { recursive: true })
+  })
+  return { ways, directory }
+}
+
+function pathsOf({ urls }: StorePaths): readonly string[] {
+  return urls.map((url) => {
+    const { socketPath } = parseEndpoint(url)
+    assert.ok(socketPath, `${url} is no socket`)
+    return socketPath
+  })
+}
+
+async function echo(path: string): Promise<string> {
+  const socket = connect(path)
+  try {
+    await once(socket, 'connect')
+    socket.write('hello')
+    return String((await once(socket, 'data'))[0])
+  } finally {
+    socket.destroy()
+  }
+}

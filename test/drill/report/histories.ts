@@ -1,0 +1,81 @@
+import type { DrillEvent, MemberStatus } from '../../../src/drill/event.ts'
+
+/** `192.0.2.1` of 1. */
+export const address = (number: number): string => `192.0.2.${number}`
+
+/** A master is so from now on; it is well where nothing else is said, and its address is that of its number. */
+export function state(atMs: number, number: number, change: Partial<MemberStatus> = {}): DrillEvent {
+  return { atMs, type: 'state', master: `master-${number}`, ...well(number), ...change }
+}
+
+export function well(number: number): MemberStatus {
+  return {
+    address: address(number),
+    sidecar: 'running',
+    server: 'ready',
+    clientsMeet: 'served',
+    renewing: true,
+    healthy: true,
+  }
+}
+
+/** Killed, with its API server. */
+export const dead = {
+  sidecar: 'down',
+  server: 'down',
+  clientsMeet: 'refused',
+  renewing: false,
+  healthy: false,
+} as const satisfies Partial<MemberStatus>
+
+/** Frozen, with its API server. */
+export const frozen = {
+  sidecar: 'frozen',
+  server: 'silent',
+  clientsMeet: 'black-holed',
+  renewing: false,
+  healthy: false,
+} as const satisfies Partial<MemberStatus>
+
+/** Told to stop, while its API server still serves. */
+export const stopping = { sidecar: 'stopping', healthy: false } as const satisfies Partial<MemberStatus>
+
+/** The slice lists these masters' addresses from now on. */
+export function slice(atMs: number, numbers: readonly number[], damage = false): DrillEvent {
+  const addresses = numbers.map(address)
+  return { atMs, type: 'listed', object: 'slice', addresses, by: damage ? undefined : 'master-1', damage }
+}
+
+export function sliceGone(atMs: number): DrillEvent {
+  return { atMs, type: 'listed', object: 'slice', addresses: undefined, by: undefined, damage: true }
+}
+
+export function leases(atMs: number, numbers: readonly number[]): DrillEvent {
+  return { atMs, type: 'leases', addresses: numbers.map(address) }
+}
+
+export function step(atMs: number, action: string, numbers: readonly number[]): DrillEvent {
+  const masters = numbers.map((number) => `master-${number}`)
+  return { atMs, type: 'step', action, masters, text: [action, ...masters].join(' ') }
+}
+
+export function write(
+  atMs: number,
+  number: number,
+  path = '/api/v1/namespaces/default/endpoints/kubernetes',
+): DrillEvent {
+  return { atMs, type: 'write', master: `master-${number}`, method: 'PUT', path }
+}
+
+export function refused(atMs: number, number: number): DrillEvent {
+  return { atMs, type: 'connection', client: 'client-1', address: address(number), outcome: 'refused' }
+}
+
+/** Everybody is well and listed when the drill begins. */
+export function begin(count: number): readonly DrillEvent[] {
+  const numbers = Array.from({ length: count }, (_, index) => index + 1)
+  return [...numbers.map((number) => state(-100, number)), slice(-20, numbers)]
+}
+
+/** Its API server says that it is not ready, and serves all the same. */
+export const unready = { server: 'unready', healthy: false } as const satisfies Partial<MemberStatus>

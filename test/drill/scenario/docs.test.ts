@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { existsSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { commands } from '../../../src/commands/declarations.ts'
+import { readDrillRequest } from '../../../src/commands/drill-request.ts'
+import { flagOf } from '../../../src/documents/option.ts'
+import { figureRows } from '../../../src/drill/report/text.ts'
+import { builtInScenarios } from '../../../src/drill/scenario/load-scenario.ts'
+import { parseScenario } from '../../../src/drill/scenario/parse.ts'
+import { damages } from '../../../src/drill/scenario/scenario.ts'
+import { tables } from './tables.ts'
+
+const docs = join(import.meta.dirname, '../../../docs')
+const text = readFileSync(join(docs, 'drills.md'), 'utf8')
+const blocks = (language: string): readonly string[] =>
+  [...text.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'gm'))].map((match) => match[1] ?? '')
+
+for (const [of, table] of Object.entries(tables())) {
+  test(`docs/drills.md has the table of ${of}`, () => {
+    const head = table.split('\n', 3).slice(0, 2).join('\n')
+    const found = text.split('\n\n').find((part) => `${part.trimEnd()}\n` === table)
+    assert.ok(found, `expected in docs/drills.md (${head}):\n${table}`)
+  })
+}
+
+test('docs/drills.md says of every figure how it is measured', () => {
+  const names = figureRows.map(({ name }) => name.trim().replace(/ \((?:s|%)\)$/, ''))
+  const section = text.split('\n## ').find((part) => part.startsWith('Figures\n')) ?? ''
+  const [, , ...rows] = [...section.matchAll(/^\| ([^|]+) \| [^|]+ \|$/gm)].map((match) => match[1])
+  assert.deepEqual(rows.toSorted(), [...new Set(names)].sort())
+})
+
+test('docs/drills.md names every damage', () => {
+  for (const damage of Object.keys(damages)) assert.ok(text.includes(`\`${damage}\``), damage)
+})
+
+test('docs/drills.md names every built-in scenario with its sentence, and every flag', async () => {
+  for (const { name, description } of await builtInScenarios()) {
+    assert.ok(text.includes(`| \`${name}\` | ${description} |`), `| \`${name}\` | ${description} |`)
+  }
+  const declaration = commands.find(({ path }) => path[0] === 'drill')
+  for (const { options } of declaration?.groups ?? []) {
+    for (const key of Object.keys(options)) {
+      assert.ok(text.includes(`\`--${flagOf(key)}`), `--${flagOf(key)}`)
+    }
+  }
+})
+
+test('the scenario in docs/drills.md is right, and its command lines are accepted', () => {
+  for (const scenario of blocks('yaml')) assert.doesNotThrow(() => parseScenario(scenario, 'docs/drills.md'))
+  const lines = blocks('sh')
+    .flatMap((block) => block.replaceAll('\\\n', ' ').split('\n'))
+    .filter((line) => line !== '' && !line.startsWith('#'))
+  assert.ok(lines.length >= 5)
+  for (const line of lines) {
+    const [program, command, scenario = '', ...rest] = line.split(/\s+/)
+    assert.deepEqual([program, command], ['apiserver-bootstrap', 'drill'], line)
+    const flags = Object.fromEntries(
+      rest
+        .join(' ')
+        .split(/ ?--/)
+        .filter((flag) => flag !== '')
+        .map((flag) => {
+          const [name = '', value = 'true'] = flag.split(' ')
+          return [name.replace(/-([a-z])/g, (_, letter: string) => letter.toUpperCase()), value]
+        }),
+    )
+    assert.doesNotThrow(() => readDrillRequest(flags, scenario), line)
+  }
+})
+
+test('what docs/drills.md links to is there', () => {
+  for (const [, target = ''] of text.matchAll(/\]\(([^)#:]+)\)/g)) assert.ok(existsSync(join(docs, target)), target)
+})

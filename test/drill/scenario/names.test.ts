@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { drawSteps, randomScenario } from '../../../src/drill/random/random-scenario.ts'
+import { runDrill } from '../../../src/drill/run-drill.ts'
+import { builtInScenarios } from '../../../src/drill/scenario/load-scenario.ts'
+import { Roster, unknownNames } from '../../../src/drill/scenario/names.ts'
+import type { MasterPlan, Scenario, Step } from '../../../src/drill/scenario/scenario.ts'
+import { scenario } from '../report/reports.ts'
+import { masterPlan } from '../simulator/fleet-under-test.ts'
+import { base, mistakesIn } from './mistakes.ts'
+
+const replaced: Step = { atMs: 7_000, action: 'replace', masters: ['master-1'], pauseMs: 5_000 }
+const scaled = (atMs: number, to: number): Step => ({ atMs, action: 'scale', to })
+const healed = (atMs: number, ...masters: readonly string[]): Step => ({ atMs, action: 'reset-connections', masters })
+
+/** Steps for three masters, and the names in them that no master has. */
+const stories: readonly (readonly [title: string, steps: readonly Step[], unknown: readonly string[]])[] = [
+  ['a successor before it comes', [replaced, healed(8_000, 'master-1-anew')], []],
+  ['a successor', [replaced, healed(12_001, 'master-1-anew')], []],
+  [
+    'a successor of nobody who was replaced',
+    [healed(8_000, 'master-1-anew'), { ...replaced, atMs: 9_000 }],
+    ['master-1-anew'],
+  ],
+  ['whoever is replaced, when it has gone', [replaced, healed(8_000, 'master-1')], []],
+  [
+    'a successor of a successor',
+    [replaced, { ...replaced, atMs: 20_000 }, healed(26_000, 'master-1-anew', 'master-1-anew-anew')],
+    [],
+  ],
+  ['the successor of nobody', [{ ...replaced, masters: ['b'] }, healed(30_000, 'b-anew')], ['b', 'b-anew']],
+  ['one of many', [scaled(7_000, 5), healed(7_000, 'master-4', 'master-5')], []],
+  ['one of many, before they come', [healed(7_000, 'master-5'), scaled(8_000, 5)], ['master-5']],
+  ['a number that was left out', [replaced, scaled(20_000, 4), healed(21_000, 'master-4', 'master-5')], ['master-4']],
+  ['the last one, when it has gone', [scaled(7_000, 2), healed(40_000, 'master-3')], []],
+  ['a new one after the last one has gone', [scaled(7_000, 2), scaled(40_000, 3), healed(50_000, 'master-4')], []],
+  [
+    'the successor of the last one, when it has gone',
+    [{ ...replaced, masters: ['master-3'] }, scaled(20_000, 2), healed(60_000, 'master-3', 'master-3-anew')],
+    [],
+  ],
+]
+for (const [title, steps, names] of stories) {
+  test(`unknown: ${title}: ${names.join(', ') || 'nobody'}; a drill does nothing to whoever is not there`, async () => {
+    const story: Scenario = { ...scenario, steps }
+    assert.deepEqual([...unknownNames(story).unknown.values()].flat(), names)
+    await runDrill(story)
+  })
+}
+
+test('whom random schedules and the built-in scenarios name is there', async () => {
+  const seeds = Array.from({ length: 300 }, (_, index) => index + 1)
+  const all = [...seeds.map(randomScenario), ...(await builtInScenarios()).map((one) => drawSteps(one, 1))]
+  for (const one of all) assert.deepEqual([...unknownNames(one).unknown.values()].flat(), [], one.name)
+})
+
+test('who comes only later is no master yet, with its place in the file', () => {
+  const early = '  - {at: 8s, action: kill, masters: [master-2, master-4]}\n  - {at: 9s, action: scale, to: 4}\n'
+  assert.deepEqual(mistakesIn(`${base}${early}`), [
+    '11:48: masters: there is no master "master-4" yet: a later step adds it',
+  ])
+})
+
+function rosterOf(...plans: readonly MasterPlan[]): Roster {
+  const roster = new Roster()
+  for (const plan of plans) roster.add(plan)
+  return roster
+}
+
+/** Somebody else in its place, as the conductor does. */
+function replace(roster: Roster, name: string): MasterPlan {
+  const plan = roster.plan(name)
+  assert.ok(plan !== undefined)
+  roster.retire(name)
+  const successor = roster.successorOf(plan)
+  roster.add(successor)
+  return successor
+}
+
+test('a name means whoever came in its place, however often, and nobody when nobody came', () => {
+  const roster = rosterOf(masterPlan(1), masterPlan(2))
+  assert.equal(replace(roster, 'master-1').name, 'master-1-anew')
+  assert.equal(replace(roster, 'master-1-anew').name, 'master-1-anew-anew')
+  roster.retire('master-2')
+  assert.deepEqual(roster.resolve(['master-1', 'master-1-anew', 'master-2']), ['master-1-anew-anew'])
+  assert.deepEqual(roster.resolve('all'), ['master-1-anew-anew'])
+})
+
+test('a successor has the address and the settings of before, and a clock that is ahead', () => {
+  const roster = rosterOf(masterPlan(1, { skewMs: -500 }))
+  roster.configure('master-1', { leaseTtlMs: 6_000 })
+  const settings = { leaseTtlMs: 6_000 }
+  assert.deepEqual(replace(roster, 'master-1'), masterPlan(1, { name: 'master-1-anew', skewMs: 59_500, settings }))
+})
+
+test('another one has the next number whose name and addresses nobody has', () => {
+  const dual = (number: number, over: Partial<MasterPlan> = {}): MasterPlan =>
+    masterPlan(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number.toString(16)}`], ...over })
+  const roster = rosterOf(dual(1), masterPlan(3, { name: 'master-4' }))
+  const next = roster.another(dual(1, { skewMs: 5, settings: { onShutdown: 'keep', addresses: ['192.0.2.200'] } }))
+  assert.deepEqual(next, masterPlan(5, { settings: { onShutdown: 'keep' } }))
+  assert.deepEqual(roster.another(dual(1)).addresses, ['192.0.2.5', '2001:db8::5'])
+})
+
+test('addresses that masters were rolled to are taken too', () => {
+  const roster = rosterOf(masterPlan(1), masterPlan(2))
+  roster.configure('master-1', { addresses: ['192.0.2.3'] })
+  assert.equal(roster.another(masterPlan(1)).name, 'master-4')
+})

@@ -1,0 +1,28 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { ProcessLeases, processClock } from '../../../src/drill/simulator/process.ts'
+import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { never } from './fleet-under-test.ts'
+
+test('a process that is frozen neither reads shared leases nor hears of them, and does when it goes on', async () => {
+  const time = new VirtualClock()
+  const registry = new MemoryLeaseRegistry(time.view())
+  const clock = processClock(time)
+  const leases = new ProcessLeases(new MemoryLeases(registry, { ttlMs: 15_000 }), clock)
+  let looks = 0
+  const stop = new AbortController()
+  void leases.watch(() => looks++, stop.signal)
+  let read = 0
+  clock.freeze()
+  void leases.list(never).then((list) => {
+    read = list.length
+  })
+  registry.addForeign('192.0.2.1')
+  await time.advance(1_000)
+  assert.deepEqual([looks, read], [0, 0])
+  clock.thaw()
+  await time.advance(0)
+  assert.deepEqual([looks, read], [1, 1])
+  stop.abort()
+})

@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { EndpointsTracker } from '../../src/endpoints/endpoints-writer.ts'
+
+const key = 'ns/web'
+
+function version(resourceVersion: string, uid = 'uid-1') {
+  return { metadata: { namespace: 'ns', name: 'web', uid, resourceVersion } }
+}
+
+test('of what was never written no copy is old', () => {
+  const tracker = new EndpointsTracker()
+  assert.equal(tracker.isStale(key, undefined, 0), false)
+  assert.equal(tracker.isStale(key, version('1'), 0), false)
+})
+
+test('a copy without what was created is old, until it has heard of it or ten seconds have passed', () => {
+  const tracker = new EndpointsTracker()
+  tracker.created(key, version('1'), 1_000)
+  assert.deepEqual(tracker.unseen(key), { metadata: { namespace: 'ns', name: 'web', uid: 'uid-1' } })
+  assert.equal(tracker.isStale(key, undefined, 10_999), true)
+  assert.equal(tracker.isStale(key, undefined, 11_000), false)
+  assert.equal(tracker.isStale(key, version('1'), 1_000), false)
+  tracker.observed(key)
+  assert.equal(tracker.isStale(key, undefined, 1_000), false)
+  assert.equal(tracker.unseen(key), undefined)
+})
+
+test('a copy of what was replaced is old, whatever else it has heard', () => {
+  const tracker = new EndpointsTracker()
+  tracker.replaced(version('1'), version('2'))
+  tracker.observed(key)
+  assert.equal(tracker.isStale(key, version('1'), 0), true)
+  assert.equal(tracker.isStale(key, version('2'), 0), false)
+  assert.equal(tracker.isStale(key, undefined, 0), false)
+})
+
+test('an update that changed nothing leaves the copy good', () => {
+  const tracker = new EndpointsTracker()
+  tracker.replaced(version('1'), version('1'))
+  assert.equal(tracker.isStale(key, version('1'), 0), false)
+})
+
+test('a copy of what was deleted is old, one of what took its place is not', () => {
+  const tracker = new EndpointsTracker()
+  tracker.deleted(key, version('1'))
+  for (const old of [true, false]) {
+    const copy = version('1', old ? 'uid-1' : 'uid-2')
+    assert.equal(tracker.isStale(key, copy, 0), old)
+    assert.equal(tracker.isDeleted(key, copy), old)
+  }
+  assert.equal(tracker.isDeleted(key, undefined), false)
+  // It stays for now, held by a finalizer.
+  tracker.observed(key)
+  assert.equal(tracker.isStale(key, version('2'), 0), false)
+})

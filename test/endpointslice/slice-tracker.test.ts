@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { SliceChanges, SliceTracker } from '../../src/endpointslice/slice-tracker.ts'
+import type { EndpointSlice } from '../../src/kube/resources.ts'
+
+function slice(generation: number, service = 'web', managedBy = 'me'): EndpointSlice {
+  const labels = { 'kubernetes.io/service-name': service, 'endpointslice.kubernetes.io/managed-by': managedBy }
+  const metadata = { name: 'web-1', namespace: 'n', uid: 'u', generation, labels, resourceVersion: String(generation) }
+  return { metadata, addressType: 'IPv4', endpoints: [] }
+}
+
+function subject() {
+  const tracker = new SliceTracker()
+  const queued: string[] = []
+  const changes = new SliceChanges({
+    tracker,
+    manages: ({ metadata }) => metadata?.labels?.['endpointslice.kubernetes.io/managed-by'] === 'me',
+    queue: (key) => queued.push(key),
+  })
+  return { tracker, changes, told: () => queued.splice(0) }
+}
+
+test('an echo that comes before the answer to the write is known for one when the answer is in', () => {
+  const { tracker, changes, told } = subject()
+  changes.begin('n/web')
+  changes.take({ type: 'added', object: slice(1) })
+  tracker.update(slice(1))
+  changes.end('n/web')
+  assert.deepEqual(told(), [])
+  changes.begin('n/web')
+  changes.take({ type: 'updated', old: slice(1), object: slice(2) })
+  tracker.update(slice(2))
+  changes.end('n/web')
+  changes.begin('n/web')
+  changes.take({ type: 'deleted', old: slice(2) })
+  tracker.expectDeletion(slice(2))
+  changes.end('n/web')
+  assert.deepEqual(told(), [])
+  assert.equal(tracker.isStale('n/web', []), false)
+})
+
+test('what somebody else does during a sync is told of when it has ended', () => {
+  const { changes, told } = subject()
+  changes.begin('n/web')
+  changes.take({ type: 'added', object: slice(1) })
+  assert.deepEqual(told(), [])
+  changes.end('n/web')
+  assert.deepEqual(told(), ['n/web'])
+})
+
+test('a slice that goes over to another Service is judged when both are idle, and told of to both', () => {
+  const { tracker, changes, told } = subject()
+  tracker.update(slice(1))
+  changes.begin('n/web')
+  changes.begin('n/other')
+  assert.deepEqual(
+    [...changes.take({ type: 'updated', old: slice(1), object: slice(1, 'other') })],
+    ['n/web', 'n/other'],
+  )
+  changes.end('n/web')
+  assert.deepEqual(told(), [])
+  changes.end('n/other')
+  assert.deepEqual(told(), ['n/other', 'n/web'])
+  assert.equal(tracker.isStale('n/web', []), false, 'nobody waits for it to come back')
+})
+
+test('an unexpected deletion is told of, whether the slice was known or not', () => {
+  const { tracker, changes, told } = subject()
+  changes.take({ type: 'deleted', old: slice(1) })
+  assert.deepEqual(told(), ['n/web'])
+  tracker.update(slice(1))
+  changes.take({ type: 'deleted', old: slice(1) })
+  assert.deepEqual(told(), ['n/web'])
+  assert.equal(tracker.has(slice(1)), false)
+})
+
+test('slices of other controllers are nobody’s business here, until they come or go', () => {
+  const { changes, told } = subject()
+  const foreign = slice(1, 'web', 'somebody')
+  changes.take({ type: 'added', object: foreign })
+  changes.take({ type: 'updated', old: foreign, object: slice(2, 'web', 'somebody') })
+  changes.take({ type: 'deleted', old: foreign })
+  assert.deepEqual(told(), [])
+  changes.take({ type: 'updated', old: foreign, object: slice(2) })
+  assert.deepEqual(told(), ['n/web'])
+  changes.take({ type: 'updated', old: slice(2), object: foreign })
+  assert.deepEqual(told(), ['n/web'])
+})
+
+test('a change that leaves the generation as it is, such as of annotations, is no reason to look, as upstream', () => {
+  const { tracker, changes, told } = subject()
+  tracker.update(slice(1))
+  const { metadata, ...rest } = slice(1)
+  changes.take({
+    type: 'updated',
+    old: slice(1),
+    object: { ...rest, metadata: { ...metadata, annotations: { a: 'b' } } },
+  })
+  assert.deepEqual(told(), [])
+})
+
+test('a slice that went while the watch was broken is waited for until the copy has come to later changes', () => {
+  const { tracker, changes } = subject()
+  tracker.update(slice(5))
+  assert.equal(tracker.isStale('n/web', []), true)
+  const other = (resourceVersion: string): EndpointSlice => ({
+    ...slice(1, 'other'),
+    metadata: { ...slice(1, 'other').metadata, uid: 'other', resourceVersion },
+  })
+  changes.take({ type: 'added', object: other('4') })
+  assert.equal(tracker.isStale('n/web', []), true)
+  changes.take({ type: 'updated', old: other('4'), object: other('6') })
+  assert.equal(tracker.isStale('n/web', []), false)
+  assert.equal(tracker.isStale('n/web', [slice(5)]), false)
+  assert.equal(tracker.isStale('n/web', [slice(4)]), true)
+  tracker.update(slice(7))
+  changes.take({ type: 'added', object: other('5') })
+  assert.equal(tracker.isStale('n/web', []), true)
+})

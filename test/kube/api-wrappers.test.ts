@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { fencedApi, listPages } from '../../src/kube/api-wrappers.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import { configMaps, services } from '../../src/kube/resources.ts'
+import { Embedded } from '../apiserver/embedded.ts'
+
+test('who may not write reads all the same, and each write is asked for at its own instant', async () => {
+  const { api } = await Embedded.started(['10.96.0.0/16'])
+  let leads = true
+  const fenced = fencedApi(api, () => leads)
+  const ref = { namespace: 'default', name: 'a' }
+  const made = await fenced.create(configMaps, { metadata: ref, data: { x: '1' } })
+  leads = false
+  const writes = [
+    () => fenced.create(configMaps, { metadata: { ...ref, name: 'b' } }),
+    () => fenced.update(configMaps, { ...made, data: { x: '2' } }),
+    () => fenced.patch(configMaps, ref, { type: 'merge', body: { data: { x: '2' } } }),
+    () => fenced.delete(configMaps, ref),
+  ]
+  for (const write of writes) await assert.rejects(write, { code: 'Unreachable' })
+  assert.deepEqual((await fenced.get(configMaps, ref)).data, { x: '1' })
+  assert.equal((await fenced.list(configMaps, { namespace: 'default' })).items.length, 1)
+  leads = true
+  for (const write of writes) await write()
+  assert.deepEqual(
+    (await api.list(configMaps, { namespace: 'default' })).items.map(({ metadata }) => metadata?.name),
+    ['b'],
+  )
+})
+
+test('pages that are too long are asked for again in smaller ones, from where they began', async () => {
+  const asked: string[] = []
+  // Pages of more than ten are too long.
+  const api = {
+    async list(_: unknown, { limit = 0, continue: token = '0' }: { limit?: number; continue?: string }) {
+      asked.push(`${limit} from ${token}`)
+      if (limit > 10) throw new KubeError('TooLarge', 'too long')
+      const from = Number(token)
+      const items = Array.from({ length: Math.min(limit, 20 - from) }, (_, index) => ({
+        metadata: { name: `s${from + index}` },
+      }))
+      const next = from + items.length
+      return { items, metadata: next < 20 ? { continue: `${next}` } : {} }
+    },
+  } as unknown as KubeApi
+  const found = (await Array.fromAsync(listPages(api, services))).flat()
+  assert.deepEqual(
+    found.map(({ metadata }) => metadata?.name),
+    Array.from({ length: 20 }, (_, index) => `s${index}`),
+  )
+  assert.deepEqual(asked, ['500 from 0', '125 from 0', '32 from 0', '8 from 0', '8 from 8', '8 from 16'])
+})
+
+test('a page that leads back to itself is an error, not a list without end', async () => {
+  const api = { list: async () => ({ items: [], metadata: { continue: 'again' } }) } as unknown as KubeApi
+  await assert.rejects(Array.fromAsync(listPages(api, services)), { code: 'BadResponse' })
+})

@@ -1,0 +1,168 @@
+import assert from 'node:assert/strict'
+import { getEventListeners } from 'node:events'
+import type { ServerResponse } from 'node:http'
+import { type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import { isKubeError } from '../../src/kube/errors.ts'
+import { JsonLines } from '../../src/kube/http-streams.ts'
+import { HttpTransport } from '../../src/kube/http-transport.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { type LoopbackServer, startServer } from './loopback-server.ts'
+
+interface Watch {
+  readonly server: LoopbackServer
+  readonly response: ServerResponse
+  readonly stream: AsyncIterator<unknown>
+  readonly controller: AbortController
+}
+
+/** A watch that has begun, and both its ends. */
+async function startWatch(t: TestContext, timeoutMs = 60_000): Promise<Watch> {
+  let response: ServerResponse | undefined
+  const server = await startServer(t, (_, taken) => {
+    response = taken
+    taken.writeHead(200, { 'content-type': 'application/json' }).flushHeaders()
+  })
+  const transport = new HttpTransport({ server: server.url })
+  t.after(() => transport.close())
+  const controller = new AbortController()
+  const answer = await transport.send(
+    { method: 'GET', path: '/', query: [], headers: {}, stream: true, timeoutMs, maxBytes: 1000 },
+    controller.signal,
+  )
+  assert.ok('stream' in answer && response !== undefined)
+  return { server, response, stream: answer.stream[Symbol.asyncIterator](), controller }
+}
+
+async function expectClosed({ server, controller }: Watch): Promise<void> {
+  assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
+  await eventually('the connection closes', () => server.open() === 0)
+}
+
+test('events come as they are sent, however long the watch is silent before', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  const { response, stream } = await startWatch(t, 200)
+  t.mock.timers.tick(3_600_000)
+  t.mock.timers.reset()
+  response.write('{"type":"ADDED","note":"a\u2028b"}\n{"type":"MODI')
+  assert.deepEqual(await stream.next(), { done: false, value: { type: 'ADDED', note: 'a\u2028b' } })
+  setImmediate(() => response.write('FIED"}\n'))
+  assert.deepEqual(await stream.next(), { done: false, value: { type: 'MODIFIED' } })
+})
+
+test('the stream ends when the server ends it, and keeps the connection for the next request', async (t) => {
+  const watch = await startWatch(t)
+  watch.response.end('{"a":1}\n')
+  assert.deepEqual(await watch.stream.next(), { done: false, value: { a: 1 } })
+  assert.deepEqual(await watch.stream.next(), { done: true, value: undefined })
+  assert.deepEqual(await watch.stream.next(), { done: true, value: undefined })
+  assert.equal(getEventListeners(watch.controller.signal, 'abort').length, 0)
+  assert.equal(watch.server.open(), 1)
+})
+
+for (const [name, code, act] of [
+  ['whose line is no JSON', 'BadResponse', (watch: Watch) => watch.response.write('<html>\n')],
+  ['whose line is too long', 'TooLarge', (watch: Watch) => watch.response.write(' '.repeat(2000))],
+  ['that is reset', 'Unreachable', (watch: Watch) => watch.server.cut()],
+  [
+    'that is cut inside an event',
+    'Unreachable',
+    (watch: Watch) => watch.response.write('{"type":', () => watch.response.destroy()),
+  ],
+  ['whose sending half is closed', 'Unreachable', (watch: Watch) => watch.response.socket?.end()],
+] as const) {
+  test(`a stream ${name} throws ${code} and leaves nothing behind`, async (t) => {
+    const watch = await startWatch(t)
+    act(watch)
+    await assert.rejects(watch.stream.next(), (error) => isKubeError(error, code))
+    assert.deepEqual(await watch.stream.next(), { done: true, value: undefined })
+    await expectClosed(watch)
+  })
+}
+
+test('a stream that ends inside an event throws BadResponse', async (t) => {
+  const watch = await startWatch(t)
+  watch.response.end('{"type":')
+  await assert.rejects(watch.stream.next(), (error) => isKubeError(error, 'BadResponse'))
+  assert.equal(getEventListeners(watch.controller.signal, 'abort').length, 0)
+})
+
+test('leaving a stream closes its connection, even before the first event was asked for', async (t) => {
+  const early = await startWatch(t)
+  await early.stream.return?.()
+  await expectClosed(early)
+
+  const late = await startWatch(t)
+  late.response.write('{"a":1}\n{"a":2}\n')
+  await late.stream.next()
+  await late.stream.return?.()
+  assert.deepEqual(await late.stream.next(), { done: true, value: undefined })
+  await expectClosed(late)
+})
+
+test('an abort throws its reason into a waiting reader', async (t) => {
+  const watch = await startWatch(t)
+  const next = watch.stream.next()
+  watch.controller.abort('enough')
+  await assert.rejects(next, (reason) => reason === 'enough')
+  await expectClosed(watch)
+})
+
+test('a stream that breaks while nobody reads tells the next reader', async (t) => {
+  const watch = await startWatch(t)
+  watch.server.cut()
+  await eventually('the connection is gone', () => watch.server.open() === 0)
+  await assert.rejects(watch.stream.next(), (error) => isKubeError(error, 'Unreachable'))
+})
+
+function valuesIn(chunks: readonly Uint8Array[], maxLineBytes = 1_000_000): unknown[] {
+  const lines = new JsonLines(maxLineBytes)
+  const values = chunks.flatMap((chunk) => [...lines.push(chunk)])
+  lines.end()
+  return values
+}
+
+const bytes = (text: string): Uint8Array => Buffer.from(text)
+
+test('values come out whole and in order, however the stream is chopped', () => {
+  const chopped = fc
+    .tuple(fc.array(fc.jsonValue({ depthSize: 'small', stringUnit: 'binary' })), fc.array(fc.nat(), { maxLength: 40 }))
+    .map(([values, cuts]) => {
+      const whole = Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
+      const at = [0, ...cuts.map((cut) => cut % (whole.length + 1)), whole.length].sort((a, b) => a - b)
+      return { values, chunks: at.slice(1).map((end, index) => whole.subarray(at[index], end)) }
+    })
+  fc.assert(
+    fc.property(chopped, ({ values, chunks }) => {
+      // Through JSON, for -0 has no other way to be itself there.
+      assert.deepEqual(valuesIn(chunks), JSON.parse(JSON.stringify(values)))
+    }),
+  )
+})
+
+test('line separators of Unicode inside strings do not end a line', () => {
+  assert.deepEqual(valuesIn([bytes('{"note":"a\u2028b\u2029c\u0085d"}\n')]), [{ note: 'a\u2028b\u2029c\u0085d' }])
+})
+
+test('blank lines and carriage returns are passed over', () => {
+  assert.deepEqual(valuesIn([bytes('\n\r\n {"a":1}\r\n\n  ')]), [{ a: 1 }])
+})
+
+for (const [name, text] of [
+  ['not JSON', '{"kind":"Secret","data":"hunter2"\n'],
+  ['not UTF-8', Buffer.from([0x22, 0xff, 0x22, 0x0a])],
+  ['torn at its end', '{"data":"hunter2"}'],
+  ['too long', `"hunter2${'x'.repeat(200)}"\n`],
+] as const) {
+  test(`a line that is ${name} is a bad response, which does not quote it`, () => {
+    const half = Buffer.from(text).length >> 1
+    const chunks = [Buffer.from(text).subarray(0, half), Buffer.from(text).subarray(half)]
+    assert.throws(
+      () => valuesIn(chunks, 100),
+      (error) =>
+        isKubeError(error, name === 'too long' ? 'TooLarge' : 'BadResponse') &&
+        !error.message.includes('hunter2') &&
+        error.cause === undefined,
+    )
+  })
+}

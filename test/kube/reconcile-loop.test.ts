@@ -1,0 +1,214 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Availability } from '../../src/kube/availability.ts'
+import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
+import { ReconcileLoop, WriteRetry } from '../../src/kube/reconcile-loop.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+
+function setUp(
+  reconcile: (reasons: readonly string[]) => Promise<void> | void,
+  options: { readonly severalObjects?: boolean; readonly longestWaitMs?: number } = {},
+) {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const looks: string[] = []
+  const availability = new Availability({ clock, logger: silentLogger })
+  const loop = new ReconcileLoop<'changed'>({
+    clock,
+    random: seededRandom(1, 'loop'),
+    availability,
+    source: 'test',
+    intervalMs: 10_000,
+    ...options,
+    async reconcile(reasons) {
+      looks.push(`${time.nowMs} ${[...reasons].join(' ')}`)
+      await reconcile([...reasons])
+    },
+  })
+  const stop = new AbortController()
+  const ended = assert.rejects(loop.run(stop.signal), /the end/)
+  const end = async (): Promise<void> => {
+    stop.abort(new Error('the end'))
+    await ended
+  }
+  return { time, loop, looks, availability, end }
+}
+
+test('it looks at the start, at each interval, and at once when asked', async () => {
+  const { time, loop, looks, end } = setUp(() => {})
+  await time.advance(4_000)
+  loop.request('changed')
+  loop.request('changed')
+  await time.advance(16_000)
+  assert.deepEqual(looks, ['0 start', '4000 changed', '10000 interval', '20000 interval'])
+  await end()
+})
+
+test('a stream of causes does not put the interval off', async () => {
+  const { time, loop, looks, end } = setUp(() => {})
+  for (let i = 0; i < 25; i++) {
+    await time.advance(1_000)
+    loop.request('changed')
+  }
+  await time.advance(0)
+  assert.deepEqual(looks.filter((look) => look.includes('interval')).length, 2)
+  await end()
+})
+
+test('no wait after a refusal is longer than it may be, however long the refusals last', async () => {
+  let isRefused = true
+  const refused = new KubeError('Forbidden', 'may not')
+  const { time, looks, end } = setUp(
+    () => {
+      if (isRefused) throw refused
+    },
+    { severalObjects: true, longestWaitMs: 1_500 },
+  )
+  await time.advance(33_000)
+  const before = looks.length
+  isRefused = false
+  await time.advance(1_500)
+  assert.ok(looks.length > before)
+  await end()
+})
+
+test('intervals can be spread, so that many that began together do not go on together', async () => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const looks: number[] = []
+  const loop = new ReconcileLoop({
+    clock,
+    random: seededRandom(1, 'spread'),
+    availability: new Availability({ clock, logger: silentLogger }),
+    source: 'test',
+    intervalMs: 10_000,
+    spread: 0.1,
+    reconcile: async () => void looks.push(time.nowMs),
+  })
+  const stop = new AbortController()
+  const ended = assert.rejects(loop.run(stop.signal), /the end/)
+  await time.advance(200_000)
+  const gaps = looks.slice(1).map((ms, index) => ms - (looks[index] ?? 0))
+  assert.ok(gaps.length >= 17)
+  for (const gap of gaps) assert.ok(gap >= 9_000 && gap <= 11_000, `${gap} ms`)
+  assert.ok(Math.max(...gaps) - Math.min(...gaps) > 500)
+  stop.abort(new Error('the end'))
+  await ended
+})
+
+test('a look that failed is repeated with its reasons until it succeeds, and only then it is settled', async () => {
+  let failures = 3
+  const { time, loop, looks, availability, end } = setUp(() => {
+    if (failures-- > 0) throw new KubeError('Unreachable', 'connection refused')
+  })
+  let settled = false
+  void loop.settled.then(() => {
+    settled = true
+  })
+  await time.advance(5)
+  assert.equal(settled, false)
+  assert.equal(availability.available, false)
+  await time.advance(100)
+  assert.deepEqual(looks, ['0 start', '2 start', '6 start', '14 start'])
+  assert.equal(settled, true)
+  assert.equal(availability.available, true)
+  await end()
+})
+
+test('a conflict is looked at again at once and is nobody’s outage', async () => {
+  let conflicts = 2
+  const { time, looks, availability, end } = setUp(() => {
+    if (conflicts-- > 0) throw new KubeError('Conflict', 'somebody was faster')
+  })
+  await time.advance(0)
+  assert.deepEqual(looks, ['0 start', '0 start', '0 start'])
+  assert.equal(availability.available, true)
+  await end()
+})
+
+test('what is refused for good is tried at growing distances, whatever is asked for', async () => {
+  const { time, loop, looks, end } = setUp(() => {
+    throw new KubeError('Forbidden', 'not for you')
+  })
+  for (let ms = 0; ms < 60_000; ms += 50) {
+    loop.request('changed')
+    await time.advance(50)
+  }
+  assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
+  await end()
+})
+
+test('one of several objects that is refused for good does not hold up a look that is asked for', async () => {
+  let refused = true
+  const { time, loop, looks, end } = setUp(
+    () => {
+      if (refused) throw new KubeError('Forbidden', 'not for you')
+    },
+    { severalObjects: true },
+  )
+  await time.advance(60_000)
+  assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
+  // Two seconds after a try at least, or the next would not be far away.
+  await time.runUntil(() => looks.at(-1)?.startsWith(`${time.nowMs} `) === true, 20_000)
+  await time.advance(2_000)
+  looks.splice(0)
+  const startMs = time.nowMs
+  for (let ms = 0; ms < 1_000; ms += 50) {
+    loop.request('changed')
+    await time.advance(50)
+  }
+  const atMs = looks.map((look) => Number(look.split(' ')[0]) - startMs)
+  assert.deepEqual(atMs, [0, 250, 500, 750, 1_000])
+  assert.ok(
+    looks.every((look) => look.endsWith('start changed')),
+    looks.join(', '),
+  )
+  refused = false
+  looks.splice(0)
+  loop.request('changed')
+  await time.advance(5_000)
+  assert.deepEqual(looks, [`${startMs + 1_250} start changed`, `${startMs + 1_250} interval`])
+  await end()
+})
+
+test('what happens during a look makes another one', async () => {
+  const { time, loop, looks, end } = setUp((reasons) => {
+    if (reasons.includes('start')) loop.request('changed')
+  })
+  await time.advance(10)
+  assert.deepEqual(looks, ['0 start', '0 changed'])
+  await end()
+})
+
+const table: readonly [codes: readonly KubeErrorCode[], waits: readonly number[]][] = [
+  [
+    ['Invalid', 'NotFound', 'ServerError', 'Timeout', 'Unreachable', 'TooManyRequests', 'NoCredentials', 'BadResponse'],
+    [2, 4, 8, 16, 32, 64, 128, 256, 512, 1_000, 1_000],
+  ],
+  [
+    ['Forbidden', 'Unauthorized', 'BadRequest', 'Refused'],
+    [10, 20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_120, 10_000, 10_000],
+  ],
+  [['Conflict'], [0, 0, 0, 2, 4, 8]],
+]
+
+for (const [codes, waits] of table) {
+  test(`after ${codes.join(', ')} the waits are ${waits.slice(0, 4).join(', ')}, … ${waits.at(-1)} ms`, () => {
+    for (const code of codes) {
+      const retry = new WriteRetry(seededRandom(1, code))
+      const error = new KubeError(code, 'no')
+      assert.deepEqual(
+        waits.map(() => retry.next(error)),
+        waits,
+      )
+      retry.reset()
+      assert.equal(retry.next(error), waits[0])
+    }
+  })
+}
+
+test('what is no answer of a server is tried again like an outage', () => {
+  assert.equal(new WriteRetry(seededRandom(1, 'x')).next(new Error('no live masters')), 2)
+})

@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import { noEvents } from '../../../src/kube/event-object.ts'
+import {
+  type Contention,
+  type ContentionInput,
+  ContentionReports,
+  type Contested,
+  calm,
+  contentionLimits,
+  correctionDueMs,
+  nextCheckMs,
+  nextContention,
+} from '../../../src/kubernetes-service/guarded-writes/contention.ts'
+import { silentLogger } from '../../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
+
+const limits = contentionLimits(10_000)
+
+function after(steps: readonly (readonly [number, ContentionInput])[], start: Contention = calm): Contention {
+  return steps.reduce((state, [atMs, input]) => nextContention(state, input, atMs, limits), start)
+}
+
+/** So many corrections, each undone before the next. */
+function undoneAndCorrected(times: number, everyMs: number): readonly (readonly [number, ContentionInput])[] {
+  return Array.from({ length: times }, (_, index) => index * everyMs).flatMap((atMs) => [
+    [atMs, 'undone'] as const,
+    [atMs, 'corrected'] as const,
+  ])
+}
+
+const fight = after([...undoneAndCorrected(10, 100), [1_000, 'undone']])
+
+test('what is undone after ten corrections within ten seconds is a fight; less is not', () => {
+  assert.deepEqual(fight, {
+    phase: 'backing-off',
+    sinceMs: 0,
+    writtenMs: 900,
+    corrections: 10,
+    inSyncSinceMs: undefined,
+  })
+  assert.equal(after([...undoneAndCorrected(9, 100), [1_000, 'undone']]).phase, 'calm')
+  assert.equal(after([...undoneAndCorrected(100, 1_001), [100_100, 'undone']]).phase, 'calm')
+  assert.equal(
+    after([...undoneAndCorrected(10, 100), [1_000, 'in-sync']]).phase,
+    'calm',
+    'it takes somebody who goes on',
+  )
+  assert.equal(
+    after([...undoneAndCorrected(10, 100), [10_950, 'undone']]).phase,
+    'calm',
+    'the corrections are long ago',
+  )
+})
+
+test('other writes are no corrections, however many', () => {
+  const writes = Array.from({ length: 100 }, (_, index) => [index * 10, 'written'] as const)
+  assert.deepEqual(after(writes), calm)
+})
+
+test('in a fight the waits grow from a quarter of a second to the longest, an eighth of its length', () => {
+  const wait = (state: Contention): number =>
+    correctionDueMs(state, limits) - (state.phase === 'calm' ? 0 : state.writtenMs)
+  assert.equal(wait(fight), 250)
+  for (const [atMs, waitMs] of [
+    [2_000, 250],
+    [4_000, 500],
+    [40_000, 5_000],
+    [80_000, 10_000],
+    [3_600_000, 10_000],
+  ] as const) {
+    assert.equal(wait(nextContention(fight, 'corrected', atMs, limits)), waitMs, `after ${atMs} ms`)
+  }
+  assert.equal(correctionDueMs(calm, limits), Number.NEGATIVE_INFINITY)
+})
+
+test('a fight is over when it has been right for ten seconds; what is undone before that goes on', () => {
+  const right = after(
+    [
+      [2_000, 'corrected'],
+      [11_999, 'in-sync'],
+    ],
+    fight,
+  )
+  assert.equal(right.phase, 'backing-off')
+  assert.equal(nextCheckMs(right, limits), 12_000)
+  assert.equal(nextContention(right, 'in-sync', 12_000, limits), calm)
+  const again = after(
+    [
+      [2_000, 'corrected'],
+      [11_999, 'undone'],
+      [12_000, 'in-sync'],
+    ],
+    fight,
+  )
+  assert.equal(nextCheckMs(again, limits), 22_000, 'ten seconds from when somebody else put it right')
+  assert.equal(nextCheckMs(fight, limits), 1_150)
+  assert.equal(nextCheckMs(calm, limits), undefined)
+})
+
+test('whoever undoes whatever whenever: never more than the burst at once, never a longer wait than the longest, and an end', () => {
+  const delays = fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 200 })
+  fc.assert(
+    fc.property(delays, fc.integer({ min: 500, max: 60_000 }), (undoneAfterMs, maxMs) => {
+      const own = { ...limits, maxMs }
+      let state: Contention = calm
+      let nowMs = 0
+      const corrections: number[] = []
+      for (const delayMs of undoneAfterMs) {
+        nowMs += delayMs
+        state = nextContention(state, 'undone', nowMs, own)
+        const dueMs = correctionDueMs(state, own)
+        assert.ok(dueMs - nowMs <= maxMs)
+        nowMs = Math.max(nowMs, dueMs)
+        state = nextContention(state, 'corrected', nowMs, own)
+        corrections.push(nowMs)
+        // Any eleven corrections are more than the window apart, or the last of them had to wait.
+        const eleventh = corrections.at(-own.burst - 1)
+        if (eleventh !== undefined && nowMs - eleventh < own.windowMs) assert.equal(state.phase, 'backing-off')
+      }
+      const [firstMs = 0] = corrections
+      const soonAfter = corrections.filter((atMs) => atMs - firstMs < 1_000).length
+      assert.ok(soonAfter <= own.burst + 1_000 / own.firstMs)
+      const rightMs = nowMs + own.quietMs
+      assert.equal(nextContention(nextContention(state, 'in-sync', nowMs, own), 'in-sync', rightMs, own).phase, 'calm')
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test('damage that is at least a second apart is never a fight', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 1_001, max: 20_000 }), { maxLength: 100 }), (gaps) => {
+      let state: Contention = calm
+      let nowMs = 0
+      for (const gapMs of gaps) {
+        nowMs += gapMs
+        state = after(
+          [
+            [nowMs, 'undone'],
+            [nowMs, 'corrected'],
+            [nowMs + 1, 'in-sync'],
+          ],
+          state,
+        )
+        assert.equal(state.phase, 'calm')
+      }
+    }),
+  )
+})
+
+test('twenty writers are counted by name, however often they write, and all others together', async () => {
+  const metrics = prometheusMetrics()
+  const reports = new ContentionReports({ logger: silentLogger, metrics, events: noEvents })
+  for (let round = 0; round < 2; round++) {
+    for (let writer = 1; writer <= 21; writer++) reports.corrected('Service', `writer-${writer}`)
+  }
+  const text = await metrics.expose()
+  const countOf = (writer: string): string | undefined =>
+    new RegExp(`_foreign_overwrites_total\\{kind="Service",writer="${writer}"\\} (\\d+)`).exec(text)?.[1]
+  assert.deepEqual(['writer-1', 'writer-20', 'writer-21', 'other'].map(countOf), ['2', '2', undefined, '2'])
+})
+
+test('a kind is backed off from until the last of its contested objects is calm', async () => {
+  const metrics = prometheusMetrics()
+  const reports = new ContentionReports({ logger: silentLogger, metrics, events: noEvents })
+  const contested = { kind: 'Lease', fields: {}, backingOff: '', calmAgain: '', event: () => ({}) }
+  const calm = { phase: 'calm' } as unknown as Contention
+  const fight = { phase: 'backing-off', corrections: 11, sinceMs: 0 } as unknown as Contention
+  const change = (before: Contention, now: Contention): void =>
+    reports.changed(contested as unknown as Contested, before, now, 1_000)
+  const gauge = async (): Promise<string | undefined> =>
+    /^apiserver_bootstrap_backing_off\{kind="Lease"\} (\d)$/m.exec(await metrics.expose())?.[1]
+  change(calm, fight)
+  change(calm, fight)
+  assert.equal(await gauge(), '1')
+  change(fight, calm)
+  assert.equal(await gauge(), '1', 'one of two is still contested')
+  change(fight, calm)
+  assert.equal(await gauge(), '0')
+})

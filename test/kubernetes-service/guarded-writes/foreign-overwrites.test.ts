@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { type Endpoints, endpoints } from '../../../src/kube/resources.ts'
+import { ForeignOverwrites } from '../../../src/kubernetes-service/guarded-writes/foreign-overwrites.ts'
+import { KUBERNETES_SERVICE } from '../../../src/kubernetes-service/identity.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
+
+function list(resourceVersion: number, manager: string, ...ips: readonly string[]): Endpoints {
+  const managedFields = [{ manager, operation: 'Update', time: `${resourceVersion}`, fieldsV1: { 'f:subsets': {} } }]
+  return {
+    metadata: { ...KUBERNETES_SERVICE, uid: 'u', resourceVersion: String(resourceVersion), managedFields },
+    subsets: [{ addresses: ips.map((ip) => ({ ip })), ports: [{ port: 6443 }] }],
+  } as unknown as Endpoints
+}
+
+function setUp() {
+  const time = new VirtualClock()
+  const logger = memoryLogger()
+  const metrics = prometheusMetrics()
+  const events: string[] = []
+  const overwrites = new ForeignOverwrites({
+    clock: time.view(),
+    logger,
+    metrics,
+    events: { record: ({ reason }) => events.push(reason) },
+    intervalMs: 10_000,
+  })
+  let version = 1
+  const wanted = (): Endpoints => list(version, 'own', '192.0.2.1')
+  /** Somebody overwrites the list, and it is put right if that need not wait. */
+  const undoAndMend = (manager: string): boolean => {
+    version += 1
+    const found = list(version, manager, '198.51.100.1')
+    if (overwrites.mustWait(endpoints, wanted(), found)) return false
+    version += 1
+    const object = wanted()
+    overwrites.written(endpoints, object, object)
+    return true
+  }
+  overwrites.inSync(endpoints, wanted())
+  const counted = async (writer: string): Promise<number> => {
+    const pattern = new RegExp(`_overwrites_total\\{kind="Endpoints",writer="${writer}"\\} (\\d+)`)
+    return Number(pattern.exec(await metrics.expose())?.[1] ?? 0)
+  }
+  return { time, overwrites, events, logger, undoAndMend, counted }
+}
+
+test('nothing waits before somebody is there to be woken, and nothing any more after that', async () => {
+  const { time, overwrites, events, undoAndMend } = setUp()
+  for (let round = 0; round < 30; round++) assert.ok(undoAndMend('x'))
+  assert.deepEqual(events, [])
+  let woken = 0
+  const release = overwrites.attach(() => {
+    woken += 1
+  })
+  assert.equal(undoAndMend('x'), false, 'thirty in a moment are a fight')
+  await time.advance(250)
+  assert.equal(woken, 1)
+  assert.ok(undoAndMend('x'))
+  assert.equal(undoAndMend('x'), false)
+  release()
+  await time.advance(60_000)
+  assert.equal(woken, 1, 'no timer is left')
+  assert.ok(undoAndMend('x'))
+})
+
+test('a list that differs because of other leases is written at once, and is not counted', async () => {
+  const { overwrites, events, counted } = setUp()
+  overwrites.attach(() => {})
+  for (let round = 2; round < 100; round++) {
+    const object = list(round, 'own', `192.0.2.${round}`)
+    assert.equal(overwrites.mustWait(endpoints, object, list(round - 1, 'own', `192.0.2.${round - 1}`)), false)
+    overwrites.written(endpoints, object, object)
+  }
+  assert.deepEqual(events, [])
+  assert.equal(await counted('own'), 0)
+})
+
+test('a cache that is behind does not tell who wrote, or what was right', async () => {
+  const { overwrites, counted } = setUp()
+  overwrites.attach(() => {})
+  const object = list(10, 'own', '192.0.2.1', '192.0.2.2')
+  overwrites.mustWait(endpoints, object, undefined)
+  overwrites.written(endpoints, object, object)
+  overwrites.inSync(endpoints, list(9, 'own', '192.0.2.1'))
+  const wanted = list(11, 'own', '192.0.2.1', '192.0.2.2')
+  overwrites.mustWait(endpoints, wanted, list(11, 'x', '198.51.100.1'))
+  overwrites.written(endpoints, wanted, list(12, 'own'))
+  assert.equal(await counted('x'), 1)
+})
+
+test('an object that somebody makes again and again is removed at growing intervals too, until nobody does', async () => {
+  const { time, overwrites, events, logger } = setUp()
+  overwrites.attach(() => {})
+  const remove = (): boolean => {
+    const object = list(2, 'x', '198.51.100.1')
+    if (overwrites.mustWait(endpoints, undefined, object)) return false
+    overwrites.written(endpoints, object, undefined)
+    return true
+  }
+  assert.ok(remove(), 'the first time it is news')
+  for (let round = 0; round < 10; round++) assert.ok(remove())
+  assert.equal(remove(), false)
+  assert.deepEqual(events, ['ForeignOverwrite'])
+  await time.advance(250)
+  assert.ok(remove())
+  // Nobody looks at what is not there.
+  await time.advance(10_000)
+  assert.equal(
+    logger.lines.at(-1)?.message,
+    'no other writer overwrites this object any more; it is corrected at once again',
+  )
+})
+
+test('many writers are not told apart without end', async () => {
+  const { undoAndMend, counted } = setUp()
+  for (let number = 1; number <= 25; number++) undoAndMend(`writer-${number}`)
+  assert.equal(await counted('writer-20'), 1)
+  assert.equal(await counted('writer-21'), 0)
+  assert.equal(await counted('other'), 5)
+})
+
+test('a fight names who undid it last of those that left a trace', async () => {
+  const { overwrites, logger, undoAndMend } = setUp()
+  overwrites.attach(() => {})
+  for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
+  assert.ok(overwrites.mustWait(endpoints, list(99, 'own', '192.0.2.1'), undefined), 'deleted, without a trace')
+  assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
+})
+
+test('an object that another master was faster to delete was undone by nobody when it is made again', () => {
+  const { overwrites } = setUp()
+  const remade = list(9, 'own', '192.0.2.1')
+  const makeAgain = () => {
+    overwrites.mustWait(endpoints, remade, undefined)
+    return overwrites.written(endpoints, remade, remade)
+  }
+  assert.ok(makeAgain(), 'somebody deleted it')
+  overwrites.mustWait(endpoints, undefined, remade)
+  overwrites.gone(endpoints, remade)
+  assert.equal(makeAgain(), undefined)
+})

@@ -1,0 +1,599 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import {
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLease,
+  type MasterLeases,
+} from '../../../../src/kubernetes-service/leases/master-leases.ts'
+import { decodeMasterLease, encodeMasterLease } from '../../../../src/protobuf/master-lease.ts'
+import { sleep } from '../../../../src/runtime/clock.ts'
+import { withOddField } from '../../../protobuf/odd-lease.ts'
+import { openWorld, signal, ttlMs, unreachable } from '../etcd-world.ts'
+import { addressesOf, holder } from '../holders.ts'
+
+const leaseKey = '/registry/masterleases/192.0.2.1'
+const recordKey = '/registry/apiserver-bootstrap/holders/192.0.2.1/host'
+const self = holder('192.0.2.1')
+interface Delays {
+  readonly leaseMs: number
+  readonly recordMs: number
+  readonly leastTtlSeconds?: number
+}
+
+const other = holder('192.0.2.1', { host: 'other', instanceId: 'other' })
+
+test('a lease is the bytes that a kube-apiserver stores, its record names its holder and lasts a second longer', async () => {
+  const { etcd, open } = openWorld()
+  const { leases } = open()
+  await leases.update(self, signal)
+  const lease = await etcd.get(leaseKey, signal)
+  const record = await etcd.get(recordKey, signal)
+  assert.ok(lease !== undefined && record !== undefined)
+  assert.deepEqual(Buffer.from(lease.value), Buffer.from(encodeMasterLease('192.0.2.1')))
+  assert.deepEqual(JSON.parse(Buffer.from(record.value).toString()), self)
+  assert.equal((await etcd.timeToLive(lease.lease, signal))?.grantedSeconds, 15n)
+  assert.equal((await etcd.timeToLive(record.lease, signal))?.grantedSeconds, 16n)
+  assert.ok(record.modRevision < lease.modRevision, 'the record is there first')
+
+  await leases.update(self, signal)
+  const renewed = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())
+  assert.ok(renewed.type === 'protobuf')
+  assert.deepEqual([renewed.address, renewed.generation], ['192.0.2.1', 2n])
+})
+
+test('addresses are written in Go’s form, and a host is one part of its key whatever it is called', async () => {
+  const { etcd, open } = openWorld()
+  await open().leases.update(holder('2001:db8::1', { host: 'a/b %' }), signal)
+  const keys = (await etcd.list('/registry/', { signal })).items.map(({ key }) => key)
+  assert.deepEqual(keys, [
+    '/registry/apiserver-bootstrap/holders/2001:db8::1/a%2Fb%20%25',
+    '/registry/masterleases/2001:db8::1',
+  ])
+})
+
+test('a steady renewal is two grants and two guarded writes, and nobody who watches asks anything', async (t) => {
+  for (const flavour of ['etcd', 'kine'] as const) {
+    const { time, open } = openWorld(flavour)
+    const [renewing, watching] = [open(), open()]
+    const end = new AbortController()
+    let looks = 0
+    const ended = watching.leases.watch(() => looks++, end.signal)
+    t.after(() => {
+      end.abort()
+      return ended
+    })
+    await renewing.leases.update(self, signal)
+    await time.advance(0)
+    looks = 0
+    renewing.calls.length = 0
+    for (let round = 0; round < 360; round++) {
+      await time.advance(10_000)
+      await renewing.leases.update(self, signal)
+    }
+    assert.equal(renewing.calls.length, 360 * 4)
+    assert.deepEqual(renewing.calls.slice(-4), [
+      'grantLease',
+      'grantLease',
+      'update apiserver-bootstrap/holders/192.0.2.1/host',
+      'update masterleases/192.0.2.1',
+    ])
+    assert.deepEqual([looks, watching.calls], [0, []])
+    end.abort()
+    await ended
+  }
+})
+
+for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of [
+  ['that take long', { leaseMs: 400, recordMs: 400 }, 2, 500],
+  ['of which the record’s is there first', { leaseMs: 450, recordMs: 0 }, 2, 500],
+  ['of which the record’s is there long before', { leaseMs: 550, recordMs: 0 }, 3, 1_000],
+  ['of which the lease’s is there long before', { leaseMs: 0, recordMs: 550 }, 3, 1_000],
+  ['that the store makes equally long', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 50],
+] as const satisfies readonly [string, Delays, number, number][]) {
+  test(`a renewal asks for its two times together; of two ${name} the record’s outlasts the lease’s`, async () => {
+    const { time, etcd, open } = openWorld('etcd', { leastTtlSeconds })
+    const master = open()
+    await master.leases.update(self, signal)
+    await time.advance(10_000)
+    master.calls.length = 0
+    const clock = time.view()
+    let grants = 0
+    master.fault = ({ method }, place) => {
+      if (method !== 'grantLease' || place !== 'before') return undefined
+      return sleep(clock, [leaseMs, recordMs][grants++] ?? 100)
+    }
+    const renewed = master.leases.update(self, signal)
+    await time.advance(Math.max(leaseMs, recordMs) + (times === 3 ? 100 : 0))
+    await renewed
+    const asked = master.calls.map((call) => call.split(' ')[0])
+    assert.deepEqual(asked, [...Array.from({ length: times }, () => 'grantLease'), 'update', 'update'])
+    const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
+    let leaseEndedMs: number | undefined
+    while (!(await missing(recordKey))) {
+      await time.advance(50)
+      if (leaseEndedMs === undefined && (await missing(leaseKey))) leaseEndedMs = time.nowMs
+    }
+    const outlasted = time.nowMs - (leaseEndedMs ?? time.nowMs)
+    assert.ok(outlasted >= outlastsMs, `${outlasted} ms`)
+  })
+}
+
+test('a lease without a record is a kube-apiserver’s, at the address that it holds; a JSON one counts by its key', async () => {
+  const { etcd, open } = openWorld()
+  await etcd.create('/registry/masterleases/192.0.2.7', encodeMasterLease('192.0.2.7'), { signal })
+  await etcd.create('/registry/masterleases/192.0.2.8', Buffer.from('{"kind":"Endpoints","apiVersion":"v1"}'), {
+    signal,
+  })
+  assert.deepEqual(await liveIn(open().leases), [{ address: '192.0.2.7' }, { address: '192.0.2.8' }])
+})
+
+test('whoever renews a lease lives, whatever is in it: the address of the key counts where the value names none, which is said once', async () => {
+  const { etcd, open } = openWorld()
+  const { leases, logger } = open()
+  const values: Readonly<Record<string, Uint8Array>> = {
+    '192.0.2.1': Buffer.from('garbage'),
+    '192.0.2.2': withOddField('192.0.2.2'),
+    // A kube-apiserver, too, lists what the value says.
+    '192.0.2.3': withOddField('192.0.2.33'),
+    '192.0.2.4': encodeMasterLease('010.0.0.1'),
+    '192.0.2.5': Buffer.from('k8s:enc:aescbc:v1:key1:x'),
+  }
+  for (const [address, value] of Object.entries(values)) {
+    const lease = (await etcd.grantLease(15, signal)).id
+    await etcd.create(`/registry/masterleases/${address}`, value, { lease, signal })
+  }
+  const live = ['192.0.2.1', '192.0.2.2', '192.0.2.33', '192.0.2.4', '192.0.2.5'].map((address) => ({ address }))
+  for (let read = 1; read <= 3; read++) assert.deepEqual(await liveIn(leases), live)
+  assert.deepEqual(
+    logger.lines.map(({ fields }) => fields.reason),
+    [
+      'is neither protobuf nor JSON; the address of its key counts until it ends',
+      'is protobuf, but not as Kubernetes writes it; its address counts',
+      'is protobuf, but not as Kubernetes writes it; its address counts',
+      'holds "010.0.0.1", which cannot be listed; the address of its key counts',
+      'is encrypted (aescbc); the address of its key counts until it ends',
+    ],
+  )
+})
+
+test('what cannot be used is left out and said once, and does not spoil the list', async () => {
+  const { etcd, open } = openWorld()
+  const { leases, logger } = open()
+  const bad = {
+    'masterleases/127.0.0.1': encodeMasterLease('127.0.0.1'),
+    'masterleases/not-an-address': encodeMasterLease('192.0.2.67'),
+    'masterleases/192.0.2.68/more': encodeMasterLease('192.0.2.68'),
+    'apiserver-bootstrap/holders/192.0.2.1/broken': 'garbage',
+    'apiserver-bootstrap/holders/192.0.2.2/host': JSON.stringify(self),
+    'apiserver-bootstrap/holders/rubbish': JSON.stringify(self),
+  }
+  for (const [key, value] of Object.entries(bad)) {
+    await etcd.create(`/registry/${key}`, Buffer.from(value), { signal })
+  }
+  await leases.update(self, signal)
+  for (let read = 1; read <= 3; read++) assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1', holder: self }])
+  const said = logger.lines.map(({ level, fields }) => `${level} ${String(fields.key).replace('/registry/', '')}`)
+  assert.deepEqual(
+    said.sort(),
+    Object.keys(bad)
+      .map((key) => `warn ${key}`)
+      .sort(),
+  )
+})
+
+for (const [what, value] of Object.entries({
+  JSON: Buffer.from('{"kind":"Endpoints","apiVersion":"v1","theirs":[1]}'),
+  'protobuf that would not come out again': withOddField('192.0.2.1'),
+})) {
+  test(`a value at our own address that is ${what} is renewed with the bytes that it has`, async () => {
+    const { time, etcd, open } = openWorld()
+    await etcd.create(leaseKey, value, { lease: (await etcd.grantLease(15, signal)).id, signal })
+    const { leases } = open()
+    for (let round = 0; round < 4; round++) {
+      await leases.update(self, signal)
+      assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), value)
+      await time.advance(10_000)
+    }
+    assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1', holder: self }])
+  })
+}
+
+test('a value at our own address that cannot be read is never written, counts while it is there, and is made anew when it has ended', async () => {
+  const { time, etcd, open } = openWorld()
+  const garbage = Buffer.from('garbage')
+  await etcd.create(leaseKey, garbage, { lease: (await etcd.grantLease(15, signal)).id, signal })
+  const { leases, logger } = open()
+  for (let round = 0; round < 2; round++) {
+    await leases.update(self, signal)
+    assert.deepEqual(Buffer.from((await etcd.get(leaseKey, signal))?.value ?? []), garbage)
+    assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1', holder: self }])
+    await time.advance(8_000)
+  }
+  assert.deepEqual(
+    logger.lines.map(({ fields }) => `${fields.key} ${fields.reason}`),
+    [`${leaseKey} is neither protobuf nor JSON; the address of its key counts until it ends`],
+  )
+  await leases.update(self, signal)
+  const made = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())
+  assert.equal(made.type, 'protobuf')
+})
+
+test('leases and records are read as they were at one revision, again if that was compacted meanwhile', async () => {
+  const { store, open } = openWorld()
+  const { leases } = open()
+  await leases.update(self, signal)
+  const observer = open()
+  let once = true
+  let compacts = false
+  observer.fault = async ({ method, key }, place) => {
+    if (place === 'after' || method !== 'list' || !key.endsWith('/holders/') || !once) return
+    once = false
+    await leases.remove(self, signal)
+    if (compacts) store.compact()
+  }
+  // Without its record the lease would count as a kube-apiserver's.
+  assert.deepEqual(await liveIn(observer.leases), [{ address: '192.0.2.1', holder: self }])
+  await leases.update(self, signal)
+  once = true
+  compacts = true
+  assert.deepEqual(await liveIn(observer.leases), [])
+  observer.calls.length = 0
+  observer.fault = ({ key }, place) => (place === 'after' && key.endsWith('/holders/') ? unreachable : undefined)
+  await assert.rejects(observer.leases.list(signal), unreachable)
+  assert.equal(observer.calls.length, 2)
+})
+
+test('a master that is withdrawn in the middle of its renewal makes no lease again', async () => {
+  const { etcd, open } = openWorld()
+  const [master, operator] = [open(), open()]
+  await master.leases.update(self, signal)
+  master.fault = async ({ key }, place) => {
+    if (place === 'before' && key === leaseKey) await operator.leases.mark({ ...self, state: 'withdrawn' }, signal)
+  }
+  await assert.rejects(master.leases.update(self, signal), LeaseWithdrawn)
+  assert.equal(await etcd.get(leaseKey, signal), undefined)
+})
+
+test('a record whose time ends while it is marked is gone, and stays so', async () => {
+  const { time, etcd, open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  const thawed = Promise.withResolvers<void>()
+  master.fault = ({ method }, place) => (place === 'before' && method === 'update' ? thawed.promise : undefined)
+  const marking = master.leases.mark({ ...self, state: 'leaving' }, signal)
+  await time.advance(60_000)
+  thawed.resolve()
+  await marking
+  assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
+})
+
+test('a life whose clock was set back yields to its earlier life’s record only while that has a lease', async () => {
+  const later = { ...self, instanceId: 'later', startedAt: '2025-12-31T00:00:00Z' }
+  for (const leaseEnds of [false, true]) {
+    const { etcd, open } = openWorld()
+    await open().leases.update(self, signal)
+    const stored = await etcd.get(leaseKey, signal)
+    if (leaseEnds) await etcd.delete(leaseKey, stored?.modRevision ?? 0n, signal)
+    const { leases } = open()
+    await leases.update(later, signal)
+    const [lease] = await leases.list(signal)
+    assert.equal(lease?.holder?.instanceId, leaseEnds ? 'later' : self.instanceId)
+    assert.ok(await etcd.get(leaseKey, signal))
+  }
+})
+
+test('a master that is unready has no lease that a kube-apiserver would list, and is known to ours; ready, it has one again', async () => {
+  const { time, etcd, open } = openWorld()
+  const { leases } = open()
+  for (const [state, instanceId] of [
+    ['unready', self.instanceId],
+    ['withdrawn', 'again'],
+  ] as const) {
+    const life = { ...self, instanceId }
+    await leases.update(life, signal)
+    await leases.mark({ ...life, state: 'failing' }, signal)
+    assert.ok(await etcd.get(leaseKey, signal))
+    await leases.mark({ ...life, state }, signal)
+    assert.equal(await etcd.get(leaseKey, signal), undefined)
+    assert.equal((await leases.list(signal))[0]?.holder?.state, state)
+    if (state === 'unready') {
+      await time.advance(10_000)
+      await leases.update({ ...life, state }, signal)
+      assert.equal(await etcd.get(leaseKey, signal), undefined)
+      await time.advance(10_000)
+      assert.deepEqual(await addressesOf(leases), ['192.0.2.1'])
+      await leases.mark(life, signal)
+      assert.ok(await etcd.get(leaseKey, signal))
+    }
+  }
+})
+
+test('the lease of a shared address stays while another master there wants it', async () => {
+  const { etcd, open } = openWorld()
+  const [a, b] = [open().leases, open().leases]
+  await a.update(self, signal)
+  await b.update(other, signal)
+  await a.mark({ ...self, state: 'unready' }, signal)
+  assert.ok(await etcd.get(leaseKey, signal))
+  await a.update({ ...self, state: 'unready' }, signal)
+  await b.mark({ ...other, state: 'unready' }, signal)
+  assert.equal(await etcd.get(leaseKey, signal), undefined)
+  await a.mark(self, signal)
+  assert.ok(await etcd.get(leaseKey, signal))
+  await b.remove({ ...other, state: 'unready' }, signal)
+  assert.deepEqual(await liveIn(a), [{ address: '192.0.2.1', holder: self }])
+})
+
+test('a lease that a kube-apiserver at the same address renews too is left to it, and its address never goes', async () => {
+  const { time, etcd, open } = openWorld()
+  const [one, watcher] = [open(), open().leases]
+  const renewAsKubeApiserver = async (): Promise<void> => {
+    const stored = await etcd.get(leaseKey, signal)
+    assert.ok(stored !== undefined)
+    const lease = (await etcd.grantLease(15, signal)).id
+    assert.ok(await etcd.update(leaseKey, encodeMasterLease('192.0.2.1'), stored.modRevision, { lease, signal }))
+  }
+  await one.leases.update(self, signal)
+  const warnings = () => one.logger.lines.filter(({ level }) => level === 'warn').length
+  for (const told of [0, 1, 1]) {
+    await time.advance(5_000)
+    await renewAsKubeApiserver()
+    await time.advance(5_000)
+    await one.leases.update(self, signal)
+    assert.equal(warnings(), told)
+  }
+  await one.leases.mark({ ...self, state: 'leaving' }, signal)
+  assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1', holder: self }])
+  await one.leases.remove(self, signal)
+  assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1' }])
+})
+
+test('a kube-apiserver at the same address is remembered from one renewal of a long lease to the next', async () => {
+  const { time, etcd, open } = openWorld()
+  const one = open({ ttlMs: 60_000 })
+  await one.leases.update(self, signal)
+  for (let round = 0; round < 2; round++) {
+    await time.advance(20_000)
+    const stored = await etcd.get(leaseKey, signal)
+    const lease = (await etcd.grantLease(60, signal)).id
+    await etcd.update(leaseKey, encodeMasterLease('192.0.2.1'), stored?.modRevision ?? 0n, { lease, signal })
+    await time.advance(20_000)
+    await one.leases.update(self, signal)
+  }
+  await time.advance(39_000)
+  await one.leases.remove(self, signal)
+  assert.deepEqual(await liveIn(one.leases), [{ address: '192.0.2.1' }])
+})
+
+test('one renewal whose answer was lost, or another master at the address, is no company', async () => {
+  const { etcd, open } = openWorld()
+  const [a, b] = [open(), open()]
+  await a.leases.update(self, signal)
+  a.fault = (call, place) => (place === 'after' && call.method === 'update' ? unreachable : undefined)
+  await assert.rejects(a.leases.update(self, signal))
+  a.fault = () => undefined
+  for (let round = 0; round < 3; round++) {
+    await a.leases.update(self, signal)
+    await b.leases.update(other, signal)
+  }
+  await b.leases.remove(other, signal)
+  await a.leases.remove(self, signal)
+  assert.equal(await etcd.get(leaseKey, signal), undefined)
+  assert.deepEqual([a.logger.lines, b.logger.lines], [[], []])
+})
+
+for (const flavour of ['etcd', 'kine'] as const) {
+  test(`${flavour}: renewals whose answers are lost again and again, or come too late, are this master’s own`, async () => {
+    const { time, etcd, open } = openWorld(flavour)
+    const master = open()
+    await master.leases.update(self, signal)
+    for (let round = 0; round < 4; round++) {
+      await time.advance(5_000)
+      for (const place of ['after', 'before', 'after'] as const) {
+        const limit = new AbortController()
+        master.fault = ({ key }, at) => (at === place && key === leaseKey ? new Promise(() => {}) : undefined)
+        const given = assert.rejects(master.leases.update(self, limit.signal), { name: 'AbortError' })
+        await time.advance(1_000)
+        limit.abort()
+        await given
+      }
+      master.fault = () => undefined
+      await master.leases.update(self, signal)
+    }
+    assert.deepEqual(master.logger.lines, [])
+    await master.leases.mark({ ...self, state: 'unready' }, signal)
+    assert.equal(await etcd.get(leaseKey, signal), undefined, 'the lease is given back')
+  })
+}
+
+test('a master whose first step of leaving was done and not answered may change its mind', async () => {
+  const { open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  master.fault = ({ method }, place) => (method === 'update' && place === 'after' ? unreachable : undefined)
+  await assert.rejects(master.leases.remove(self, signal), unreachable)
+  assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'withdrawn')
+  master.fault = () => undefined
+  await master.leases.update(self, signal)
+  assert.deepEqual(await liveIn(master.leases), [{ address: '192.0.2.1', holder: self }])
+})
+
+test('no revision shows a lease of ours without a record: nobody may take it for a kube-apiserver’s', async () => {
+  const { store, etcd, open } = openWorld()
+  const [a, b] = [open().leases, open().leases]
+  await a.update(self, signal)
+  await b.update(other, signal)
+  await a.mark({ ...self, state: 'unready' }, signal)
+  await a.mark(self, signal)
+  await Promise.all([a.remove(self, signal), b.remove(other, signal)])
+  assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
+  for (let revision = 2n; revision <= store.revision; revision++) {
+    const keys = (await etcd.list('/registry/', { revision, signal })).items.map(({ key }) => key)
+    const held = keys.some((key) => key.includes('/holders/'))
+    assert.ok(held || !keys.includes(leaseKey), `${revision}: ${keys}`)
+  }
+})
+
+test('whatever call fails, before it is made or with its answer lost, a renewal can be made again, and so can leaving', async () => {
+  for (const place of ['before', 'after'] as const) {
+    for (const work of ['update', 'remove'] as const) {
+      for (let failing = 1, failed = true; failed; failing++) {
+        const { etcd, open } = openWorld()
+        const master = open()
+        if (work === 'remove') await master.leases.update(self, signal)
+        let calls = 0
+        failed = false
+        master.fault = (_, at) => {
+          if (at !== place || ++calls !== failing) return undefined
+          failed = true
+          return unreachable
+        }
+        const what = `${work}: call ${failing} fails ${place}`
+        await master.leases[work](self, signal).catch((error: unknown) => assert.equal(error, unreachable))
+        master.fault = () => undefined
+        if (failed) await master.leases[work](self, signal)
+        assert.deepEqual(await addressesOf(master.leases), work === 'update' ? ['192.0.2.1'] : [], what)
+        const { items } = await etcd.list('/registry/', { signal })
+        assert.equal(items.length, work === 'update' ? 2 : 0, what)
+        if (work === 'remove') await assert.rejects(master.leases.remove(self, signal), LeaseNotFound)
+      }
+    }
+  }
+})
+
+test('whoever comes to a shared address at any moment of another’s leaving has its lease', async () => {
+  for (const leaving of ['remove', 'mark'] as const) {
+    for (let moment = 1, came = true; came; moment++) {
+      const { etcd, open } = openWorld()
+      const [a, b] = [open(), open()]
+      await a.leases.update(self, signal)
+      let calls = 0
+      came = false
+      a.fault = async (_, place) => {
+        if (place === 'after' || ++calls !== moment) return
+        came = true
+        await b.leases.update(other, signal)
+      }
+      if (leaving === 'remove') await a.leases.remove(self, signal)
+      else await a.leases.mark({ ...self, state: 'unready' }, signal)
+      if (!came) break
+      assert.ok(await etcd.get(leaseKey, signal), `${leaving}: before call ${moment}`)
+      assert.ok((await b.leases.list(signal)).some(({ holder: held }) => held?.host === 'other'))
+    }
+  }
+})
+
+test('of two that leave a shared address at any moment of each other neither is told that it had no lease', async () => {
+  for (const place of ['before', 'after'] as const) {
+    for (let moment = 1, went = true; went; moment++) {
+      const { etcd, open } = openWorld()
+      const [a, b] = [open(), open()]
+      await a.leases.update(self, signal)
+      await b.leases.update(other, signal)
+      let calls = 0
+      went = false
+      a.fault = async (_, at) => {
+        if (at !== place || ++calls !== moment) return
+        went = true
+        await b.leases.remove(other, signal)
+      }
+      await a.leases.remove(self, signal)
+      if (!went) await b.leases.remove(other, signal)
+      assert.deepEqual((await etcd.list('/registry/', { signal })).items, [], `${place} call ${moment}`)
+    }
+  }
+})
+
+test('a master that began to leave may change its mind', async () => {
+  const { open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  master.fault = ({ method }) => (method === 'delete' ? unreachable : undefined)
+  await assert.rejects(master.leases.remove(self, signal), unreachable)
+  assert.equal((await master.leases.list(signal))[0]?.holder?.state, 'withdrawn')
+  master.fault = () => undefined
+  await master.leases.mark(self, signal)
+  assert.deepEqual(await liveIn(master.leases), [{ address: '192.0.2.1', holder: self }])
+})
+
+test('another host at the address of a dead one takes its lease over; the address stays listed, the old record ends', async () => {
+  for (const flavour of ['etcd', 'kine'] as const) {
+    const { time, open } = openWorld(flavour)
+    const [dead, next] = [open().leases, open().leases]
+    await dead.update(other, signal)
+    await time.advance(9_000)
+    await next.update(self, signal)
+    for (let atMs = 9_000; atMs <= 40_000; atMs += 1_000) {
+      const hosts = (await next.list(signal)).map((lease) => lease.holder?.host)
+      assert.deepEqual(hosts, atMs < ttlMs + 1_000 ? ['host', 'other'] : ['host'], `${atMs}`)
+      if (atMs % 10_000 === 9_000) await next.update(self, signal)
+      await time.advance(1_000)
+    }
+  }
+})
+
+test('a watch that breaks is reported, one that stands again as well, and asks for a look', async () => {
+  const { time, open } = openWorld()
+  const master = open()
+  const end = new AbortController()
+  let looks = 0
+  const ended = master.leases.watch(() => looks++, end.signal)
+  await time.advance(0)
+  assert.equal(looks, 2)
+  master.breakWatches(unreachable)
+  await time.advance(2_000)
+  assert.equal(looks, 4)
+  end.abort()
+  await ended
+  assert.deepEqual(
+    ['leases holders', 'leases masterleases'].map((source) =>
+      master.reports.filter((report) => report.endsWith(source)).map((report) => report.split(' ')[0]),
+    ),
+    [
+      ['succeeded', 'failed', 'succeeded', 'forget'],
+      ['succeeded', 'failed', 'succeeded', 'forget'],
+    ],
+  )
+})
+
+test('a renewal that took longer than its lease is refused as a conflict, and made again', async () => {
+  const { time, open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  const thawed = Promise.withResolvers<void>()
+  master.fault = ({ method, key }, place) =>
+    place === 'before' && method === 'update' && key === leaseKey ? thawed.promise : undefined
+  const renewal = master.leases.update(self, signal)
+  await time.advance(60_000)
+  thawed.resolve()
+  await assert.rejects(renewal, { code: 'LeaseNotFound', nature: 'conflict' })
+  await master.leases.update(self, signal)
+  assert.deepEqual(await addressesOf(master.leases), ['192.0.2.1'])
+})
+
+test('a record that changes while its master begins to leave is read again: no lease goes before it is marked', async () => {
+  const { store, etcd, open } = openWorld()
+  const master = open()
+  await master.leases.update(self, signal)
+  let isChanged = false
+  master.fault = async ({ method, key }, place) => {
+    if (isChanged || place !== 'before' || method !== 'update' || key !== recordKey) return
+    isChanged = true
+    await open().leases.mark({ ...self, state: 'failing' }, signal)
+  }
+  const before = store.revision
+  await master.leases.remove(self, signal)
+  assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
+  for (let revision = before; revision <= store.revision; revision++) {
+    const { items } = await etcd.list('/registry/', { revision, signal })
+    const state = items.find(({ key }) => key === recordKey)?.value
+    const isMarked = state !== undefined && JSON.parse(Buffer.from(state).toString()).state === 'withdrawn'
+    assert.ok(items.length === 0 || isMarked || items.some(({ key }) => key === leaseKey), `${revision}`)
+  }
+})
+
+/** What is live, without the renewals. */
+async function liveIn(leases: MasterLeases): Promise<readonly MasterLease[]> {
+  return (await leases.list(signal)).map(({ renewal: _, ...lease }) => lease)
+}

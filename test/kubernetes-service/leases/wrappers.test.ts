@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { KubeError } from '../../../src/kube/errors.ts'
+import {
+  LeaseNotFound,
+  LeaseWithdrawn,
+  type MasterLeases,
+} from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { DryRunLeases, reliableLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
+import { RemoteError } from '../../../src/runtime/errors.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { RequestLimit } from '../../../src/runtime/request-limit.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
+import { masterLeasesContract } from '../../../src/verify/master-leases-contract.ts'
+import { holder } from './holders.ts'
+
+const { signal } = new AbortController()
+const self = holder('192.0.2.1')
+
+function reliable(time: VirtualClock, store: MasterLeases): MasterLeases {
+  const clock = time.view()
+  const limit = new RequestLimit({ clock, limitMs: 60_000 })
+  return reliableLeases(store, { clock, random: seededRandom(1, 'store'), logger: memoryLogger(), limit })
+}
+
+/** A store whose every method does the same. */
+function storeThat(work: () => Promise<never>): MasterLeases {
+  return { list: work, update: work, mark: work, remove: work, watch: work }
+}
+
+for (const { name, run } of masterLeasesContract(() => {
+  const time = new VirtualClock()
+  const registry = new MemoryLeaseRegistry(time.view())
+  const open = (): MasterLeases => reliable(time, new MemoryLeases(registry, { ttlMs: 15_000 }))
+  return { ttlMs: 15_000, open, pass: (ms) => time.advance(ms), async close() {} }
+})) {
+  test(`a store that keeps the contract keeps it: ${name}`, run)
+}
+
+test('whatever a store throws that the contract does not name counts as away', async () => {
+  const failures: unknown[] = [new TypeError('x is not a function'), 'a text', undefined, new Error('ECONNREFUSED')]
+  for (const failure of failures) {
+    const thrown = storeThat(() => Promise.reject(failure))
+    const thrownAtOnce = storeThat(() => {
+      throw failure
+    })
+    for (const store of [thrown, thrownAtOnce]) {
+      const leases = reliable(new VirtualClock(), store)
+      for (const attempt of [leases.list(signal), leases.update(self, signal), leases.mark(self, signal)]) {
+        await assert.rejects(attempt, (error) => {
+          assert.ok(error instanceof RemoteError)
+          assert.deepEqual([error.nature, error.code, error.cause], ['away', 'LeaseStoreFailed', failure])
+          return true
+        })
+      }
+    }
+  }
+})
+
+test('what the contract names is passed on as it is', async () => {
+  for (const failure of [
+    new LeaseNotFound('192.0.2.1'),
+    new LeaseWithdrawn('192.0.2.1'),
+    new KubeError('Forbidden', 'no'),
+  ]) {
+    const leases = reliable(
+      new VirtualClock(),
+      storeThat(() => Promise.reject(failure)),
+    )
+    await assert.rejects(leases.remove(self, signal), (error) => error === failure)
+  }
+})
+
+test('an attempt ends with its signal, also in a store that does not heed it', async () => {
+  const time = new VirtualClock()
+  const leases = reliable(
+    time,
+    storeThat(() => new Promise(() => {})),
+  )
+  const stop = new AbortController()
+  const attempts = Promise.allSettled([
+    leases.list(stop.signal),
+    leases.update(self, stop.signal),
+    leases.watch(() => {}, stop.signal),
+  ])
+  await time.advance(1_000)
+  stop.abort('out of time')
+  await time.advance(0)
+  const rejected = { status: 'rejected', reason: 'out of time' }
+  assert.deepEqual(await attempts, [rejected, rejected, { status: 'fulfilled', value: undefined }])
+})
+
+test('a watch that fails or ends is begun again, at growing distances, with a look each time', async () => {
+  const time = new VirtualClock()
+  const begun: number[] = []
+  const leases = reliable(time, {
+    ...storeThat(() => Promise.reject(new Error('away'))),
+    watch() {
+      begun.push(time.nowMs)
+      return begun.length % 2 === 0 ? Promise.resolve() : Promise.reject(new Error('away'))
+    },
+  })
+  let looks = 0
+  const stop = new AbortController()
+  const watching = leases.watch(() => looks++, stop.signal)
+  await time.advance(60_000)
+  stop.abort()
+  await watching
+  assert.equal(looks, begun.length - 1)
+  const distances = begun.slice(1).map((ms, index) => ms - (begun[index] ?? 0))
+  assert.ok(begun.length >= 7 && begun.length <= 11, `${begun.length} tries in a minute`)
+  assert.deepEqual(
+    distances.map((ms) => ms >= 500 && ms <= 11_000),
+    distances.map(() => true),
+  )
+})
+
+test('in a dry run every master that is ready seems to confirm a departure, which it cannot see', async () => {
+  const time = new VirtualClock()
+  const registry = new MemoryLeaseRegistry(time.view())
+  const others = new MemoryLeases(registry, { ttlMs: 15_000 })
+  await others.update(holder('192.0.2.2'))
+  await others.update({ ...holder('192.0.2.3'), state: 'failing' })
+  const leases = new DryRunLeases(others, memoryLogger())
+  await leases.update(self)
+  const confirms = async () => (await leases.list(signal)).map(({ holder: other }) => other?.confirms)
+  assert.deepEqual(await confirms(), [undefined, undefined, undefined])
+  await leases.mark({ ...self, state: 'leaving', departure: 'a/1' })
+  assert.deepEqual(await confirms(), [['a/1'], undefined, undefined])
+})

@@ -1,0 +1,105 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Holder } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import {
+  contended,
+  type Membership,
+  type MembershipEffect,
+  membershipFault,
+  type OutReason,
+  type Phase,
+} from '../../../src/kubernetes-service/membership/state.ts'
+import { startMembership, step } from '../../../src/kubernetes-service/membership/step.ts'
+import { membershipTimings } from '../../../src/kubernetes-service/membership/timings.ts'
+
+const self: Holder = {
+  instanceId: 'life-1',
+  host: 'host-1',
+  startedAt: '2026-01-01T00:00:00.000000Z',
+  addresses: ['192.0.2.1'],
+  ports: { securePort: 6443, nodePort: 0 },
+  state: 'ready',
+}
+const began = startMembership(self)
+const listed: Phase = { type: 'listed', departure: undefined }
+const leaving: Phase = {
+  type: 'leaving',
+  mode: 'withdraw',
+  step: { type: 'removing' },
+  sinceAtMs: 0,
+  before: 'ready',
+  departure: 'life-1/1',
+}
+const withdrawn = 'this master was withdrawn; it stays out until it is started again'
+
+/** A membership whose lease was renewed at 0, on a clock that says `nowMs`. */
+function faultOf(phase: Phase, { lease = {}, state = self.state, nowMs = 0 }: Given = {}): string | undefined {
+  const membership: Membership = {
+    ...began,
+    phase,
+    self: { ...self, state },
+    lease: { ...began.lease, renewedAtMs: 0, ...lease },
+  }
+  return membershipFault(membership, nowMs, { ttlMs: 15_000 })
+}
+
+interface Given {
+  readonly lease?: Partial<Membership['lease']>
+  readonly state?: Holder['state']
+  readonly nowMs?: number
+}
+
+const out = (why: OutReason): Phase => ({ type: 'out', why })
+
+const table: readonly [says: string, phase: Phase, given: Given, fault: string | undefined][] = [
+  ['renewed in time', listed, { nowMs: 14_999 }, undefined],
+  ['saying failing, which its server decides', listed, { state: 'failing' }, undefined],
+  ['not renewed for a TTL', listed, { nowMs: 15_000 }, 'the lease of this master was not renewed for 15s'],
+  ['not renewed for longer', listed, { nowMs: 75_999 }, 'the lease of this master was not renewed for 1m15s'],
+  ['without its lease', listed, { lease: { missing: true } }, 'the lease of this master is missing'],
+  ['whose record says unready', listed, { state: 'unready' }, 'the record of this master says unready'],
+  ['withdrawn by somebody', out('withdrawn'), {}, withdrawn],
+  ['that has left as it was told', out('left'), { lease: { renewedAtMs: undefined } }, undefined],
+  ['that leaves', leaving, { lease: { renewedAtMs: undefined }, nowMs: 60_000 }, undefined],
+  ['that was never listed', { type: 'joining', sinceAtMs: 0 }, { lease: { renewedAtMs: undefined } }, undefined],
+]
+
+for (const [says, phase, given, fault] of table) {
+  test(`a master ${says}: ${fault ?? 'nothing is wrong'}`, () => assert.equal(faultOf(phase, given), fault))
+}
+
+test('a lease that had to be made again is told apart from one that was only renewed', () => {
+  const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
+  let state = began
+  const told: unknown[] = []
+  for (const [nowMs, input] of [
+    [0, 'corrected'],
+    [1_000, 'corrected'],
+    [60_000, 'written'],
+  ] as const) {
+    const effects: MembershipEffect[] = []
+    state = contended(state, input, { nowMs, timings, effects })
+    for (const effect of effects) {
+      if (effect.type === 'report' && effect.event.type === 'contention') told.push([input, effect.event.corrected])
+    }
+  }
+  assert.ok(told.length >= 2)
+  for (const one of told) assert.ok(Array.isArray(one) && one[1] === (one[0] === 'corrected'), JSON.stringify(told))
+})
+
+test('a list that was refused or overtaken while a master goes back to it is written again', () => {
+  const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
+  for (const outcome of ['conflict', 'refused'] as const) {
+    const state: Membership = {
+      ...began,
+      phase: { ...leaving, step: { type: 'listing', sent: true } } as Phase,
+      lease: { ...began.lease, renewedAtMs: 0 },
+    }
+    const { effects } = step(state, { type: 'list', outcome }, 1_000, timings)
+    assert.deepEqual(
+      effects.map(({ type }) => type),
+      ['write-list'],
+      outcome,
+    )
+  }
+})

@@ -1,0 +1,128 @@
+import { glob, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { API } from 'typescript/unstable/sync'
+import { root } from '../../scripts/command.ts'
+import { randomInteger, seededRandom } from '../../src/runtime/random.ts'
+import { type Mistake, mistakesIn } from './mistakes.ts'
+import type { TestedMutant } from './mutant.ts'
+import { NearestTests } from './nearest-tests.ts'
+
+export interface DrawOptions {
+  readonly count: number
+  readonly seed: string
+  /** Only files whose path below src/ begins so. */
+  readonly below: string
+  /** Names that are taken. */
+  readonly taken: ReadonlySet<string>
+}
+
+interface Source {
+  readonly file: string
+  readonly text: string
+  readonly lines: number
+  /** What has not been drawn yet. */
+  readonly left: Mistake[]
+}
+
+/** Generated, or for people to look at, or only there to be imported. */
+const undecided = /^(?:protobuf\/gen|drill\/report\/page)\/|^(?:index|testing)\.ts$/
+const TESTS_OF_ONE = 4
+
+/**
+ * Draws mistakes by seed from the files of src/: the longer the file the more, each kind of mistake as likely as the next. It draws none twice,
+ * and none that the compiler refuses, which nobody could commit.
+ */
+export async function drawMutants({ count, seed, below, taken }: DrawOptions): Promise<Record<string, TestedMutant>> {
+  const compiler = new Compiler()
+  try {
+    const nearest = await NearestTests.read()
+    const sources = await readSources(compiler, below)
+    const random = seededRandom(1, seed)
+    const one = <T>(all: readonly T[]): T => all[randomInteger(random, all.length)] as T
+    const drawn: Record<string, TestedMutant> = {}
+    let missing = count
+    while (missing > 0 && sources.some(({ left }) => left.length > 0)) {
+      const lines = sources.reduce((sum, source) => sum + source.lines, 0)
+      const { file, text, left } = sourceAt(sources, randomInteger(random, lines))
+      if (left.length === 0) continue
+      const kind = one([...new Set(left.map((mistake) => mistake.kind))])
+      const mistake = one(left.filter((other) => other.kind === kind))
+      left.splice(left.indexOf(mistake), 1)
+      const tests = nearest.of(file, TESTS_OF_ONE)
+      const changed = text.slice(0, mistake.start) + mistake.instead + text.slice(mistake.end)
+      if (tests.length === 0 || !compiler.accepts(join(root, 'src', file), changed)) continue
+      const base = `${file.replace(/\.ts$/, '').replaceAll('/', '-')}-${kind}`
+      let name = base
+      for (let number = 2; name in drawn || taken.has(name); number++) name = `${base}-${number}`
+      drawn[name] = { broken: mistake.broken, file, ...replacement(text, mistake), tests }
+      missing--
+    }
+    return drawn
+  } finally {
+    compiler.close()
+  }
+}
+
+async function readSources(compiler: Compiler, below: string): Promise<readonly Source[]> {
+  const files = await Array.fromAsync(glob('**/*.ts', { cwd: join(root, 'src') }))
+  const read = async (file: string): Promise<Source> => {
+    const text = await readFile(join(root, 'src', file), 'utf8')
+    return { file, text, lines: text.split('\n').length, left: compiler.mistakesIn(join(root, 'src', file)) }
+  }
+  const chosen = files.filter((file) => file.startsWith(below) && !undecided.test(file)).sort()
+  return (await Promise.all(chosen.map(read))).filter(({ left }) => left.length > 0)
+}
+
+function sourceAt(sources: readonly Source[], line: number): Source {
+  let left = line
+  const found = sources.find(({ lines }) => {
+    left -= lines
+    return left < 0
+  })
+  if (found === undefined) throw new RangeError(`there is no line ${line}`)
+  return found
+}
+
+/** Whole lines, and as many of those before as it takes for the text to be in its file once. */
+function replacement(text: string, { start, end, instead }: Mistake): Pick<TestedMutant, 'text' | 'instead'> {
+  const to = instead === '' ? end : text.indexOf('\n', end)
+  for (let from = text.lastIndexOf('\n', start) + 1; ; from = text.lastIndexOf('\n', from - 2) + 1) {
+    const lines = text.slice(from, to)
+    const first = instead === '' ? from : from + lines.length - lines.trimStart().length
+    const found = text.slice(first, to)
+    if (from > 0 && text.split(found).length > 2) continue
+    return { text: found, instead: text.slice(first, start) + instead + text.slice(end, to) }
+  }
+}
+
+/** What the compiler knows of the sources, and would say of a changed one. */
+class Compiler {
+  readonly #shown = new Map<string, string>()
+  readonly #api = new API({ cwd: root, fs: { readFile: (path) => this.#shown.get(path) } })
+  readonly #config = join(root, 'tsconfig.json')
+  #program = this.#read({ openProjects: [this.#config] })
+
+  mistakesIn(path: string): Mistake[] {
+    const file = this.#program.getSourceFile(path)
+    return file === undefined ? [] : [...mistakesIn(file)]
+  }
+
+  accepts(path: string, changed: string): boolean {
+    this.#shown.set(path, changed)
+    this.#program = this.#read({ fileChanges: { changed: [path] } })
+    const faults = [...this.#program.getSyntacticDiagnostics(path), ...this.#program.getSemanticDiagnostics(path)]
+    this.#shown.delete(path)
+    this.#program = this.#read({ fileChanges: { changed: [path] } })
+    return faults.length === 0
+  }
+
+  close(): void {
+    this.#api.close()
+  }
+
+  #read(changes: Parameters<API['updateSnapshot']>[0]) {
+    const project = this.#api.updateSnapshot(changes).getProject(this.#config)
+    if (project === undefined) throw new Error(`${this.#config} was not read`)
+    return project.program
+  }
+}

@@ -1,0 +1,231 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: sources have templates
+import type { TestedMutant } from '../mutant.ts'
+
+/** Drawn by seed. */
+export const mutants: Readonly<Record<string, TestedMutant>> = {
+  'kubernetes-service-announcements-number': {
+    broken: 'written: has 1 for 0.',
+    file: 'kubernetes-service/announcements.ts',
+    text: "if (wrong.length > 0) this.#record('KubernetesServiceReset', resource, stored ?? found, resetNote(write, wrong))",
+    instead:
+      "if (wrong.length > 1) this.#record('KubernetesServiceReset', resource, stored ?? found, resetNote(write, wrong))",
+    tests: ['kubernetes-service/announcements.test.ts'],
+  },
+  'kubernetes-service-service-plan-branch': {
+    broken: "type: always takes the second of settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'.",
+    file: 'kubernetes-service/service-plan.ts',
+    text: "const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'",
+    instead: "const type = 'ClusterIP'",
+    tests: ['kubernetes-service/service-plan.test.ts'],
+  },
+  'kubernetes-service-leases-etcd-negation': {
+    broken: 'remove: drops the "not" of !(await this.#replace(record, { ...holder, state: \'withdrawn.',
+    file: 'kubernetes-service/leases/etcd/leases.ts',
+    text: "if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue",
+    instead:
+      "if (!isMarked && (await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue",
+    tests: ['kubernetes-service/leases/etcd/leases.test.ts'],
+  },
+  'kubernetes-service-membership-inputs-method': {
+    broken: 'after: calls min for Math.max.',
+    file: 'kubernetes-service/membership/inputs.ts',
+    text: 'probedAtMs: Math.max(sentAtMs, server.probedAtMs),',
+    instead: 'probedAtMs: Math.min(sentAtMs, server.probedAtMs),',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'kubernetes-service-membership-runner-negation': {
+    broken: '#read: drops the "not" of !leases.some((lease) => isHeldBy(lease, holder)).',
+    file: 'kubernetes-service/membership/runner.ts',
+    text: 'if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return',
+    instead: 'if (this.#isAnnounced || leases.some((lease) => isHeldBy(lease, holder))) return',
+    tests: ['kubernetes-service/announcements.test.ts'],
+  },
+  'kube-contention-reports-term': {
+    broken: 'fights: drops (this.#fights.get(kind) ?? 0) +.',
+    file: 'kubernetes-service/guarded-writes/contention.ts',
+    text: 'const fights = (this.#fights.get(kind) ?? 0) + by',
+    instead: 'const fights = by',
+    tests: ['kubernetes-service/guarded-writes/contention.test.ts'],
+  },
+  'kubernetes-service-membership-requests-operator': {
+    broken: 'isAlive: has > for >= after server.answeredAtMs.',
+    file: 'kubernetes-service/membership/state.ts',
+    text: 'return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs',
+    instead: 'return server.answeredAtMs > renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'kubernetes-service-endpoints-plan-method': {
+    broken: 'sameAddresses: calls some for found.every.',
+    file: 'kubernetes-service/endpoints-plan.ts',
+    text: 'found.every((ip) => addresses.includes(ip))',
+    instead: 'found.some((ip) => addresses.includes(ip))',
+    tests: ['kubernetes-service/reconcilers/master-count-plan.test.ts'],
+  },
+  'kubernetes-service-masters-eviction-operator': {
+    broken: 'stale: has !== for === after verdict(sighting).',
+    file: 'kubernetes-service/masters/masters.ts',
+    text: "const stale = own.filter((lease) => verdict(lease) === 'stale')",
+    instead: "const stale = own.filter((lease) => verdict(lease) !== 'stale')",
+    tests: ['kubernetes-service/masters/masters.test.ts'],
+  },
+  'kubernetes-service-leases-etcd-statement': {
+    broken: 'remove: does not do: this.#removing.add(record.key).',
+    file: 'kubernetes-service/leases/etcd/leases.ts',
+    text: '      this.#removing.add(record.key)\n',
+    instead: '',
+    tests: ['kubernetes-service/leases/etcd/leases.test.ts'],
+  },
+  'kubernetes-service-membership-step-method': {
+    broken: 'earlierLife: calls every for own.some.',
+    file: 'kubernetes-service/membership/step.ts',
+    text: 'if (own.some(({ startedAt }) => startedAt > self.startedAt)) return undefined',
+    instead: 'if (own.every(({ startedAt }) => startedAt > self.startedAt)) return undefined',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'kubernetes-service-membership-step-statement': {
+    broken: 'step: does not do: state = read(state, turn).',
+    file: 'kubernetes-service/membership/step.ts',
+    text: '    state = read(state, turn)\n',
+    instead: '',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'kube-contention-reports-guard': {
+    broken: '#known: drops: if (this.#writers.has(writer)).',
+    file: 'kubernetes-service/guarded-writes/contention.ts',
+    text: '    if (this.#writers.has(writer)) return writer\n',
+    instead: '',
+    tests: ['kubernetes-service/guarded-writes/contention.test.ts'],
+  },
+  'kubernetes-service-leases-etcd-await': {
+    broken: 'watch: does not wait for Promise.all([ // A renewal changes nothing that anybody must.',
+    file: 'kubernetes-service/leases/etcd/leases.ts',
+    text: "await Promise.all([\n      // A renewal requires no action.\n      follow(this.#keys.leases, 'leases masterleases', ({ type }) => type !== 'modified'),\n      follow(this.#keys.records, 'leases holders', concernsMembership),\n    ])",
+    instead:
+      "void Promise.all([\n      // A renewal requires no action.\n      follow(this.#keys.leases, 'leases masterleases', ({ type }) => type !== 'modified'),\n      follow(this.#keys.records, 'leases holders', concernsMembership),\n    ])",
+    tests: ['kubernetes-service/leases/etcd/leases.test.ts'],
+  },
+  'kubernetes-service-membership-readiness-operator': {
+    broken: 'failures: has - for + after state.failures.',
+    file: 'kubernetes-service/membership/readiness.ts',
+    text: 'const failures = sinceMs === undefined ? 1 : state.failures + 1',
+    instead: 'const failures = sinceMs === undefined ? 1 : state.failures - 1',
+    tests: ['kubernetes-service/membership/readiness.test.ts'],
+  },
+  'kube-foreign-overwrites-branch': {
+    broken: "written: always takes the first of correction === undefined ? 'written' : 'corrected'.",
+    file: 'kubernetes-service/guarded-writes/foreign-overwrites.ts',
+    text: "this.#next(track, correction === undefined ? 'written' : 'corrected')",
+    instead: "this.#next(track, 'written')",
+    tests: ['kubernetes-service/guarded-writes/foreign-overwrites.test.ts'],
+  },
+  'kubernetes-service-membership-runner-await': {
+    broken: 'reconcileEndpoints: does not wait for this.readMembers(signal).',
+    file: 'kubernetes-service/membership/runner.ts',
+    text: 'await this.#options.adapter.reconcile(async (stored) => {\n      await this.readMembers(signal)',
+    instead: 'await this.#options.adapter.reconcile(async (stored) => {\n      void this.readMembers(signal)',
+    tests: ['drill/golden.test.ts'],
+  },
+  'kubernetes-service-leases-master-leases-flag': {
+    broken: 'yieldsTo: says true for false.',
+    file: 'kubernetes-service/leases/master-leases.ts',
+    text: 'if (stored === undefined || stored.host !== holder.host || addressOf(stored) !== addressOf(holder)) return false',
+    instead:
+      'if (stored === undefined || stored.host !== holder.host || addressOf(stored) !== addressOf(holder)) return true',
+    tests: ['kubernetes-service/leases/master-leases.test.ts'],
+  },
+  'kubernetes-service-controller-statement': {
+    broken: '#noticeKeptPorts: does not do: this.#foreignPorts = foreign.',
+    file: 'kubernetes-service/controller.ts',
+    text: '    this.#foreignPorts = foreign\n',
+    instead: '',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'kubernetes-service-endpoints-plan-guard': {
+    broken: 'subsetsOf: drops: if (addresses.length === 0).',
+    file: 'kubernetes-service/endpoints-plan.ts',
+    text: '  if (addresses.length === 0) return []\n',
+    instead: '',
+    tests: ['kubernetes-service/endpoints-plan.test.ts'],
+  },
+  'kubernetes-service-guarded-writes-contention-term': {
+    broken: 'gapMs: drops - state.sinceMs.',
+    file: 'kubernetes-service/guarded-writes/contention.ts',
+    text: 'const gapMs = Math.round((state.writtenMs - state.sinceMs) / PATIENCE)',
+    instead: 'const gapMs = Math.round((state.writtenMs) / PATIENCE)',
+    tests: ['kubernetes-service/guarded-writes/foreign-overwrites.test.ts'],
+  },
+  'kubernetes-service-membership-runner-await-2': {
+    broken: 'reconcileEndpoints: does not wait for this.#options.adapter.reconcile(async (stored) => { await th.',
+    file: 'kubernetes-service/membership/runner.ts',
+    text: "await this.#options.adapter.reconcile(async (stored) => {\n      await this.readMembers(signal)\n      const plan = this.#plan(stored, ports, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)\n      // Only this master lives, and its lease will soon be created again: nothing to do, and no failure.\n      return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan\n    }, signal)",
+    instead:
+      "void this.#options.adapter.reconcile(async (stored) => {\n      await this.readMembers(signal)\n      const plan = this.#plan(stored, ports, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)\n      // Only this master lives, and its lease will soon be created again: nothing to do, and no failure.\n      return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan\n    }, signal)",
+    tests: ['upstream/lease-reconciler.test.ts'],
+  },
+  'kubernetes-service-membership-fleet-negation': {
+    broken: 'announcedDepartures: drops the "not" of !isHeldBy(lease, self).',
+    file: 'kubernetes-service/membership/fleet.ts',
+    text: '.filter((lease) => !isHeldBy(lease, self))',
+    instead: '.filter((lease) => isHeldBy(lease, self))',
+    tests: ['kubernetes-service/membership/step.test.ts'],
+  },
+  'kubernetes-service-membership-readiness-operator-2': {
+    broken: 'nextReadiness: has !== for === after state.failures.',
+    file: 'kubernetes-service/membership/readiness.ts',
+    text: "if (serving) return state.failures === 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }",
+    instead:
+      "if (serving) return state.failures !== 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }",
+    tests: ['kubernetes-service/membership/readiness.test.ts'],
+  },
+  'kubernetes-service-controller-await': {
+    broken: 'run: does not wait for together(signal, [ (ending) => this.#serviceLoop.run(ending).',
+    file: 'kubernetes-service/controller.ts',
+    text: 'await together(signal, [\n        (ending) => this.#serviceLoop.run(ending),\n        (ending) => this.#endpointsLoop.run(ending),\n        (ending) => this.#readLive(ending),\n      ])',
+    instead:
+      'void together(signal, [\n        (ending) => this.#serviceLoop.run(ending),\n        (ending) => this.#endpointsLoop.run(ending),\n        (ending) => this.#readLive(ending),\n      ])',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'kubernetes-service-members-flag': {
+    broken: 'secondAddresses: says false for true.',
+    file: 'kubernetes-service/members.ts',
+    text: 'if (isDualStack(all) !== true) return []',
+    instead: 'if (isDualStack(all) !== false) return []',
+    tests: ['kubernetes-service/dual-stack-members.test.ts'],
+  },
+  'kubernetes-service-leases-kubernetes-await': {
+    broken: 'isThere:: does not wait for deleteAsRead(this.#api, current, { urgent: true, signal }).',
+    file: 'kubernetes-service/leases/kubernetes.ts',
+    text: 'await deleteAsRead(this.#api, current, { urgent: true, signal })',
+    instead: 'void deleteAsRead(this.#api, current, { urgent: true, signal })',
+    tests: ['kubernetes-service/leases/kubernetes-faults.test.ts'],
+  },
+  'kubernetes-service-membership-state-operator': {
+    broken: 'contended:: has !== for === after input.',
+    file: 'kubernetes-service/membership/state.ts',
+    text: "effects.push({ type: 'report', event: { type: 'contention', before, now, corrected: input === 'corrected' } })",
+    instead:
+      "effects.push({ type: 'report', event: { type: 'contention', before, now, corrected: input !== 'corrected' } })",
+    tests: ['kubernetes-service/membership/state.test.ts'],
+  },
+  'kubernetes-service-leases-ended-leases-number': {
+    broken: 'who:: has 1 for 0.',
+    file: 'kubernetes-service/leases/ended-leases.ts',
+    text: 'const who = { address: holder.addresses[0], host: holder.host }',
+    instead: 'const who = { address: holder.addresses[1], host: holder.host }',
+    tests: ['kubernetes-service/leases/ended-leases.test.ts'],
+  },
+  'kubernetes-service-leases-wrappers-number': {
+    broken: 'confirming:: has 1 for 0.',
+    file: 'kubernetes-service/leases/wrappers.ts',
+    text: "if (holder?.state !== 'ready' || departures.length === 0) return lease",
+    instead: "if (holder?.state !== 'ready' || departures.length === 1) return lease",
+    tests: ['kubernetes-service/leases/wrappers.test.ts'],
+  },
+  'kubernetes-service-membership-inputs-flag': {
+    broken: 'listEnded:: says true for false.',
+    file: 'kubernetes-service/membership/inputs.ts',
+    text: "step: leaving.type === 'writing' ? { type: 'returning' } : { type: 'listing', sent: false },",
+    instead: "step: leaving.type === 'writing' ? { type: 'returning' } : { type: 'listing', sent: true },",
+    tests: ['kubernetes-service/membership/state.test.ts'],
+  },
+}

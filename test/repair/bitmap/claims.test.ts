@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Service } from '../../../src/kube/resources.ts'
+import { addressOf, bitsOf } from '../../../src/net/address.ts'
+import { addressAllocationRange, type Cidr, cidrOf, parseCidr } from '../../../src/net/cidr.ts'
+import { parsePortRange } from '../../../src/net/host-port.ts'
+import { clusterIpClaims, nodePortClaims } from '../../../src/repair/bitmap/claims.ts'
+
+const service = (...clusterIPs: readonly string[]): Service =>
+  ({ metadata: { namespace: 'default', name: 'web' }, spec: { clusterIP: clusterIPs[0], clusterIPs } }) as Service
+
+/** What a Service holds and what is wrong with it. */
+function visit(cidrs: readonly Cidr[], given: Service): readonly string[] {
+  const told: string[] = []
+  clusterIpClaims(cidrs).visit(
+    given,
+    (range, offset) => void told.push(`${range} ${offset}`),
+    ({ type, reason, note }) => void told.push(`${type} ${reason}: ${note}`),
+  )
+  return told
+}
+
+const range = fc
+  .record({
+    family: fc.constantFrom(4 as const, 6 as const),
+    value: fc.bigInt({ min: 0n, max: (1n << 128n) - 1n }),
+    host: fc.nat(20),
+  })
+  .map(({ family, value, host }) =>
+    cidrOf(addressOf(family, value >> BigInt(128 - bitsOf(family))), bitsOf(family) - host),
+  )
+  .filter(({ family, network }) => family === 4 || network.value >> 32n !== 0xffffn)
+
+test('an address has the number that kube-apiserver gives it', () => {
+  const near = fc.oneof(
+    fc.constantFrom(-1n, 0n, 1n, 2n, 65_534n, 65_535n, 65_536n),
+    fc.bigInt({ min: 0n, max: 1n << 21n }),
+  )
+  fc.assert(
+    fc.property(range, near, fc.boolean(), (cidr, distance, fromEnd) => {
+      const { family, network, size } = cidr
+      const value = fromEnd ? network.value + size - distance : network.value + distance
+      fc.pre(value >= 0n && value < 1n << BigInt(bitsOf(family)) && (family === 4 || value >> 32n !== 0xffffn))
+      const address = addressOf(family, value)
+      const offset = addressAllocationRange(cidr).offsetOf(address)
+      const told = visit([cidr], service(address.text))
+      if (offset === undefined) assert.match(told[0] ?? '', /^outOfRange/)
+      else assert.deepEqual(told, [`0 ${offset}`])
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+const cidrs = [parseCidr('10.96.0.0/24'), parseCidr('fd00::/112')]
+const cases: readonly (readonly [string, readonly Cidr[], readonly string[], readonly string[]])[] = [
+  ['both families', cidrs, ['fd00::a', '10.96.0.9'], ['1 9', '0 8']],
+  ['a headless Service holds nothing', cidrs, ['None'], []],
+  ['one without an address holds nothing', cidrs, [''], []],
+  ['an IPv4 address mapped into IPv6 is an IPv4 address', cidrs, ['::ffff:10.96.0.9'], ['0 8']],
+  ['leading zeros are decimal', cidrs, ['010.096.0.09'], ['0 8']],
+  [
+    'the network and the broadcast address',
+    cidrs,
+    ['10.96.0.0', '10.96.0.255'],
+    ['0', '255'].map(
+      (last) =>
+        `outOfRange ClusterIPOutOfRange: Cluster IP [IPv4]:10.96.0.${last} is not within the service CIDR 10.96.0.0/24; please recreate service`,
+    ),
+  ],
+  [
+    'a family that has no range',
+    [parseCidr('10.96.0.0/24')],
+    ['10.96.0.9', 'FD00::A'],
+    [
+      '0 8',
+      'invalid ClusterIPNotValid: Cluster IP fd00::a(IPv6) is of ip family that is no longer configured on cluster; please recreate service',
+    ],
+  ],
+  [
+    'no address',
+    cidrs,
+    ['web'],
+    ['invalid ClusterIPNotValid: Cluster IP web is not a valid IP; please recreate service'],
+  ],
+]
+for (const [name, ranges, clusterIPs, expected] of cases) {
+  test(name, () => assert.deepEqual(visit(ranges, service(...clusterIPs)), expected))
+}
+
+test('a range that is too large for a bitmap is left out, and what is in it is no fault', () => {
+  const large = [parseCidr('10.0.0.0/8'), parseCidr('fd00::/112')]
+  assert.deepEqual(
+    clusterIpClaims(large).ranges.map(({ name, text }) => [name, text]),
+    [['secondaryserviceips', 'fd00::/112']],
+  )
+  assert.deepEqual(visit(large, service('10.1.2.3', 'fd00::a')), ['0 9'])
+  assert.equal(clusterIpClaims(large).parse('10.0.0.0/8'), undefined)
+})
+
+test('two ranges of one family are refused', () => {
+  assert.throws(() => clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('10.97.0.0/24')]), RangeError)
+})
+
+const claims = nodePortClaims(parsePortRange('30000-30099'))
+
+test('a port and a health check port are held, and one outside the range is told of', () => {
+  const service = {
+    metadata: { namespace: 'default', name: 'web', uid: 'u' },
+    spec: {
+      ports: [{ port: 80, nodePort: 30_001 }, { port: 81 }, { port: 82, nodePort: 30_100 }],
+      healthCheckNodePort: 30_099,
+    },
+  } as Service
+  const held: number[] = []
+  const told: unknown[] = []
+  claims.visit(
+    service,
+    (_, offset) => void held.push(offset),
+    (finding) => void told.push(finding),
+  )
+  assert.deepEqual(held, [1, 99])
+  assert.deepEqual(told, [
+    {
+      type: 'outOfRange',
+      reason: 'PortOutOfRange',
+      note: 'Port 30100 is not within the port range 30000-30099; please recreate service',
+      regarding: { apiVersion: 'v1', kind: 'Service', metadata: service.metadata },
+      item: '30100',
+    },
+  ])
+})
+
+test('a range is read as kube-apiserver writes it', () => {
+  assert.equal(claims.parse('30000-32767')?.size, 2768)
+  assert.equal(claims.parse('30000-32767')?.textAt(5), '30005')
+  assert.equal(claims.parse('10.96.0.0/12'), undefined)
+})

@@ -1,0 +1,189 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { RangeWorld, thirtySeconds } from './world.ts'
+
+const minute = 60_000
+
+/** When, in milliseconds from now, a port is no longer taken. */
+async function freedAfter(world: RangeWorld, port: number, limitMs: number): Promise<number | undefined> {
+  const from = world.time.nowMs
+  for (let ms = 0; ms < limitMs; ms += 1_000) {
+    await world.time.advance(1_000)
+    if (!(await world.taken())?.includes(port)) return world.time.nowMs - from
+  }
+  return undefined
+}
+
+test('what has leaked is freed in the third full pass that sees it', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_001, 30_077])
+  await world.service(30_001)
+  const master = world.master('a', { intervalMs: 3 * minute }).run()
+  const freedMs = (await freedAfter(world, 30_077, 15 * minute)) ?? 0
+  assert.ok(freedMs > 5.4 * minute && freedMs < 6.7 * minute, `${freedMs} ms`)
+  assert.deepEqual(await world.taken(), [30_001])
+  assert.deepEqual(await master.metric('apiserver_nodeport_repair_port_errors_total'), { 'type="leak"': 1 })
+  assert.deepEqual(await master.metric('apiserver_bootstrap_repairs_total'), {
+    'repair="node-port",reason="PortLeaked"': 1,
+  })
+  assert.equal(master.events.length, 0)
+  const line = master.logger.lines.find(({ message }) => message === 'Port 30077 appears to have leaked: cleaning up')
+  assert.equal(line?.fields.type, 'leak')
+  await master.stop()
+})
+
+test('what has leaked is not freed before two minutes, however many passes there are', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: thirtySeconds }).run()
+  const freedMs = (await freedAfter(world, 30_077, 5 * minute)) ?? 0
+  assert.ok(freedMs >= 2 * minute && freedMs < 2 * minute + 34_000, `${freedMs} ms`)
+  await master.stop()
+})
+
+test('the range is read, then all Services live, then it is written', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: 3 * minute }).run()
+  await world.time.advance(6.7 * minute)
+  assert.deepEqual(master.requests(), [
+    'GET /api/v1/services',
+    ...['read servicenodeports', 'read servicenodeports', 'read servicenodeports', 'write servicenodeports'],
+  ])
+  await master.stop()
+})
+
+test('a number that was given back and taken again begins anew', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: thirtySeconds }).run()
+  await world.time.advance(110_000)
+  world.store([])
+  world.store([30_077])
+  const freedMs = (await freedAfter(world, 30_077, 5 * minute)) ?? 0
+  assert.ok(freedMs >= 2 * minute, `${freedMs} ms`)
+  await master.stop()
+})
+
+test('after a gap in the watch all numbers begin anew', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: thirtySeconds }).run()
+  await world.time.advance(110_000)
+  master.registry.gap()
+  const freedMs = (await freedAfter(world, 30_077, 5 * minute)) ?? 0
+  assert.ok(freedMs >= 2 * minute, `${freedMs} ms`)
+  await master.stop()
+})
+
+test('nothing is freed on the word of a watch that lags behind', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: thirtySeconds })
+  master.registry.hold()
+  master.run()
+  await world.time.advance(100_000)
+  // The port is given back and taken again by a request that is still under way, and the watch has not told of it.
+  world.store([])
+  world.store([30_077])
+  await world.time.advance(59_000)
+  assert.deepEqual(await world.taken(), [30_077])
+  assert.equal(master.requests().filter((request) => request.startsWith('write')).length, 0)
+  master.registry.release()
+  const freedMs = (await freedAfter(world, 30_077, 5 * minute)) ?? 0
+  assert.ok(freedMs >= 2 * minute - 60_000, `${freedMs} ms`)
+  await master.stop()
+})
+
+test('the number of a Service in the making is never freed', async () => {
+  for (let delay = 0; delay < 12; delay++) {
+    const world = await RangeWorld.start()
+    world.store([30_077])
+    const master = world.master('a', { intervalMs: thirtySeconds }).run()
+    // An old leak is cleaned up by somebody else and taken at once by a request that takes 50 s.
+    await world.time.advance(80_000 + delay * 5_000)
+    world.store([])
+    world.store([30_077])
+    await world.time.advance(50_000)
+    assert.deepEqual(await world.taken(), [30_077])
+    await world.service(30_077)
+    await world.time.advance(10 * minute)
+    assert.deepEqual(await world.taken(), [30_077])
+    await master.stop()
+  }
+})
+
+test('what is freed while others write goes through, and nothing of theirs is lost', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: 3 * minute }).run()
+  let writes = 0
+  master.registry.beforeWrite = () => {
+    if (writes++ < 3) world.store([30_077, 30_001])
+  }
+  await world.time.advance(7 * minute)
+  assert.deepEqual(await world.taken(), [30_001])
+  assert.equal(writes, 4)
+  await master.stop()
+})
+
+test('when Services cannot be listed nothing is freed until they can', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: thirtySeconds }).run()
+  await world.time.advance(100_000)
+  master.faults.add({
+    methods: ['GET'],
+    pathPrefix: '/api/v1/services',
+    stream: false,
+    fault: { type: 'status', status: 500 },
+  })
+  await world.time.advance(minute)
+  assert.deepEqual(await world.taken(), [30_077])
+  assert.notEqual(master.repair.fault(), undefined)
+  master.faults.clear()
+  await world.time.advance(5_000)
+  assert.deepEqual(await world.taken(), [])
+  assert.equal(master.repair.fault(), undefined)
+  await master.stop()
+})
+
+test('where a server repairs itself, a leak is told and left to it', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const permit = { mode: 'report', granted: async () => false } as const
+  const master = world.master('a', { intervalMs: thirtySeconds, permit }).run()
+  await world.time.advance(4 * minute)
+  assert.deepEqual(await world.taken(), [30_077])
+  assert.ok(master.logger.lines.some(({ message }) => message === 'Port 30077 appears to have leaked'))
+  await master.stop()
+})
+
+test('of several masters one frees, and the others notice', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_001, 30_077])
+  await world.service(30_001)
+  const masters = ['a', 'b'].map((name) => world.master(name, { intervalMs: thirtySeconds }).run())
+  await world.time.advance(6 * minute)
+  assert.deepEqual(await world.taken(), [30_001])
+  const writes = masters.flatMap((master) => master.requests()).filter((request) => request.startsWith('write'))
+  assert.equal(writes.length, 1)
+  await Promise.all(masters.map((master) => master.stop()))
+})
+
+test('what a Service holds that the watch of Services has not told of is not freed', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: thirtySeconds }).run()
+  await world.time.advance(119_000)
+  master.faults.add({ stream: true, fault: { type: 'stall', afterEvents: 0 } })
+  master.faults.resetStreams()
+  await world.time.advance(500)
+  await world.service(30_077)
+  master.requests()
+  await world.time.runUntil(() => master.registry.calls.length > 0, 40_000)
+  await world.time.advance(100)
+  assert.deepEqual(await world.taken(), [30_077])
+  assert.deepEqual(master.requests(), ['GET /api/v1/services', 'read servicenodeports'])
+  await master.stop()
+})

@@ -1,0 +1,112 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Service } from '../../../src/kube/resources.ts'
+import { type RangeMaster, RangeWorld, thirtySeconds } from './world.ts'
+
+/** A server that turns a NodePort Service into another as kube-apiserver does: it clears the bit, and stores the Service some time later. */
+async function convertedAfter(
+  pauseMs: number,
+): Promise<{ readonly world: RangeWorld; readonly master: RangeMaster; readonly service: Service }> {
+  const world = await RangeWorld.start()
+  const service = await world.service(30_001)
+  const kept = await world.service(30_002)
+  assert.ok(kept)
+  world.store([30_001, 30_002])
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.requests()
+  world.store([30_002])
+  await world.time.advance(pauseMs)
+  await world.delete(service)
+  return { world, master, service }
+}
+
+test('the port of a Service that gives it up is not set again while its server stores the Service', async () => {
+  const { world, master } = await convertedAfter(40)
+  await world.time.advance(20_000)
+  assert.deepEqual(await world.taken(), [30_002])
+  assert.deepEqual(
+    master.requests().filter((request) => !request.startsWith('read')),
+    [],
+  )
+  assert.deepEqual(master.events, [])
+  await master.stop()
+})
+
+test('one that was set again because that took long is given back as soon as nobody holds it', async () => {
+  const { world, master } = await convertedAfter(5_000)
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002], 'the server may be clearing it itself')
+  await world.time.advance(1_500)
+  assert.deepEqual(await world.taken(), [30_002])
+  assert.deepEqual(
+    master.requests().filter((request) => request.startsWith('write')),
+    ['write servicenodeports', 'write servicenodeports'],
+  )
+  await world.time.advance(4 * thirtySeconds)
+  assert.deepEqual(await world.taken(), [30_002])
+  await master.stop()
+})
+
+test('one that the server has cleared since is nobody’s to give back: who took it then keeps it', async () => {
+  const { world, master } = await convertedAfter(5_000)
+  await world.time.advance(500)
+  world.store([30_002])
+  world.store([30_001, 30_002])
+  await world.time.advance(50_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002])
+  await world.service(30_001)
+  await world.time.advance(10_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002])
+  await master.stop()
+})
+
+test('nor is one that was cleared, and taken by another, before the answer to the write that had set it came', async () => {
+  const world = await RangeWorld.start()
+  const service = await world.service(30_001)
+  await world.service(30_002)
+  world.store([30_002])
+  const master = world.master('a')
+  master.registry.afterWrite = async () => {
+    master.registry.afterWrite = () => {}
+    await world.delete(service)
+    world.store([30_002])
+    world.store([30_001, 30_002])
+  }
+  master.run()
+  await world.time.advance(1_500)
+  assert.deepEqual(
+    master.requests().filter((request) => request.startsWith('write')),
+    ['write servicenodeports'],
+  )
+  await world.time.advance(20_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002])
+  await master.stop()
+})
+
+test('nor is one of which states may have been missed', async () => {
+  const { world, master } = await convertedAfter(5_000)
+  master.registry.gap()
+  await world.time.advance(20_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002])
+  await master.stop()
+})
+
+test('one that another Service holds by then is kept', async () => {
+  const { world, master } = await convertedAfter(5_000)
+  await world.service(30_001)
+  await world.time.advance(20_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002])
+  await master.stop()
+})
+
+test('it is given back in time although another number was cleared a moment ago', async () => {
+  const { world, master } = await convertedAfter(5_000)
+  await world.time.advance(1_900)
+  world.store([30_001])
+  await world.time.advance(150)
+  assert.deepEqual(await world.taken(), [])
+  await world.time.advance(500)
+  assert.deepEqual(await world.taken(), [30_002], 'the other one is a Service’s')
+  await master.stop()
+})

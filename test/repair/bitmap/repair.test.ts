@@ -1,0 +1,432 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { EtcdError } from '../../../src/etcd/kv.ts'
+import { services } from '../../../src/kube/resources.ts'
+import { parseCidr } from '../../../src/net/cidr.ts'
+import { clusterIpClaims } from '../../../src/repair/bitmap/claims.ts'
+import { DryRunRangeRegistry } from '../../../src/repair/registries/memory.ts'
+import { noneRegistry } from '../../../src/repair/registries/range-registry.ts'
+import { aborted } from '../../../src/runtime/signals.ts'
+import { memoryLogger } from '../../../src/telemetry/logger.ts'
+import { RangeWorld, thirtySeconds } from './world.ts'
+
+test('a range that is not there is made of what Services hold, and nothing more is asked', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  await world.service(30_002, 30_003)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_002, 30_003])
+  assert.equal(master.settled, true)
+  assert.equal(master.repair.fault(), undefined)
+  master.requests()
+  await world.time.advance(10 * thirtySeconds)
+  const perPass = new Set(master.requests())
+  assert.deepEqual([...perPass], ['read servicenodeports'])
+  await master.stop()
+})
+
+test('a full pass that finds nothing reads the range once, about each interval', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_001])
+  await world.service(30_001)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.requests()
+  const gaps: number[] = []
+  let last = world.time.nowMs
+  for (let i = 0; i < 20; i++) {
+    await world.time.runUntil(() => master.registry.calls.length > i, 60_000)
+    gaps.push(world.time.nowMs - last)
+    last = world.time.nowMs
+  }
+  assert.deepEqual(master.requests(), Array(20).fill('read servicenodeports'))
+  for (const gap of gaps.slice(1)) assert.ok(gap >= 27_000 && gap <= 33_000, `${gap} ms`)
+  assert.ok(new Set(gaps).size > 10)
+  await master.stop()
+})
+
+test('a lost bit is set again at once, and only added to', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  await world.service(30_002)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.requests()
+  world.store([30_002, 30_050])
+  await world.time.advance(300)
+  assert.deepEqual(await world.taken(), [30_001, 30_002, 30_050])
+  assert.deepEqual(master.requests(), [
+    'GET /api/v1/namespaces/default/services/s1',
+    'read servicenodeports',
+    'write servicenodeports',
+  ])
+  const [event] = master.events.slice(-1)
+  assert.deepEqual(
+    { ...event, regarding: event?.regarding.name },
+    {
+      regarding: 's1',
+      type: 'Warning',
+      reason: 'PortNotAllocated',
+      action: 'PortAllocation',
+      note: 'Port 30001 is not allocated; repairing',
+    },
+  )
+  await master.stop()
+})
+
+test('a bitmap that was zeroed under many Services is right again in one write', async () => {
+  const world = await RangeWorld.start()
+  const ports = Array.from({ length: 90 }, (_, i) => 30_000 + i)
+  for (const port of ports) await world.service(port)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.requests()
+  world.store([])
+  await world.time.advance(300)
+  assert.deepEqual(await world.taken(), ports)
+  assert.deepEqual(master.requests(), ['GET /api/v1/services', 'read servicenodeports', 'write servicenodeports'])
+  assert.deepEqual(await master.metric('apiserver_bootstrap_repairs_total'), {
+    'repair="node-port",reason="PortNotAllocated"': 180,
+  })
+  await master.stop()
+})
+
+test('a range that was deleted by hand is made again', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  world.registry.put('servicenodeports', undefined)
+  await world.time.advance(100)
+  assert.deepEqual(await world.taken(), [30_001])
+  await master.stop()
+})
+
+test('a Service that is made or deleted in the normal course costs no request', async () => {
+  const world = await RangeWorld.start()
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.requests()
+  world.store([30_005])
+  await world.time.advance(5)
+  const service = await world.service(30_005)
+  await world.time.advance(500)
+  await world.delete(service)
+  await world.time.advance(5)
+  world.store([])
+  await world.time.advance(500)
+  assert.deepEqual(master.requests(), [])
+  assert.deepEqual(await world.taken(), [])
+  await master.stop()
+})
+
+test('the number of a Service that goes between the look and the write does not come back', async () => {
+  const world = await RangeWorld.start()
+  const service = await world.service(30_001)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.registry.beforeWrite = async () => {
+    master.registry.beforeWrite = () => {}
+    await world.delete(service)
+    world.store([])
+  }
+  world.store([])
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [])
+  await master.stop()
+})
+
+test('a write that was overtaken is planned anew on what is there', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  let times = 2
+  master.registry.beforeWrite = () => {
+    if (times-- > 0) world.store([30_060 + times])
+  }
+  world.store([])
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_060])
+  await master.stop()
+})
+
+test('many lost bits come back though each long look is overtaken', async () => {
+  const world = await RangeWorld.start()
+  const ports = Array.from({ length: 40 }, (_, i) => 30_000 + i)
+  for (const port of ports) await world.service(port)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.registry.beforeWrite = () => {
+    const listed = master.requests().includes('GET /api/v1/services')
+    if (listed) world.store([30_099])
+  }
+  world.store([])
+  await world.time.advance(5_000)
+  assert.deepEqual(await world.taken(), [...ports, 30_099])
+  await master.stop()
+})
+
+test('a write whose answer was lost is looked at again', async () => {
+  for (const happens of [true, false]) {
+    const world = await RangeWorld.start()
+    await world.service(30_001)
+    const master = world.master('a').run()
+    await world.time.advance(1_000)
+    world.store([])
+    master.registry.beforeWrite = () => {
+      master.registry.failure = new EtcdError('Timeout', 'no answer')
+      master.registry.writesHappen = happens
+    }
+    await world.time.advance(2_000)
+    assert.match(master.repair.fault() ?? '', /no answer/)
+    master.registry.beforeWrite = () => {}
+    master.registry.failure = undefined
+    await world.time.advance(2_000)
+    assert.deepEqual(await world.taken(), [30_001])
+    assert.equal(master.repair.fault(), undefined)
+    await master.stop()
+  }
+})
+
+test('a registry that does not answer at the start is asked again and again', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  const master = world.master('a')
+  master.registry.failure = new EtcdError('Unreachable', 'connection refused')
+  master.run()
+  await world.time.advance(20_000)
+  assert.equal(master.settled, false)
+  assert.match(master.repair.fault() ?? '', /connection refused/)
+  assert.equal(await world.taken(), undefined)
+  master.registry.failure = undefined
+  await world.time.advance(2_000)
+  assert.equal(master.settled, true)
+  assert.deepEqual(await world.taken(), [30_001])
+  await master.stop()
+})
+
+test('after a gap in the watch the range is read', async () => {
+  const world = await RangeWorld.start()
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  master.requests()
+  master.registry.gap()
+  await world.time.advance(100)
+  assert.deepEqual(master.requests(), ['read servicenodeports'])
+  await master.stop()
+})
+
+test('masters do not fight, and write no more than is needed', async () => {
+  const world = await RangeWorld.start()
+  for (let port = 30_000; port < 30_030; port++) await world.service(port)
+  const masters = ['a', 'b', 'c'].map((name) => world.master(name).run())
+  await world.time.advance(1_000)
+  for (const master of masters) master.requests()
+  for (let round = 0; round < 5; round++) {
+    world.store([])
+    await world.time.advance(2_000)
+    assert.equal((await world.taken())?.length, 30)
+  }
+  const writes = masters.flatMap((master) => master.requests()).filter((request) => request.startsWith('write'))
+  assert.ok(writes.length <= 15, `${writes.length} writes`)
+  await world.time.advance(5 * thirtySeconds)
+  const later = masters.flatMap((master) => master.requests())
+  assert.deepEqual(new Set(later), new Set(['read servicenodeports']))
+  await Promise.all(masters.map((master) => master.stop()))
+})
+
+test('what is wrong with Services is told in each full pass, and the first holder of a number is the oldest', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  await world.time.advance(2_000)
+  await world.service(30_001)
+  await world.service(31_000)
+  const master = world.master('a').run()
+  await world.time.advance(thirtySeconds * 2)
+  const told = master.events.map(({ reason, regarding }) => `${reason} ${regarding.name}`)
+  const pass = ['PortOutOfRange s3', 'PortAlreadyAllocated s2']
+  assert.deepEqual(told.slice(0, 3), ['PortNotAllocated s1', ...pass])
+  assert.deepEqual(told.slice(3, 5), pass)
+  assert.deepEqual(await world.taken(), [30_001])
+  await master.stop()
+})
+
+test('where there is no registry, duplicates and what is out of range are told, and no fault is seen', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  await world.time.advance(2_000)
+  await world.service(30_001)
+  await world.service(31_000)
+  const master = world.master('a', { registry: noneRegistry }).run()
+  await world.time.advance(1_000)
+  assert.equal(master.settled, true)
+  assert.equal(master.repair.fault(), undefined)
+  assert.deepEqual(
+    master.events.map(({ reason, regarding }) => `${reason} ${regarding.name}`),
+    ['PortOutOfRange s3', 'PortAlreadyAllocated s2'],
+  )
+  await world.time.advance(thirtySeconds)
+  assert.equal(master.events.length, 4)
+  assert.deepEqual(await master.metric('kube_apiserver_nodeport_allocator_allocated_ports'), { '': 1 })
+  await master.stop()
+})
+
+test('where a server repairs itself, what is wrong is told in full passes and left to it', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  world.store([])
+  const master = world.master('a', { permit: { mode: 'report', granted: async () => false } }).run()
+  await world.time.advance(1_000)
+  assert.equal(master.settled, true)
+  assert.deepEqual(
+    master.events.map(({ note }) => note),
+    ['Port 30001 is not allocated'],
+  )
+  await world.service(30_002)
+  await world.time.advance(10_000)
+  assert.equal(master.events.length, 1)
+  await world.time.advance(thirtySeconds)
+  assert.equal(master.events.length, 3)
+  assert.deepEqual(await world.taken(), [])
+  assert.deepEqual(new Set(master.requests().filter((request) => !request.startsWith('read'))), new Set())
+  await master.stop()
+})
+
+test('a permit that is refused at the moment of writing keeps the range as it is', async () => {
+  const world = await RangeWorld.start()
+  let granted = true
+  const master = world.master('a', { permit: { granted: async () => granted } }).run()
+  await world.time.advance(1_000)
+  granted = false
+  const service = await world.service(30_001)
+  await world.time.advance(thirtySeconds * 2)
+  assert.deepEqual(await world.taken(), [])
+  assert.ok(master.events.some(({ note }) => note === 'Port 30001 is not allocated'))
+  granted = true
+  await world.time.advance(thirtySeconds * 2)
+  assert.deepEqual(await world.taken(), [30_001])
+  await world.delete(service)
+  await master.stop()
+})
+
+test('two families have a bitmap each', async () => {
+  const world = await RangeWorld.start()
+  const claims = clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('fd00::/120')])
+  const clusterIPs = ['10.96.0.7', 'fd00::7']
+  await world.api.create(services, {
+    metadata: { namespace: 'default', name: 'dual' },
+    spec: { clusterIP: '10.96.0.7', clusterIPs, ipFamilyPolicy: 'PreferDualStack', ports: [{ port: 80 }] },
+  })
+  const master = world.master('a', { claims }).run()
+  await world.time.advance(1_000)
+  const { signal } = new AbortController()
+  for (const name of ['serviceips', 'secondaryserviceips'] as const) {
+    const stored = await world.registry.read(name, signal)
+    assert.ok(stored.type === 'range')
+    assert.deepEqual([...stored.data], [1 << 6])
+  }
+  world.registry.put('secondaryserviceips', { range: 'fd00::/120', data: new Uint8Array() })
+  await world.time.advance(300)
+  const mended = await world.registry.read('secondaryserviceips', signal)
+  assert.ok(mended.type === 'range')
+  assert.deepEqual([...mended.data], [1 << 6])
+  const notes = master.events.map(({ note }) => note)
+  assert.equal(notes.at(-1), 'Cluster IP [IPv6]:fd00::7 is not allocated; repairing')
+  await master.stop()
+})
+
+test('a dry run says what is wrong and would be done, and writes nothing', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  await world.service(30_001)
+  const planned = memoryLogger()
+  const master = world.master('a', { registry: new DryRunRangeRegistry(world.registry, planned) }).run()
+  await world.time.advance(1_000)
+  await world.service(30_002)
+  await world.time.advance(6 * thirtySeconds)
+  assert.deepEqual(await world.taken(), [30_077])
+  assert.equal(master.settled, true)
+  const warned = master.logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+  assert.deepEqual(warned, [
+    'Port 30001 is not allocated; repairing',
+    'Port 30002 is not allocated; repairing',
+    'Port 30077 appears to have leaked: cleaning up',
+  ])
+  assert.deepEqual(await master.metric('apiserver_bootstrap_repairs_total'), {})
+  assert.ok(planned.lines.length > 0)
+  await master.stop()
+})
+
+test('a registry whose watch never stands is still kept right by full passes', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  const master = world.master('a')
+  master.registry.watch = ({ signal }) => aborted(signal)
+  master.run()
+  await world.time.advance(2_000)
+  assert.deepEqual(await world.taken(), [30_001])
+  world.store([])
+  await world.time.advance(1.2 * thirtySeconds)
+  assert.deepEqual(await world.taken(), [30_001])
+  await master.stop()
+})
+
+test('a stored range that must not be rewritten is a fault only when something is missing', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_001])
+  await world.service(30_001)
+  const master = world.master('a')
+  const read = master.registry.read.bind(master.registry)
+  master.registry.read = async (...args) => {
+    const stored = await read(...args)
+    return stored.type === 'range' ? { ...stored, fixed: 'is not rewritten' } : stored
+  }
+  master.run()
+  await world.time.advance(1_000)
+  assert.equal(master.settled, true)
+  assert.equal(master.repair.fault(), undefined)
+  await world.service(30_002)
+  await world.time.advance(1_000)
+  assert.equal(master.repair.fault(), 'servicenodeports in memory is not rewritten; it is left alone')
+  assert.deepEqual(await world.taken(), [30_001])
+  assert.ok(!master.requests().some((request) => request.startsWith('write')))
+  await master.stop()
+})
+
+test('where a server repairs itself, a Service that it is just making is not told of', async () => {
+  const world = await RangeWorld.start()
+  world.store([])
+  await world.service(30_001)
+  const master = world.master('a', { permit: { mode: 'report', granted: async () => false } })
+  const read = master.registry.read.bind(master.registry)
+  master.registry.read = async (...args) => {
+    master.registry.read = read
+    const stored = await read(...args)
+    // The state was read before the number was taken, and the Service heard of before it.
+    world.time.view().schedule(10, () => world.store([30_001]))
+    return stored
+  }
+  master.run()
+  await world.time.advance(1_000)
+  assert.equal(master.settled, true)
+  assert.deepEqual(master.events, [])
+  await master.stop()
+})
+
+test('what the watch tells during a read counts, not the older answer of the read', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  world.store([30_001])
+  const master = world.master('a').run()
+  await world.time.advance(2_000)
+  master.registry.afterRead = () => {
+    master.registry.afterRead = () => {}
+    world.store([])
+  }
+  await world.time.advance(1.2 * thirtySeconds)
+  assert.equal(master.requests().filter((request) => request.startsWith('write')).length, 1)
+  assert.deepEqual(await world.taken(), [30_001])
+  await master.stop()
+})

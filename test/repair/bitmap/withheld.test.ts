@@ -1,0 +1,211 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { EtcdError } from '../../../src/etcd/kv.ts'
+import { parseCidr } from '../../../src/net/cidr.ts'
+import { parsePortRange } from '../../../src/net/host-port.ts'
+import { clusterIpClaims, nodePortClaims } from '../../../src/repair/bitmap/claims.ts'
+import { type RangeMaster, RangeWorld, thirtySeconds } from './world.ts'
+
+function audited({ logger }: RangeMaster) {
+  return logger.lines.filter(({ fields }) => fields.audit === true).map(({ fields }) => fields)
+}
+
+const withheld = 'apiserver_bootstrap_range_withheld'
+
+test('a range that is stored for another flag is left alone, with one Warning event, a metric, and the flag to give', async () => {
+  const world = await RangeWorld.start()
+  world.store([31_050], '31000-31099')
+  await world.service(30_001)
+  const master = world.master('a').run()
+  await world.time.advance(20_000)
+  assert.deepEqual(await world.taken(31_000), [31_050])
+  const note =
+    'servicenodeports in memory is of the range 31000-31099, not of 30000-30099, and is left alone, because a server that uses it would refuse every new Service; give --service-node-port-range=31000-31099, or start it anew with --adopt-range to have it rewritten'
+  assert.deepEqual(
+    master.events.map((event) => [event.type, event.reason, event.action, event.note]),
+    [['Warning', 'ServiceRangeMismatch', 'RangeAllocation', note]],
+  )
+  assert.deepEqual(await master.metric(withheld), { 'range="servicenodeports",reason="mismatch"': 1 })
+  assert.equal(master.repair.fault(), note)
+  // No waiting mends it, so nobody who waits for the first pass is kept waiting.
+  assert.equal(master.settled, true)
+  assert.ok(!master.requests().some((request) => request.startsWith('write')))
+  world.store([30_050])
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_050])
+  assert.equal(master.repair.fault(), undefined)
+  assert.equal(master.settled, true)
+  assert.deepEqual(await master.metric(withheld), {})
+  await master.stop()
+})
+
+test('a range that is changed under a master that kept it is left alone, also when it may adopt', async () => {
+  for (const adoptRange of [false, true]) {
+    const world = await RangeWorld.start()
+    await world.service(30_001)
+    const master = world.master('a', { adoptRange }).run()
+    await world.time.advance(1_000)
+    world.store([31_050], '31000-31099')
+    await world.time.advance(2 * thirtySeconds)
+    assert.deepEqual(await world.taken(31_000), [31_050])
+    assert.match(master.repair.fault() ?? '', /--service-node-port-range=31000-31099/)
+    await master.stop()
+  }
+})
+
+test('of two masters with different flags the later writes nothing', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  const first = world.master('a').run()
+  await world.time.advance(1_000)
+  const second = world.master('b', { claims: nodePortClaims(parsePortRange('31000-31099')) }).run()
+  await world.time.advance(3 * thirtySeconds)
+  assert.deepEqual(await world.taken(), [30_001])
+  assert.deepEqual(first.events.slice(1), [])
+  assert.equal(first.repair.fault(), undefined)
+  assert.ok(!second.requests().some((request) => request.startsWith('write')))
+  assert.match(second.repair.fault() ?? '', /is of the range 30000-30099, not of 31000-31099/)
+  await first.stop()
+  await second.stop()
+})
+
+test('two masters to which a stored range is another write nothing, and warn', async () => {
+  const world = await RangeWorld.start()
+  world.store([32_001], '32000-32099')
+  const masters = ['30000-30099', '31000-31099'].map((text) =>
+    world.master(text, { claims: nodePortClaims(parsePortRange(text)) }).run(),
+  )
+  await world.time.advance(20_000)
+  assert.deepEqual(await world.taken(32_000), [32_001])
+  for (const master of masters) {
+    assert.equal(master.events.length, 1)
+    assert.deepEqual(await master.metric(withheld), { 'range="servicenodeports",reason="mismatch"': 1 })
+    assert.ok(!master.requests().some((request) => request.startsWith('write')))
+    await master.stop()
+  }
+})
+
+test('with --adopt-range it is rewritten: what Services hold, and what is taken in both ranges', async () => {
+  const world = await RangeWorld.start()
+  world.store([29_999, 30_010, 30_020], '29950-30050')
+  await world.service(30_001)
+  await world.service(30_010)
+  const user = { host: 'host-1' }
+  const master = world.master('a', { adoptRange: true, user }).run()
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_001, 30_010, 30_020])
+  const where = 'servicenodeports in memory'
+  assert.deepEqual(audited(master), [
+    {
+      ...{ audit: true, verb: 'adopt', reasons: ['adopt-range'], outcome: 'written', user, where },
+      objectRef: { resource: 'rangeallocations', name: 'servicenodeports' },
+      before: { range: '29950-30050', allocated: 3 },
+      after: { range: '30000-30099', allocated: 3 },
+    },
+  ])
+  assert.deepEqual(
+    master.events.filter(({ reason }) => reason === 'ServiceRangeAdopted').map(({ note }) => note),
+    [`${where} was rewritten for the range 30000-30099; it was of 29950-30050 (by host-1)`],
+  )
+  assert.equal(master.settled, true)
+  assert.equal(master.repair.fault(), undefined)
+  await master.stop()
+})
+
+test('a range that is adopted while the answer is lost is told of as unknown, and by no event', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_010], '29950-30050')
+  const master = world.master('a', { adoptRange: true, user: { host: 'host-1' } })
+  master.registry.writesHappen = true
+  master.registry.beforeWrite = () => {
+    master.registry.failure = new EtcdError('Timeout', 'no answer')
+  }
+  master.run()
+  await world.time.advance(100)
+  master.registry.failure = undefined
+  master.registry.beforeWrite = () => {}
+  await world.time.advance(1_000)
+  assert.deepEqual(await world.taken(), [30_010])
+  assert.deepEqual(
+    audited(master).map(({ verb, outcome }) => [verb, outcome]),
+    [['adopt', 'unknown']],
+  )
+  assert.deepEqual(master.events, [])
+  await master.stop()
+})
+
+test('masters that may adopt different ranges do not fight', async () => {
+  const world = await RangeWorld.start()
+  world.store([], '32000-32099')
+  const masters = ['30000-30099', '31000-31099'].map((text) =>
+    world.master(text, { adoptRange: true, claims: nodePortClaims(parsePortRange(text)) }).run(),
+  )
+  await world.time.advance(10 * thirtySeconds)
+  const writes = masters.flatMap((master) => master.requests()).filter((request) => request.startsWith('write'))
+  // Each one, and one of them that was overtaken.
+  assert.ok(writes.length <= 3, `${writes.length} writes`)
+  assert.equal(masters.filter((master) => master.repair.fault() !== undefined).length, 1)
+  await Promise.all(masters.map((master) => master.stop()))
+})
+
+const unreadable = {
+  'numbers beyond its range': { range: '30000-30099', data: new Uint8Array(20).fill(255) },
+  'another range and numbers beyond it': { range: '31000-31007', data: new Uint8Array([1, 0]) },
+  'a range that is none': { range: 'ports', data: new Uint8Array() },
+}
+for (const [name, content] of Object.entries(unreadable)) {
+  test(`a stored range with ${name} is never written, not even with --adopt-range`, async () => {
+    const world = await RangeWorld.start()
+    world.registry.put('servicenodeports', content)
+    await world.service(30_001)
+    const master = world.master('a', { adoptRange: true }).run()
+    await world.time.advance(3 * thirtySeconds)
+    assert.deepEqual(master.events[0]?.reason, 'ServiceRangeUnreadable')
+    assert.match(master.repair.fault() ?? '', /^servicenodeports in memory .*; it is left alone$/)
+    assert.deepEqual(await master.metric(withheld), { 'range="servicenodeports",reason="unreadable"': 1 })
+    assert.ok(!master.requests().some((request) => request.startsWith('write')))
+    await master.stop()
+  })
+}
+
+test('one family whose range is another does not keep the other from being kept', async () => {
+  const world = await RangeWorld.start()
+  world.registry.put('secondaryserviceips', { range: 'fd01::/120', data: new Uint8Array() })
+  const claims = clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('fd00::/120')])
+  await world.service(30_001)
+  const master = world.master('a', { claims }).run()
+  await world.time.advance(1_000)
+  const stored = await world.registry.read('serviceips', new AbortController().signal)
+  assert.ok(stored.type === 'range')
+  assert.deepEqual([...stored.data], [1])
+  assert.match(master.repair.fault() ?? '', /give --service-cluster-ip-range=10.96.0.0\/24,fd01::\/120/)
+  await master.stop()
+})
+
+test('a range that is stored without its text, as before a first pass, gets it', async () => {
+  const world = await RangeWorld.start()
+  world.registry.put('servicenodeports', { range: '', data: new Uint8Array([1]) })
+  await world.service(30_001)
+  const master = world.master('a').run()
+  await world.time.advance(1_000)
+  const stored = await world.registry.read('servicenodeports', new AbortController().signal)
+  assert.ok(stored.type === 'range')
+  assert.deepEqual([stored.range, ...stored.data], ['30000-30099', 3])
+  await master.stop()
+})
+
+test('once a range that was left alone is right again everything is looked through at once, and what is wrong is told', async () => {
+  const world = await RangeWorld.start()
+  world.store([31_050], '31000-31099')
+  await world.service(31_050)
+  const master = world.master('a', { intervalMs: 600_000 }).run()
+  await world.time.advance(2_000)
+  assert.deepEqual(
+    master.events.map(({ reason }) => reason),
+    ['ServiceRangeMismatch'],
+  )
+  world.store([])
+  await world.time.advance(1_000)
+  assert.deepEqual(master.events.map(({ reason }) => reason).slice(1), ['PortOutOfRange'])
+  await master.stop()
+})

@@ -1,0 +1,293 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { Informer } from '../../src/kube/informer.ts'
+import { services } from '../../src/kube/resources.ts'
+import { Bitmap } from '../../src/net/bitmap.ts'
+import { parseCidr } from '../../src/net/cidr.ts'
+import { clusterIpClaims } from '../../src/repair/bitmap/claims.ts'
+import { BitmapUse, ClusterIpRepair } from '../../src/repair/cluster-ip-repair.ts'
+import { MemoryRangeRegistry } from '../../src/repair/registries/memory.ts'
+import { noneRegistry, type RangeName, type RangeRegistry } from '../../src/repair/registries/range-registry.ts'
+import type { Repair } from '../../src/repair/repair.ts'
+import { trimService } from '../../src/repair/service-claims.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { abortable, aborted } from '../../src/runtime/signals.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
+import { Embedded } from '../apiserver/embedded.ts'
+
+/** A repair that does what the test says. */
+class ScriptedRepair implements Repair {
+  served: 'unknown' | 'served' | 'absent' = 'unknown'
+  running = false
+  reason: string | undefined
+  readonly #settled = Promise.withResolvers<void>()
+  readonly #failed = Promise.withResolvers<never>()
+
+  get settled(): Promise<void> {
+    return this.#settled.promise
+  }
+
+  settle(): void {
+    this.#settled.resolve()
+  }
+
+  fail(error: Error): void {
+    this.#failed.reject(error)
+  }
+
+  fault(): string | undefined {
+    return this.reason
+  }
+
+  async run(signal: AbortSignal): Promise<void> {
+    this.running = true
+    await Promise.race([aborted(signal), this.#failed.promise]).finally(() => {
+      this.running = false
+    })
+  }
+}
+
+function start(registry: RangeRegistry) {
+  const time = new VirtualClock()
+  const ipAddresses = new ScriptedRepair()
+  const bitmaps = new ScriptedRepair()
+  const stop = new AbortController()
+  const used = Promise.withResolvers<void>()
+  const use = { proven: (signal: AbortSignal) => abortable(used.promise, signal) }
+  const repair = new ClusterIpRepair({
+    ipAddresses,
+    bitmaps,
+    registry,
+    use,
+    clock: time.view(),
+    logger: memoryLogger(),
+    availability: { failed() {}, succeeded() {}, forget() {} },
+    intervalMs: 180_000,
+  })
+  let settled = false
+  void repair.settled.then(() => {
+    settled = true
+  })
+  const end = repair.run(stop.signal)
+  return {
+    time,
+    ipAddresses,
+    bitmaps,
+    repair,
+    settled: () => settled,
+    use: () => used.resolve(),
+    async end() {
+      stop.abort(new Error('the test is over'))
+      await time.advance(1)
+      await end
+      assert.deepEqual([ipAddresses.running, bitmaps.running], [false, false])
+    },
+    failure: end,
+  }
+}
+
+async function stored(name: 'serviceips'): Promise<MemoryRangeRegistry> {
+  const registry = new MemoryRangeRegistry()
+  const { signal } = new AbortController()
+  await registry.write(name, { range: '10.0.0.0/24', data: new Uint8Array() }, { type: 'absent' }, signal)
+  return registry
+}
+
+test('a server with IPAddresses and no bitmap has its IPAddresses repaired only', async () => {
+  const { time, ipAddresses, bitmaps, settled, end } = start(new MemoryRangeRegistry())
+  await time.advance(5_000)
+  assert.equal(bitmaps.running, false)
+  ipAddresses.served = 'served'
+  await time.advance(600_000)
+  assert.deepEqual([ipAddresses.running, bitmaps.running, settled()], [true, false, false])
+  ipAddresses.settle()
+  await time.advance(1)
+  assert.equal(settled(), true)
+  await end()
+})
+
+test('a server with both has both repaired once it is seen to use the bitmap', async () => {
+  const { time, ipAddresses, bitmaps, settled, use, end } = start(await stored('serviceips'))
+  ipAddresses.served = 'served'
+  ipAddresses.settle()
+  await time.advance(600_000)
+  assert.equal(bitmaps.running, false, 'an upgraded cluster has a bitmap that nobody uses')
+  assert.equal(settled(), true)
+  use()
+  await time.advance(1)
+  assert.equal(bitmaps.running, true)
+  await end()
+})
+
+test('where both are repaired, neither alone counts as settled', async () => {
+  const { time, ipAddresses, bitmaps, settled, use, end } = start(await stored('serviceips'))
+  use()
+  ipAddresses.served = 'served'
+  await time.advance(1_000)
+  bitmaps.settle()
+  await time.advance(1_000)
+  assert.deepEqual([bitmaps.running, settled()], [true, false])
+  ipAddresses.settle()
+  await time.advance(1)
+  assert.equal(settled(), true)
+  await end()
+})
+
+test('a server that lacks IPAddresses for a moment now and then has them', async () => {
+  const { time, ipAddresses, bitmaps, end } = start(new MemoryRangeRegistry())
+  ipAddresses.served = 'absent'
+  await time.advance(2_000)
+  ipAddresses.served = 'served'
+  await time.advance(180_100)
+  ipAddresses.served = 'absent'
+  await time.advance(1_000)
+  assert.equal(bitmaps.running, false, 'a second of the three that it may take to start')
+  ipAddresses.served = 'served'
+  await time.advance(181_000)
+  assert.equal(bitmaps.running, false)
+  await end()
+})
+
+test('a bitmap that appears later is found within an interval', async () => {
+  const registry = new MemoryRangeRegistry()
+  const { time, ipAddresses, bitmaps, use, end } = start(registry)
+  use()
+  ipAddresses.served = 'served'
+  await time.advance(1_000)
+  const { signal } = new AbortController()
+  await registry.write('serviceips', { range: '10.0.0.0/24', data: new Uint8Array() }, { type: 'absent' }, signal)
+  await time.advance(180_000)
+  assert.equal(bitmaps.running, true)
+  await end()
+})
+
+for (const [what, registry] of [
+  ['with a registry', new MemoryRangeRegistry()],
+  ['without one', noneRegistry],
+] as const) {
+  test(`a server without IPAddresses has its bitmap repaired ${what}, once it has said so for a while`, async () => {
+    const { time, ipAddresses, bitmaps, settled, end } = start(registry)
+    ipAddresses.served = 'absent'
+    await time.advance(2_000)
+    assert.equal(bitmaps.running, false)
+    ipAddresses.served = 'served'
+    await time.advance(400)
+    ipAddresses.served = 'absent'
+    await time.advance(181_000)
+    await time.advance(5_000)
+    assert.equal(bitmaps.running, true)
+    bitmaps.settle()
+    await time.advance(1)
+    assert.equal(settled(), true)
+    await end()
+  })
+}
+
+test('what ails a repair that is not in use is not told', async () => {
+  const { time, ipAddresses, bitmaps, repair, end } = start(new MemoryRangeRegistry())
+  ipAddresses.reason = 'no default ServiceCIDR'
+  bitmaps.reason = 'not begun'
+  assert.equal(repair.fault(), 'no default ServiceCIDR')
+  ipAddresses.served = 'absent'
+  assert.equal(repair.fault(), undefined)
+  await time.advance(5_000)
+  assert.equal(repair.fault(), 'not begun')
+  ipAddresses.served = 'served'
+  assert.equal(repair.fault(), 'no default ServiceCIDR; not begun')
+  await end()
+})
+
+test('when one of the two fails, the other ends and the failure is told', async () => {
+  const { time, ipAddresses, bitmaps, failure } = start(await stored('serviceips'))
+  ipAddresses.served = 'absent'
+  await time.advance(5_000)
+  bitmaps.fail(new Error('a mistake in the program'))
+  await assert.rejects(failure, /a mistake in the program/)
+  assert.equal(ipAddresses.running, false)
+})
+
+/** A cluster whose bitmap has the addresses that end in these numbers, of which .1 and .2 belong to Services. */
+async function watched(...taken: readonly number[]) {
+  const embedded = await Embedded.started(undefined, { serviceAllocators: 'none' })
+  const { api, clock, time } = embedded
+  const registry = new MemoryRangeRegistry()
+  const set = (numbers: readonly number[], name: RangeName = 'serviceips', range = '10.96.0.0/24'): void => {
+    const bitmap = new Bitmap(254)
+    for (const number of numbers) bitmap.add(number - 1)
+    registry.put(name, { range, data: bitmap.toBytes() })
+  }
+  const make = (number: number, name = `s${number}`) =>
+    api.create(services, {
+      metadata: { namespace: 'default', name },
+      spec: { clusterIP: `10.96.0.${number}`, ports: [{ port: 80 }] },
+    })
+  set(taken)
+  await make(1)
+  await make(2)
+  const availability = { failed() {}, succeeded() {}, forget() {} }
+  const context = { api, clock, random: seededRandom(1, 'test'), logger: silentLogger, availability }
+  const informer = new Informer({ ...context, resource: services, transform: trimService })
+  const claims = clusterIpClaims([parseCidr('10.96.0.0/24')])
+  const use = new BitmapUse({ ...context, registry, claims, services: informer })
+  const stop = new AbortController()
+  const following = informer.run(stop.signal)
+  let proven = false
+  const ended = use.proven(stop.signal).then(
+    () => {
+      proven = true
+    },
+    () => {},
+  )
+  await time.advance(1_000)
+  // The first that is told of a bitmap is only what others are compared with.
+  set(taken)
+  return {
+    time,
+    set,
+    make,
+    proven: () => proven,
+    async end() {
+      stop.abort(new Error('the test is over'))
+      await time.advance(1)
+      await Promise.all([following, ended])
+    },
+  }
+}
+
+test('a Service that is made with its bit proves that a server uses the bitmap, whichever is heard of first', async () => {
+  for (const bitFirst of [true, false]) {
+    const cluster = await watched(1, 2)
+    if (bitFirst) cluster.set([1, 2, 7])
+    await cluster.make(7)
+    await cluster.time.advance(30_000)
+    if (!bitFirst) cluster.set([1, 2, 7])
+    await cluster.time.advance(1)
+    assert.equal(cluster.proven(), true)
+    await cluster.end()
+  }
+})
+
+test('neither old Services and bits nor new ones without each other prove anything', async () => {
+  const cluster = await watched(1)
+  await cluster.make(3)
+  cluster.set([1, 2, 8])
+  await cluster.time.advance(61_000)
+  cluster.set([1, 2, 3, 8])
+  await cluster.make(8)
+  await cluster.time.advance(1)
+  assert.equal(cluster.proven(), false)
+  await cluster.end()
+})
+
+test('the bits of NodePorts and of other addresses prove nothing', async () => {
+  const cluster = await watched(1, 2)
+  cluster.set([], 'servicenodeports', '30000-30253')
+  cluster.set([7], 'servicenodeports', '30000-30253')
+  cluster.set([1, 2, 9])
+  cluster.set([1, 2, 7], 'serviceips', '10.97.0.0/24')
+  await cluster.make(7)
+  await cluster.time.advance(1)
+  assert.equal(cluster.proven(), false)
+  await cluster.end()
+})

@@ -1,0 +1,201 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import fc from 'fast-check'
+import type { Service, ServiceCidr } from '../../../src/kube/resources.ts'
+import { addressOf, tryParseAddress } from '../../../src/net/address.ts'
+import { cidrContains, cidrOf } from '../../../src/net/cidr.ts'
+import { groupsOf, ipAddressNameOf, valueOfIPv4 } from '../../../src/repair/ip-address/ip-address.ts'
+import { holdsAddress, ServiceIpIndex, ServiceIpRanges } from '../../../src/repair/ip-address/service-ips.ts'
+
+/** As `ParseIPSloppy(text).String()` in k8s.io/utils/net; undefined where that is nil. */
+const names: readonly (readonly [string, string | undefined])[] = [
+  ['10.0.0.1', '10.0.0.1'],
+  ['010.0.0.1', '10.0.0.1'],
+  ['10.000.0.00001', '10.0.0.1'],
+  ['0.0.0.0', '0.0.0.0'],
+  ['256.0.0.1', undefined],
+  ['10.0.0', undefined],
+  ['10.0.0.1.2', undefined],
+  ['10.0.0.1 ', undefined],
+  ['', undefined],
+  ['None', undefined],
+  ['fd00::1', 'fd00::1'],
+  ['FD00::1', 'fd00::1'],
+  ['fd00:0:0:0:0:0:0:1', 'fd00::1'],
+  ['fd00:0::1', 'fd00::1'],
+  ['fd00::0001', 'fd00::1'],
+  ['fd00:1:2:3:4:5:6:7', 'fd00:1:2:3:4:5:6:7'],
+  ['fd00::2:3:4:5:6:7', 'fd00:0:2:3:4:5:6:7'],
+  ['fd00:1::3:4:5:6:7', 'fd00:1:0:3:4:5:6:7'],
+  ['fd00::1:0:0:0:1', 'fd00:0:0:1::1'],
+  ['fd00:0:0:1::1', 'fd00:0:0:1::1'],
+  ['::', '::'],
+  ['::1', '::1'],
+  ['1::', '1::'],
+  ['::ffff:10.0.0.1', '10.0.0.1'],
+  ['::ffff:010.0.0.1', '10.0.0.1'],
+  ['::ffff:a00:1', '10.0.0.1'],
+  ['0:0:0:0:0:FFFF:10.0.0.1', '10.0.0.1'],
+  ['::fffe:10.0.0.1', '::fffe:a00:1'],
+  ['64:ff9b::10.0.0.1', '64:ff9b::a00:1'],
+  ['fe80::1%eth0', undefined],
+  ['fd00:::1', undefined],
+  ['fd00::1::2', undefined],
+  ['1:2:3:4:5:6:7:8:9', undefined],
+  ['12345::1', undefined],
+]
+
+test('a ClusterIP is named as Go writes it, however loosely it is written', () => {
+  assert.deepEqual(
+    names.map(([text]) => [text, ipAddressNameOf(text)]),
+    names,
+  )
+})
+
+const groups = fc.array(fc.oneof(fc.constant(0), fc.constant(0xffff), fc.integer({ min: 0, max: 0xffff })), {
+  minLength: 8,
+  maxLength: 8,
+})
+
+function ipv6(parts: readonly number[]): ReturnType<typeof addressOf> {
+  return addressOf(
+    6,
+    parts.reduce((value, part) => (value << 16n) | BigInt(part), 0n),
+  )
+}
+
+test('the quick reading of IPv6 takes canonical texts only, and gives what the thorough one gives', () => {
+  fc.assert(
+    fc.property(groups, fc.integer({ min: 0, max: 40 }), fc.constantFrom('0', ':', 'f', ''), (parts, at, noise) => {
+      const { text } = ipv6(parts)
+      const strict = tryParseAddress(text)
+      assert.deepEqual(groupsOf(text), strict === undefined ? undefined : parts)
+      const noisy = text.slice(0, at) + noise + text.slice(at)
+      assert.equal(groupsOf(noisy) !== undefined, tryParseAddress(noisy)?.text === noisy)
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test('the quick reading of IPv4 gives its value', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 0, max: 0xffff_ffff }), (value) => {
+      assert.equal(valueOfIPv4(addressOf(4, BigInt(value)).text), value)
+    }),
+  )
+})
+
+function ranges(...cidrs: readonly string[]): ServiceIpRanges {
+  return new ServiceIpRanges(cidrs.map((cidr) => ({ spec: { cidrs: [cidr] } }) as ServiceCidr))
+}
+
+test('Services have neither network addresses nor IPv4 broadcast addresses, as upstream counts', () => {
+  const within = ranges('10.0.0.0/16', '192.0.2.9/31', '198.51.100.5/32', '203.0.113.77/24', 'fd00::/64', 'not a range')
+  const expected = {
+    '10.0.0.0': false,
+    '10.0.0.1': true,
+    '10.0.255.254': true,
+    '10.0.255.255': false,
+    '10.1.0.0': false,
+    '192.0.2.8': false,
+    '192.0.2.9': false,
+    '198.51.100.5': false,
+    '203.0.113.1': true,
+    '203.0.113.0': false,
+    'fd00::': false,
+    'fd00::1': true,
+    'fd00::ffff:ffff:ffff:ffff': true,
+    'fd00:0:0:1::': false,
+    nonsense: false,
+  }
+  assert.deepEqual(Object.fromEntries(Object.keys(expected).map((name) => [name, within.contains(name)])), expected)
+})
+
+test('an address that one range excludes and another has is a Service’s', () => {
+  assert.equal(ranges('10.0.1.0/24', '10.0.0.0/16').contains('10.0.1.0'), true)
+})
+
+test('a range has the addresses that its prefix says, whatever the family', () => {
+  const one = fc.boolean().chain((v6) =>
+    fc.record({
+      base: v6
+        ? groups.map(ipv6)
+        : fc.integer({ min: 0, max: 0xffff_ffff }).map((value) => addressOf(4, BigInt(value))),
+      prefix: fc.integer({ min: 0, max: v6 ? 128 : 32 }),
+      offset: fc.bigInt({ min: -3n, max: 70_000n }),
+    }),
+  )
+  fc.assert(
+    fc.property(one, ({ base, prefix, offset }) => {
+      const cidr = cidrOf(base, prefix)
+      const value = cidr.network.value + offset
+      if (value < 0n || value >> (cidr.family === 4 ? 32n : 128n) !== 0n) return
+      const address = addressOf(cidr.family, value)
+      // One that is mapped from IPv4 is no ClusterIP of the family.
+      if (ipAddressNameOf(address.text) !== address.text || tryParseAddress(cidr.network.text) === undefined) return
+      const last = cidr.network.value + cidr.size - 1n
+      const expected = cidrContains(cidr, address) && offset !== 0n && (cidr.family === 6 || value !== last)
+      const within = ranges(cidr.text)
+      assert.equal(within.contains(address.text), expected, `${address.text} in ${cidr.text}`)
+      assert.equal(within.contains(address.text), expected, 'asked again')
+    }),
+    { numRuns: 3_000 },
+  )
+})
+
+test('it counts how full the ranges are', () => {
+  assert.deepEqual(ranges('10.0.0.0/24', 'fd00::/120').usage(['10.0.0.1', '10.0.0.2', 'fd00::7', '192.0.2.1']), [
+    { range: '10.0.0.0/24', allocated: 2, size: 254 },
+    { range: 'fd00::/120', allocated: 1, size: 255 },
+  ])
+})
+
+test('the index knows the holders of an address through every change', () => {
+  const made = (uid: number, ips: readonly string[]): Service => {
+    const metadata = {
+      namespace: 'default',
+      name: `s${uid}`,
+      uid: String(uid),
+      creationTimestamp: `2026-01-01T00:00:0${uid}Z`,
+    }
+    return { metadata, spec: { clusterIP: ips[0] ?? '', clusterIPs: ips } } as unknown as Service
+  }
+  const texts = ['10.0.0.1', '010.0.0.1', '10.0.0.2', 'fd00::1', 'FD00::1', 'nonsense']
+  const step = fc.record({ uid: fc.integer({ min: 0, max: 4 }), ips: fc.subarray(texts, { maxLength: 2 }) })
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 30 }), (steps) => {
+      const index = new ServiceIpIndex()
+      const held = new Map<number, Service>()
+      for (const { uid, ips } of steps) {
+        const old = held.get(uid)
+        const object = made(uid, ips)
+        if (ips.length === 0) {
+          if (old !== undefined) index.apply({ type: 'deleted', old })
+          held.delete(uid)
+          continue
+        }
+        index.apply(old === undefined ? { type: 'added', object } : { type: 'updated', old, object })
+        held.set(uid, object)
+      }
+      for (const name of ['10.0.0.1', '10.0.0.2', 'fd00::1', 'nonsense']) {
+        const expected = [...held.keys()].sort().filter((uid) => holdsAddress(held.get(uid) as Service, name))
+        assert.deepEqual(
+          index.holdersOf(name).map(({ metadata }) => Number(metadata?.uid)),
+          expected,
+        )
+      }
+    }),
+  )
+})
+
+test('only what concerns addresses asks for a look', () => {
+  const index = new ServiceIpIndex()
+  const metadata = { namespace: 'default', name: 'web', uid: '1', resourceVersion: '1' }
+  const service = { metadata, spec: { clusterIP: '10.0.0.1', clusterIPs: ['10.0.0.1'] } } as Service
+  assert.deepEqual(index.apply({ type: 'added', object: service }), ['10.0.0.1'])
+  const touched = { ...service, metadata: { ...metadata, resourceVersion: '2' } }
+  assert.deepEqual(index.apply({ type: 'updated', old: service, object: touched }), [])
+  assert.deepEqual(index.holdersOf('10.0.0.1'), [touched])
+  assert.deepEqual(index.apply({ type: 'deleted', old: touched }), ['10.0.0.1'])
+  assert.equal(index.size, 0)
+})

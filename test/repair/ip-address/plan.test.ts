@@ -1,0 +1,232 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import type { IpAddress, Service } from '../../../src/kube/resources.ts'
+import { newIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
+import {
+  type IpAddressObservation,
+  planIpAddress,
+  planServiceIp,
+  type ServiceIpObservation,
+  type ServiceIpView,
+} from '../../../src/repair/ip-address/plan.ts'
+import { IpAddressAges } from '../../../src/repair/ip-address/repair.ts'
+import { type CheckScope, check } from '../../../src/repair/ip-address/rounds.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+
+function service(name: string, ...clusterIPs: readonly string[]): Service {
+  const metadata = { namespace: 'default', name, uid: `uid of ${name}`, creationTimestamp: '2026-01-01T00:00:10Z' }
+  return { metadata, spec: { type: 'ClusterIP', clusterIP: clusterIPs[0] ?? 'None', clusterIPs } } as unknown as Service
+}
+
+function ipAddress(
+  name: string,
+  parent: string,
+  changes: Partial<IpAddress> = {},
+  made = '2026-01-01T00:00:05Z',
+): IpAddress {
+  const object = newIpAddress(name, { namespace: 'default', name: parent })
+  const metadata = { ...object.metadata, uid: `uid of ${name}`, resourceVersion: '7', creationTimestamp: made } as never
+  return { ...object, metadata, ...changes }
+}
+
+describe('what a ClusterIP needs', () => {
+  const plan = (changes: Partial<ServiceIpObservation>) =>
+    planServiceIp({
+      service: service('web', '10.0.0.1'),
+      clusterIp: '10.0.0.1',
+      ipAddress: ipAddress('10.0.0.1', 'web'),
+      parent: undefined,
+      inRange: () => true,
+      repairing: true,
+      ...changes,
+    })
+  const note = (changes: Partial<ServiceIpObservation>): string => {
+    const action = plan(changes)
+    return action.type === 'none' ? 'none' : `${action.type}: ${action.finding.note}`
+  }
+
+  test('nothing, when its IPAddress has the Service as parent and the allocator’s labels', () => {
+    assert.deepEqual(plan({}), { type: 'none' })
+  })
+
+  test('nothing is done for what is no address or in no range, whatever its IPAddress is', () => {
+    for (const existing of [undefined, ipAddress('10.0.0.1', 'other')]) {
+      assert.equal(
+        note({ clusterIp: 'nonsense', ipAddress: existing }),
+        'report: Cluster IP nonsense is not a valid IP; please recreate Service',
+      )
+      assert.equal(
+        note({ inRange: () => false, ipAddress: existing }),
+        'report: Cluster IP [IPv4]: 10.0.0.1 is not within any configured Service CIDR; please recreate service',
+      )
+    }
+  })
+
+  test('an address that an old Service spells with zeros has an IPAddress with its canonical name', () => {
+    const old = service('web', '010.000.0.1')
+    assert.deepEqual(plan({ service: old, clusterIp: '010.000.0.1' }), { type: 'none' })
+    const made = plan({ service: old, clusterIp: '010.000.0.1', ipAddress: undefined })
+    assert.equal(made.type === 'create' ? made.ipAddress.metadata?.name : '', '10.0.0.1')
+  })
+
+  test('an IPAddress that refers to no Service, to a missing one or to one with another address is made anew', () => {
+    const anew = 'recreate: the ClusterIP [IPv4]: 10.0.0.1 for Service default/web has a wrong reference; repairing'
+    const parentRef = { group: 'example.com', resource: 'services', namespace: 'default', name: 'web' }
+    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'web', { spec: { parentRef } }) }), anew)
+    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'gone') }), anew)
+    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '10.0.0.2') }), anew)
+  })
+
+  test('an IPAddress of another Service that has the address is left to it, also where that one spells it otherwise', () => {
+    const told = 'report: Cluster IP [IPv4]:10.0.0.1 was assigned to multiple services; please recreate service'
+    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '10.0.0.1') }), told)
+    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '010.0.0.1') }), told)
+  })
+
+  test('wrong labels are put right without touching the rest', () => {
+    const metadata = {
+      name: '10.0.0.1',
+      uid: 'u',
+      resourceVersion: '9',
+      labels: { team: 'a' },
+      annotations: { b: 'c' },
+    }
+    const action = plan({ ipAddress: ipAddress('10.0.0.1', 'web', { metadata }) })
+    assert.deepEqual(action.type === 'relabel' ? action.ipAddress.metadata : undefined, {
+      ...metadata,
+      labels: {
+        team: 'a',
+        'ipaddress.kubernetes.io/ip-family': 'IPv4',
+        'ipaddress.kubernetes.io/managed-by': 'ipallocator.k8s.io',
+      },
+    })
+    assert.equal(action.type === 'relabel' ? action.finding.regarding : 'other', undefined, 'no event')
+  })
+
+  test('where nothing will be repaired the notes do not say so', () => {
+    assert.equal(
+      note({ ipAddress: undefined, repairing: false }),
+      'create: Cluster IP [IPv4]: 10.0.0.1 is not allocated',
+    )
+  })
+})
+
+describe('what becomes of an IPAddress', () => {
+  const plan = (changes: Partial<IpAddressObservation>): string => {
+    const existing = ipAddress('10.0.0.1', 'web')
+    const action = planIpAddress({
+      ipAddress: existing,
+      service: undefined,
+      ageMs: 61_000,
+      repairing: true,
+      ...changes,
+    })
+    return action.type === 'wait'
+      ? `wait ${action.forMs}`
+      : action.type === 'delete'
+        ? action.finding.note
+        : action.type
+  }
+
+  test('it stays while its Service has the address, however that is spelled', () => {
+    assert.equal(plan({ service: service('web', '10.0.0.1') }), 'keep')
+    assert.equal(plan({ service: service('web', '10.0.0.9', '010.0.0.1') }), 'keep')
+  })
+
+  test('it stays when the allocator has not made it', () => {
+    assert.equal(plan({ ipAddress: ipAddress('10.0.0.1', 'web', { metadata: { name: '10.0.0.1' } }) }), 'keep')
+  })
+
+  test('one that refers to something else is removed, and its parent named as Go does', () => {
+    const parentRef = { group: 'example.com', resource: 'gateways', namespace: 'a', name: 'b' }
+    assert.equal(
+      plan({ ipAddress: ipAddress('10.0.0.1', 'web', { spec: { parentRef } }), ageMs: 0 }),
+      'IPAddress 10.0.0.1 appears to have been modified, not referencing a Service &ParentReference{Group:example.com,Resource:gateways,Namespace:a,Name:b,}: cleaning up',
+    )
+  })
+
+  test('one without a Service is left as long as a request may take', () => {
+    assert.equal(plan({ ageMs: 0 }), 'wait 60000')
+    assert.equal(plan({ ageMs: 59_999 }), 'wait 1')
+    assert.equal(
+      plan({ ageMs: 60_000 }),
+      'IPAddress: 10.0.0.1 for Service default/web appears to have leaked: cleaning up',
+    )
+  })
+
+  test('one that its Service has not is left as long, whatever the Service is: a request may have taken it', () => {
+    const wrong = 'IPAddress: 10.0.0.1 for Service default/web has a wrong reference; cleaning up'
+    const external = { ...service('web'), spec: { type: 'ExternalName' } } as Service
+    for (const held of [external, service('web', '10.0.0.2'), service('web', 'fd00::1'), service('web', 'None')]) {
+      assert.equal(plan({ service: held, ageMs: 59_999 }), 'wait 1')
+      assert.equal(plan({ service: held, ageMs: 60_000 }), wrong)
+    }
+  })
+})
+
+describe('a look at everything', () => {
+  const stray = ipAddress('10.0.0.1', 'gone')
+  const holder = service('web', '10.0.0.1')
+  const view: ServiceIpView = {
+    holdersOf: (name) => (name === '10.0.0.1' ? [holder] : []),
+    serviceOf: () => undefined,
+    ipAddressOf: () => stray,
+    ageMs: () => Number.POSITIVE_INFINITY,
+    orphanedMs: () => Number.POSITIVE_INFINITY,
+    inRange: () => true,
+    repairing: true,
+  }
+  const types = (scope: Partial<CheckScope>, changes: Partial<ServiceIpView> = {}): readonly string[] =>
+    check({ names: ['10.0.0.1'], existing: [stray], deleting: true, ...scope }, { ...view, ...changes }).writes.map(
+      ({ type }) => type,
+    )
+
+  test('what a Service gets anew is not deleted besides', () => {
+    assert.deepEqual(types({}), ['recreate'])
+    assert.deepEqual(types({}, { holdersOf: () => [] }), ['delete'])
+  })
+
+  test('what has just become nobody’s is left to its server for 5 seconds', () => {
+    assert.deepEqual(types({}, { holdersOf: () => [], orphanedMs: () => 4_999 }), [])
+    const found = check(
+      { names: [], existing: [stray], deleting: true },
+      { ...view, holdersOf: () => [], orphanedMs: () => 4_999 },
+    )
+    assert.equal(found.againMs, 1)
+    assert.deepEqual(found.orphans, [stray])
+    assert.deepEqual(types({}, { holdersOf: () => [], orphanedMs: () => 5_000 }), ['delete'])
+  })
+
+  test('events delete nothing, they only say when to look', () => {
+    for (const [orphanedMs, againMs] of [
+      [0, 5_000],
+      [5_000, 0],
+    ] as const) {
+      const nobodys = { ...view, holdersOf: () => [], orphanedMs: () => orphanedMs }
+      const found = check({ names: [], existing: [stray], deleting: false }, nobodys)
+      assert.deepEqual(found.writes, [])
+      assert.equal(found.againMs, againMs)
+    }
+  })
+})
+
+describe('ages', () => {
+  test('they count from when an IPAddress was first seen, by uid, and are forgotten when it is old', async () => {
+    const time = new VirtualClock()
+    const ages = new IpAddressAges(time.view())
+    const first = ipAddress('10.0.0.1', 'web')
+    ages.apply({ type: 'added', object: first })
+    await time.advance(30_000)
+    ages.apply({ type: 'updated', old: first, object: { ...first } })
+    assert.equal(ages.ageMs(first), 30_000)
+    const second = { ...first, metadata: { ...first.metadata, uid: 'another' } } as IpAddress
+    ages.apply({ type: 'updated', old: first, object: second })
+    assert.equal(ages.ageMs(second), 0)
+    await time.advance(59_999)
+    ages.tidy()
+    assert.equal(ages.ageMs(second), 59_999)
+    await time.advance(1)
+    ages.tidy()
+    assert.equal(ages.ageMs(second), Number.POSITIVE_INFINITY)
+  })
+})

@@ -1,0 +1,336 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { serviceCidrs, services } from '../../../src/kube/resources.ts'
+import { allocatorLabels, IpAddressWorld, ipOf } from './world.ts'
+
+test('500 IPAddresses deleted at once are back with their parents and labels in less than a second, each by one request', async () => {
+  const world = await IpAddressWorld.start()
+  const ips = await world.services(500)
+  const master = world.master()
+  await world.advance(1_000)
+  assert.equal(master.settled, true)
+  assert.equal(master.requests.length, 0, 'nothing was wrong, so nothing was asked')
+
+  for (const ip of ips) await world.deleteIp(ip)
+  await world.advance(1_000)
+  await world.assertRight()
+  const created = master.requests.filter((request) => request.startsWith('POST'))
+  assert.equal(created.length, 500)
+  assert.deepEqual(
+    [...new Set(master.requests.filter((request) => !request.startsWith('POST')))],
+    ['GET /api/v1/services'],
+    'the Services are read before and after, in lists',
+  )
+  assert.equal(master.requests.length - created.length, 2)
+  await world.end()
+})
+
+test('damage that takes 40 ms to tell is mended at once, not in parts', async () => {
+  const world = await IpAddressWorld.start()
+  const ips = await world.services(80)
+  const master = world.master()
+  await world.advance(1_000)
+  for (const ip of ips) {
+    await world.deleteIp(ip)
+    await world.advance(0.5)
+  }
+  await world.advance(400)
+  await world.assertRight()
+  assert.equal(master.requests.filter((request) => request.startsWith('GET')).length, 2)
+  await world.end()
+})
+
+test('Services that users make and delete cost no request', async () => {
+  const world = await IpAddressWorld.start()
+  const master = world.master()
+  await world.advance(1_000)
+  for (let i = 0; i < 50; i++) {
+    await world.service(`web-${i}`)
+    await world.advance(7)
+  }
+  for (let i = 0; i < 50; i += 2) {
+    await world.deleteService(`web-${i}`)
+    await world.advance(7)
+  }
+  await world.advance(600_000)
+  assert.deepEqual(master.requests, [])
+  assert.deepEqual(master.told, [])
+  await world.end()
+})
+
+test('a lost IPAddress is told of once as upstream tells it, and counted', async () => {
+  const world = await IpAddressWorld.start()
+  const service = await world.service('web')
+  const master = world.master()
+  await world.advance(1_000)
+  await world.deleteIp(ipOf(service))
+  await world.advance(1_000)
+  assert.deepEqual(
+    master.events.map(({ type, reason, action, note, regarding }) => ({ type, reason, action, note, regarding })),
+    [
+      {
+        type: 'Warning',
+        reason: 'ClusterIPNotAllocated',
+        action: 'ClusterIPAllocation',
+        note: `Cluster IP [IPv4]: ${ipOf(service)} is not allocated; repairing`,
+        regarding: {
+          apiVersion: 'v1',
+          kind: 'Service',
+          namespace: 'default',
+          name: 'web',
+          uid: service.metadata?.uid,
+          resourceVersion: service.metadata?.resourceVersion,
+        },
+      },
+    ],
+  )
+  const metrics = await master.metrics.expose()
+  assert.match(metrics, /apiserver_clusterip_repair_ip_errors_total\{type="repair"\} 1/)
+  assert.match(metrics, /apiserver_bootstrap_repairs_total\{repair="cluster-ip",reason="ClusterIPNotAllocated"\} 1/)
+  await world.end()
+})
+
+test('an IPAddress with a wrong parent is made anew within a second, whether that parent is there or not', async () => {
+  const world = await IpAddressWorld.start()
+  const [first, second, third] = await world.services(3)
+  assert.ok(first && second && third)
+  const master = world.master()
+  await world.advance(1_000)
+  const parents = [
+    [first, { name: 'gone' }],
+    [second, { name: 'web-2' }],
+    [third, { group: 'example.com', resource: 'gateways', name: 'web-2' }],
+  ] as const
+  for (const [ip, parent] of parents) {
+    await world.deleteIp(ip)
+    await world.makeIp(ip, parent)
+  }
+  await world.advance(1_000)
+  await world.assertRight()
+  assert.equal(master.told.length, 3)
+  for (const note of master.told)
+    assert.match(note, /^ClusterIPNotAllocated the ClusterIP .* has a wrong reference; repairing$/)
+  assert.deepEqual(
+    [...master.writes].sort(),
+    [first, second, third].flatMap((ip) => [`DELETE ${ip}`, `POST ${ip}`]).sort(),
+  )
+  await world.end()
+})
+
+test('wrong labels are put right in place, and what else is there stays', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  const before = await world.ip(ip)
+  assert.ok(before)
+  const master = world.master()
+  await world.advance(1_000)
+  const labels = { 'ipaddress.kubernetes.io/ip-family': 'IPv6', team: 'a' }
+  const annotations = { note: 'mine' }
+  await world.server.send('PUT', `/apis/networking.k8s.io/v1/ipaddresses/${ip}`, {
+    ...before,
+    metadata: { ...before.metadata, labels, annotations },
+  })
+  await world.advance(1_000)
+  const after = await world.ip(ip)
+  assert.equal(after?.metadata?.uid, before.metadata?.uid)
+  assert.deepEqual(after?.metadata?.labels, { ...before.metadata?.labels, team: 'a' })
+  assert.deepEqual(after?.metadata?.annotations, annotations)
+  assert.deepEqual(master.writes, [`PUT ${ip}`])
+  assert.deepEqual(master.told, [], 'upstream gives no event of labels')
+  await world.end()
+})
+
+test('an orphan is left for 60 seconds, and gone right after', async () => {
+  const world = await IpAddressWorld.start()
+  const master = world.master()
+  await world.advance(20_000)
+  await world.makeIp('10.96.0.77', { name: 'never-made' })
+  await world.advance(59_900)
+  assert.ok(await world.ip('10.96.0.77'))
+  assert.deepEqual(master.requests, [])
+  await world.advance(300)
+  assert.equal(await world.ip('10.96.0.77'), undefined)
+  assert.deepEqual(master.told, [
+    'IPAddressNotAllocated IPAddress: 10.96.0.77 for Service default/never-made appears to have leaked: cleaning up',
+  ])
+  await world.end()
+})
+
+test('graces that end one after the other make full passes five seconds apart', async () => {
+  const world = await IpAddressWorld.start()
+  world.master()
+  await world.advance(10_000)
+  for (let i = 0; i < 20; i++) {
+    await world.makeIp(`10.96.0.${100 + i}`, { name: 'gone' })
+    await world.advance(500)
+  }
+  const left = new Set<number>()
+  for (let i = 0; i < 160; i++) {
+    await world.advance(500)
+    left.add((await world.ips()).length)
+  }
+  assert.equal(left.has(0), true)
+  assert.ok(left.size <= 5, `${left.size - 1} times some were deleted`)
+  await world.end()
+})
+
+test('an IPAddress that a dead server did not release goes a few seconds after its Service', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  const master = world.master()
+  await world.advance(100_000)
+  const left = await world.ip(ip)
+  await world.deleteService('web')
+  await world.makeIp(ip, { name: 'web' })
+  assert.notEqual(left?.metadata?.uid, (await world.ip(ip))?.metadata?.uid)
+  await world.advance(59_000)
+  assert.ok(await world.ip(ip), 'it is another one, which may belong to a Service in the making')
+  await world.advance(2_000)
+  assert.equal(await world.ip(ip), undefined)
+  assert.equal(master.told.length, 1)
+  await world.end()
+})
+
+test('an address whose Service is stored only after half a minute is kept', async () => {
+  const world = await IpAddressWorld.start()
+  const master = world.master()
+  const slow = {
+    takeAddress: () => world.makeIp('10.96.0.50', { name: 'slow' }),
+    storeService: async () => {
+      await world.deleteIp('10.96.0.50')
+      await world.service('slow', { clusterIP: '10.96.0.50' })
+    },
+  }
+  await slow.takeAddress()
+  await world.advance(55_000)
+  await slow.storeService()
+  await world.advance(600_000)
+  await world.assertRight()
+  assert.deepEqual(master.writes, [])
+  await world.end()
+})
+
+test('an address that its Service has not is left for 60 seconds: a request may have taken it', async () => {
+  const world = await IpAddressWorld.start(['10.96.0.0/16', 'fd00::/108'])
+  await world.service('external', { type: 'ExternalName', externalName: 'example.com', ports: [] })
+  await world.service('web', { clusterIP: '10.96.0.10' })
+  await world.advance(2_000)
+  const master = world.master()
+  await world.advance(10_000)
+  const strays = ['10.96.0.31', '10.96.0.32', 'fd00::9']
+  await world.makeIp('10.96.0.31', { name: 'external' })
+  await world.makeIp('10.96.0.32', { name: 'web' })
+  await world.makeIp('fd00::9', { name: 'web' }, { ...allocatorLabels, 'ipaddress.kubernetes.io/ip-family': 'IPv6' })
+  const there = async (): Promise<readonly string[]> => {
+    const names = (await world.ips()).map(({ metadata }) => metadata?.name ?? '')
+    return strays.filter((name) => names.includes(name))
+  }
+  await world.advance(59_900)
+  assert.deepEqual(await there(), strays)
+  await world.advance(300)
+  assert.deepEqual(await there(), [])
+  assert.equal(master.told.length, 3)
+  for (const note of master.told) assert.match(note, /^IPAddressWrongReference .* has a wrong reference; cleaning up$/)
+  await world.assertRight()
+  await world.end()
+})
+
+test('an IPAddress of another controller is nobody’s business', async () => {
+  const world = await IpAddressWorld.start()
+  const master = world.master()
+  await world.makeIp('10.96.0.40', { group: 'example.com', resource: 'gateways', name: 'a' }, {})
+  await world.makeIp('10.96.0.41', { name: 'gone' }, { 'ipaddress.kubernetes.io/managed-by': 'somebody' })
+  await world.advance(600_000)
+  assert.equal((await world.ips()).length, 2)
+  assert.deepEqual(master.requests, [])
+  await world.end()
+})
+
+test('of two Services with one address the older keeps it, and the other is told, once each full pass', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('older'))
+  await world.advance(2_000)
+  await world.deleteIp(ip)
+  await world.service('younger', { clusterIP: ip })
+  await world.deleteIp(ip)
+  const master = world.master()
+  await world.advance(1_000)
+  assert.equal((await world.ip(ip))?.spec?.parentRef?.name, 'older')
+  const told = `ClusterIPAlreadyAllocated Cluster IP [IPv4]:${ip} was assigned to multiple services; please recreate service`
+  assert.deepEqual(master.told, [`ClusterIPNotAllocated Cluster IP [IPv4]: ${ip} is not allocated; repairing`, told])
+  assert.equal(master.settled, true, 'there is nothing that the repair could do')
+  await world.advance(200_000)
+  assert.deepEqual(master.told.slice(2), [told])
+
+  await world.deleteService('older')
+  await world.advance(1_000)
+  assert.equal((await world.ip(ip))?.spec?.parentRef?.name, 'younger', 'its turn has come')
+  await world.end()
+})
+
+test('an address outside every ServiceCIDR is told of; when its ServiceCIDR comes it is allocated', async () => {
+  const world = await IpAddressWorld.start()
+  const { api } = world.server
+  await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.0.2.0/24', 'fd00:1::/64'] } })
+  await world.service('web', { clusterIP: '192.0.2.7' })
+  await world.deleteIp('192.0.2.7')
+  await api.delete(serviceCidrs, { name: 'more' })
+  const master = world.master()
+  await world.advance(1_000)
+  const note = 'Cluster IP [IPv4]: 192.0.2.7 is not within any configured Service CIDR; please recreate service'
+  assert.deepEqual(master.told, [`ClusterIPOutOfRange ${note}`])
+  assert.equal(await world.ip('192.0.2.7'), undefined)
+
+  await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.0.2.0/24', 'fd00:1::/64'] } })
+  await world.advance(1_000)
+  await world.assertRight()
+  assert.deepEqual(master.writes, ['POST 192.0.2.7'])
+  await world.end()
+})
+
+test('a Service with two families has both its IPAddresses mended', async () => {
+  const world = await IpAddressWorld.start(['10.96.0.0/16', 'fd00::/108'])
+  const service = await world.service('web', { ipFamilyPolicy: 'RequireDualStack' })
+  const master = world.master()
+  await world.advance(1_000)
+  assert.equal(service.spec?.clusterIPs?.length, 2)
+  for (const ip of service.spec?.clusterIPs ?? []) await world.deleteIp(ip)
+  await world.advance(1_000)
+  await world.assertRight()
+  assert.equal(master.events.filter(({ note }) => note.includes('[IPv6]')).length, 1)
+  await world.end()
+})
+
+test('a Service that an older server has stored without an IPAddress gets one at once', async () => {
+  const world = await IpAddressWorld.start(['10.96.0.0/16'], { serviceAllocators: 'none' })
+  const master = world.master()
+  await world.advance(1_000)
+  await world.service('web', { clusterIP: '10.96.0.10' })
+  await world.advance(100)
+  await world.assertRight()
+  assert.equal(master.told.length, 1)
+  await world.end()
+})
+
+test('the metrics say how full the ranges are, and how long ago the last full pass was', async () => {
+  const world = await IpAddressWorld.start(['10.96.0.0/24'])
+  await world.services(3)
+  const master = world.master()
+  await world.advance(31_000)
+  const metrics = await master.metrics.expose()
+  assert.match(metrics, /kube_apiserver_clusterip_allocator_allocated_ips\{cidr="10.96.0.0\/24"\} 3\n/)
+  assert.match(metrics, /kube_apiserver_clusterip_allocator_available_ips\{cidr="10.96.0.0\/24"\} 251\n/)
+  assert.match(metrics, /apiserver_bootstrap_repair_last_pass_age_seconds\{repair="cluster-ip"\} 30\.9/)
+  await world.end()
+})
+
+test('a headless Service and one without addresses need nothing', async () => {
+  const world = await IpAddressWorld.start()
+  await world.service('headless', { clusterIP: 'None' })
+  await world.service('external', { type: 'ExternalName', externalName: 'example.com', ports: [] })
+  const master = world.master()
+  await world.advance(200_000)
+  assert.deepEqual(master.requests, [])
+  assert.equal((await world.server.api.list(services)).items.length, 2)
+  await world.end()
+})

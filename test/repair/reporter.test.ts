@@ -1,0 +1,139 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { EventToRecord } from '../../src/kube/event-object.ts'
+import { type Finding, RepairReporter } from '../../src/repair/reporter.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { memoryLogger } from '../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+
+function setUp(options: { readonly dryRun?: boolean } = {}) {
+  const events: EventToRecord[] = []
+  const logger = memoryLogger()
+  const metrics = prometheusMetrics()
+  const time = new VirtualClock()
+  const reporter = new RepairReporter({
+    kind: 'node-port',
+    events: { record: (event) => void events.push(event) },
+    logger,
+    metrics,
+    clock: time.view(),
+    ...options,
+  })
+  const sample = async (name: string): Promise<string | undefined> =>
+    (await metrics.expose()).split('\n').find((line) => line.startsWith(name))
+  return { events, logger, reporter, time, sample }
+}
+
+function duplicate(index: number): Finding {
+  return {
+    type: 'duplicate',
+    reason: 'PortAlreadyAllocated',
+    item: String(30_000 + index),
+    note: `Port ${30_000 + index} was assigned to multiple services; please recreate service`,
+    regarding: {
+      apiVersion: 'v1',
+      kind: 'Service',
+      metadata: { namespace: 'default', name: `s-${index}`, uid: `u-${index}` },
+    },
+  }
+}
+
+test('what stands is logged once, and counted and told as an event in every full pass', async () => {
+  const { events, logger, reporter, sample } = setUp()
+  reporter.report([duplicate(1)], { full: false })
+  reporter.report([duplicate(1)], { full: false })
+  assert.deepEqual([logger.lines.length, events.length], [1, 1])
+  reporter.report([duplicate(1)], { full: true })
+  assert.deepEqual([logger.lines.length, events.length], [1, 2])
+  assert.equal(
+    await sample('apiserver_nodeport_repair_port_errors_total{'),
+    'apiserver_nodeport_repair_port_errors_total{type="duplicate"} 2',
+  )
+  assert.deepEqual(events[0], {
+    regarding: { apiVersion: 'v1', kind: 'Service', namespace: 'default', name: 's-1', uid: 'u-1' },
+    type: 'Warning',
+    reason: 'PortAlreadyAllocated',
+    action: 'PortAllocation',
+    note: 'Port 30001 was assigned to multiple services; please recreate service',
+  })
+})
+
+test('what has gone and comes back is news again', () => {
+  const { logger, reporter } = setUp()
+  reporter.report([duplicate(1)], { full: true })
+  reporter.report([], { full: true })
+  reporter.report([duplicate(1)], { full: true })
+  assert.equal(logger.lines.length, 2)
+})
+
+test('what was put right and comes back is news again, and counts as a repair', async () => {
+  const { logger, reporter, sample } = setUp()
+  reporter.report([duplicate(1)], { full: false })
+  reporter.repaired(duplicate(1))
+  reporter.report([duplicate(1)], { full: false })
+  assert.equal(logger.lines.length, 2)
+  assert.equal(
+    await sample('apiserver_bootstrap_repairs_total{'),
+    'apiserver_bootstrap_repairs_total{repair="node-port",reason="PortAlreadyAllocated"} 1',
+  )
+})
+
+test('of a mass of findings the first twenty are told one by one, and all are counted', async () => {
+  const { events, logger, reporter, sample } = setUp()
+  reporter.report(
+    Array.from({ length: 500 }, (_, index) => duplicate(index)),
+    { full: true },
+  )
+  assert.equal(events.length, 20)
+  assert.equal(logger.lines.length, 21)
+  assert.deepEqual(logger.lines.at(-1)?.fields, { more: 480 })
+  assert.equal(
+    await sample('apiserver_nodeport_repair_port_errors_total{'),
+    'apiserver_nodeport_repair_port_errors_total{type="duplicate"} 500',
+  )
+})
+
+test('a dry run lists them all', () => {
+  const { logger, reporter } = setUp({ dryRun: true })
+  reporter.report(
+    Array.from({ length: 500 }, (_, index) => duplicate(index)),
+    { full: true },
+  )
+  assert.equal(logger.lines.length, 500)
+})
+
+test('a leak, which no object is to blame for, is logged and counted', async () => {
+  const { events, logger, reporter, sample } = setUp()
+  const note = 'the node port 30001 appears to have leaked: cleaning up'
+  reporter.report([{ type: 'leak', reason: 'PortNotAllocated', item: '30001', note, regarding: undefined }], {
+    full: true,
+  })
+  assert.deepEqual([logger.lines.length, events.length], [1, 0])
+  assert.equal(
+    await sample('apiserver_nodeport_repair_port_errors_total{'),
+    'apiserver_nodeport_repair_port_errors_total{type="leak"} 1',
+  )
+})
+
+test('the age of the last full pass grows from the pass on, and is absent before', async () => {
+  const { reporter, time, sample } = setUp()
+  assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), undefined)
+  reporter.metrics.passed()
+  await time.advance(90_000)
+  assert.equal(
+    await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'),
+    'apiserver_bootstrap_repair_last_pass_age_seconds{repair="node-port"} 90',
+  )
+})
+
+test('what was repaired is counted, unless nothing is written', async () => {
+  for (const dryRun of [false, true]) {
+    const { reporter, logger, sample } = setUp({ dryRun })
+    reporter.report([duplicate(1)], { full: false })
+    reporter.repaired(duplicate(1))
+    const line = (await sample('apiserver_bootstrap_repairs_total{')) ?? ''
+    assert.equal(line.endsWith(' 1'), !dryRun, line)
+    reporter.report([duplicate(1)], { full: false })
+    assert.equal(logger.lines.length, dryRun ? 1 : 2, 'what comes back is logged again')
+  }
+})

@@ -1,0 +1,44 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Pod } from '../../src/kube/resources.ts'
+import { SharedValues, sharedLabels, sharedString, trimPod } from '../../src/workloads/trimmed.ts'
+
+test('a value is made once for a key', () => {
+  const values = new SharedValues<object>(2)
+  const first = values.get('a', () => ({}))
+  assert.equal(
+    values.get('a', () => assert.fail('it is there')),
+    first,
+  )
+})
+
+test('it never holds more than its limit', () => {
+  const values = new SharedValues<object>(2)
+  const first = values.get('a', () => ({}))
+  for (const key of ['b', 'c']) values.get(key, () => ({}))
+  assert.notEqual(
+    values.get('a', () => ({})),
+    first,
+  )
+})
+
+test('labels are shared when all keys and values are equal', () => {
+  const labels = sharedLabels({ a: '1', b: '2' })
+  assert.equal(sharedLabels({ a: '1', b: '2' }), labels)
+  assert.deepEqual(sharedLabels({ a: '1', b: '3' }), { a: '1', b: '3' })
+  assert.deepEqual(sharedLabels({ a: '1' }), { a: '1' })
+  assert.deepEqual(sharedLabels({}), {})
+  assert.equal(sharedLabels(undefined), undefined)
+})
+
+test('what is absent stays absent', () => {
+  assert.equal(sharedString(undefined), undefined)
+  assert.equal(sharedString('a'), 'a')
+})
+
+test('labels that Go wrote as null are none, and are not taken for empty ones', () => {
+  const labels = (given: unknown): unknown =>
+    trimPod({ metadata: { name: 'a', labels: given } } as Pod).metadata?.labels
+  assert.equal(labels(null), undefined)
+  assert.deepEqual(labels({}), {})
+})

@@ -81,12 +81,14 @@ test('a foreign address in Endpoints, in the slice, and a foreign port, of which
       () => true,
       () => false,
     )
+  let events = 0
   for (const damage of damages) {
     // Where the interval is over right after the damage, so is the damage; an interval later it cannot be again.
     for (let tries = 1, stands = false; !stands; tries++) {
       assert.ok(tries <= 2, 'somebody is told')
       const before = way.lost
       way.loses = true
+      events += 1
       await damage()
       await sleep(500)
       way.loses = false
@@ -95,5 +97,8 @@ test('a foreign address in Endpoints, in the slice, and a foreign port, of which
     }
     await whenRight(api, right, intervalMs + 1_000)
   }
-  assert.deepEqual(master.logged(/watch has missed|lost the API server|refuses/), [])
+  assert.deepEqual(master.logged(/lost the API server|refuses/), [])
+  // A repair whose own event is lost too is told once: as when the interval is over while events are still lost.
+  const missed = master.logged(/watch has missed/)
+  assert.ok(missed.length <= events, JSON.stringify(missed))
 })

@@ -6,7 +6,7 @@ import { FleetControl, type Owner, partsOf } from './fleet-control.ts'
 import type { DrillRecorder } from './recorder.ts'
 import type { RequestFault, RequestRule } from './request-faults.ts'
 import { describeStep } from './scenario/render.ts'
-import { type Action, expectedList, type NetworkPath, type Scenario, type Step } from './scenario/scenario.ts'
+import { type Action, expectedList, type Scenario, type Step } from './scenario/scenario.ts'
 import { DrillError, type DrillTarget, type Primitive } from './target.ts'
 
 /** The faults that `heal` ends. */
@@ -23,6 +23,14 @@ const LISTED_AGAIN_LIMIT_MS = 30_000
 const OVERTIME_MS = 600_000
 /** Between two checks of the fleet, in milliseconds. For real processes much is known only then. */
 const POLL_MS = { sim: 1_000, live: 500 }
+
+/** The connections that a partition cuts. */
+const paths = {
+  api: ['api'],
+  store: ['store', 'server-store'],
+  clients: ['clients'],
+  all: ['api', 'store', 'server-store', 'clients'],
+} as const
 
 type ActionOf<Name extends Action['action']> = Extract<Action, { readonly action: Name }>
 
@@ -153,8 +161,8 @@ export class Conductor {
       case 'restart':
         return this.#restart(step, masters)
       case 'partition':
-        for (const way of pathsOf(step.from))
-          await this.#fleet.toEach(masters, (master) => ({ type: 'cut', master, path: way }), owner)
+        for (const path of paths[step.from])
+          await this.#fleet.toEach(masters, (master) => ({ type: 'cut', master, path }), owner)
         return this.#undoAfter(step, owner)
       case 'slow':
         await this.#fleet.toEach(
@@ -305,17 +313,5 @@ function faultOf({ how, status = 500, retryAfterMs, byMs = 0, everyMs }: ActionO
     case 'lose-event':
     case 'expired':
       return { type: how }
-  }
-}
-
-function pathsOf(from: NetworkPath): readonly ('api' | 'store' | 'server-store' | 'clients')[] {
-  switch (from) {
-    case 'api':
-    case 'clients':
-      return [from]
-    case 'store':
-      return ['store', 'server-store']
-    case 'all':
-      return ['api', 'store', 'server-store', 'clients']
   }
 }

@@ -6,7 +6,7 @@ import { randomScenario } from '../random/random-scenario.ts'
 import { DrillRecorder } from '../recorder.ts'
 import { FlapMeter } from '../report/figures.ts'
 import { lastStepEndMs } from '../scenario/duration.ts'
-import { unknownNames } from '../scenario/names.ts'
+import { namesIn } from '../scenario/names.ts'
 import type { FleetPlan, MasterPlan, Scenario, Step } from '../scenario/scenario.ts'
 import { SimulatedTarget } from '../simulator/target.ts'
 import type { TargetObserver } from '../target.ts'
@@ -230,12 +230,10 @@ function tenth(ms: number): number {
  */
 export function fittingScenario(scenario: Scenario): Scenario {
   const { durationMs } = scenario
-  const { unknown } = unknownNames(scenario)
+  const known = namesIn(scenario)
   const steps = scenario.steps.flatMap((step): readonly Step[] => {
     const masters =
-      'masters' in step && step.masters !== 'all'
-        ? step.masters.filter((name) => unknown.get(step)?.includes(name) !== true)
-        : undefined
+      'masters' in step && step.masters !== 'all' ? step.masters.filter((name) => known.includes(name)) : undefined
     if (masters?.length === 0 || step.atMs > durationMs) return []
     const forMs = 'forMs' in step && step.forMs !== undefined ? Math.min(step.forMs, durationMs - step.atMs) : undefined
     return [{ ...step, ...(masters && { masters }), ...(forMs !== undefined && { forMs }) } as Step]

@@ -1,5 +1,6 @@
 import { type Random, randomInteger } from '../../runtime/random.ts'
-import { type MasterPlan, successorName } from '../scenario/scenario.ts'
+import { successorName } from '../scenario/names.ts'
+import type { MasterPlan } from '../scenario/scenario.ts'
 
 /**
  * Which masters of a fleet exist at which time, and which are affected by a fault: two faults of one process at a time

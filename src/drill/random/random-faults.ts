@@ -1,4 +1,3 @@
-import type { RequestFilter } from '../request-faults.ts'
 import { stepEndMs } from '../scenario/duration.ts'
 import { type Action, type DamageName, damages, type FleetPlan, type Step } from '../scenario/scenario.ts'
 import type { AvailableMasters, Draw } from './ground.ts'
@@ -216,7 +215,7 @@ const flapping: Fault = ({ draw, roster, untilMs }, atMs) => {
 }
 
 /** The kinds of a sidecar's requests. */
-const filters: readonly RequestFilter[] = [
+const filters: readonly Pick<RequestsFail, 'only' | 'resource' | 'verb'>[] = [
   {},
   {},
   { only: 'probe' },

@@ -1,18 +1,9 @@
 import * as z from 'zod/mini'
-import type { ValuesOf } from '../../documents/option.ts'
 import { describeIssue, didYouMean, type Mistake } from '../../documents/validation.ts'
 import type { YamlDocument } from '../../documents/yaml.ts'
-import type { Step } from './scenario.ts'
-import type { Key, Keys } from './schema.ts'
+import { type FieldsOf, fieldOf, type Key, type Keys } from './schema.ts'
 
 export type Path = readonly (string | number)[]
-
-/** Values by key; required ones are there, unless there is a mistake. */
-export type Read<Of extends Keys> = {
-  readonly [Name in keyof Of]: Of[Name] extends { readonly required: true }
-    ? z.output<Of[Name]['schema']>
-    : ValuesOf<{ readonly title: ''; readonly options: Of }>[Name]
-}
 
 /** Reads the mappings of a document, and collects every mistake with file, line and column. */
 export class MappingReader {
@@ -38,32 +29,34 @@ export class MappingReader {
   }
 
   /**
-   * The values of a mapping, by its keys. A value that is wrong counts as left out, and so does one whose key is
-   * misspelt. A key without a value is left out. A value that is no mapping has no further faults.
+   * The fields of a mapping by its keys, and of the mappings in it. A key without a value is left out. After a mistake
+   * the result is not complete.
    * @param what - what the mapping is, for messages: `fleet`, `the action kill`.
    */
-  read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): Read<Of> {
-    const given = this.#mappingAt(value, path, what)
+  read<Of extends Keys>(value: unknown, path: Path, keys: Of, what: string): FieldsOf<Of> {
+    const fields: Record<string, unknown> = {}
+    if (!isMapping(value)) {
+      this.#note(path, `${what} must be a mapping of keys to values`)
+      return fields as FieldsOf<Of>
+    }
     const names = Object.keys(keys)
-    const misspelt = new Set<string>()
-    for (const name of Object.keys(given)) {
-      if (names.includes(name)) continue
+    for (const name of Object.keys(value).filter((name) => !names.includes(name))) {
       const meant = didYouMean(name, names)
-      const rest = meant === undefined ? `; it takes ${names.join(', ') || 'nothing'}` : `; did you mean ${meant}?`
+      const rest = meant === undefined ? `; it takes ${names.join(', ')}` : `; did you mean ${meant}?`
       const where = this.#document.positionOf([...path, name], 'key')
       this.#mistakes.push({ where, message: `${what} has no ${JSON.stringify(name)}${rest}` })
-      if (meant !== undefined) misspelt.add(meant)
     }
-    const values: Record<string, unknown> = {}
     for (const [name, key] of Object.entries(keys) as [string, Key][]) {
-      const input = Object.hasOwn(given, name) ? (given[name] ?? undefined) : undefined
-      const read = input === undefined ? undefined : this.#parse(key, input, [...path, name])
-      const byDefault = key.default === undefined ? undefined : z.parse(key.schema, key.default)
-      values[name] = read ?? byDefault
-      const isMissing = key.required && input === undefined && isMapping(value) && !misspelt.has(name)
-      if (isMissing) this.#note([...path, name], `${what} needs ${JSON.stringify(name)}: ${key.description}`)
+      const at = [...path, name]
+      const given = Object.hasOwn(value, name) ? (value[name] ?? undefined) : undefined
+      if (given === undefined && key.required) {
+        this.#note(at, `${what} needs ${JSON.stringify(name)}: ${key.description}`)
+        continue
+      }
+      const read = key.keys ? this.read(given ?? {}, at, key.keys, name) : this.#parse(key, given ?? key.default, at)
+      if (read !== undefined) fields[fieldOf(name, key)] = read
     }
-    return values as Read<Of>
+    return fields as FieldsOf<Of>
   }
 
   /** Notes a mistake of a value; the name of its key stands before the message. */
@@ -85,19 +78,13 @@ export class MappingReader {
     this.#mistakes.push({ where: this.#document.positionOf(path), message })
   }
 
-  #mappingAt(value: unknown, path: Path, what: string): Readonly<Record<string, unknown>> {
-    if (isMapping(value)) return value
-    if (value !== undefined) this.#note(path, `${what} must be a mapping of keys to values`)
-    return {}
-  }
-
   #parse(key: Key, input: unknown, path: Path): unknown {
-    const result = z.safeParse(key.schema, input)
-    if (result.success) return result.data
-    // Of a value of another type nothing else is worth saying.
-    const { issues } = result.error
-    const [ofType = issues] = issues.filter(({ code, path: at }) => code === 'invalid_type' && at.length === 0)
-    for (const issue of [ofType].flat()) {
+    if (input === undefined) return undefined
+    const { success, data, error } = z.safeParse(key.schema, input)
+    if (success) return data
+    // Of a text that should be a list, zod also counts the letters.
+    const ofType = error.issues.find(({ code }) => code === 'invalid_type')
+    for (const issue of ofType === undefined ? error.issues : [ofType]) {
       const within = issue.path.filter((step) => typeof step !== 'symbol')
       this.wrong([...path, ...within], describe(key, issue, input))
     }
@@ -117,10 +104,4 @@ function describe(key: Key, issue: z.core.$ZodIssue, input: unknown): string {
     if (meant !== undefined) return `there is no ${JSON.stringify(input)}; did you mean ${meant}?`
   }
   return describeIssue(issue, input)
-}
-
-/** A step, and where in the file it stands. */
-export interface PlacedStep {
-  readonly step: Step
-  readonly path: Path
 }

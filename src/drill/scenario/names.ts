@@ -1,52 +1,13 @@
-import { didYouMean } from '../../documents/validation.ts'
-import type { MappingReader, PlacedStep } from './mapping-reader.ts'
-import {
-  type Chosen,
-  type FleetPlan,
-  isSuccessorName,
-  type MasterPlan,
-  type MasterSettings,
-  type Scenario,
-  type Step,
-  successorName,
-} from './scenario.ts'
+import type { Chosen, FleetPlan, MasterPlan, MasterSettings, Scenario } from './scenario.ts'
 
-/** Notes what is wrong with the names of masters in the fleet. */
-export function checkNames(reader: MappingReader, { masters }: FleetPlan): void {
-  for (const [index, { name }] of masters.entries()) {
-    const path = ['fleet', 'masters', index, 'name']
-    const others = masters.filter((_, other) => other !== index)
-    if (masters.findIndex((other) => other.name === name) < index) {
-      reader.wrong(path, `${name} is the name of two masters`)
-    }
-    const before = others.find((other) => isSuccessorName(name, other.name))
-    if (before === undefined) continue
-    reader.wrong(path, `${name} is what the master in the place of ${before.name} is called; choose another name`)
-  }
+/** The master that takes the place of another. */
+export function successorName(name: string): string {
+  return `${name}-anew`
 }
 
-/**
- * Notes where steps, in the order of their times, name a master that neither the fleet has nor an earlier step adds, or
- * name one twice.
- */
-export function checkChosen(reader: MappingReader, fleet: FleetPlan, placed: readonly PlacedStep[]): void {
-  const { unknown, known } = unknownNames({ fleet, steps: placed.map(({ step }) => step) })
-  for (const { step, path } of placed) {
-    const chosen = 'masters' in step && step.masters !== 'all' ? step.masters : []
-    for (const [index, name] of chosen.entries()) {
-      const at = [...path, 'masters', index]
-      if (chosen.indexOf(name) < index) reader.wrong(at, `${name} is named twice`)
-      else if (unknown.get(step)?.includes(name)) {
-        const rest = known.includes(name) ? ' yet: a later step adds it' : instead(name, known)
-        reader.wrong(at, `there is no master ${JSON.stringify(name)}${rest}`)
-      }
-    }
-  }
-}
-
-function instead(name: string, known: readonly string[]): string {
-  const meant = didYouMean(name, known)
-  return meant === undefined ? `; there are ${known.join(', ')}` : `; did you mean ${meant}?`
+/** Whether whoever comes in the place of `name`, or of its successors, is called so. */
+export function isSuccessorName(candidate: string, name: string): boolean {
+  return candidate.startsWith(name) && /^(?:-anew)+$/.test(candidate.slice(name.length))
 }
 
 /**
@@ -59,23 +20,14 @@ export function isAmong(chosen: Chosen, name: string): boolean {
 }
 
 /**
- * Names in steps that no master has: neither one of the fleet, nor one that an earlier step adds by `replace` or
- * `scale`. The steps are in the order of their times. Masters that `random` steps add are not known yet. Pure.
+ * The names of all masters that steps may name: those of the fleet, and those that `replace` and `scale` add. The steps
+ * are in the order of their times. Masters that `random` steps add are not known yet. Pure.
  */
-export function unknownNames({ fleet, steps }: Pick<Scenario, 'fleet' | 'steps'>): {
-  readonly unknown: ReadonlyMap<Step, readonly string[]>
-  /** The names of the fleet and of all that steps add. */
-  readonly known: readonly string[]
-} {
+export function namesIn({ fleet, steps }: { readonly fleet: FleetPlan } & Pick<Scenario, 'steps'>): readonly string[] {
   const roster = new Roster()
   for (const master of fleet.masters) roster.add(master)
-  const unknown = new Map<Step, readonly string[]>()
+  const [pattern] = fleet.masters
   for (const step of steps) {
-    const named = 'masters' in step && step.masters !== 'all' ? step.masters : []
-    unknown.set(
-      step,
-      named.filter((name) => roster.plan(name) === undefined),
-    )
     if (step.action === 'replace') {
       for (const name of roster.resolve(step.masters)) {
         const plan = roster.plan(name)
@@ -86,16 +38,12 @@ export function unknownNames({ fleet, steps }: Pick<Scenario, 'fleet' | 'steps'>
     if (step.action === 'scale') {
       const { present } = roster
       for (const { name } of present.slice(step.to)) roster.retire(name)
-      const [pattern] = fleet.masters
       for (let count = present.length; count < step.to && pattern !== undefined; count++) {
         roster.add(roster.another(pattern))
       }
     }
-    if (step.action === 'roll-config') {
-      for (const name of roster.resolve(step.masters)) roster.configure(name, step.settings)
-    }
   }
-  return { unknown, known: roster.names }
+  return roster.names
 }
 
 /** Who is in a fleet while it is drilled: names of steps to members, and the plans of those who are yet to come. */

@@ -1,46 +1,23 @@
 import { Document, isScalar, visit } from 'yaml'
 import * as z from 'zod/mini'
 import { formatDuration } from '../../documents/duration.ts'
-import type { MasterPlan, MasterSettings, Part, Scenario, Step } from './scenario.ts'
-import {
-  apiVersion,
-  boundsKeys,
-  clientsKeys,
-  drillKeys,
-  fleetKeys,
-  type Key,
-  type Keys,
-  kind,
-  masterKeys,
-  masterSettingsKeys,
-  settingsKeys,
-} from './schema.ts'
+import type { MasterPlan, Part, Scenario, Step } from './scenario.ts'
+import { apiVersion, drillKeys, fieldOf, type Key, type Keys, kind, masterKeys, settingsKeys } from './schema.ts'
 import { actions, stepKeys } from './step-schema.ts'
 
 type Mapping = Readonly<Record<string, unknown>>
 
 /** A scenario as a file that `parseScenario` reads back as the same. What is a default is left out. Pure. */
-export function renderScenario({ name, description, fleet, clients, bounds, durationMs, steps }: Scenario): string {
-  const { masters, ...common } = fleet
+export function renderScenario({ fleet, steps, ...scenario }: Scenario): string {
+  const { masters, apiserverCount } = fleet
   const virtualAddresses = sharedAddresses(masters)
-  const file = {
-    apiVersion,
-    kind,
-    name,
-    description,
-    fleet: {
-      masters: renderMasters(masters),
-      ...(virtualAddresses.length > 0 && { virtualAddresses }),
-      ...withoutDefaults(
-        { ...inWords(common), ...(common.apiserverCount === masters.length && { apiserverCount: undefined }) },
-        fleetKeys,
-      ),
-    },
-    ...unlessEmpty('clients', withoutDefaults(inWords(clients), clientsKeys)),
-    ...unlessEmpty('bounds', withoutDefaults(inWords(bounds), boundsKeys)),
-    duration: formatDuration(durationMs),
-    steps: steps.map(renderStep),
+  const written = {
+    ...fleet,
+    masters: renderMasters(masters),
+    virtualAddresses: virtualAddresses.length > 0 ? virtualAddresses : undefined,
+    apiserverCount: apiserverCount === masters.length ? undefined : apiserverCount,
   }
+  const file = render({ apiVersion, kind, ...scenario, fleet: written, steps: steps.map(renderStep) }, drillKeys)
   const document = new Document(file, { aliasDuplicateObjects: false })
   visit(document, {
     Seq(_, list) {
@@ -50,6 +27,18 @@ export function renderScenario({ name, description, fleet, clients, bounds, dura
   return document.toString({ lineWidth: 0, flowCollectionPadding: false })
 }
 
+/** The values of fields under their keys, without defaults. */
+function render(fields: Mapping, keys: Keys): Mapping {
+  const entries = Object.entries(keys).map(([name, key]): [string, unknown] => {
+    const value = fields[fieldOf(name, key)]
+    if (value === undefined) return [name, undefined]
+    if (key.keys === undefined) return [name, key.metavar === 'DURATION' ? formatDuration(Number(value)) : value]
+    const inner = render(value as Mapping, key.keys)
+    return [name, Object.keys(inner).length === 0 ? undefined : inner]
+  })
+  return Object.fromEntries(entries.filter(([name, value]) => value !== undefined && value !== keys[name]?.default))
+}
+
 function sharedAddresses(masters: readonly MasterPlan[]): readonly string[] {
   const all = masters.flatMap(({ addresses }) => addresses)
   return [...new Set(all.filter((address, index) => all.indexOf(address) !== index))]
@@ -57,46 +46,19 @@ function sharedAddresses(masters: readonly MasterPlan[]): readonly string[] {
 
 /** Their number, when that is all there is to say. */
 function renderMasters(masters: readonly MasterPlan[]): number | readonly Mapping[] {
-  const rendered = masters.map(({ name, addresses, skewMs, driftPpm, settings, ...rest }, index) => ({
-    ...(name !== `master-${index + 1}` && { name }),
-    ...(addresses.join() !== `192.0.2.${index + 1}` && { addresses }),
-    ...withoutDefaults({ ...rest, ...inWords({ skewMs }), drift: driftPpm }, masterKeys),
-    ...unlessEmpty('settings', inWords(settings)),
-  }))
+  const rendered = masters.map((master, index) => {
+    const name = master.name === `master-${index + 1}` ? undefined : master.name
+    const addresses = master.addresses.join() === `192.0.2.${index + 1}` ? undefined : master.addresses
+    return render({ ...master, name, addresses }, masterKeys)
+  })
   return rendered.every((master) => Object.keys(master).length === 0) ? masters.length : rendered
 }
 
 function renderStep(step: Step): Mapping {
-  const { atMs, action, ...rest } = step
-  const { settings, ...others } = rest as { readonly settings?: MasterSettings }
   // What runs beside another leaves no choice of these.
-  const forced = step.action === 'restart' && step.overlapMs !== undefined ? ['part', 'signal', 'pause'] : []
-  const words = Object.entries(withoutDefaults(inWords(others), actions[action].keys))
-  return {
-    at: formatDuration(atMs),
-    action,
-    ...Object.fromEntries(words.filter(([key]) => !forced.includes(key))),
-    ...(settings !== undefined && { settings: inWords(settings) }),
-  }
-}
-
-/** `forMs: 30000` as `for: 30s`. */
-function inWords(values: object): Mapping {
-  return Object.fromEntries(
-    Object.entries(values).map(([key, value]) =>
-      key.endsWith('Ms') ? [key.slice(0, -'Ms'.length), formatDuration(value as number)] : [key, value],
-    ),
-  )
-}
-
-function withoutDefaults(values: Mapping, keys: Keys): Mapping {
-  return Object.fromEntries(
-    Object.entries(values).filter(([key, value]) => value !== undefined && value !== keys[key]?.default),
-  )
-}
-
-function unlessEmpty(key: string, mapping: Mapping): Mapping {
-  return Object.keys(mapping).length === 0 ? {} : { [key]: mapping }
+  const isOverlap = step.action === 'restart' && step.overlapMs !== undefined
+  const forced = { part: undefined, signal: undefined, pauseMs: undefined }
+  return render({ ...step, ...(isOverlap && forced) }, { ...stepKeys, ...actions[step.action].keys })
 }
 
 const parts: Readonly<Record<Part, string>> = { sidecar: 'sidecar', server: 'server', both: 'sidecar and server' }
@@ -118,7 +80,7 @@ const words: Readonly<Record<string, (value: never) => string>> = {
   from: (from: string) => `from ${from}`,
   to: (to: number) => `to ${to}`,
   byMs: (ms: number) => `by ${formatDuration(ms)}`,
-  settings: (settings: object) => `with ${describeSettings(settings)}`,
+  settings: (settings: Mapping) => `with ${describeSettings(settings)}`,
   forMs: (ms: number) => `for ${formatDuration(ms)}`,
   pauseMs: (ms: number) => `pause ${formatDuration(ms)}`,
   overlapMs: (ms: number) => `overlap ${formatDuration(ms)}`,
@@ -139,63 +101,55 @@ export function describeStep(step: Step, masters: readonly string[]): string {
   return [step.action, ...masters, ...facts].join(' ')
 }
 
-function describeSettings(settings: object): string {
-  return Object.entries(settings)
-    .filter(([, value]) => value !== undefined)
-    .map(([key, value]) => (key.endsWith('Ms') ? `${key.slice(0, -2)}=${formatDuration(value)}` : `${key}=${value}`))
+function describeSettings(settings: Mapping): string {
+  return Object.entries(render(settings, settingsKeys))
+    .map(([key, value]) => `${key}=${value}`)
     .join(' ')
 }
 
-type Json = Readonly<Record<string, unknown>>
-
 /** The JSON Schema (2020-12) of a scenario file, for editors: keys, forms, bounds, choices, defaults. */
-export function scenarioSchema(): Json {
-  const master = mapping(masterKeys, { settings: mapping(masterSettingsKeys) })
+export function scenarioSchema(): Mapping {
   const masters = {
     oneOf: [
       { type: 'integer', minimum: 1, maximum: 100 },
-      { type: 'array', minItems: 1, items: master },
+      { type: 'array', minItems: 1, items: schemaOf(masterKeys) },
     ],
   }
   const steps = Object.entries(actions).map(([action, { description, keys }]) => ({
     description,
-    ...mapping({ ...stepKeys, ...keys }, { action: { const: action }, settings: mapping(settingsKeys) }),
+    ...schemaOf({ ...stepKeys, ...keys }, { action: { const: action } }),
   }))
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: `${kind} (${apiVersion})`,
     description: 'Scenario of a failover drill: apiserver-bootstrap drill FILE',
-    ...mapping(drillKeys, {
-      fleet: mapping(fleetKeys, { masters }),
-      clients: mapping(clientsKeys),
-      bounds: mapping(boundsKeys),
-      steps: { type: 'array', maxItems: 1000, items: { oneOf: steps } },
-    }),
+    ...schemaOf(drillKeys, { masters, steps: { type: 'array', maxItems: 1000, items: { oneOf: steps } } }),
   }
 }
 
-/** `forms` are those of values that have keys of their own. */
-function mapping(keys: Keys, forms: Readonly<Record<string, Json>> = {}): Json {
+/** `forms` are those of values that a schema of zod cannot express, by their keys. */
+function schemaOf(keys: Keys, forms: Readonly<Record<string, Mapping>> = {}): Mapping {
   const entries: readonly (readonly [string, Key])[] = Object.entries(keys)
   const required = entries.filter(([, { required }]) => required).map(([name]) => name)
   return {
     type: 'object',
     properties: Object.fromEntries(
-      entries.map(([name, key]) => [name, { ...described(key), ...(forms[name] ?? formOf(key)) }]),
+      entries.map(([name, key]) => [name, { ...described(key), ...(forms[name] ?? formOf(key, forms)) }]),
     ),
     ...(required.length > 0 && { required }),
     additionalProperties: false,
   }
 }
 
-function described({ description, unset, default: byDefault }: Key): Json {
+function described({ description, unset, default: byDefault }: Key): Mapping {
   return {
     description: unset === undefined ? description : `${description} (left out: ${unset})`,
     ...(byDefault !== undefined && { default: byDefault }),
   }
 }
 
-function formOf({ schema }: Key): Json {
+function formOf({ schema, keys }: Key, forms: Readonly<Record<string, Mapping>>): Mapping {
+  if (keys !== undefined) return schemaOf(keys, forms)
   const { $schema: _, ...form } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
   return form
 }

@@ -1,10 +1,17 @@
 import { formatDuration } from '../../documents/duration.ts'
+import { didYouMean } from '../../documents/validation.ts'
 import { ttlFault } from '../../kubernetes-service/options.ts'
 import { parseAddress } from '../../net/address.ts'
 import { stepEndMs } from './duration.ts'
-import type { MappingReader, Path, PlacedStep } from './mapping-reader.ts'
-import { checkChosen, checkNames, isAmong } from './names.ts'
-import type { FleetPlan, MasterSettings, Scenario, Step } from './scenario.ts'
+import type { MappingReader, Path } from './mapping-reader.ts'
+import { isAmong, isSuccessorName, namesIn } from './names.ts'
+import type { FleetPlan, Scenario, Step } from './scenario.ts'
+
+/** A step, and where in the file it stands. */
+export interface PlacedStep {
+  readonly step: Step
+  readonly path: Path
+}
 
 /** Notes what is wrong between the values of a scenario, each of which is right by itself. */
 export function checkScenario(
@@ -13,9 +20,8 @@ export function checkScenario(
   file: { readonly placed: readonly PlacedStep[]; readonly virtualAddresses: readonly string[] },
 ): void {
   const { fleet } = scenario
-  checkChosen(reader, fleet, file.placed)
   checkFleet(reader, fleet)
-  checkNames(reader, fleet)
+  checkNames(reader, scenario, file.placed)
   checkAddresses(reader, fleet, file.virtualAddresses)
   checkMasters(reader, fleet)
   for (const { step, path } of file.placed) {
@@ -36,10 +42,46 @@ export function storeFault({ masters, leaseStore }: Pick<FleetPlan, 'masters' | 
 function checkFleet(reader: MappingReader, fleet: FleetPlan): void {
   const fault = storeFault(fleet)
   if (fault !== undefined) reader.wrong(['fleet', 'leaseStore'], fault)
-  const unfit = ttlFault(fleet.leaseTtlMs, fleet.reconcileIntervalMs, 'reconcileInterval')
-  if (unfit === undefined) return
-  if (reader.has(['fleet', 'leaseTtl'])) reader.wrong(['fleet', 'leaseTtl'], unfit)
-  else reader.wrong(['fleet', 'reconcileInterval'], `the TTL ${unfit}`)
+  checkTimes(reader, fleet, ['fleet'])
+}
+
+/** Reported at the time that is given there. */
+function checkTimes(
+  reader: MappingReader,
+  { leaseTtlMs, reconcileIntervalMs }: Pick<FleetPlan, 'leaseTtlMs' | 'reconcileIntervalMs'>,
+  path: Path,
+): void {
+  const fault = ttlFault(leaseTtlMs, reconcileIntervalMs, 'reconcileInterval')
+  if (fault === undefined) return
+  if (reader.has([...path, 'leaseTtl'])) reader.wrong([...path, 'leaseTtl'], fault)
+  else if (reader.has([...path, 'reconcileInterval'])) reader.wrong([...path, 'reconcileInterval'], `the TTL ${fault}`)
+}
+
+/** The names of masters, in the fleet and in the steps. */
+function checkNames(reader: MappingReader, scenario: Scenario, placed: readonly PlacedStep[]): void {
+  const { masters } = scenario.fleet
+  for (const [index, { name }] of masters.entries()) {
+    const path = ['fleet', 'masters', index, 'name']
+    if (masters.findIndex((other) => other.name === name) < index) {
+      reader.wrong(path, `${name} is the name of two masters`)
+    }
+    const before = masters.find((other) => isSuccessorName(name, other.name))
+    if (before === undefined) continue
+    reader.wrong(path, `${name} is what the master in the place of ${before.name} is called; choose another name`)
+  }
+  const known = namesIn(scenario)
+  for (const { step, path } of placed) {
+    const chosen = 'masters' in step && step.masters !== 'all' ? step.masters : []
+    for (const [index, name] of chosen.entries()) {
+      const at = [...path, 'masters', index]
+      if (chosen.indexOf(name) < index) reader.wrong(at, `${name} is named twice`)
+      else if (!known.includes(name)) {
+        const meant = didYouMean(name, known)
+        const rest = meant === undefined ? `; there are ${known.join(', ')}` : `; did you mean ${meant}?`
+        reader.wrong(at, `there is no master ${JSON.stringify(name)}${rest}`)
+      }
+    }
+  }
 }
 
 function checkAddresses(reader: MappingReader, { masters }: FleetPlan, shared: readonly string[]): void {
@@ -78,20 +120,20 @@ function checkMasters(reader: MappingReader, fleet: FleetPlan): void {
       if (addresses.length > 1) reader.wrong([...path, 'addresses'], `takes one address: ${name} is a kube-apiserver`)
       continue
     }
-    checkSettings(reader, fleet, settings, [...path, 'settings'])
-    if (addresses.length > 1 && (settings.reconciler ?? fleet.reconciler) === 'master-count') {
-      reader.wrong([...path, 'addresses'], 'takes one address with the reconciler master-count, as run does')
-    }
+    checkTimes(reader, { ...fleet, ...settings }, [...path, 'settings'])
+    checkAddressCount(reader, { ...fleet, ...settings }, addresses, [...path, 'addresses'])
   }
 }
 
-function checkSettings(reader: MappingReader, fleet: FleetPlan, settings: MasterSettings, path: Path): void {
-  const { leaseTtlMs, reconcileIntervalMs } = { ...fleet, ...settings }
-  if (settings.leaseTtlMs === undefined && settings.reconcileIntervalMs === undefined) return
-  const fault = ttlFault(leaseTtlMs, reconcileIntervalMs, 'reconcileInterval')
-  if (fault === undefined) return
-  if (settings.leaseTtlMs !== undefined) reader.wrong([...path, 'leaseTtl'], fault)
-  else reader.wrong([...path, 'reconcileInterval'], `the TTL ${fault}`)
+function checkAddressCount(
+  reader: MappingReader,
+  { reconciler }: Pick<FleetPlan, 'reconciler'>,
+  addresses: readonly string[],
+  path: Path,
+): void {
+  if (addresses.length > 1 && reconciler === 'master-count') {
+    reader.wrong(path, 'takes one address with the reconciler master-count, as run does')
+  }
 }
 
 function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step: Step, path: Path): void {
@@ -173,11 +215,9 @@ function checkRoll(
 ): void {
   const at = [...path, 'settings']
   if (Object.keys(settings).length === 0) reader.wrong(at, 'needs at least one setting: nothing would be rolled')
-  checkSettings(reader, fleet, settings, at)
   const { addresses = [] } = settings
-  if (addresses.length > 1 && (settings.reconciler ?? fleet.reconciler) === 'master-count') {
-    reader.wrong([...at, 'addresses'], 'takes one address with the reconciler master-count, as run does')
-  }
+  checkTimes(reader, { ...fleet, ...settings }, at)
+  checkAddressCount(reader, { ...fleet, ...settings }, addresses, [...at, 'addresses'])
   const rolled = fleet.masters.filter(({ name }) => isAmong(masters, name))
   const upstream = rolled.find(({ kind }) => kind === 'kube-apiserver')
   if (upstream !== undefined && masters !== 'all') {

@@ -2,15 +2,58 @@ import * as z from 'zod/mini'
 import { duration, formatDuration, parseDuration } from '../../documents/duration.ts'
 import { type Option, parsedText, wholeNumber } from '../../documents/option.ts'
 import { kubernetesServiceOptions, parseAdvertised } from '../../kubernetes-service/options.ts'
-import { defaultBounds, defaultClients } from './scenario.ts'
+import { defaultBounds } from '../../verify/observation.ts'
 
-/** One key of a mapping in a scenario file. The reader, the JSON Schema and the reference follow from it. */
+/** One key of a mapping in a scenario file. The reader, the types, the JSON Schema and the reference follow from it. */
 export interface Key extends Option {
   /** It cannot be left out. */
   readonly required?: true
+  /** The keys of its value, which is a mapping. */
+  readonly keys?: Keys
 }
 
 export type Keys = Readonly<Record<string, Key>>
+
+/** The field of a scenario for a key names the unit, where its value has one: `for` is `forMs`. */
+const units: Readonly<Record<string, string>> = { DURATION: 'Ms', PPM: 'Ppm' } satisfies Units
+
+interface Units {
+  readonly DURATION: 'Ms'
+  readonly PPM: 'Ppm'
+}
+
+export function fieldOf(name: string, { metavar = '' }: Key): string {
+  return `${name}${units[metavar] ?? ''}`
+}
+
+type FieldOf<Name extends string, Of extends Key> = Of extends { readonly metavar: keyof Units }
+  ? `${Name}${Units[Of['metavar']]}`
+  : Name
+
+type Plain<Value> = Value extends readonly (infer Item)[] ? readonly Item[] : Value
+
+type ValueOf<Of extends Key> = Of extends { readonly keys: infer Inner extends Keys }
+  ? FieldsOf<Inner>
+  : Plain<z.output<Of['schema']>>
+
+/** The keys whose value is always there: given, or by default. */
+type Certain<Of extends Keys> = {
+  [Name in keyof Of]: Of[Name] extends
+    | { readonly required: true }
+    | { readonly default: unknown }
+    | { readonly keys: Keys }
+    ? Name
+    : never
+}[keyof Of]
+
+/** The values of a mapping in a scenario, as they are read from a file. */
+export type FieldsOf<Of extends Keys> = Flat<
+  { readonly [Name in Certain<Of> & string as FieldOf<Name, Of[Name]>]: ValueOf<Of[Name]> } & {
+    readonly [Name in Exclude<keyof Of, Certain<Of>> & string as FieldOf<Name, Of[Name]>]?: ValueOf<Of[Name]>
+  }
+>
+
+export type Flat<Type> = { [Name in keyof Type]: Type[Name] }
 
 /** The head of a scenario file. */
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'
@@ -24,9 +67,25 @@ export const nameSchema = z
   .string()
   .check(z.regex(/^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/, 'must be lower case letters, digits and dashes'))
 const sentence = z.string().check(z.minLength(1, 'needs a sentence'), z.regex(/^.*$/, 'must be one line'))
-/** A mapping that is read with keys of its own. */
-const nested = z.unknown()
 const { options } = kubernetesServiceOptions
+/** Texts, checked as addresses. */
+const addresses = z.pipe(
+  options.advertiseAddress.schema,
+  z.transform((list) => list.map(({ text }) => text)),
+)
+
+/** A key whose value is a mapping with these keys. */
+export function mapping<Inner extends Keys>(
+  keys: Inner,
+  description: string,
+): {
+  readonly schema: z.ZodMiniUnknown
+  readonly metavar: 'MAPPING'
+  readonly description: string
+  readonly keys: Inner
+} {
+  return { schema: z.unknown(), metavar: 'MAPPING', description, keys }
+}
 
 /** At most a day either way. */
 export const signedDuration = parsedText((text) => {
@@ -40,34 +99,9 @@ export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   minMs: number,
   description: string,
   more?: More,
-): { readonly schema: ReturnType<typeof duration>; readonly metavar: string; readonly description: string } & More {
+): { readonly schema: ReturnType<typeof duration>; readonly metavar: 'DURATION'; readonly description: string } & More {
   return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
 }
-
-/** Of the whole file. */
-export const drillKeys = {
-  apiVersion: { schema: z.literal(apiVersion), description: 'the form of the file', required: true },
-  kind: { schema: z.literal(kind), description: 'what the file holds', required: true },
-  name: { schema: nameSchema, metavar: 'NAME', description: 'lower case letters, digits and dashes', required: true },
-  description: { schema: sentence, metavar: 'TEXT', description: 'what is drilled, in one sentence', required: true },
-  fleet: {
-    schema: nested,
-    metavar: 'MAPPING',
-    description: 'the masters, and how they maintain the list',
-    required: true,
-  },
-  clients: { schema: nested, metavar: 'MAPPING', description: 'the clients that connect to the API servers' },
-  bounds: { schema: nested, metavar: 'MAPPING', description: 'time limits of the invariants' },
-  duration: time(1000, 'from the moment that everybody is listed to the end', {
-    unset: 'the end of the last step, and then twice the TTL, bounds.recovery and 10s',
-  }),
-  steps: {
-    schema: z.array(nested).check(z.maxLength(1000)),
-    metavar: 'LIST',
-    description: 'what happens, and when; in any order',
-    required: true,
-  },
-} as const satisfies Keys
 
 /** Of `fleet`. Names, forms and defaults are those of `run`, where it has them. */
 export const fleetKeys = {
@@ -75,7 +109,7 @@ export const fleetKeys = {
     schema: z.union(
       [
         wholeNumber(1, MAX_MASTERS),
-        z.array(nested).check(z.minLength(1, 'needs at least one master'), z.maxLength(MAX_MASTERS)),
+        z.array(z.unknown()).check(z.minLength(1, 'needs at least one master'), z.maxLength(MAX_MASTERS)),
       ],
       {
         error: `must be a whole number from 1 to ${MAX_MASTERS}, or a list of masters`,
@@ -86,7 +120,7 @@ export const fleetKeys = {
     required: true,
   },
   virtualAddresses: {
-    schema: z.array(parsedText(parseAdvertised, ({ text }) => text)).check(z.minLength(1)),
+    schema: z.array(parsedText((text) => parseAdvertised(text).text, String)).check(z.minLength(1)),
     metavar: 'LIST',
     description: 'addresses that several masters share; every other one belongs to one master',
   },
@@ -129,7 +163,7 @@ export const masterSettingsKeys = {
 export const settingsKeys = {
   ...masterSettingsKeys,
   addresses: {
-    schema: options.advertiseAddress.schema,
+    schema: addresses,
     metavar: 'LIST',
     description: 'only of roll-config: its new addresses',
   },
@@ -139,7 +173,7 @@ export const settingsKeys = {
 export const masterKeys = {
   name: { schema: nameSchema, metavar: 'NAME', description: 'what steps call it', unset: 'master-N, by its place' },
   addresses: {
-    schema: options.advertiseAddress.schema,
+    schema: addresses,
     metavar: 'LIST',
     description: 'the first is the one in Endpoints; a second is of the other family',
     unset: '192.0.2.N, by its place',
@@ -162,8 +196,10 @@ export const masterKeys = {
     description: 'in the simulator: how much faster its clocks run, in parts per million',
     default: 0,
   },
-  settings: { schema: nested, metavar: 'MAPPING', description: 'where it differs from the fleet' },
+  settings: mapping(masterSettingsKeys, 'where it differs from the fleet'),
 } as const satisfies Keys
+
+export const defaultClients = { count: 20, intervalMs: 250, watchDelayMs: 100, timeoutMs: 2_000 }
 
 /** Of `clients`. */
 export const clientsKeys = {
@@ -208,6 +244,31 @@ export const boundsKeys = {
   },
 } as const satisfies Keys
 
-function optional<K extends Option>({ schema, metavar, description }: K): Pick<K, 'schema'> & Key {
-  return { schema, ...(metavar !== undefined && { metavar }), description }
+/** Of the whole file. */
+export const drillKeys = {
+  apiVersion: { schema: z.literal(apiVersion), description: 'the form of the file', required: true },
+  kind: { schema: z.literal(kind), description: 'what the file holds', required: true },
+  name: { schema: nameSchema, metavar: 'NAME', description: 'lower case letters, digits and dashes', required: true },
+  description: { schema: sentence, metavar: 'TEXT', description: 'what is drilled, in one sentence', required: true },
+  fleet: { ...mapping(fleetKeys, 'the masters, and how they maintain the list'), required: true },
+  clients: mapping(clientsKeys, 'the clients that connect to the API servers'),
+  bounds: mapping(boundsKeys, 'time limits of the invariants'),
+  duration: time(1000, 'from the moment that everybody is listed to the end', {
+    unset: 'the end of the last step, and then twice the TTL, bounds.recovery and 10s',
+  }),
+  steps: {
+    schema: z.array(z.unknown()).check(z.maxLength(1000)),
+    metavar: 'LIST',
+    description: 'what happens, and when; in any order',
+    required: true,
+  },
+} as const satisfies Keys
+
+/** Without its default: left out, the value is as elsewhere. */
+function optional<Of extends Option & { readonly metavar: string }>({
+  schema,
+  metavar,
+  description,
+}: Of): Pick<Of, 'schema' | 'metavar' | 'description'> {
+  return { schema, metavar, description }
 }

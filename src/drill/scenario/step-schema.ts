@@ -1,39 +1,40 @@
 import * as z from 'zod/mini'
 import { wholeNumber } from '../../documents/option.ts'
 import { verbs } from '../request-faults.ts'
-import { type Action, type DamageName, damages } from './scenario.ts'
-import { type Key, type Keys, MAX_MASTERS, signedDuration, time } from './schema.ts'
+import { type DamageName, damages } from './damages.ts'
+import {
+  type FieldsOf,
+  type Flat,
+  type Keys,
+  MAX_MASTERS,
+  mapping,
+  settingsKeys,
+  signedDuration,
+  time,
+} from './schema.ts'
 
-export type ActionName = Action['action']
-
-/** What can happen: what it is, and the keys that say more. */
-export interface ActionForm {
-  readonly description: string
-  readonly keys: Keys
+/** One of some values, which are described together. */
+function choice<const Values extends readonly [string, ...string[]]>(
+  values: Values,
+  description: string,
+  byDefault: Values[number],
+) {
+  return { schema: z.enum(values), metavar: 'WHICH', description, default: byDefault } as const
 }
 
-function choice(values: readonly [string, ...string[]], description: string, byDefault: string): Key {
-  return { schema: z.enum(values), metavar: 'WHICH', description, default: byDefault }
-}
-
-const chosen: Key = {
+const chosen = {
   schema: z.union([z.literal('all'), z.array(z.string()).check(z.minLength(1, 'needs at least one name'))], {
     error: 'must be all, or a list of names such as [master-2]',
   }),
   metavar: 'all|LIST',
   description: 'which masters',
-}
-const masters: Key = { ...chosen, required: true }
-const mastersOrAll: Key = { ...chosen, default: 'all' }
+} as const
+const masters = { ...chosen, required: true } as const
+const mastersOrAll = { ...chosen, default: 'all' } as const
 const part = choice(['sidecar', 'server', 'both'], 'which of the two processes of a master', 'both')
 const undone = time(1, 'how long until it is undone; left out, it stays')
 const undoneRequired = time(1, 'how long until it is undone', { required: true })
-const settings: Key = {
-  schema: z.unknown(),
-  metavar: 'MAPPING',
-  description: 'what changes',
-  required: true,
-}
+const settings = { ...mapping(settingsKeys, 'what changes'), required: true } as const
 const between = time(0, 'after each, once it is listed again', { default: '5s' })
 
 /** Of every step: when. */
@@ -49,7 +50,7 @@ export const stepKeys = {
 } as const satisfies Keys
 
 /** Every action, in the order of the reference. */
-export const actions: Readonly<Record<ActionName, ActionForm>> = {
+export const actions = {
   kill: { description: 'SIGKILL; undone by `start`', keys: { masters, part, for: undone } },
   terminate: { description: 'SIGTERM; undone by `start`', keys: { masters, part, for: undone } },
   freeze: { description: 'SIGSTOP; undone by `thaw`', keys: { masters, part, for: undone } },
@@ -223,6 +224,16 @@ export const actions: Readonly<Record<ActionName, ActionForm>> = {
       },
     },
   },
-}
+} as const satisfies Readonly<Record<string, { readonly description: string; readonly keys: Keys }>>
+
+export type ActionName = keyof typeof actions
 
 export const actionNames = Object.keys(actions) as readonly ActionName[]
+
+/** What can happen, with what says more of it; `description` and `keys` of {@link actions} say what each means. */
+export type Action = {
+  [Name in ActionName]: Flat<{ readonly action: Name } & FieldsOf<(typeof actions)[Name]['keys']>>
+}[ActionName]
+
+/** An action and its time: it happens up to `jitterMs` later than `atMs`, as the seed of a run decides. */
+export type Step = FieldsOf<typeof timeKeys> & Action

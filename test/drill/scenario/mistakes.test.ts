@@ -38,7 +38,7 @@ const inTheFile: readonly (readonly [from: string, to: string, mistake: string])
     '6:12: masters: must be a whole number from 1 to 100, or a list of masters, not "three"',
   ],
   ['masters: 3', 'masters: []', '6:12: masters: needs at least one master'],
-  ['masters: 3', 'master: 3', '6:3: fleet has no "master"; did you mean masters?'],
+  ['masters: 3', 'master: 3\n  masters: 3', '6:3: fleet has no "master"; did you mean masters?'],
   [
     'masters: 3',
     'masters:\n    - kind: kube-apiserver\n    - {}\n  leaseStore: kubernetes',

@@ -1,0 +1,29 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { endpointSlices, endpoints, services } from '../../kube/resources.ts'
+
+const ref = { namespace: 'default', name: 'kubernetes' }
+
+/** Every way in which somebody spoils `default/kubernetes`, by name. */
+export const damages = {
+  'endpoints-deleted': (api) => api.delete(endpoints, ref),
+  'endpoints-emptied': (api) => api.patch(endpoints, ref, { type: 'merge', body: { subsets: null } }),
+  'endpoints-unlabelled': (api) => api.patch(endpoints, ref, { type: 'merge', body: { metadata: { labels: null } } }),
+  'endpoints-with-a-foreign-port': (api) => patchSubset(api, { ports: [{ name: 'https', port: 1, protocol: 'TCP' }] }),
+  'endpoints-with-a-foreign-protocol': (api) =>
+    patchSubset(api, { ports: [{ name: 'https', port: 6443, protocol: 'UDP' }] }),
+  'endpoints-with-a-foreign-address': (api) => patchSubset(api, { addresses: [{ ip: '203.0.113.7' }] }),
+  'endpoints-with-a-foreign-unready-address': (api) => patchSubset(api, { notReadyAddresses: [{ ip: '203.0.113.8' }] }),
+  'slice-deleted': (api) => api.delete(endpointSlices, ref),
+  'slice-unlabelled': (api) => api.patch(endpointSlices, ref, { type: 'merge', body: { metadata: { labels: null } } }),
+  'slice-emptied': (api) => api.patch(endpointSlices, ref, { type: 'merge', body: { endpoints: [], ports: [] } }),
+  'service-deleted': (api) => api.delete(services, ref),
+  'service-with-a-foreign-port': (api) =>
+    api.patch(services, ref, { type: 'merge', body: { spec: { ports: [{ name: 'x', port: 1, protocol: 'TCP' }] } } }),
+} as const satisfies Readonly<Record<string, (api: KubeApi) => Promise<unknown>>>
+
+export type DamageName = keyof typeof damages
+
+async function patchSubset(api: KubeApi, change: object): Promise<unknown> {
+  const { subsets = [] } = await api.get(endpoints, ref)
+  return api.patch(endpoints, ref, { type: 'merge', body: { subsets: [{ ...subsets[0], ...change }] } })
+}

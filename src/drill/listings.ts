@@ -150,10 +150,19 @@ export async function followEtcdLeases(
 ): Promise<void> {
   const addresses = new LeaseAddresses(report)
   const keys = new EtcdLeaseKeys(prefix)
-  const onChange: Parameters<EtcdKv['watch']>[1]['onChange'] = (changes = []) => {
+  const onChange: Parameters<EtcdKv['watch']>[1]['onChange'] = (changes) => {
+    if (changes === undefined) return void listAgain()
     for (const { type, key } of changes) {
       addresses.set(key, type === 'deleted' ? undefined : keys.addressOfLease(key))
     }
+    addresses.report()
+  }
+  // The watch is open again: a list shows what happened meanwhile.
+  const listAgain = async (): Promise<void> => {
+    const found = await etcd.list(keys.leases, { signal }).catch(() => undefined)
+    if (found === undefined) return
+    addresses.clear()
+    for (const { key } of found.items) addresses.set(key, keys.addressOfLease(key))
     addresses.report()
   }
   await etcd.watch(keys.leases, { onChange, report: () => {}, signal })

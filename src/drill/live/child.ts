@@ -4,9 +4,6 @@ import { resolve } from 'node:path'
 import { createInterface } from 'node:readline'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 
-/** How many lines of its output are stored to explain a failure. */
-const MAX_LINES = 50
-
 /**
  * One process of a drilled fleet, in a group of its own: an interrupt at the terminal does not reach it, and it does
  * not outlive the drill.
@@ -15,8 +12,8 @@ export class Child {
   readonly pid: number
   /** When it has ended, and all its output has been read. */
   readonly exited: Promise<void>
-  readonly #lines: string[] = []
-  readonly #listeners = new Set<(line: string) => void>()
+  /** The last line of its output, which explains a failure. */
+  lastLine: string | undefined
   #ended = false
   #failure: Error | undefined
   #stopRequested = false
@@ -25,13 +22,15 @@ export class Child {
   private constructor(command: string, child: ChildProcess, pid: number, watchdog: Watchdog) {
     this.pid = pid
     for (const stream of [child.stdout, child.stderr]) {
-      if (stream !== null) createInterface({ input: stream }).on('line', (line) => this.#remember(line))
+      if (stream !== null)
+        createInterface({ input: stream }).on('line', (line) => {
+          this.lastLine = line
+        })
     }
     this.exited = once(child, 'close').then(([code, signal]: unknown[]) => {
       this.#ended = true
       if (!this.#killed && !(this.#stopRequested && code === 0)) {
-        const last = this.#lines.at(-1) ?? 'no output'
-        this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${last}`)
+        this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${this.lastLine ?? 'no output'}`)
       }
       watchdog.releaseGroup(pid)
     })
@@ -61,15 +60,6 @@ export class Child {
     return this.#failure
   }
 
-  get lines(): readonly string[] {
-    return this.#lines
-  }
-
-  /** Calls `listener` for each further line of its output. */
-  onLine(listener: (line: string) => void): void {
-    this.#listeners.add(listener)
-  }
-
   /** To the process alone, if it still runs. */
   signal(signal: NodeJS.Signals): void {
     if (this.ended) return
@@ -93,12 +83,6 @@ export class Child {
       }
     }
     await this.exited
-  }
-
-  #remember(line: string): void {
-    this.#lines.push(line)
-    if (this.#lines.length > MAX_LINES) this.#lines.shift()
-    for (const listener of this.#listeners) listener(line)
   }
 }
 

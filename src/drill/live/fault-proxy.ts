@@ -16,6 +16,7 @@ import {
 } from 'node:https'
 import type { Socket } from 'node:net'
 import { refusedWith } from '../../apiserver/faults.ts'
+import type { ObservedRequest } from '../../verify/observation.ts'
 import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../request-faults.ts'
 import { listenAnywhere } from './tcp-proxy.ts'
 
@@ -51,6 +52,8 @@ export interface FaultProxyOptions {
   readonly credential?: IssuedCredential | undefined
   /** Rules that it has in common with another. @default its own */
   readonly faults?: RequestFaults | undefined
+  /** Called with each request as it comes, whatever becomes of it. */
+  readonly onRequest?: ((request: ObservedRequest['request']) => void) | undefined
 }
 
 interface Watch {
@@ -72,6 +75,7 @@ export class FaultProxy {
   readonly #sockets = new Set<Socket>()
   readonly #watches = new Set<Watch>()
   readonly #timers = new Set<NodeJS.Timeout>()
+  readonly #onRequest: FaultProxyOptions['onRequest']
   #credential: IssuedCredential | undefined
 
   private constructor(listener: HttpServer | HttpsServer, port: number, options: FaultProxyOptions) {
@@ -80,6 +84,7 @@ export class FaultProxy {
     this.#server = options.server
     this.#credential = options.credential
     this.#faults = options.faults ?? new RequestFaults()
+    this.#onRequest = options.onRequest
     const { ca, cert, key, serverName, skipVerify = false } = options.server.tls ?? {}
     const isSecure = options.server.url.protocol === 'https:'
     const verified = { ca, cert, key, rejectUnauthorized: !skipVerify, ...(serverName && { servername: serverName }) }
@@ -139,6 +144,8 @@ export class FaultProxy {
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
     const sent = this.#read(request)
+    const { method, path } = sent
+    this.#onRequest?.({ method: method as ObservedRequest['request']['method'], path })
     const { delayMs, end } = this.#faults.meet(sent)
     response.on('error', () => {})
     this.#after(delayMs, () => {
@@ -230,7 +237,8 @@ export class FaultProxy {
   }
 }
 
-function answer(response: ServerResponse, status: number, retryAfterMs?: number): void {
+/** Answers as an API server that refuses. */
+export function answer(response: ServerResponse, status: number, retryAfterMs?: number): void {
   const seconds = retryAfterMs === undefined ? undefined : Math.ceil(retryAfterMs / 1000)
   const refused = refusedWith(status, seconds)
   const text = JSON.stringify('body' in refused ? refused.body : undefined)

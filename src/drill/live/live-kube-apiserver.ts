@@ -6,11 +6,10 @@ import { HttpTransport } from '../../kube/http-transport.ts'
 import { sleep } from '../../runtime/clock.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
-import type { StoreState } from '../datastore.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 import { DrillError } from '../target.ts'
 import { Child, ProcessLife } from './child.ts'
-import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type LiveWay } from './live-member.ts'
+import { etcdFlags, type LiveMember, type LiveSurroundings, LivingMember, type MemberPrimitive } from './live-member.ts'
 import { StorePaths } from './store-paths.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
@@ -29,7 +28,7 @@ class ServerLife extends ProcessLife {
  * A kube-apiserver of its own on the etcd of the drill, which stays listed through upstream's reconciler. Only holders
  * of a token made for it may use it.
  */
-export class LiveKubeApiserver implements LiveMember {
+export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveMember {
   readonly kind = 'kube-apiserver'
   readonly leaseTtlMs = TTL_MS
   readonly reconcileIntervalMs = INTERVAL_MS
@@ -38,7 +37,6 @@ export class LiveKubeApiserver implements LiveMember {
   readonly leavesWhenUnready = false
   readonly storeFull = false
   readonly clientTls = true
-  readonly metrics = undefined
   readonly name: string
   readonly addresses: readonly string[]
   connectionResets = 0
@@ -49,7 +47,7 @@ export class LiveKubeApiserver implements LiveMember {
   readonly #token: string
   readonly #clients: TcpProxy
   readonly #store: StorePaths
-  #life: ServerLife | undefined
+  protected life: ServerLife | undefined
   #cutClients = false
 
   private constructor(
@@ -63,6 +61,7 @@ export class LiveKubeApiserver implements LiveMember {
       readonly store: StorePaths
     },
   ) {
+    super()
     this.#around = around
     this.name = plan.name
     this.addresses = plan.addresses.slice(0, 1)
@@ -102,91 +101,52 @@ export class LiveKubeApiserver implements LiveMember {
     })
   }
 
-  /** It has only one process: actions on its parts apply to that. */
-  async act(_part: 'sidecar' | 'server', deed: Deed): Promise<void> {
-    const life = this.#life
-    switch (deed) {
+  /** It has only one process: actions on its parts apply to that. There is no sidecar beside it. */
+  async perform(primitive: MemberPrimitive): Promise<void> {
+    switch (primitive.type) {
       case 'start':
         // Two of the same server are impossible: they listen on one port.
-        if (life?.running === true) return
-        await life?.child.kill()
+        if (this.running) return
+        await this.#kill()
         return this.#start()
       case 'kill':
-        this.#life = undefined
-        return life?.child.kill()
-      default:
-        life?.signal(deed)
+      case 'retire':
+        return this.#kill()
+      case 'terminate':
+      case 'freeze':
+      case 'thaw':
+        this.life?.signal(primitive.type)
+        return
+      case 'cut':
+      case 'heal':
+        if (primitive.path === 'clients') this.#cutFromClients(primitive.type === 'cut')
+        else if (primitive.path !== 'api') this.#store.setCut(primitive.type === 'cut')
+        return
+      case 'slow':
+        if (primitive.path === 'store') this.#store.slow(primitive.byMs)
+        return
+      case 'own-etcd':
+        return this.#store.setCut(primitive.state !== 'ok')
+      case 'reset-connections':
+        return this.#store.reset()
     }
-  }
-
-  terminateEarlier(): void {}
-
-  cut(way: LiveWay): void {
-    this.#setCut(way, true)
-  }
-
-  heal(way: LiveWay): void {
-    this.#setCut(way, false)
-  }
-
-  slow(way: 'api' | 'store', byMs: number): void {
-    if (way === 'store') this.#store.slow(byMs)
-  }
-
-  /** There is no sidecar beside it. */
-  apply(): void {}
-
-  async lift(): Promise<void> {}
-
-  setOwnEtcd(state: StoreState): void {
-    this.#store.setCut(state !== 'ok')
   }
 
   setStoreAway(away: boolean): Promise<void> {
     return this.#store.setAway(away)
   }
 
-  resetConnections(): void {
-    this.#store.reset()
-  }
-
-  answerReadyz(): void {}
-
-  configure(): void {}
-
   async close(): Promise<void> {
-    const life = this.#life
-    this.#life = undefined
-    await life?.child.kill()
+    await this.#kill()
     await Promise.all([this.#clients.close(), this.#store.close()])
-  }
-
-  get address(): string {
-    return this.addresses[0] ?? ''
   }
 
   get clientPort(): number {
     return this.#clients.port
   }
 
-  get running(): boolean {
-    return this.#life?.running === true
-  }
-
-  get stopping(): boolean {
-    return this.#life?.stopping === true
-  }
-
-  get ended(): boolean {
-    return this.#life?.child.ended !== false
-  }
-
-  get frozen(): boolean {
-    return this.#life?.frozen === true && !this.ended
-  }
-
   get connected(): boolean {
-    return !this.#isStoreCut
+    return !this.#store.cut && !this.#store.away
   }
 
   get delayMs(): number {
@@ -194,21 +154,21 @@ export class LiveKubeApiserver implements LiveMember {
   }
 
   get answering(): boolean {
-    return !this.ended && !this.frozen && this.#life?.answering === true
+    return !this.ended && !this.frozen && this.life?.answering === true
   }
 
   get ready(): boolean {
-    return this.#life?.ready === true
+    return this.life?.ready === true
   }
 
   get serves(): boolean {
-    return this.answering && this.#life?.wasReady === true
+    return this.answering && this.life?.wasReady === true
   }
 
   get clientsMeet(): MemberState['clientsMeet'] {
     if (this.ended) return 'refused'
     if (this.frozen || this.#cutClients) return 'black-holed'
-    return this.#life?.answering === true ? 'served' : 'refused'
+    return this.life?.answering === true ? 'served' : 'refused'
   }
 
   get etcdFails(): boolean {
@@ -219,35 +179,19 @@ export class LiveKubeApiserver implements LiveMember {
     return 'no'
   }
 
-  get healthy(): boolean {
-    return this.running && this.connected && this.serves
-  }
-
   get renewing(): boolean {
     return !this.ended && !this.frozen && this.connected
   }
 
-  get hasBeenReady(): boolean | undefined {
-    return this.#life?.wasReady
+  async #kill(): Promise<void> {
+    const { life } = this
+    this.life = undefined
+    await life?.child.kill()
   }
 
-  get failure(): unknown {
-    return this.#life?.child.failure
-  }
-
-  get #isStoreCut(): boolean {
-    return this.#store.cut || this.#store.away
-  }
-
-  #setCut(way: LiveWay, cut: boolean): void {
-    if (way === 'clients') {
-      this.#cutClients = cut
-      if (cut) this.#clients.hold('cut')
-      else {
-        this.#clients.release('cut')
-        this.#clients.reset()
-      }
-    } else if (way !== 'api') this.#store.setCut(cut)
+  #cutFromClients(cut: boolean): void {
+    this.#cutClients = cut
+    this.#clients.setCut(cut)
   }
 
   async #start(): Promise<void> {
@@ -272,7 +216,7 @@ export class LiveKubeApiserver implements LiveMember {
     ]
     const child = await Child.start(options.kubeApiserver ?? '', flags, watchdog)
     const life = new ServerLife(child)
-    this.#life = life
+    this.life = life
     this.lifeCount++
     void this.#probe(life)
   }

@@ -1,11 +1,18 @@
 import { join } from 'node:path'
 import type { MemberState } from '../../verify/member-state.ts'
-import type { Datastore, StoreState } from '../datastore.ts'
-import { answersUnready, impairmentOf, type RequestRule } from '../request-faults.ts'
-import type { FleetPlan, MasterPlan, MasterSettings } from '../scenario/scenario.ts'
+import type { ObservedRequest } from '../../verify/observation.ts'
+import type { Datastore } from '../datastore.ts'
+import { answersUnready, impairmentOf } from '../request-faults.ts'
+import type { FleetPlan, MasterPlan } from '../scenario/scenario.ts'
 import { Child } from './child.ts'
-import { type Deed, etcdFlags, type LiveMember, type LiveSurroundings, type LiveWay } from './live-member.ts'
-import type { ReadyzAnswer } from './readyz-responder.ts'
+import {
+  type Deed,
+  etcdFlags,
+  type LiveMember,
+  type LiveSurroundings,
+  LivingMember,
+  type MemberPrimitive,
+} from './live-member.ts'
 import { ServerFront } from './server-front.ts'
 import {
   lifeThatCounts,
@@ -18,7 +25,7 @@ import {
 import { StorePaths } from './store-paths.ts'
 
 /** One master of real processes: a sidecar of ours, and its API server's front. */
-export class LiveMaster implements LiveMember {
+export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember {
   readonly kind = 'apiserver-bootstrap'
   readonly storeFull = false
   readonly name: string
@@ -30,7 +37,7 @@ export class LiveMaster implements LiveMember {
   /** The settings of the next life. */
   #settings: SidecarSettings
   /** The latest, unless it was killed. */
-  #life: SidecarLife | undefined
+  #latest: SidecarLife | undefined
 
   private constructor(
     around: LiveSurroundings,
@@ -42,6 +49,7 @@ export class LiveMaster implements LiveMember {
       readonly lives: SidecarLife[]
     },
   ) {
+    super()
     this.#around = around
     this.name = plan.name
     this.#settings = parts.settings
@@ -56,68 +64,62 @@ export class LiveMaster implements LiveMember {
     fleet: FleetPlan,
     plan: MasterPlan,
     datastore: Datastore,
+    onRequest: (request: ObservedRequest['request']) => void,
   ): Promise<LiveMaster> {
     const lives: SidecarLife[] = []
-    const front = await ServerFront.open(around.cluster, datastore, (number, ready) => {
+    const onAnswer = (number: number, ready: boolean): void => {
       const life = lives.find((one) => one.number === number)
       if (life === undefined) return
       life.awake = true
       if (ready) life.wasReady = true
-    })
+    }
+    const front = await ServerFront.open(around.cluster, datastore, { onAnswer, onRequest })
     const store = around.etcdPaths.length === 0 ? undefined : await StorePaths.open(around.etcdPaths, around.directory)
     const settings = settingsOf(fleet, plan.addresses, plan.settings)
     return new LiveMaster(around, plan, { settings, front, store, lives })
   }
 
-  async act(part: 'sidecar' | 'server', deed: Deed): Promise<void> {
-    await (part === 'server' ? this.#toServer(deed) : this.#toSidecar(deed))
-  }
-
-  terminateEarlier(): void {
-    this.#lives.at(-2)?.signal('terminate')
-  }
-
-  cut(way: LiveWay): void {
-    this.#setCut(way, true)
-  }
-
-  heal(way: LiveWay): void {
-    this.#setCut(way, false)
-  }
-
-  slow(way: 'api' | 'store', byMs: number): void {
-    if (way === 'api') this.#front.slow(byMs)
-    else this.#store?.slow(byMs)
-  }
-
-  apply(rule: RequestRule): void {
-    this.#front.apply(rule)
-  }
-
-  /** Expired credentials are renewed in the sidecar's files. */
-  async lift(rule: RequestRule): Promise<void> {
-    if (this.#front.lift(rule)) await this.#writeKubeconfig()
-  }
-
-  setOwnEtcd(state: StoreState): void {
-    this.#front.store.own = state
+  async perform(primitive: MemberPrimitive): Promise<void> {
+    switch (primitive.type) {
+      case 'start':
+      case 'kill':
+      case 'terminate':
+      case 'freeze':
+      case 'thaw':
+        return primitive.part === 'server' ? this.#toServer(primitive.type) : this.#toSidecar(primitive.type)
+      case 'retire':
+        await this.#toSidecar('kill')
+        return this.#toServer('kill')
+      case 'terminate-earlier':
+        this.#lives.at(-2)?.signal('terminate')
+        return
+      case 'cut':
+      case 'heal':
+        return this.#setCut(primitive)
+      case 'slow':
+        return primitive.path === 'api' ? this.#front.slow(primitive.byMs) : this.#store?.slow(primitive.byMs)
+      case 'fault':
+        return this.#front.apply(primitive.rule)
+      case 'no-fault':
+        // Expired credentials are renewed in the sidecar's files.
+        if (this.#front.lift(primitive.rule)) await this.#writeKubeconfig()
+        return
+      case 'own-etcd':
+        this.#front.store.own = primitive.state
+        return
+      case 'reset-connections':
+        this.#front.reset()
+        this.#store?.reset()
+        return
+      case 'readyz':
+        return this.#front.answerReadyz(primitive.answer)
+      case 'configure':
+        this.#settings = { ...this.#settings, ...primitive.settings }
+    }
   }
 
   async setStoreAway(away: boolean): Promise<void> {
     await this.#store?.setAway(away)
-  }
-
-  resetConnections(): void {
-    this.#front.reset()
-    this.#store?.reset()
-  }
-
-  answerReadyz(answer: ReadyzAnswer): void {
-    this.#front.answerReadyz(answer)
-  }
-
-  configure(settings: MasterSettings): void {
-    this.#settings = { ...this.#settings, ...settings }
   }
 
   async close(): Promise<void> {
@@ -129,21 +131,12 @@ export class LiveMaster implements LiveMember {
     return this.#presentSettings.addresses
   }
 
-  get address(): string {
-    return this.addresses[0] ?? ''
-  }
-
   get clientPort(): number {
     return this.#front.clientPort
   }
 
   get clientTls(): boolean {
     return this.#around.cluster.server.tls
-  }
-
-  get metrics(): LiveMember['metrics'] {
-    const { health, number } = this.#life ?? {}
-    return health === undefined || number === undefined ? undefined : { ...health, life: number }
   }
 
   get leaseTtlMs(): number {
@@ -164,22 +157,6 @@ export class LiveMaster implements LiveMember {
 
   get leavesWhenUnready(): boolean {
     return this.#presentSettings.readinessGate === 'continuous'
-  }
-
-  get running(): boolean {
-    return this.#present?.running === true
-  }
-
-  get stopping(): boolean {
-    return this.#present?.stopping === true
-  }
-
-  get ended(): boolean {
-    return this.#present?.child.ended !== false
-  }
-
-  get frozen(): boolean {
-    return this.#present?.frozen === true && !this.ended
   }
 
   get connected(): boolean {
@@ -215,10 +192,6 @@ export class LiveMaster implements LiveMember {
     return impairmentOf(this.#front.faults.rules, this.#store === undefined)
   }
 
-  get healthy(): boolean {
-    return this.running && this.connected && this.serves
-  }
-
   get renewing(): boolean {
     if (this.ended || this.frozen || !this.answering) return false
     if (this.#store !== undefined) return !this.#isStoreCut
@@ -226,27 +199,19 @@ export class LiveMaster implements LiveMember {
   }
 
   get lifeCount(): number {
-    return this.#present?.number ?? this.#lives.length
-  }
-
-  get hasBeenReady(): boolean | undefined {
-    return this.#present?.wasReady
+    return this.life?.number ?? this.#lives.length
   }
 
   get connectionResets(): number {
     return this.#front.resets
   }
 
-  get failure(): unknown {
-    return this.#present?.child.failure
-  }
-
   get #isStoreCut(): boolean {
     return this.#store?.cut === true || this.#store?.away === true
   }
 
-  get #present(): SidecarLife | undefined {
-    return lifeThatCounts(this.#life, this.#lives.at(-2))
+  protected get life(): SidecarLife | undefined {
+    return lifeThatCounts(this.#latest, this.#lives.at(-2))
   }
 
   get #presentSettings(): SidecarSettings {
@@ -267,22 +232,21 @@ export class LiveMaster implements LiveMember {
   }
 
   async #toSidecar(deed: Deed): Promise<void> {
-    const life = this.#life
+    const life = this.#latest
     switch (deed) {
       case 'start':
         return this.#start()
       case 'kill':
-        this.#life = undefined
+        this.#latest = undefined
         return life?.child.kill()
       default:
         life?.signal(deed)
     }
   }
 
-  #setCut(way: LiveWay, cut: boolean): void {
-    if (way === 'store') this.#store?.setCut(cut)
-    else if (way === 'server-store') this.#front.store.cut = cut
-    else this.#front.setCut(way, cut)
+  #setCut({ type, path }: Extract<MemberPrimitive, { readonly type: 'cut' | 'heal' }>): void {
+    if (path === 'store') this.#store?.setCut(type === 'cut')
+    else this.#front.setCut(path === 'server-store' ? 'store' : path, type === 'cut')
   }
 
   /** The kubeconfig of its sidecar, with its API server and credentials. */
@@ -309,10 +273,6 @@ export class LiveMaster implements LiveMember {
     const child = await Child.start(command, [...before, ...flags], watchdog)
     const life = new SidecarLife(child, number, settings)
     this.#lives.push(life)
-    this.#life = life
-    child.onLine((line) => {
-      const [, host, port] = /"health":"(.+):(\d+)"/.exec(line) ?? []
-      if (host !== undefined) life.health ??= { host, port: Number(port) }
-    })
+    this.#latest = life
   }
 }

@@ -1,16 +1,16 @@
 import type { MemberState } from '../../verify/member-state.ts'
-import type { StoreState } from '../datastore.ts'
-import type { RequestRule } from '../request-faults.ts'
-import type { MasterSettings } from '../scenario/scenario.ts'
-import type { Watchdog } from './child.ts'
+import type { Primitive } from '../target.ts'
+import type { ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
 import type { EtcdPath } from './store-paths.ts'
 
-/** What is done to processes by signals. */
-export type Deed = 'start' | 'kill' | 'terminate' | 'freeze' | 'thaw'
+/** What is done to one member. */
+export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
 
-/** The connections of a master that can be cut. */
-export type LiveWay = 'api' | 'store' | 'server-store' | 'clients'
+type OfProcess = Extract<MemberPrimitive, { readonly part: unknown }>
+
+/** What is done to processes by signals. */
+export type Deed = OfProcess['type']
 
 /** One member of a fleet of real processes, and the actions on it. */
 export interface LiveMember extends MemberState {
@@ -19,26 +19,52 @@ export interface LiveMember extends MemberState {
   /** The port of its clients on 127.0.0.1. */
   readonly clientPort: number
   readonly clientTls: boolean
-  /** The address of its sidecar's metrics, once it is known. */
-  readonly metrics: { readonly host: string; readonly port: number; readonly life: number } | undefined
-  act(part: 'sidecar' | 'server', deed: Deed): Promise<void>
-  /** SIGTERM for the previous life. */
-  terminateEarlier(): void
-  cut(way: LiveWay): void
-  heal(way: LiveWay): void
-  slow(way: 'api' | 'store', byMs: number): void
-  /** From now on the requests of its sidecar to its own API server have this fault, and no other. */
-  apply(rule: RequestRule): void
-  lift(rule: RequestRule): Promise<void>
-  /** The state of the etcd member beside it. */
-  setOwnEtcd(state: StoreState): void
+  /** What has no meaning for its kind is not done. */
+  perform(primitive: MemberPrimitive): Promise<void>
   /** Whether the sidecar's endpoint of the etcd refuses connections. */
   setStoreAway(away: boolean): Promise<void>
-  resetConnections(): void
-  answerReadyz(answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails'): void
-  configure(settings: MasterSettings): void
   /** Ends every process and proxy. */
   close(): Promise<void>
+}
+
+/** The state of a member, as far as it follows from the present life of its process. */
+export abstract class LivingMember<Life extends ProcessLife> {
+  protected abstract readonly life: Life | undefined
+  abstract readonly addresses: readonly string[]
+  abstract readonly connected: boolean
+  abstract readonly serves: boolean
+
+  get address(): string {
+    return this.addresses[0] ?? ''
+  }
+
+  get running(): boolean {
+    return this.life?.running === true
+  }
+
+  get stopping(): boolean {
+    return this.life?.stopping === true
+  }
+
+  get ended(): boolean {
+    return this.life?.child.ended !== false
+  }
+
+  get frozen(): boolean {
+    return this.life?.frozen === true && !this.ended
+  }
+
+  get healthy(): boolean {
+    return this.running && this.connected && this.serves
+  }
+
+  get hasBeenReady(): boolean | undefined {
+    return this.life?.wasReady
+  }
+
+  get failure(): unknown {
+    return this.life?.child.failure
+  }
 }
 
 /** The environment in which members are started. */

@@ -2,18 +2,17 @@ import { type Cancel, type Clock, sleep, watchLateness } from '../../runtime/clo
 import type { Random } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
+import type { Listing } from '../../verify/observation.ts'
 import { Datastore } from '../datastore.ts'
 import { writeStaticList } from '../listings.ts'
 import { damages, firstAddresses, type MasterPlan, type Scenario } from '../scenario/scenario.ts'
 import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
-import { followCluster, type Spoiled, WriteCounts } from './followers.ts'
+import { followCluster, type Spoiled } from './followers.ts'
 import { LiveClients } from './live-clients.ts'
 import { LiveKubeApiserver } from './live-kube-apiserver.ts'
 import { LiveMaster } from './live-master.ts'
 import type { LiveMember, LiveSurroundings } from './live-member.ts'
 
-/** Between two reads of the sidecars' counters of writes, in milliseconds. */
-const COUNT_MS = 1_000
 /** Between two measurements of the lateness of the host's timers, in milliseconds. */
 const LATENESS_PERIOD_MS = 100
 /** How long the others wait for the first kube-apiserver, in milliseconds. */
@@ -49,6 +48,7 @@ export class LiveTarget implements DrillTarget {
   readonly #spoiled = new Map<Spoiled, number>()
   readonly #underWay = new Set<Promise<void>>()
   #around: LiveSurroundings | undefined
+  #observer: TargetObserver | undefined
   #latenessMs = 0
   #endLateness: Cancel = () => {}
   /** A kube-apiserver has been started. */
@@ -83,6 +83,7 @@ export class LiveTarget implements DrillTarget {
     this.#endLateness = watchLateness(this.clock, LATENESS_PERIOD_MS, (lateMs) => {
       this.#latenessMs = Math.max(this.#latenessMs, lateMs)
     })
+    this.#observer = observer
     this.#around = await this.#stage.open(signal)
     const { cluster } = this.#around
     const clients = new LiveClients({
@@ -92,23 +93,16 @@ export class LiveTarget implements DrillTarget {
       targetsOf: (address) => this.#targetsOf(address),
       connected: (connection) => observer.connected(connection),
     })
-    const delivered: TargetObserver = {
-      requested: (request) => observer.requested(request),
-      objects: (found) => observer.objects(found),
-      leases: (addresses) => observer.leases(addresses),
-      connected: (connection) => observer.connected(connection),
-      listed(listing) {
-        if (listing.object === 'slice') clients.listed(listing.addresses ?? [])
-        observer.listed(listing)
-      },
+    const listed = (listing: Listing): void => {
+      if (listing.object === 'slice') clients.listed(listing.addresses ?? [])
+      observer.listed(listing)
     }
     const end = this.#end.signal
     const spoiled = (object: Spoiled): boolean => this.#takeSpoiled(object)
     await this.#listByHand(signal)
     this.#background.push(
-      followCluster({ cluster, clock: this.clock, observer: delivered, spoiled, signal: end }),
+      followCluster({ cluster, clock: this.clock, observer, listed, spoiled, signal: end }),
       clients.run(end),
-      this.#countWrites(observer),
     )
   }
 
@@ -144,39 +138,9 @@ export class LiveTarget implements DrillTarget {
     }
     const member = this.#members.find(({ name }) => name === primitive.master)
     if (member === undefined) return
-    switch (primitive.type) {
-      case 'start':
-      case 'kill':
-      case 'terminate':
-      case 'freeze':
-      case 'thaw':
-        await member.act(primitive.part, primitive.type)
-        return this.#bootstrapBy(member, signal)
-      case 'terminate-earlier':
-        return member.terminateEarlier()
-      case 'cut':
-        return member.cut(primitive.path)
-      case 'heal':
-        return member.heal(primitive.path)
-      case 'slow':
-        return member.slow(primitive.path, primitive.byMs)
-      case 'fault':
-        return member.apply(primitive.rule)
-      case 'no-fault':
-        return member.lift(primitive.rule)
-      case 'own-etcd':
-        return member.setOwnEtcd(primitive.state)
-      case 'reset-connections':
-        return member.resetConnections()
-      case 'readyz':
-        return member.answerReadyz(primitive.answer)
-      case 'configure':
-        return member.configure(primitive.settings)
-      case 'retire':
-        this.retired.add(member.name)
-        await member.act('sidecar', 'kill')
-        return member.act('server', 'kill')
-    }
+    if (primitive.type === 'retire') this.retired.add(member.name)
+    await member.perform(primitive)
+    if (primitive.type === 'start') await this.#bootstrapBy(member, signal)
   }
 
   async #close(): Promise<void> {
@@ -195,7 +159,9 @@ export class LiveTarget implements DrillTarget {
     if (this.#around === undefined) throw new TypeError('the target is not open')
     return plan.kind === 'kube-apiserver'
       ? LiveKubeApiserver.open(this.#around, plan)
-      : LiveMaster.open(this.#around, this.#scenario.fleet, plan, this.#datastore)
+      : LiveMaster.open(this.#around, this.#scenario.fleet, plan, this.#datastore, (request) =>
+          this.#observer?.requested({ atMs: this.clock.monotonicMs(), by: plan.name, request }),
+        )
   }
 
   /** With the reconciler `none` nothing maintains the list: whoever sets the fleet up has written it. */
@@ -247,24 +213,5 @@ export class LiveTarget implements DrillTarget {
       .filter(({ name, addresses }) => addresses.includes(address) && !this.retired.has(name))
       .toSorted((a, b) => Number(b.clientsMeet === 'served') - Number(a.clientsMeet === 'served'))
       .map(({ clientPort: port, clientTls: tls }) => ({ port, tls }))
-  }
-
-  async #countWrites(observer: TargetObserver): Promise<void> {
-    const counts = new Map<string, WriteCounts>()
-    const leasesAreObjects = this.#scenario.fleet.leaseStore === 'kubernetes'
-    while (!this.#end.signal.aborted) {
-      await sleep(this.clock, COUNT_MS, this.#end.signal).catch(() => {})
-      await Promise.all(
-        this.#members.map(async ({ name, metrics, frozen }) => {
-          if (metrics === undefined || frozen) return
-          const key = `${name} ${metrics.life}`
-          const life = counts.get(key) ?? new WriteCounts(leasesAreObjects)
-          counts.set(key, life)
-          for (const request of await life.next(metrics)) {
-            observer.requested({ atMs: this.clock.monotonicMs(), by: name, request })
-          }
-        }),
-      )
-    }
   }
 }

@@ -2,6 +2,8 @@ import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreState } from '../datastore.ts'
+import { RequestFaults } from '../request-faults.ts'
+import { answer } from './fault-proxy.ts'
 import { listenAnywhere } from './tcp-proxy.ts'
 
 /** The real API server's own answer: a status and its text. */
@@ -30,28 +32,31 @@ export class ReadyzResponder {
   readonly #server: Server
   readonly #real: RealReadyz
   readonly #onAnswer: (life: number, ready: boolean) => void
+  readonly #faults: RequestFaults
 
   private constructor(
     server: Server,
     port: number,
     real: RealReadyz,
     onAnswer: (life: number, ready: boolean) => void,
+    faults: RequestFaults,
   ) {
     this.#server = server
     this.port = port
     this.#real = real
     this.#onAnswer = onAnswer
-    server.on(
-      'request',
-      ({ url = '/' }, response) =>
-        void this.#respond(Number.parseInt(url.slice(1), 10), response, /\/livez\b/.test(url)),
-    )
+    this.#faults = faults
+    server.on('request', ({ url = '/' }, response) => void this.#meet(url, response))
   }
 
-  /** `onAnswer` is called with each answer, and its life. */
-  static async open(real: RealReadyz, onAnswer: (life: number, ready: boolean) => void): Promise<ReadyzResponder> {
+  /** `onAnswer` is called with each answer, and its life; `faults` are those of the sidecar's requests. */
+  static async open(
+    real: RealReadyz,
+    onAnswer: (life: number, ready: boolean) => void,
+    faults = new RequestFaults(),
+  ): Promise<ReadyzResponder> {
     const server = createServer()
-    return new ReadyzResponder(server, await listenAnywhere(server), real, onAnswer)
+    return new ReadyzResponder(server, await listenAnywhere(server), real, onAnswer, faults)
   }
 
   get answer(): ReadyzAnswer {
@@ -78,6 +83,14 @@ export class ReadyzResponder {
     this.#server.close()
     this.#server.closeAllConnections()
     await closed
+  }
+
+  async #meet(url: string, response: ServerResponse): Promise<void> {
+    const { delayMs, end } = this.#faults.meet({ method: 'GET', path: url.split('?', 1)[0] ?? '', isWatch: false })
+    if (delayMs > 0) await sleep(delayMs, undefined, { signal: this.#end.signal }).catch(() => {})
+    if (response.destroyed || end?.type === 'hang') return
+    if (end === undefined) return this.#respond(Number.parseInt(url.slice(1), 10), response, /\/livez\b/.test(url))
+    answer(response, end.status, end.retryAfterMs)
   }
 
   async #respond(life: number, response: ServerResponse, isLivez: boolean): Promise<void> {

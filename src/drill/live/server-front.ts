@@ -1,4 +1,5 @@
 import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import type { ObservedRequest } from '../../verify/observation.ts'
 import { type Datastore, ServerStore } from '../datastore.ts'
 import { RequestFaults, type RequestRule, silencesProbe } from '../request-faults.ts'
 import type { Cluster } from './cluster.ts'
@@ -7,7 +8,6 @@ import { type ReadyzAnswer, ReadyzResponder } from './readyz-responder.ts'
 import type { SidecarAccess } from './sidecar.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
-// What every request meets while its etcd fails.
 /** The fault of every request while its etcd fails. No step has this rule. */
 const storeFails: RequestRule = {
   fault: { type: 'status', status: 500 },
@@ -31,8 +31,8 @@ export class ServerFront {
   readonly #probes: TcpProxy
   readonly #clients: TcpProxy
   readonly #readyz: ReadyzResponder
-  /** The proxies for single requests: of the sidecar, and of its probes. */
-  readonly #requests: readonly [api: FaultProxy, probes: FaultProxy]
+  /** The proxy for single requests of the sidecar. */
+  readonly #requests: FaultProxy
   readonly #shown: Cluster['shown']
   readonly #authority: string
   #token: string | undefined
@@ -47,7 +47,7 @@ export class ServerFront {
       readonly probes: TcpProxy
       readonly clients: TcpProxy
       readonly readyz: ReadyzResponder
-      readonly requests: readonly [FaultProxy, FaultProxy]
+      readonly requests: FaultProxy
       readonly faults: RequestFaults
       readonly authority: string
       readonly token: string | undefined
@@ -67,27 +67,32 @@ export class ServerFront {
     this.store = new ServerStore(datastore, () => this.#followStore())
   }
 
-  /** Refuses until it is started. `onAnswer` is called with each answer of its /readyz, and the life of the sidecar. */
+  /**
+   * Refuses until it is started. `onAnswer` is called with each answer of its /readyz, and the life of the sidecar;
+   * `onRequest` with each request of the sidecar.
+   */
   static async open(
     cluster: Cluster,
     datastore: Datastore,
-    onAnswer: (life: number, ready: boolean) => void,
+    {
+      onAnswer,
+      onRequest,
+    }: {
+      readonly onAnswer: (life: number, ready: boolean) => void
+      readonly onRequest: (request: ObservedRequest['request']) => void
+    },
   ): Promise<ServerFront> {
     const { proxied: server, shown } = cluster
     const faults = new RequestFaults()
-    const readyz = await ReadyzResponder.open(cluster.readyz, onAnswer)
+    const readyz = await ReadyzResponder.open(cluster.readyz, onAnswer, faults)
     // Always TLS: tokens pass here, and must not go to a process that takes the port after the drill.
     const authority = new CertificateAuthority()
     const tls = authority.issue({ commonName: 'drill', ips: ['127.0.0.1'] })
     const token = shown && newToken()
     const credential = token === undefined ? undefined : { token, ...shown }
-    const probed = { url: new URL(`http://127.0.0.1:${readyz.port}`) }
-    const requests = [
-      await FaultProxy.open({ server, tls, credential, faults }),
-      await FaultProxy.open({ server: probed, faults }),
-    ] as const
-    const [api, probes] = await Promise.all(requests.map(({ port }) => TcpProxy.open({ host: '127.0.0.1', port })))
-    if (api === undefined || probes === undefined) throw new TypeError('no proxies')
+    const requests = await FaultProxy.open({ server, tls, credential, faults, onRequest })
+    const api = await TcpProxy.open({ host: '127.0.0.1', port: requests.port })
+    const probes = await TcpProxy.open({ host: '127.0.0.1', port: readyz.port })
     const clients = await TcpProxy.open(cluster.server)
     const parts = { api, probes, clients, readyz, requests, faults, authority: authority.certificate, token }
     return new ServerFront(parts, shown, datastore)
@@ -100,7 +105,7 @@ export class ServerFront {
 
   /** From now on the sidecar's requests have this fault. */
   apply(rule: RequestRule): void {
-    for (const proxy of this.#requests) proxy.apply(rule)
+    this.#requests.apply(rule)
   }
 
   /** Returns whether the credentials have changed. */
@@ -108,7 +113,7 @@ export class ServerFront {
     const stood = this.faults.remove(rule)
     if (!stood || rule.fault.type !== 'expired' || this.#shown === undefined) return false
     this.#token = newToken()
-    this.#requests[0].issue({ token: this.#token, ...this.#shown })
+    this.#requests.issue({ token: this.#token, ...this.#shown })
     return true
   }
 
@@ -165,23 +170,17 @@ export class ServerFront {
     for (const proxy of this.#all) this.frozen ? proxy.hold('frozen') : proxy.release('frozen')
   }
 
-  setCut(way: 'api' | 'clients', cut: boolean): void {
-    switch (way) {
-      case 'clients':
-        this.#cutClients = cut
-        if (cut) this.#clients.hold('cut')
-        else {
-          this.#clients.release('cut')
-          this.#clients.reset()
-        }
-        return
-      case 'api': {
-        const healed = this.#cutApi && !cut
-        this.#cutApi = cut
-        this.#holdApi()
-        if (healed) this.reset()
-        return
-      }
+  /** `api`: from the sidecar; `store`: the server from its datastore; `clients`: from its clients. */
+  setCut(way: 'api' | 'store' | 'clients', cut: boolean): void {
+    if (way === 'store') this.store.cut = cut
+    else if (way === 'clients') {
+      this.#cutClients = cut
+      this.#clients.setCut(cut)
+    } else {
+      const healed = this.#cutApi && !cut
+      this.#cutApi = cut
+      this.#holdApi()
+      if (healed) this.reset()
     }
   }
 
@@ -201,7 +200,7 @@ export class ServerFront {
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#all, ...this.#requests, this.#readyz].map((part) => part.close()))
+    await Promise.all([...this.#all, this.#requests, this.#readyz].map((part) => part.close()))
   }
 
   get #all(): readonly TcpProxy[] {
@@ -218,8 +217,8 @@ export class ServerFront {
   #followStore(): void {
     const { state } = this.store
     this.#readyz.store = state
-    if (state === 'fails') this.#requests[0].apply(storeFails)
-    else this.#requests[0].lift(storeFails)
+    if (state === 'fails') this.#requests.apply(storeFails)
+    else this.#requests.lift(storeFails)
     this.#holdApi()
   }
 }

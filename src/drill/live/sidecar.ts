@@ -11,8 +11,6 @@ export class SidecarLife extends ProcessLife {
   readonly settings: SidecarSettings
   /** It has probed its server: from then on it works. */
   awake = false
-  /** Of its health server. */
-  health: { readonly host: string; readonly port: number } | undefined
 
   constructor(child: Child, number: number, settings: SidecarSettings) {
     super(child)

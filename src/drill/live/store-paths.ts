@@ -47,13 +47,7 @@ export class StorePaths {
   setCut(cut: boolean): void {
     if (cut === this.cut) return
     this.cut = cut
-    for (const proxy of this.#proxies) {
-      if (cut) proxy.hold('cut')
-      else {
-        proxy.release('cut')
-        proxy.reset()
-      }
-    }
+    for (const proxy of this.#proxies) proxy.setCut(cut)
   }
 
   /** Refuses connections, as if the etcd had been killed; or accepts them again. */

@@ -85,6 +85,15 @@ export class TcpProxy {
     if (this.#holds.delete(reason)) this.#applyHolds()
   }
 
+  /** Loses everything, or no longer: then open connections are reset. */
+  setCut(cut: boolean): void {
+    if (cut) this.hold('cut')
+    else {
+      this.release('cut')
+      this.reset()
+    }
+  }
+
   /** How much longer everything takes from now on, each way. */
   delay(delayMs: number): void {
     this.#delayMs = delayMs

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { Child, patiently, Watchdog } from '../../../src/drill/live/child.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { eventually } from '../../support/with-timeout.ts'
 
 /** A shell that does this. */
 async function start(t: TestContext, script: string): Promise<Child> {
@@ -33,8 +34,7 @@ for (const [code, failure] of [
 ] as const) {
   test(`one that is told to stop and ends with code ${code} has ${failure === undefined ? 'not ' : ''}failed`, async (t) => {
     const child = await start(t, `trap 'exit ${code}' TERM; echo ready; while :; do sleep 0.05; done`)
-    const ready = new Promise<void>((resolve) => child.onLine(() => resolve()))
-    await ready
+    await eventually('its output', () => child.lastLine === 'ready')
     child.signal('SIGTERM')
     await child.exited
     assert.equal(child.failure?.message, failure)

@@ -24,7 +24,7 @@ test('before a server without TLS a master asks for a token over TLS, and shows 
     response.end('{}')
   })
   const cluster = await clusterOf(t, url.href, { token: 'secret' })
-  const front = await ServerFront.open(cluster, new Datastore(), () => {})
+  const front = await ServerFront.open(cluster, new Datastore(), { onAnswer: () => {}, onRequest: () => {} })
   t.after(() => front.close())
   assert.deepEqual([front.clientsMeet, front.answering], ['refused', false])
   await front.start()

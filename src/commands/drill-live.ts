@@ -78,12 +78,12 @@ function refuseFaults(
 ): void {
   const mistakes = varied.flatMap(({ variant, scenario }) => {
     const { masters, leaseStore } = scenario.fleet
-    const upstream = masters.some(({ kind }) => kind === 'kube-apiserver')
-    const etcd = upstream || leaseStore === 'etcd' || leaseStore === 'kine'
+    const upstream = masters.find(({ kind }) => kind === 'kube-apiserver')
+    const etcd = upstream !== undefined || leaseStore === 'etcd' || leaseStore === 'kine'
     return [
       ...liveFaults(scenario).map((message) => ({ where: variant.name, message })),
-      ...(upstream && kubeApiserver === undefined
-        ? [{ where: '--kube-apiserver', message: `is required for ${variant.name}` }]
+      ...(upstream !== undefined && kubeApiserver === undefined
+        ? [{ where: '--kube-apiserver', message: `is required for ${upstream.name}, a kube-apiserver` }]
         : []),
       ...(etcd && etcdServers === undefined
         ? [{ where: '--etcd-servers', message: `is required for ${variant.name}` }]

@@ -132,7 +132,7 @@ interface Run {
 
 /**
  * Prints the events of a drill as they happen. In the simulator, where runs take no time, only the first run of each
- * variant and the violations of the others.
+ * variant, and of the others what did not hold for the first time.
  */
 export class DrillTimeline {
   readonly #options: TimelineOptions
@@ -141,6 +141,8 @@ export class DrillTimeline {
   #transcript = new Transcript()
   #atMs: number | undefined
   #lastEventMs = 0
+  /** What did not hold in the runs of this variant. */
+  #broken = new Set<string>()
 
   constructor(options: TimelineOptions) {
     this.#options = options
@@ -150,12 +152,17 @@ export class DrillTimeline {
 
   take(event: DrillEvent, run: Run): void {
     if (this.#run?.variant !== run.variant || this.#run.index !== run.index) this.#begin(run)
-    this.#atMs = event.atMs
-    this.#lastEventMs = performance.now()
+    // A connection is reported when it ends, with the time when it began.
+    if (this.#atMs === undefined || event.atMs > this.#atMs) {
+      this.#atMs = event.atMs
+      this.#lastEventMs = performance.now()
+    }
+    const isFirst = event.type === 'violation' && !this.#broken.has(event.invariant)
+    if (event.type === 'violation') this.#broken.add(event.invariant)
     if (!this.#options.showsEvents) return
     if (this.#showsAll(run)) this.#print(this.#transcript.take(event))
     // Without the first line, which is about the start of the run.
-    else if (event.type === 'violation') {
+    else if (isFirst) {
       this.#print(
         new Transcript()
           .take(event)
@@ -174,6 +181,7 @@ export class DrillTimeline {
 
   #begin(run: Run): void {
     this.#endRun()
+    if (this.#run?.variant !== run.variant) this.#broken = new Set()
     this.#run = run
     this.#transcript = new Transcript()
     this.#atMs = undefined
@@ -200,18 +208,21 @@ export class DrillTimeline {
   }
 
   #showProgress(): void {
-    const { screen, variants, runs, durationMs, live } = this.#options
+    const { screen, variants, runs } = this.#options
     const { variant, index } = this.#run ?? { variant: variants[0] ?? '', index: 0 }
     const number = Math.max(variants.indexOf(variant), 0) * runs + index + 1
     const which = variants.length * runs === 1 ? '' : `run ${number} of ${variants.length * runs} · `
-    screen.progress(`${which}${variant} · ${this.#howFar(durationMs, live)}`)
+    screen.progress(`${which}${variant}${this.#howFar()}`)
   }
 
-  #howFar(durationMs: number, live: boolean): string {
-    if (this.#atMs === undefined || this.#atMs < 0) return 'coming up'
-    // In a live drill, time also passes between two events.
-    const atMs = this.#atMs + (live ? performance.now() - this.#lastEventMs : 0)
+  /** A simulated run takes no time. */
+  #howFar(): string {
+    const { durationMs, live } = this.#options
+    if (!live) return ''
+    if (this.#atMs === undefined || this.#atMs < 0) return ' · coming up'
+    // Time also passes between two events.
+    const atMs = this.#atMs + performance.now() - this.#lastEventMs
     const shownMs = Math.floor(Math.min(atMs, durationMs) / 1000) * 1000
-    return `${formatDuration(shownMs)} of ${formatDuration(durationMs)}`
+    return ` · ${formatDuration(shownMs)} of ${formatDuration(durationMs)}`
   }
 }

@@ -49,7 +49,10 @@ function mistakesIn(type: DrillRequest['type'], scenario: string, values: DrillV
     return mistakes
   }
   if (type === 'campaign') {
-    refuse(['reconciler', 'leaseStore'], 'has no use with random and --runs over 1: each seed decides it')
+    refuse(
+      ['reconciler', 'leaseStore', 'allowKnownFailures'],
+      'has no use with random and --runs over 1: each seed decides it',
+    )
     if (output === 'junit') refuse(['output'], 'must be text or json with random and --runs over 1')
   } else {
     refuse(keysOf(drillCampaignOptions), 'has no use without random and --runs over 1')
@@ -78,8 +81,7 @@ function commandLine(scenario: string, flags: Flags): string {
   const silent = keysOf(drillReportOptions)
   for (const [key, text] of Object.entries({ seed: '1', ...flags })) {
     if (text === undefined || silent.includes(key)) continue
-    const isSwitch = key === 'yes' || key === 'failFast'
-    words.push(`--${flagOf(key)}`, ...(isSwitch ? [] : [quote(text)]))
+    words.push(`--${flagOf(key)}`, ...(text === 'true' ? [] : [quote(text)]))
   }
   return words.join(' ')
 }

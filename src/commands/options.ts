@@ -74,6 +74,11 @@ export const drillOptions = {
       description: 'where leases are: etcd, kine, kubernetes, memory; several are drilled side by side',
       unset: 'as in the scenario',
     },
+    allowKnownFailures: {
+      schema: z.boolean(),
+      description: 'exit with 0 also where master-count or none failed as they are known to',
+      default: false,
+    },
   },
 } as const satisfies OptionGroup
 

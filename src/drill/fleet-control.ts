@@ -178,7 +178,7 @@ export class StandingFaults {
 
   /** Notes a primitive that is about to be performed. One that needs no undoing is ignored. */
   add(primitive: Primitive, owner: Owner): void {
-    const key = keyOf(primitive)
+    const key = lasting(primitive)?.key
     if (key === undefined) return
     const faults = this.#faults.get(key) ?? []
     faults.push({ owner, primitive })
@@ -216,71 +216,36 @@ export class StandingFaults {
     const was = before.at(-1)?.primitive
     const is = left.at(-1)?.primitive
     if (was === undefined) return []
-    if (is === undefined) return undoOf(was)
-    return isSame(was, is) ? [] : [is]
+    if (is === undefined) return [lasting(was)?.undo].filter((undo) => undo !== undefined)
+    // However a part was stopped, it is down.
+    return 'part' in is || JSON.stringify(was) === JSON.stringify(is) ? [] : [is]
   }
 }
 
-/** The key of a lasting fault; undefined for a momentary one. */
-function keyOf(primitive: Primitive): string | undefined {
+/** Faults with one key are the same fault, which `undo` ends. Undefined for a momentary one. */
+function lasting(primitive: Primitive): { readonly key: string; readonly undo: Primitive } | undefined {
   switch (primitive.type) {
     case 'kill':
     case 'terminate':
-      return `down ${primitive.master} ${primitive.part}`
+      return { key: `down ${primitive.master} ${primitive.part}`, undo: { ...primitive, type: 'start' } }
     case 'freeze':
-      return `frozen ${primitive.master} ${primitive.part}`
+      return { key: `frozen ${primitive.master} ${primitive.part}`, undo: { ...primitive, type: 'thaw' } }
     case 'cut':
+      return { key: `cut ${primitive.master} ${primitive.path}`, undo: { ...primitive, type: 'heal' } }
     case 'slow':
-      return `${primitive.type} ${primitive.master} ${primitive.path}`
+      return { key: `slow ${primitive.master} ${primitive.path}`, undo: { ...primitive, byMs: 0 } }
     case 'fault':
-      return `fault ${primitive.master} ${JSON.stringify(primitive.rule)}`
+      return {
+        key: `fault ${primitive.master} ${JSON.stringify(primitive.rule)}`,
+        undo: { ...primitive, type: 'no-fault' },
+      }
     case 'own-etcd':
-      return `own-etcd ${primitive.master}`
+      return { key: `own-etcd ${primitive.master}`, undo: { ...primitive, state: 'ok' } }
     case 'readyz':
-      return `readyz ${primitive.master}`
+      return { key: `readyz ${primitive.master}`, undo: { ...primitive, answer: 'ready' } }
     case 'datastore':
-      return 'datastore'
+      return { key: 'datastore', undo: { ...primitive, state: 'up' } }
     default:
       return undefined
-  }
-}
-
-function undoOf(primitive: Primitive): readonly Primitive[] {
-  switch (primitive.type) {
-    case 'kill':
-    case 'terminate':
-      return [{ ...primitive, type: 'start' }]
-    case 'freeze':
-      return [{ ...primitive, type: 'thaw' }]
-    case 'cut':
-      return [{ ...primitive, type: 'heal' }]
-    case 'slow':
-      return [{ ...primitive, byMs: 0 }]
-    case 'fault':
-      return [{ ...primitive, type: 'no-fault' }]
-    case 'own-etcd':
-      return [{ ...primitive, state: 'ok' }]
-    case 'readyz':
-      return [{ ...primitive, answer: 'ready' }]
-    case 'datastore':
-      return [{ ...primitive, state: 'up' }]
-    default:
-      return []
-  }
-}
-
-/** Whether the fleet is the same with either. */
-function isSame(one: Primitive, other: Primitive): boolean {
-  switch (one.type) {
-    case 'slow':
-      return other.type === 'slow' && one.byMs === other.byMs
-    case 'own-etcd':
-      return other.type === 'own-etcd' && one.state === other.state
-    case 'readyz':
-      return other.type === 'readyz' && one.answer === other.answer
-    case 'datastore':
-      return other.type === 'datastore' && one.state === other.state
-    default:
-      return true
   }
 }

@@ -1,6 +1,5 @@
 import type { createMaster } from '../bootstrap/master.ts'
 import { formatDuration } from '../documents/duration.ts'
-import { didYouMean, show } from '../documents/validation.ts'
 import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { seededRandom } from '../runtime/random.ts'
 import { FleetChecker, type Violation } from '../verify/fleet-checker.ts'
@@ -10,15 +9,18 @@ import type { DrillEvent } from './event.ts'
 import { drawSteps } from './random/random-scenario.ts'
 import { DrillRecorder } from './recorder.ts'
 import { computeFigures } from './report/figures.ts'
-import type { DrillReport, Figures, RunReport, VariantReport } from './report/report.ts'
+import { knownFailures } from './report/known-failures.ts'
+import type { Distribution, DrillReport, Figures, RunReport, VariantReport } from './report/report.ts'
 import { longestTtlMs, whyUnchecked } from './scenario/duration.ts'
-import { isMapping } from './scenario/mapping-reader.ts'
 import type { FleetPlan, Scenario } from './scenario/scenario.ts'
-import { actionNames } from './scenario/step-schema.ts'
 import { simulatedLatency } from './simulator/etcd-link.ts'
 import { masterDefaults } from './simulator/master.ts'
 import { SimulatedTarget } from './simulator/target.ts'
 import type { DrillTarget } from './target.ts'
+
+/** How many samples of each time, and histories of runs that failed, a report has of each variant. */
+const MOST_SAMPLES = 500
+const MOST_FAILED_HISTORIES = 3
 
 /** The result of one run. */
 interface RunOutcome {
@@ -38,9 +40,9 @@ interface RunOutcome {
  * a RangeError that names an invalid argument.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
-  checkArguments(scenario, options)
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
   const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
+  checkOptions({ seed, runs, variants })
   const reports: VariantReport[] = []
   let latenessMs = 0
   for (const variant of variants) {
@@ -140,19 +142,33 @@ function variantReport(
   seed: number,
   simulated: boolean,
 ): VariantReport {
-  const runs = outcomes.map(({ events, violations }, index): RunReport => {
-    const recorded = index === 0 || violations.length > 0
-    return { seed: seed + index, violations, events: recorded ? events : undefined }
+  const failed = outcomes.filter(({ violations }) => violations.length > 0)
+  const recorded = new Set([...outcomes.slice(0, 1), ...failed.slice(0, MOST_FAILED_HISTORIES)])
+  const runs = outcomes.map((outcome, index): RunReport => {
+    const { events, violations } = outcome
+    return { seed: seed + index, violations, events: recorded.has(outcome) ? events : undefined }
   })
   const figures = computeFigures(outcomes, { deadUntilMs: longestTtlMs(steps, fleet) + bounds.removalMarginMs })
   const upstream = fleet.masters.every(({ kind }) => kind === 'kube-apiserver')
   return {
     name,
-    held: runs.every(({ violations }) => violations.length === 0),
+    held: failed.length === 0,
     runs,
-    figures,
+    figures: withFewerSamples(figures),
     knownFailures: knownFailures(upstream ? 'lease' : fleet.reconciler, figures),
     latency: simulated ? { ...simulatedLatency, spikes: fleet.spikes } : undefined,
+  }
+}
+
+/** The first samples of each figure; the others are only counted. */
+function withFewerSamples(figures: Figures): Figures {
+  const bounded = (one: Distribution): Distribution => ({ ...one, samples: one.samples.slice(0, MOST_SAMPLES) })
+  const { timeToDetect, timeToRemove, timeToAddAgain } = figures
+  return {
+    ...figures,
+    timeToDetect: bounded(timeToDetect),
+    timeToRemove: bounded(timeToRemove),
+    timeToAddAgain: bounded(timeToAddAgain),
   }
 }
 
@@ -189,141 +205,9 @@ export interface DrillOptions {
   readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
 }
 
-/** The expected form of a value, in words, and its check. */
-type Form = readonly [form: string, is: (value: unknown) => boolean]
-
-const text: Form = ['text', (value) => typeof value === 'string']
-const func: Form = ['a function', (value) => typeof value === 'function']
-const mapping: Form = ['an object', isMapping]
-
-const optionForms: Readonly<Record<keyof DrillOptions, Form>> = {
-  seed: ['a whole number from 0 on', (value) => Number.isInteger(value) && Number(value) >= 0],
-  runs: ['a whole number from 1 on', (value) => Number.isInteger(value) && Number(value) >= 1],
-  variants: ['a list of at least one variant, each with name and fleet', isEachOf(isVariant)],
-  createMaster: func,
-  openTarget: func,
-  command: text,
-  version: text,
-  // An AbortSignal of another realm is no instance of this one's.
-  signal: ['an AbortSignal', (value) => isMapping(value) && typeof value.addEventListener === 'function'],
-  onEvent: func,
-}
-
-const scenarioForms: Readonly<Record<keyof Scenario, Form>> = {
-  name: text,
-  description: text,
-  fleet: ['an object with masters', (value) => isMapping(value) && isEachOf(isMapping)(value.masters)],
-  clients: mapping,
-  bounds: mapping,
-  steps: ['a list of steps, each with atMs and action', (value) => Array.isArray(value) && value.every(isStep)],
-  durationMs: ['a number from 0 on', isTime],
-}
-
-/**
- * Refuses invalid arguments of a caller without a compiler: a RangeError that names the argument. `parseScenario`
- * checks the parts of a scenario.
- */
-function checkArguments(scenario: Scenario, options: DrillOptions): void {
-  checkForm('scenario', scenario, ['a scenario, as parseScenario reads it', isMapping])
-  for (const [key, form] of Object.entries(scenarioForms)) {
-    checkForm(`scenario.${key}`, scenario[key as keyof Scenario], form)
-  }
-  checkForm('options', options, mapping)
-  const names = Object.keys(optionForms)
-  const unknown = Object.keys(options).find((key) => !names.includes(key))
-  if (unknown !== undefined) {
-    const meant = didYouMean(unknown, names)
-    const rest = meant === undefined ? `it takes ${names.join(', ')}` : `did you mean ${meant}?`
-    throw new RangeError(`options has no ${JSON.stringify(unknown)}; ${rest}`)
-  }
-  for (const [key, form] of Object.entries(optionForms)) {
-    const value = options[key as keyof DrillOptions]
-    if (value !== undefined) checkForm(key, value, form)
-  }
-}
-
-function checkForm(name: string, value: unknown, [form, is]: Form): void {
-  if (is(value)) return
-  // Within an object, a part is invalid.
-  const isWithin = typeof value === 'object' && value !== null
-  throw new RangeError(`${name} must be ${form}${isWithin ? '' : `, not ${show(value)}`}`)
-}
-
-function isEachOf(is: (value: unknown) => boolean): (value: unknown) => boolean {
-  return (value) => Array.isArray(value) && value.length > 0 && value.every(is)
-}
-
-function isVariant(value: unknown): boolean {
-  return isMapping(value) && typeof value.name === 'string' && isMapping(value.fleet)
-}
-
-function isStep(value: unknown): boolean {
-  return isMapping(value) && isTime(value.atMs) && actionNames.some((name) => name === value.action)
-}
-
-function isTime(value: unknown): boolean {
-  return typeof value === 'number' && value >= 0 && value < Number.POSITIVE_INFINITY
-}
-
-interface KnownFailure {
-  readonly sentence: string
-  /** How often it was seen. */
-  readonly count: number
-}
-
-type Reconciler = 'lease' | 'master-count' | 'none'
-
-interface Known {
-  readonly reconciler: Reconciler
-  readonly sentence: string
-  readonly count: (figures: Figures) => number
-}
-
-const neverAdded =
-  (wanted: (cause: string) => boolean) =>
-  ({ timeToAddAgain }: Figures): number =>
-    timeToAddAgain.samples.filter(({ cause, tookMs }) => tookMs === undefined && wanted(cause)).length
-
-/** In the order of the report. */
-const known: readonly Known[] = [
-  {
-    reconciler: 'master-count',
-    sentence:
-      'a dead master stays listed: master-count has no leases, and takes addresses away only when there are more than --apiserver-count',
-    count: ({ deadListedTooLong }) => deadListedTooLong,
-  },
-  {
-    reconciler: 'master-count',
-    sentence:
-      'a living master is taken off the list: master-count makes room for one at the cost of another, and takes out an address that others share',
-    count: ({ flaps }) => flaps,
-  },
-  {
-    reconciler: 'none',
-    sentence: 'a dead master stays listed: none keeps no list, its author must remove dead masters',
-    count: ({ deadListedTooLong }) => deadListedTooLong,
-  },
-  {
-    reconciler: 'none',
-    sentence: 'connections to a stopped master fail: none does not remove it from the list before it ends',
-    count: ({ connections }) => connections.notServedAfterStop,
-  },
-  {
-    reconciler: 'none',
-    sentence: 'a master that serves is not listed: none keeps no list, its author must add new masters',
-    count: neverAdded((cause) => cause !== 'damage'),
-  },
-  {
-    reconciler: 'none',
-    sentence: 'an address that another writer removed stays out: none maintains no list',
-    count: neverAdded((cause) => cause === 'damage'),
-  },
-]
-
-/** The known failures of a reconciler, as far as these figures show them. `lease` has none. */
-export function knownFailures(reconciler: Reconciler, figures: Figures): readonly KnownFailure[] {
-  return known
-    .filter((one) => one.reconciler === reconciler)
-    .map(({ sentence, count }) => ({ sentence, count: count(figures) }))
-    .filter(({ count }) => count > 0)
+/** What the types of the options cannot say. */
+function checkOptions({ seed, runs, variants }: Required<Pick<DrillOptions, 'seed' | 'runs' | 'variants'>>): void {
+  if (!Number.isInteger(seed) || seed < 0) throw new RangeError(`seed must be a whole number from 0 on, not ${seed}`)
+  if (!Number.isInteger(runs) || runs < 1) throw new RangeError(`runs must be a whole number from 1 on, not ${runs}`)
+  if (variants.length === 0) throw new RangeError('variants must be a list of at least one variant')
 }

@@ -5,7 +5,12 @@ import type { DrillEvent } from '../../src/drill/event.ts'
 
 const clear = '\r\u001b[2K'
 const kill: DrillEvent = { atMs: 5000, type: 'step', action: 'kill', masters: ['a'], text: 'kill a' }
-const violation: DrillEvent = { atMs: 9000, type: 'violation', invariant: 'none-such', detail: 'a' }
+const violation = (invariant: string, detail = 'a'): DrillEvent => ({
+  atMs: 9000,
+  type: 'violation',
+  invariant,
+  detail,
+})
 
 function told(
   t: TestContext,
@@ -27,12 +32,13 @@ function told(
   return { timeline, text: () => text }
 }
 
-test('in the simulator the first run of each variant is told, and of the others what did not hold', (t) => {
-  const { timeline, text } = told(t, {})
+test('in the simulator the first run of each variant is told, and of the others what did not hold for the first time', (t) => {
+  const { timeline, text } = told(t, { runs: 3 })
   for (const variant of ['lease (etcd)', 'none']) {
-    for (const index of [0, 1]) {
+    for (const index of [0, 1, 2]) {
       timeline.take(kill, { variant, index })
-      timeline.take(violation, { variant, index })
+      timeline.take(violation('none-such'), { variant, index })
+      if (index > 0) timeline.take(violation('none-either'), { variant, index })
     }
   }
   timeline.end()
@@ -40,14 +46,42 @@ test('in the simulator the first run of each variant is told, and of the others 
   assert.deepEqual(
     lines.filter((line) => /^\S/.test(line)).map((line) => line.replace(/: .*/, ': …')),
     [
-      'lease (etcd), run 1 of 2, seed 7',
-      'lease (etcd), run 2 of 2, seed 8: …',
-      'none, run 1 of 2, seed 7',
-      'none, run 2 of 2, seed 8: …',
+      'lease (etcd), run 1 of 3, seed 7',
+      'lease (etcd), run 2 of 3, seed 8: …',
+      'none, run 1 of 3, seed 7',
+      'none, run 2 of 3, seed 8: …',
     ],
   )
   assert.equal(text().match(/kill a/g)?.length, 2)
-  assert.equal(text().match(/none-such/g)?.length, 4)
+  assert.equal(text().match(/none-such/g)?.length, 2)
+  assert.equal(text().match(/none-either/g)?.length, 2)
+})
+
+/** What a terminal shows in the end of its last line. */
+function lastShown(text: string): string | undefined {
+  return text.split(clear).at(-1)?.split(' · ').at(-1)
+}
+
+test('on a terminal a live drill never goes back in time, however late a connection is reported', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { timeline, text } = told(t, { isTTY: true, live: true, showsEvents: false, runs: 1 })
+  const run = { variant: 'none', index: 0 }
+  timeline.take(kill, run)
+  t.mock.timers.tick(200)
+  assert.equal(lastShown(text()), '5s of 1m35s')
+  timeline.take({ atMs: 3000, type: 'connection', client: 'a', address: 'b', outcome: 'black-holed' }, run)
+  t.mock.timers.tick(200)
+  assert.equal(lastShown(text()), '5s of 1m35s')
+})
+
+test('on a terminal a simulated drill shows which run it is at, and no time', (t) => {
+  t.mock.timers.enable({ apis: ['setInterval'] })
+  const { timeline, text } = told(t, { isTTY: true, showsEvents: false })
+  for (const event of [kill, { ...kill, atMs: -1 }]) {
+    timeline.take(event, { variant: 'none', index: 1 })
+    t.mock.timers.tick(200)
+  }
+  assert.deepEqual(text().split(clear).slice(1), ['run 1 of 4 · lease (etcd)', 'run 4 of 4 · none'])
 })
 
 test('live, every run is told', (t) => {

@@ -107,9 +107,10 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
   [
     'crash',
     { ...live, reconciler: 'kube-apiserver' },
-    '--kube-apiserver: is required for kube-apiserver',
+    '--kube-apiserver: is required for master-1, a kube-apiserver',
     '--etcd-servers: is required for kube-apiserver',
   ],
+  ['mixed-fleet', { ...live, ...etcd }, '--kube-apiserver: is required for master-4, a kube-apiserver'],
   ...(
     [
       ['/nope', 'there is no such file'],

@@ -134,6 +134,17 @@ suite('drill', { concurrency: 2 }, () => {
     assert.deepEqual([again.code, again.stdout === stdout], [1, true])
   })
 
+  test('who compares may allow what a reconciler is known for', async (t) => {
+    const { code, stdout } = await runProgram(t, [
+      'drill',
+      'crash',
+      '--reconciler=lease,none',
+      '--allow-known-failures',
+    ])
+    assert.equal(code, 0)
+    assert.match(stdout, /^did not hold, by known failures alone: .* --allow-known-failures$/m)
+  })
+
   test('junit is XML and nothing else', async (t) => {
     const { code, stdout } = await runProgram(t, ['drill', 'graceful', '--output=junit'])
     assert.equal(code, 0)

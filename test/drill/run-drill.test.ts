@@ -3,73 +3,35 @@ import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
 import type { DrillEvent } from '../../src/drill/event.ts'
 import { computeFigures } from '../../src/drill/report/figures.ts'
+import { knownFailures } from '../../src/drill/report/known-failures.ts'
 import type { Figures } from '../../src/drill/report/report.ts'
-import { type DrillOptions, knownFailures, runDrill } from '../../src/drill/run-drill.ts'
+import { type DrillOptions, runDrill } from '../../src/drill/run-drill.ts'
 import { parseScenario } from '../../src/drill/scenario/parse.ts'
-import type { Scenario } from '../../src/drill/scenario/scenario.ts'
+import type { Step } from '../../src/drill/scenario/scenario.ts'
 import { begin, dead, refused, slice, state, step } from './report/histories.ts'
 
 const crash = parseScenario(readFileSync('config/drills/crash.yaml', 'utf8'), 'crash.yaml')
 
-/** Wrong arguments, as JavaScript lets them through, and what is said of them. */
-const wrong: readonly (readonly [scenario: unknown, options: unknown, message: string])[] = [
-  [undefined, undefined, 'scenario must be a scenario, as parseScenario reads it, not nothing'],
-  ['crash', undefined, 'scenario must be a scenario, as parseScenario reads it, not "crash"'],
-  [{ ...crash, fleet: {} }, undefined, 'scenario.fleet must be an object with masters'],
-  [
-    { ...crash, steps: 'kill' },
-    undefined,
-    'scenario.steps must be a list of steps, each with atMs and action, not "kill"',
-  ],
-  [
-    { ...crash, steps: [{ action: 'kill' }] },
-    undefined,
-    'scenario.steps must be a list of steps, each with atMs and action',
-  ],
-  [{ ...crash, bounds: undefined }, undefined, 'scenario.bounds must be an object, not nothing'],
-  [{ ...crash, durationMs: '95s' }, undefined, 'scenario.durationMs must be a number from 0 on, not "95s"'],
-  [crash, null, 'options must be an object, not nothing'],
-  [crash, 7, 'options must be an object, not 7'],
-  ...[0, -1, 1.5, Number.NaN].map(
-    (runs) => [crash, { runs }, `runs must be a whole number from 1 on, not ${runs}`] as const,
-  ),
-  ...[-1, 0.5, Number.NaN].map(
-    (seed) => [crash, { seed }, `seed must be a whole number from 0 on, not ${seed}`] as const,
-  ),
-  [crash, { seed: '1' }, 'seed must be a whole number from 0 on, not "1"'],
-  [crash, { variants: [] }, 'variants must be a list of at least one variant, each with name and fleet'],
-  [crash, { variants: ['lease'] }, 'variants must be a list of at least one variant, each with name and fleet'],
-  [crash, { createMaster: {} }, 'createMaster must be a function'],
-  [crash, { openTarget: 'live' }, 'openTarget must be a function, not "live"'],
-  [crash, { onEvent: true }, 'onEvent must be a function, not true'],
-  [crash, { signal: {} }, 'signal must be an AbortSignal'],
-  [crash, { version: 1 }, 'version must be text, not 1'],
-  [crash, { seed: () => 1 }, 'seed must be a whole number from 0 on, not a function'],
-  [crash, { sed: 7 }, 'options has no "sed"; did you mean seed?'],
-  [
-    crash,
-    { colour: 'red' },
-    'options has no "colour"; it takes seed, runs, variants, createMaster, openTarget, command, version, signal, onEvent',
-  ],
+/** What no type refuses, and what is said of it. */
+const wrong: readonly (readonly [options: DrillOptions, message: string])[] = [
+  ...[0, -1, 1.5, Number.NaN].map((runs) => [{ runs }, `runs must be a whole number from 1 on, not ${runs}`] as const),
+  ...[-1, 0.5, Number.NaN].map((seed) => [{ seed }, `seed must be a whole number from 0 on, not ${seed}`] as const),
+  [{ variants: [] }, 'variants must be a list of at least one variant'],
 ]
 
-test('what is no scenario, or no such option, is refused in one line that names it, before anything runs', async () => {
-  for (const [scenario, options, message] of wrong) {
-    await assert.rejects(runDrill(scenario as Scenario, options as DrillOptions), { name: 'RangeError', message })
+test('an option that is out of range is refused in one line that names it, before anything runs', async () => {
+  for (const [options, message] of wrong) {
+    await assert.rejects(runDrill(crash, options), { name: 'RangeError', message })
   }
 })
 
 test('what is no text of a scenario is refused in one line', () => {
-  const parse = parseScenario as (...given: readonly unknown[]) => unknown
-  for (const [given, message] of [
-    [[], 'text: must be text, not nothing'],
-    [[5, 'f'], 'text: must be text, not 5'],
-    [['a: b'], 'file: must be text, not nothing'],
-    [['', 'f'], 'f:1:1: is empty'],
-    [['crash', 'f'], 'f:1:1: a drill must be a mapping of keys to values'],
-    [['- a', 'f'], 'f:1:1: a drill must be a mapping of keys to values'],
+  for (const [text, message] of [
+    ['', 'f:1:1: is empty'],
+    ['crash', 'f:1:1: a drill must be a mapping of keys to values'],
+    ['- a', 'f:1:1: a drill must be a mapping of keys to values'],
   ] as const) {
-    assert.throws(() => parse(...given), { name: 'InvalidInputError', message })
+    assert.throws(() => parseScenario(text, 'f'), { name: 'InvalidInputError', message })
   }
 })
 
@@ -87,6 +49,29 @@ test('kube-apiservers alone may keep a dead one beyond its lease and the margin,
   } = await runDrill(crash, { runs: 5, variants })
   const { deadListedTooLong, timeToRemove } = figures
   assert.deepEqual([held, deadListedTooLong > 0, (timeToRemove.maxMs ?? 0) > 17_000], [true, true, true])
+})
+
+test('a report has the history of the first run and of three that failed, and every seed', async () => {
+  const none = { name: 'none', fleet: { reconciler: 'none' } } as const
+  const { held, variants } = await runDrill({ ...crash, durationMs: 40_000 }, { runs: 6, variants: [none] })
+  const { runs = [], knownFailures: known = [] } = variants[0] ?? {}
+  assert.equal(held, false)
+  assert.deepEqual(
+    runs.map(({ seed, events, violations }) => [seed, events !== undefined, violations.length > 0]),
+    [1, 2, 3, 4, 5, 6].map((seed) => [seed, seed <= 3, true]),
+  )
+  assert.ok(known.length > 0)
+})
+
+test('of very many samples a report has the first, and counts all', async () => {
+  const restarts = Array.from({ length: 60 }, (_, index): Step => {
+    return { atMs: 1_000 + 2_000 * index, action: 'damage', damage: 'slice-emptied' }
+  })
+  const scenario = { ...crash, steps: restarts, durationMs: 130_000 }
+  const { variants } = await runDrill(scenario, { runs: 3 })
+  const { count = 0, samples = [] } = variants[0]?.figures.timeToAddAgain ?? {}
+  assert.ok(count > 500, `${count}`)
+  assert.equal(samples.length, 500)
 })
 
 const figuresOf = (...events: readonly DrillEvent[]): Figures =>

@@ -42,7 +42,7 @@ export interface VariantReport {
 export interface RunReport {
   readonly seed: number
   readonly violations: readonly Violation[]
-  /** The whole history, in the order of time; of the first run and of those that did not hold. */
+  /** The whole history, in the order of time; of the first run and of the first three that did not hold. */
   readonly events: readonly DrillEvent[] | undefined
 }
 
@@ -118,7 +118,7 @@ export interface Distribution {
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly maxMs: number | undefined
-  /** Each one, run by run in the order in which they began. */
+  /** The first 500, run by run in the order in which they began. */
   readonly samples: readonly Sample[]
 }
 

@@ -1,6 +1,7 @@
 import { formatDuration } from '../../documents/duration.ts'
 import { printable } from '../../runtime/errors.ts'
 import { sentenceOf } from '../../verify/invariants.ts'
+import { failedAsKnown } from './known-failures.ts'
 import type { Distribution, DrillReport, Figures, VariantReport } from './report.ts'
 
 /** What a terminal shows. */
@@ -12,7 +13,7 @@ const WIDTH = 100
  * it again. At most 100 columns, but for names and details that are longer. Ends without a newline.
  */
 export function renderText(report: DrillReport): string {
-  const { scenario, variants, held, unchecked, hostLate, command, seed } = report
+  const { scenario, variants, unchecked, hostLate, command, seed } = report
   const failed = variants.flatMap(describeViolations)
   const known = variants.flatMap(describeKnownFailures)
   const again = command === '' ? `seed ${seed}` : command
@@ -23,12 +24,16 @@ export function renderText(report: DrillReport): string {
     hostLate === undefined ? [] : wrap(hostLate, ''),
     unchecked === undefined ? [] : wrap(unchecked, ''),
     ['Figures, times as p50 / p99 / max:', ...renderFigureTable(variants, WIDTH)],
-    [`${held ? 'held' : 'did not hold'}: ${again}`],
+    [`${verdict(report)}: ${again}`],
   ]
   return blocks
     .filter((block) => block.length > 0)
     .map((block) => block.join('\n'))
     .join('\n\n')
+}
+
+function verdict({ held, variants }: DrillReport): string {
+  return held ? 'held' : failedAsKnown(variants) ? 'did not hold, by known failures alone' : 'did not hold'
 }
 
 function describeRuns({ target, seed, variants, scenario: { fleet, durationMs } }: DrillReport): string {

@@ -270,13 +270,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
       "return [...new Set(masters.map(({ addresses, settings }) => (settings.addresses ?? addresses)[1] ?? ''))].sort()",
     tests: ['drill/scenario/built-in.test.ts'],
   },
-  'drill-live-followers-method': {
-    broken: '#totalsIn:: calls min for Math.max.',
-    file: 'drill/live/followers.ts',
-    text: 'totals.set(what, Math.max(totals.get(what) ?? 0, Number(value)))',
-    instead: 'totals.set(what, Math.min(totals.get(what) ?? 0, Number(value)))',
-    tests: ['drill/live/followers.test.ts'],
-  },
   'drill-scenario-parse-operator': {
     broken: 'parseScenario:: has >= for > after reader.mistakes.length.',
     file: 'drill/scenario/parse.ts',

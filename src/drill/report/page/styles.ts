@@ -147,6 +147,7 @@ details>*+*{margin-top:.9rem}
 .plot{--who:7.5rem;--what:4.4rem;position:relative;display:grid;gap:.45rem}
 .row{display:grid;grid-template-columns:var(--who) var(--what) minmax(0,1fr);align-items:start}
 .row>:first-child:not(.who){grid-column:1/3}
+.row>svg{grid-column:-2/-1}
 .who{padding-right:.5rem;overflow-wrap:anywhere}
 .strip .who{grid-column:1/3}
 .who b{font-weight:600;display:block}

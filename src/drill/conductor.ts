@@ -2,7 +2,7 @@ import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { MemberState } from '../verify/member-state.ts'
-import { FleetControl, type Owner, partsOf } from './fleet-control.ts'
+import { FleetControl, type Owner, partsOf, toParts } from './fleet-control.ts'
 import type { DrillRecorder } from './recorder.ts'
 import type { RequestFault, RequestRule } from './request-faults.ts'
 import { describeStep } from './scenario/render.ts'
@@ -133,17 +133,11 @@ export class Conductor {
     // Its own, although a scenario may name one step twice.
     const owner: Owner = {}
     switch (step.action) {
-      case 'kill':
-        await this.#fleet.toParts(masters, step.part, 'kill', owner)
-        return this.#undoAfter(step, owner)
       case 'terminate': {
         const ended = this.#fleet.terminate(masters, step.part, owner)
         await Promise.all([ended, this.#undoAfter(step, owner, ended)])
         return
       }
-      case 'freeze':
-        await this.#fleet.toParts(masters, step.part, 'freeze', owner)
-        return this.#undoAfter(step, owner)
       case 'start':
       case 'thaw': {
         const { action } = step
@@ -156,54 +150,18 @@ export class Conductor {
             parts.includes(fault.part) &&
             masters.includes(fault.master),
         )
-        return this.#fleet.toParts(masters, step.part, action)
+        return this.#fleet.doAll(toParts(masters, step.part, action))
       }
       case 'restart':
         return this.#restart(step, masters)
-      case 'partition':
-        for (const path of paths[step.from])
-          await this.#fleet.toEach(masters, (master) => ({ type: 'cut', master, path }), owner)
-        return this.#undoAfter(step, owner)
-      case 'slow':
-        await this.#fleet.toEach(
-          masters,
-          (master) => ({ type: 'slow', master, path: step.from, byMs: step.byMs }),
-          owner,
-        )
-        return this.#undoAfter(step, owner)
-      case 'requests-fail':
-        await this.#fleet.toEach(masters, (master) => ({ type: 'fault', master, rule: ruleOf(step) }), owner)
-        return this.#undoAfter(step, owner)
-      case 'own-etcd-dead':
-        await this.#fleet.toEach(masters, (master) => ({ type: 'own-etcd', master, state: step.how }), owner)
-        return this.#undoAfter(step, owner)
       case 'heal':
         return this.#fleet.doAll(
           this.#fleet.faults.clear(
             (fault) => healed.includes(fault.type) && 'master' in fault && masters.includes(`${fault.master}`),
           ),
         )
-      case 'reset-connections':
-        return this.#fleet.toEach(masters, (master) => ({ type: 'reset-connections', master }), owner)
       case 'replace':
         return this.#replace(step, masters)
-      case 'clock-skew':
-        return this.#fleet.toEach(masters, (master) => ({ type: 'clock-skew', master, byMs: step.byMs }), owner)
-      case 'datastore-outage':
-        await this.#fleet.do({ type: 'datastore', state: step.how }, owner)
-        return this.#undoAfter(step, owner)
-      case 'apiserver-outage':
-        await this.#fleet.toParts(masters, 'server', 'kill', owner)
-        return this.#undoAfter(step, owner)
-      case 'readyz-fails': {
-        const answer = step.how === 'etcd' ? 'etcd-fails' : step.how
-        await this.#fleet.toEach(masters, (master) => ({ type: 'readyz', master, answer }), owner)
-        return this.#undoAfter(step, owner)
-      }
-      case 'compact':
-        return this.#fleet.do({ type: 'compact' }, owner)
-      case 'damage':
-        return this.#fleet.do({ type: 'damage', damage: step.damage }, owner)
       case 'rolling-restart':
       case 'roll-config':
         return this.#roll(step, masters)
@@ -211,17 +169,16 @@ export class Conductor {
         return this.#scale(step.to)
       case 'random':
         throw new DrillError('random steps are to be drawn before a drill begins')
+      default:
+        await this.#fleet.doAll(primitivesOf(step, masters), owner)
+        return this.#undoAfter(step, owner)
     }
   }
 
   /** When its time is over and `before` is done, undoes the step. */
-  async #undoAfter(
-    { forMs }: { readonly forMs?: number },
-    owner: Owner,
-    before: Promise<void> = Promise.resolve(),
-  ): Promise<void> {
-    if (forMs === undefined) return
-    await Promise.all([before, this.#fleet.sleep(forMs)])
+  async #undoAfter(step: Step, owner: Owner, before: Promise<void> = Promise.resolve()): Promise<void> {
+    if (!('forMs' in step) || step.forMs === undefined) return
+    await Promise.all([before, this.#fleet.sleep(step.forMs)])
     await this.#fleet.release(owner)
   }
 
@@ -230,12 +187,12 @@ export class Conductor {
       const running = masters.filter((name) => this.#fleet.member(name)?.running === true)
       for (const master of running) await this.#fleet.do({ type: 'start', master, part: 'sidecar' })
       await this.#fleet.sleep(step.overlapMs)
-      return this.#fleet.toEach(running, (master) => ({ type: 'terminate-earlier', master }))
+      return this.#fleet.doAll(running.map((master) => ({ type: 'terminate-earlier', master })))
     }
     await Promise.all(
       masters.map(async (master) => {
         const own: Owner = {}
-        if (step.signal === 'kill') await this.#fleet.toParts([master], step.part, 'kill', own)
+        if (step.signal === 'kill') await this.#fleet.doAll(toParts([master], step.part, 'kill'), own)
         else await this.#fleet.terminate([master], step.part, own)
         await this.#fleet.sleep(step.pauseMs)
         await this.#fleet.release(own)
@@ -292,6 +249,55 @@ export class Conductor {
 
   #isToBeListed(name: string): boolean {
     return (this.#fleet.roster.plan(name)?.settings.reconciler ?? this.#scenario.fleet.reconciler) !== 'none'
+  }
+}
+
+/** The steps that do the same to each master at once. */
+type SimpleStep = Exclude<
+  Step,
+  ActionOf<
+    | 'terminate'
+    | 'start'
+    | 'thaw'
+    | 'restart'
+    | 'heal'
+    | 'replace'
+    | 'rolling-restart'
+    | 'roll-config'
+    | 'scale'
+    | 'random'
+  >
+>
+
+function primitivesOf(step: SimpleStep, masters: readonly string[]): readonly Primitive[] {
+  switch (step.action) {
+    case 'kill':
+    case 'freeze':
+      return toParts(masters, step.part, step.action)
+    case 'apiserver-outage':
+      return toParts(masters, 'server', 'kill')
+    case 'partition':
+      return paths[step.from].flatMap((path) => masters.map((master) => ({ type: 'cut', master, path })))
+    case 'slow':
+      return masters.map((master) => ({ type: 'slow', master, path: step.from, byMs: step.byMs }))
+    case 'requests-fail':
+      return masters.map((master) => ({ type: 'fault', master, rule: ruleOf(step) }))
+    case 'own-etcd-dead':
+      return masters.map((master) => ({ type: 'own-etcd', master, state: step.how }))
+    case 'readyz-fails': {
+      const answer = step.how === 'etcd' ? 'etcd-fails' : step.how
+      return masters.map((master) => ({ type: 'readyz', master, answer }))
+    }
+    case 'reset-connections':
+      return masters.map((master) => ({ type: 'reset-connections', master }))
+    case 'clock-skew':
+      return masters.map((master) => ({ type: 'clock-skew', master, byMs: step.byMs }))
+    case 'datastore-outage':
+      return [{ type: 'datastore', state: step.how }]
+    case 'compact':
+      return [{ type: 'compact' }]
+    case 'damage':
+      return [{ type: 'damage', damage: step.damage }]
   }
 }
 

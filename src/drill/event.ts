@@ -68,15 +68,7 @@ export function statusOf(member: MemberState): MemberStatus {
 }
 
 export function isSameStatus(one: MemberStatus | undefined, other: MemberStatus): boolean {
-  return (
-    one !== undefined &&
-    one.address === other.address &&
-    one.sidecar === other.sidecar &&
-    one.server === other.server &&
-    one.clientsMeet === other.clientsMeet &&
-    one.renewing === other.renewing &&
-    one.healthy === other.healthy
-  )
+  return one !== undefined && (Object.keys(other) as (keyof MemberStatus)[]).every((key) => one[key] === other[key])
 }
 
 /** The state of a fleet in a history, after the last event that was taken in. */

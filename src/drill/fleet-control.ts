@@ -81,23 +81,6 @@ export class FleetControl {
     )
   }
 
-  /** Performs the same on one or both processes of each; both servers first. */
-  toParts(
-    masters: readonly string[],
-    part: Part,
-    type: 'kill' | 'freeze' | 'start' | 'thaw',
-    owner?: Owner,
-  ): Promise<void> {
-    return this.doAll(
-      masters.flatMap((master) => partsOf(part).map((one): Primitive => ({ type, master, part: one }))),
-      owner,
-    )
-  }
-
-  toEach(masters: readonly string[], primitiveOf: (master: string) => Primitive, owner?: Owner): Promise<void> {
-    return this.doAll(masters.map(primitiveOf), owner)
-  }
-
   /** One after the other. A running process is not started. */
   async doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
     for (const primitive of primitives) {
@@ -157,6 +140,15 @@ export class FleetControl {
 
 export function partsOf(part: Part): readonly ProcessPart[] {
   return part === 'both' ? ['server', 'sidecar'] : [part]
+}
+
+/** The same to one or both processes of each master; to its server first. */
+export function toParts(
+  masters: readonly string[],
+  part: Part,
+  type: 'kill' | 'freeze' | 'start' | 'thaw',
+): readonly Primitive[] {
+  return masters.flatMap((master) => partsOf(part).map((one): Primitive => ({ type, master, part: one })))
 }
 
 /** The performer of faults that may undo them: one performed step. Compared by identity. */

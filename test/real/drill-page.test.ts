@@ -129,6 +129,22 @@ suite('the page of a drill report, in a browser', () => {
     assert.deepEqual((await colours())[0], light[0])
   })
 
+  for (const width of [phone, 1280, desk]) {
+    test(`at a width of ${width} px the charts of samples stand on their axis, beside their labels`, async (t) => {
+      const { page } = await opened(t, { width, scheme: 'light' })
+      const places = await page.locator('.strip').evaluateAll((all) =>
+        all.map((one) =>
+          [...one.querySelectorAll('svg')].map((svg) => {
+            const { left, right } = svg.getBoundingClientRect()
+            return [Math.round(left), Math.round(right)].join(' to ')
+          }),
+        ),
+      )
+      assert.equal(places.length, 3)
+      for (const place of places) assert.deepEqual([...new Set(place)].length, 1, JSON.stringify(place))
+    })
+  }
+
   for (const width of [phone, 320, desk]) {
     test(`at a width of ${width} px nothing is cut off, folded or unfolded, however long names are`, async (t) => {
       for (const longNames of [false, true]) {

@@ -89,7 +89,19 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
   connections: {
     name: 'Connections of clients',
     sentence: 'What clients met that pick an address from the EndpointSlice as kube-proxy does.',
-    rows: connectionRows(),
+    rows: [
+      { name: 'in all', text: ({ total }) => count(total) },
+      { name: 'served', text: ({ served }) => count(served) },
+      { name: 'refused', text: ({ refused }) => count(refused) },
+      { name: 'black-holed', text: ({ blackHoled }) => count(blackHoled) },
+      { name: 'no address known', text: ({ nobody }) => count(nobody), amiss: ({ nobody }) => nobody > 0 },
+      { name: 'share not served', text: ({ deadShare }) => share(deadShare) },
+      {
+        name: 'not served after a stop',
+        text: ({ notServedAfterStop }) => count(notServedAfterStop),
+        amiss: ({ notServedAfterStop }) => notServedAfterStop > 0,
+      },
+    ],
   },
   writes: {
     name: 'Writes',
@@ -99,23 +111,6 @@ const sections: { readonly [Name in keyof Figures]: Section<Figures[Name]> } = {
       { name: 'most of one master in 10 s', text: ({ mostInTenSeconds }) => count(mostInTenSeconds) },
     ],
   },
-}
-
-function connectionRows(): readonly Row<Figures['connections']>[] {
-  const rows: { readonly [Name in keyof Figures['connections']]: Row<Figures['connections']> } = {
-    total: { name: 'in all', text: ({ total }) => count(total) },
-    served: { name: 'served', text: ({ served }) => count(served) },
-    refused: { name: 'refused', text: ({ refused }) => count(refused) },
-    blackHoled: { name: 'black-holed', text: ({ blackHoled }) => count(blackHoled) },
-    nobody: { name: 'no address known', text: ({ nobody }) => count(nobody), amiss: ({ nobody }) => nobody > 0 },
-    deadShare: { name: 'share not served', text: ({ deadShare }) => share(deadShare) },
-    notServedAfterStop: {
-      name: 'not served after a stop',
-      text: ({ notServedAfterStop }) => count(notServedAfterStop),
-      amiss: ({ notServedAfterStop }) => notServedAfterStop > 0,
-    },
-  }
-  return Object.values(rows)
 }
 
 /** All figures, a column for each variant. */
@@ -225,11 +220,12 @@ function described({ count, never, p50Ms, maxMs }: Distribution): string {
   return never === 0 ? measured : `${measured}; ${never} never`
 }
 
-function samplesTable(name: string, variant: string, { samples: all }: Distribution): Html {
+function samplesTable(name: string, variant: string, { samples: all, count: measured, never }: Distribution): Html {
+  const total = measured + never
   if (all.length === 0) return html`<p class="small">${variant}: nothing was measured.</p>`
   return table({
     label: `${name}, every sample of ${variant}`,
-    caption: html`${variant} <span class="aside">${counted(all.length, 'sample')}</span>`,
+    caption: html`${variant} <span class="aside">${counted(all.length, 'sample')}${all.length < total ? html` of ${count(total)}` : undefined}</span>`,
     columns: [{ name: 'master' }, { name: 'cause' }, { name: 'at', numbers: true }, { name: 'took', numbers: true }],
     groups: [
       {

@@ -179,7 +179,7 @@ ${command === '' ? undefined : html`<p>This makes the report again:</p>\n<pre><c
       'clients',
       `${clients.count}, each connects every ${formatDuration(clients.intervalMs)}; a change reaches them in ${formatDuration(clients.watchDelayMs)}; they give up after ${formatDuration(clients.timeoutMs)}`,
     ],
-    ...latencies(variants),
+    ['latency', latencyText(variants[0]?.latency)],
   ])}</div>
 <div>${pairs([
     ['removal margin', `${formatDuration(bounds.removalMarginMs)} after the lease’s end`],
@@ -195,13 +195,7 @@ ${stepsTable(steps)}
 </section>`
 }
 
-/** What the simulator takes messages to need; in one line where it is the same for all. */
-function latencies(variants: readonly VariantReport[]): readonly (readonly [string, string])[] {
-  const texts = variants.map(({ name, latency }) => ({ name, text: latencyText(latency) }))
-  if (new Set(texts.map(({ text }) => text)).size === 1) return [['latency', texts[0]?.text ?? '']]
-  return texts.map(({ name, text }) => [`latency, ${name}`, text])
-}
-
+/** What the simulator takes messages to need; it is the same for all variants. */
 function latencyText(latency: VariantReport['latency']): string {
   if (latency === undefined) return 'as it is'
   return `${latency.fromMs} to ${latency.toMs} ms a message, ${latency.spikes ? 'and sometimes late' : 'never late'}`

@@ -1,71 +1,40 @@
-type Colour = `#${string}`
+/**
+ * The colours of the page, in its light and its dark scheme. Text has a contrast of 4.5 to 1 with what it stands on, and
+ * what a chart shows 3 to 1: a test computes it.
+ */
+const colours = {
+  page: ['#f6f7f8', '#121518'],
+  surface: ['#ffffff', '#1a1e23'],
+  // Text, and secondary text.
+  text: ['#1b2127', '#e4e8ec'],
+  aside: ['#56616c', '#9ba7b3'],
+  link: ['#0a58a8', '#7db8f5'],
+  held: ['#17703f', '#62c68f'],
+  broken: ['#b1221b', '#ff8f86'],
+  caution: ['#7a5200', '#e3b153'],
+  // Lines that part things.
+  line: ['#d8dde2', '#323a42'],
+  // Of a chart: a process, what is served, listed, leased, amiss, and dead although listed.
+  life: ['#75818c', '#7f8b97'],
+  served: ['#2f8a5b', '#4fae7e'],
+  listed: ['#2a6dbb', '#5b9fe6'],
+  lease: ['#7c57b3', '#a888dc'],
+  amiss: ['#ad6c00', '#d0963a'],
+  dead: ['#c92a22', '#f0655b'],
+  base: ['#b3bcc5', '#505b66'],
+} as const
 
-/** The colours of the page, for one colour scheme. */
-export interface Palette {
-  readonly page: Colour
-  readonly surface: Colour
-  /** Text, and secondary text. */
-  readonly text: Colour
-  readonly aside: Colour
-  readonly link: Colour
-  readonly held: Colour
-  readonly broken: Colour
-  readonly caution: Colour
-  /** Lines that part things. */
-  readonly line: Colour
-  /** Of a chart: a process, what is served, listed, leased, amiss, and dead although listed. */
-  readonly life: Colour
-  readonly served: Colour
-  readonly listed: Colour
-  readonly lease: Colour
-  readonly amiss: Colour
-  readonly dead: Colour
-  readonly base: Colour
-}
+export type Palette = Readonly<Record<keyof typeof colours, string>>
 
-/** Text has a contrast of 4.5 to 1 with what it stands on, and what a chart shows 3 to 1: a test computes it. */
-export const palettes: { readonly light: Palette; readonly dark: Palette } = {
-  light: {
-    page: '#f6f7f8',
-    surface: '#ffffff',
-    text: '#1b2127',
-    aside: '#56616c',
-    link: '#0a58a8',
-    held: '#17703f',
-    broken: '#b1221b',
-    caution: '#7a5200',
-    line: '#d8dde2',
-    life: '#75818c',
-    served: '#2f8a5b',
-    listed: '#2a6dbb',
-    lease: '#7c57b3',
-    amiss: '#ad6c00',
-    dead: '#c92a22',
-    base: '#b3bcc5',
-  },
-  dark: {
-    page: '#121518',
-    surface: '#1a1e23',
-    text: '#e4e8ec',
-    aside: '#9ba7b3',
-    link: '#7db8f5',
-    held: '#62c68f',
-    broken: '#ff8f86',
-    caution: '#e3b153',
-    line: '#323a42',
-    life: '#7f8b97',
-    served: '#4fae7e',
-    listed: '#5b9fe6',
-    lease: '#a888dc',
-    amiss: '#d0963a',
-    dead: '#f0655b',
-    base: '#505b66',
-  },
-}
+export const palettes = { light: paletteOf(0), dark: paletteOf(1) }
 
 /** What text is written in, and what may be drawn in charts. */
 export const textColours = ['text', 'aside', 'link', 'held', 'broken', 'caution'] as const
 export const chartColours = ['life', 'served', 'listed', 'lease', 'amiss', 'dead'] as const
+
+function paletteOf(scheme: 0 | 1): Palette {
+  return Object.fromEntries(Object.entries(colours).map(([name, pair]) => [name, pair[scheme]])) as unknown as Palette
+}
 
 function customProperties(palette: Palette): string {
   return Object.entries(palette)
@@ -198,9 +167,6 @@ body{background:none;font-size:9pt}
 nav,.skip{display:none}
 .card{border:0;padding:0;break-inside:auto}
 figure,tr,li{break-inside:avoid}
-.stack,.beside{display:grid;gap:1.25rem}
-.beside>*{min-width:0}
-@media (min-width:72rem){.beside{grid-template-columns:minmax(0,1fr) minmax(0,1fr);align-items:start}}
 .scroll{overflow:visible}.tall{max-height:none}
 svg,.legend{-webkit-print-color-adjust:exact;print-color-adjust:exact}
 }

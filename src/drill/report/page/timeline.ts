@@ -132,27 +132,18 @@ function timeline(history: RunHistory, options: Limits & { readonly description:
   const shortestMs = shortestDrawn(history, most)
   const drawn = (spans: readonly Span[]): readonly Span[] => spans.filter((span) => lengthOf(span) >= shortestMs)
   const named = spansOf(history).length <= most / 2
-  const draw = (spans: readonly Span[], y: number, height: number): Html[] =>
-    drawn(spans).flatMap((span) => bar(span, { untilMs, y, height, named }))
+  const band = (spans: readonly Span[], from = 0.2, height = 0.6): Band => ({ spans: drawn(spans), from, height })
   const lane = (master: MasterHistory): Html => {
-    const rows: { readonly name: string; readonly bars: (y: number, height: number) => Html[] }[] = [
-      { name: 'sidecar', bars: (y, height) => draw(master.sidecar, y + height * 0.2, height * 0.6) },
-      { name: 'server', bars: (y, height) => draw(master.server, y + height * 0.2, height * 0.6) },
-      { name: 'clients', bars: (y, height) => draw(master.clients, y + height * 0.2, height * 0.6) },
-      {
-        name: 'listed',
-        bars: (y, height) => [
-          ...draw(master.endpoints, y + height * 0.08, height * 0.22),
-          ...draw(master.slice, y + height * 0.4, height * 0.5),
-        ],
-      },
+    const rows: LaneRow[] = [
+      { name: 'sidecar', bands: [band(master.sidecar)] },
+      { name: 'server', bands: [band(master.server)] },
+      { name: 'clients', bands: [band(master.clients)] },
+      { name: 'listed', bands: [band(master.endpoints, 0.08, 0.22), band(master.slice, 0.4, 0.5)] },
+      ...(shown.leases ? [{ name: 'lease', bands: [band(master.lease)] }] : []),
     ]
-    if (shown.leases) {
-      rows.push({ name: 'lease', bars: (y, height) => draw(master.lease, y + height * 0.2, height * 0.6) })
-    }
     const own = stepMarks.filter(({ masters }) => masters.has(master.name))
     const marks = own.map(({ x }) => html`<use href="#fault" x="${x}"/>`)
-    return row({ name: master.name, addresses: master.addresses.join(' → '), rows, marks })
+    return row({ name: master.name, addresses: master.addresses.join(' → '), rows, marks, untilMs, named })
   }
   return html`<div class="chart"><div class="plot" role="img" aria-label="${description}">
 ${guides(ticks(untilMs), untilMs, 'tick')}
@@ -162,8 +153,10 @@ ${history.strangers.map(({ address, slice }) =>
   row({
     name: address,
     addresses: 'no master',
-    rows: [{ name: 'listed', bars: (y, height) => draw(slice, y + height * 0.4, height * 0.5) }],
+    rows: [{ name: 'listed', bands: [band(slice, 0.4, 0.5)] }],
     marks: [],
+    untilMs,
+    named,
   }),
 )}
 ${history.seen.writes ? rates('writes', history.writes, untilMs, { write: 'l' }) : undefined}
@@ -174,40 +167,54 @@ ${history.steps.length <= MOST_GUIDES ? guides(stepTimes, untilMs, 'fault') : un
 ${shortestMs > 0 ? html`<p class="aside small">What lasted less than ${seconds(shortestMs)} is not drawn here, because there is so much of it.</p>` : undefined}`
 }
 
-function row({
-  name,
-  addresses,
-  rows,
-  marks,
-}: {
+/** Spans in a row of a lane; where they begin and how high they are, as shares of the row. */
+interface Band {
+  readonly spans: readonly Span[]
+  readonly from: number
+  readonly height: number
+}
+
+interface LaneRow {
+  readonly name: string
+  readonly bands: readonly Band[]
+}
+
+function row(lane: {
   readonly name: string
   readonly addresses: string
-  readonly rows: readonly { readonly name: string; readonly bars: (y: number, height: number) => Html[] }[]
+  readonly rows: readonly LaneRow[]
   readonly marks: readonly Html[]
+  readonly untilMs: number
+  /** Whether each span has a title. */
+  readonly named: boolean
 }): Html {
-  const height = 100 / rows.length
+  const { name, addresses, rows, marks } = lane
+  const share = 1 / rows.length
   const lines = rows.map((_, index) => {
-    const y = percent((height * (index + 0.5)) / 100)
+    const y = percent(share * (index + 0.5))
     return html`<line class="base" x2="100%" y1="${y}" y2="${y}"/>`
   })
+  const bars = rows.flatMap(({ bands }, index) =>
+    bands.flatMap(({ spans, from, height }) =>
+      spans.map((span) => bar(span, { ...lane, y: share * (index + from), height: share * height })),
+    ),
+  )
   return html`<div class="row"><div class="who"><b>${name}</b> <span class="address">${addresses}</span></div>
 <div class="what">${rows.map((one) => html`<span>${one.name}</span>`)}</div>
-<svg style="height:${(rows.length * 0.8).toFixed(1)}rem">${lines}${rows.map(({ bars }, index) => bars(index * height, height))}<g class="m" transform="translate(0 -4)">${marks}</g></svg></div>
+<svg style="height:${(rows.length * 0.8).toFixed(1)}rem">${lines}${bars}<g class="m" transform="translate(0 -4)">${marks}</g></svg></div>
 `
 }
 
 function bar(
   { fromMs, toMs, state }: Span,
   place: { readonly untilMs: number; readonly y: number; readonly height: number; readonly named: boolean },
-): readonly Html[] {
+): Html | undefined {
   const fill = fills[state]
-  if (fill === undefined) return []
+  if (fill === undefined) return undefined
   const { untilMs, y, height, named } = place
   const width = Math.max((toMs - fromMs) / untilMs, NARROWEST)
   const title = named ? html`<title>${state}, ${seconds(fromMs)} to ${seconds(toMs)}</title>` : undefined
-  return [
-    html`<rect class="${fill}" x="${percent(fromMs / untilMs)}" width="${percent(width)}" y="${percent(y / 100)}" height="${percent(height / 100)}">${title}</rect>`,
-  ]
+  return html`<rect class="${fill}" x="${percent(fromMs / untilMs)}" width="${percent(width)}" y="${percent(y)}" height="${percent(height)}">${title}</rect>`
 }
 
 /** Lines from above to below, through all lanes. */

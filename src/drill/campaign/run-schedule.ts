@@ -255,15 +255,10 @@ const withoutPeculiarity: readonly ((fleet: FleetPlan) => FleetPlan)[] = [
   (fleet) => (fleet.leaseStore === 'memory' ? { ...fleet, leaseStore: 'kubernetes' } : fleet),
 ]
 
-/** A scenario without one master; steps for that one alone are removed too. */
+/** Steps name it no more once the scenario fits. */
 function withoutMaster(scenario: Scenario, name: string): Scenario {
-  const steps = scenario.steps.flatMap((step): readonly Step[] => {
-    if (!('masters' in step) || step.masters === 'all') return [step]
-    const masters = step.masters.filter((one) => one !== name && one !== `${name}-anew`)
-    return masters.length === 0 ? [] : [{ ...step, masters }]
-  })
   const masters = scenario.fleet.masters.filter((master) => master.name !== name)
-  return { ...scenario, steps, fleet: { ...scenario.fleet, masters, apiserverCount: masters.length } }
+  return { ...scenario, fleet: { ...scenario.fleet, masters, apiserverCount: masters.length } }
 }
 
 function everyMaster(fleet: FleetPlan, change: (master: MasterPlan) => MasterPlan): FleetPlan {

@@ -23,11 +23,11 @@ test('a life is told in spans, and a dead master that is listed is told from one
     60_000,
   )
   const [first, second] = masters
-  assert.deepEqual(texts(first?.slice), ['listed 0 to 60000'])
-  assert.deepEqual(texts(second?.server), ['ready 0 to 5000', 'down 5000 to 60000'])
-  assert.deepEqual(texts(second?.clients), ['served 0 to 5000', 'refused 5000 to 60000'])
-  assert.deepEqual(texts(second?.slice), ['listed 0 to 5000', 'dead 5000 to 15000'])
-  assert.deepEqual(texts(second?.lease), ['held 0 to 14000'])
+  assert.deepEqual(texts(first?.tracks.slice), ['listed 0 to 60000'])
+  assert.deepEqual(texts(second?.tracks.server), ['ready 0 to 5000', 'down 5000 to 60000'])
+  assert.deepEqual(texts(second?.tracks.clients), ['served 0 to 5000', 'refused 5000 to 60000'])
+  assert.deepEqual(texts(second?.tracks.slice), ['listed 0 to 5000', 'dead 5000 to 15000'])
+  assert.deepEqual(texts(second?.tracks.lease), ['held 0 to 14000'])
 })
 
 test('an address that several masters share belongs to those who serve', () => {
@@ -37,8 +37,8 @@ test('an address that several masters share belongs to those who serve', () => {
     [...events, listedAlone, state(5000, 2, { ...dead, ...shared }), state(9000, 1, { ...dead, ...shared })],
     10_000,
   )
-  assert.deepEqual(texts(masters[0]?.slice), ['listed 0 to 9000', 'dead 9000 to 10000'])
-  assert.deepEqual(texts(masters[1]?.slice), ['listed 0 to 5000'])
+  assert.deepEqual(texts(masters[0]?.tracks.slice), ['listed 0 to 9000', 'dead 9000 to 10000'])
+  assert.deepEqual(texts(masters[1]?.tracks.slice), ['listed 0 to 5000'])
 })
 
 test('a master that is frozen behind a shared address is not listed while another serves there, and is when nobody does', () => {
@@ -50,8 +50,8 @@ test('a master that is frozen behind a shared address is not listed while anothe
     ],
     10_000,
   )
-  assert.deepEqual(texts(masters[0]?.slice), ['listed 0 to 9000', 'dead 9000 to 10000'])
-  assert.deepEqual(texts(masters[1]?.slice), ['listed 0 to 5000', 'dead 9000 to 10000'])
+  assert.deepEqual(texts(masters[0]?.tracks.slice), ['listed 0 to 9000', 'dead 9000 to 10000'])
+  assert.deepEqual(texts(masters[1]?.tracks.slice), ['listed 0 to 5000', 'dead 9000 to 10000'])
 })
 
 test('an address that is no master’s has a lane of its own', () => {

@@ -27,8 +27,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'undo-before-it-is-done': {
     broken: 'Undoes a termination after its time though it is not over yet.',
     file: 'drill/conductor.ts',
-    text: 'await Promise.all([before, this.#fleet.sleep(forMs)])',
-    instead: 'await this.#fleet.sleep(forMs)',
+    text: 'await Promise.all([before, this.#fleet.sleep(step.forMs)])',
+    instead: 'await this.#fleet.sleep(step.forMs)',
     tests: ['drill/conductor.test.ts'],
   },
   'no-pacing-while-pods-are-left-out': {

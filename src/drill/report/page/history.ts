@@ -1,19 +1,23 @@
 import type { DrillEvent, EventOf, MemberStatus } from '../../event.ts'
 import { count, type Group, type Html, html, seconds, table } from './html.ts'
 
-/** `dead`: no client was served at the address. */
-type ListedState = 'listed' | 'dead'
+/** What a master was over time, in the order of the tables. `dead`: no client was served at its address. */
+interface States {
+  readonly sidecar: MemberStatus['sidecar']
+  readonly server: MemberStatus['server']
+  readonly clients: MemberStatus['clientsMeet']
+  readonly endpoints: 'listed' | 'dead'
+  readonly slice: 'listed' | 'dead'
+  readonly lease: 'held'
+}
+
+const trackNames = ['sidecar', 'server', 'clients', 'endpoints', 'slice', 'lease'] as const
 
 export interface MasterHistory {
   readonly name: string
   /** Those that it had, in their order. */
   readonly addresses: readonly string[]
-  readonly sidecar: readonly Span<MemberStatus['sidecar']>[]
-  readonly server: readonly Span<MemberStatus['server']>[]
-  readonly clients: readonly Span<MemberStatus['clientsMeet']>[]
-  readonly endpoints: readonly Span<ListedState>[]
-  readonly slice: readonly Span<ListedState>[]
-  readonly lease: readonly Span<'held'>[]
+  readonly tracks: { readonly [Name in keyof States]: readonly Span<States[Name]>[] }
 }
 
 /** What a history shows, as spans. Times are in milliseconds from the moment that everybody was listed. */
@@ -31,9 +35,7 @@ export interface RunHistory {
   readonly seen: { readonly leases: boolean; readonly writes: boolean }
 }
 
-type Tracks = {
-  readonly [Key in Exclude<keyof MasterHistory, 'name' | 'addresses'>]: Track<MasterHistory[Key][number]['state']>
-}
+type Tracks = { readonly [Name in keyof States]: Track<States[Name]> }
 
 /** Puts a history together. `events` are in the order of time; `untilMs` is when it ended at the earliest. */
 export function readHistory(events: readonly DrillEvent[], untilMs: number): RunHistory {
@@ -98,12 +100,9 @@ class FleetTracks {
     const masters = [...this.#members].map(([name, { addresses, tracks }]) => ({
       name,
       addresses: [...addresses],
-      sidecar: ended(tracks.sidecar),
-      server: ended(tracks.server),
-      clients: ended(tracks.clients),
-      endpoints: ended(tracks.endpoints),
-      slice: ended(tracks.slice),
-      lease: ended(tracks.lease),
+      tracks: Object.fromEntries(
+        trackNames.map((track) => [track, ended<string>(tracks[track])]),
+      ) as unknown as MasterHistory['tracks'],
     }))
     const strangers = [...this.#strangers].map(([address, track]) => ({ address, slice: ended(track) }))
     return { masters, strangers: strangers.filter(({ slice }) => slice.length > 0) }
@@ -153,14 +152,7 @@ function isAlive({ sidecar, server }: MemberStatus): boolean {
 }
 
 function newTracks(): Tracks {
-  return {
-    sidecar: new Track(),
-    server: new Track(),
-    clients: new Track(),
-    endpoints: new Track(),
-    slice: new Track(),
-    lease: new Track(),
-  }
+  return Object.fromEntries(trackNames.map((name) => [name, new Track()])) as unknown as Tracks
 }
 
 /** How often things happened, in equal parts of the time from 0. */
@@ -319,14 +311,10 @@ function lives({ masters, strangers }: RunHistory, name: string, most: number): 
     return { name: title, rows: shown }
   }
   const groups = masters.map((one) =>
-    groupOf(`${one.name} (${one.addresses.join(', then ')})`, [
-      { what: 'sidecar', spans: one.sidecar },
-      { what: 'server', spans: one.server },
-      { what: 'clients', spans: one.clients },
-      { what: 'Endpoints', spans: one.endpoints },
-      { what: 'EndpointSlice', spans: one.slice },
-      { what: 'lease', spans: one.lease },
-    ]),
+    groupOf(
+      `${one.name} (${one.addresses.join(', then ')})`,
+      trackNames.map((name) => ({ what: titles[name] ?? name, spans: one.tracks[name] })),
+    ),
   )
   const others = strangers.map(({ address, slice }) =>
     groupOf(`${address} (no master)`, [{ what: 'EndpointSlice', spans: slice }]),
@@ -344,6 +332,7 @@ function lives({ masters, strangers }: RunHistory, name: string, most: number): 
   })}${omitted(dropped)}`
 }
 
+const titles: Readonly<Record<string, string>> = { endpoints: 'Endpoints', slice: 'EndpointSlice' }
 const words: Readonly<Record<string, string>> = { dead: 'listed, no client served' }
 
 function omitted(number: number): Html | undefined {

@@ -60,8 +60,8 @@ ${facts(history, { name: title, most: limits.most })}</figure>
 
 /** What is to be seen, in short. */
 function described({ masters, steps, violations, untilMs, seen }: RunHistory): string {
-  const dead = masters.flatMap(({ name, slice }) => {
-    const ms = slice.filter(({ state }) => state === 'dead').reduce((sum, span) => sum + lengthOf(span), 0)
+  const dead = masters.flatMap(({ name, tracks }) => {
+    const ms = tracks.slice.filter(({ state }) => state === 'dead').reduce((sum, span) => sum + lengthOf(span), 0)
     return ms === 0 ? [] : [`${name} for ${seconds(ms)}`]
   })
   const sentences = [
@@ -133,17 +133,17 @@ function timeline(history: RunHistory, options: Limits & { readonly description:
   const drawn = (spans: readonly Span[]): readonly Span[] => spans.filter((span) => lengthOf(span) >= shortestMs)
   const named = spansOf(history).length <= most / 2
   const band = (spans: readonly Span[], from = 0.2, height = 0.6): Band => ({ spans: drawn(spans), from, height })
-  const lane = (master: MasterHistory): Html => {
+  const lane = ({ name, addresses, tracks }: MasterHistory): Html => {
     const rows: LaneRow[] = [
-      { name: 'sidecar', bands: [band(master.sidecar)] },
-      { name: 'server', bands: [band(master.server)] },
-      { name: 'clients', bands: [band(master.clients)] },
-      { name: 'listed', bands: [band(master.endpoints, 0.08, 0.22), band(master.slice, 0.4, 0.5)] },
-      ...(shown.leases ? [{ name: 'lease', bands: [band(master.lease)] }] : []),
+      { name: 'sidecar', bands: [band(tracks.sidecar)] },
+      { name: 'server', bands: [band(tracks.server)] },
+      { name: 'clients', bands: [band(tracks.clients)] },
+      { name: 'listed', bands: [band(tracks.endpoints, 0.08, 0.22), band(tracks.slice, 0.4, 0.5)] },
+      ...(shown.leases ? [{ name: 'lease', bands: [band(tracks.lease)] }] : []),
     ]
-    const own = stepMarks.filter(({ masters }) => masters.has(master.name))
+    const own = stepMarks.filter(({ masters }) => masters.has(name))
     const marks = own.map(({ x }) => html`<use href="#fault" x="${x}"/>`)
-    return row({ name: master.name, addresses: master.addresses.join(' → '), rows, marks, untilMs, named })
+    return row({ name, addresses: addresses.join(' → '), rows, marks, untilMs, named })
   }
   return html`<div class="chart"><div class="plot" role="img" aria-label="${description}">
 ${guides(ticks(untilMs), untilMs, 'tick')}
@@ -301,14 +301,7 @@ function rate(perSecond: number): string {
 }
 
 function spansOf({ masters, strangers }: RunHistory): readonly Span[] {
-  const ofMasters = masters.flatMap((one) => [
-    one.sidecar,
-    one.server,
-    one.clients,
-    one.endpoints,
-    one.slice,
-    one.lease,
-  ])
+  const ofMasters = masters.flatMap(({ tracks }): readonly (readonly Span[])[] => Object.values(tracks))
   return [...ofMasters, ...strangers.map(({ slice }) => slice)].flat()
 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { CertificateAuthority } from '../../src/drill/live/server-front.ts'
 import { validitiesIn } from '../../src/runtime/system-pem.ts'
+import { CertificateAuthority } from '../peers/certificates.ts'
 
 const hourMs = 3_600_000
 

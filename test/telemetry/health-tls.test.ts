@@ -7,11 +7,11 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type PeerCertificate } from 'node:tls'
 import { Agent, request } from 'undici'
-import { CertificateAuthority, type KeyPair } from '../../src/drill/live/server-front.ts'
 import type { HealthAccess, HealthCaller } from '../../src/telemetry/health.ts'
 import { serveHealth } from '../../src/telemetry/http-health-server.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { CertificateAuthority, type KeyPair } from '../peers/certificates.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const authority = new CertificateAuthority()

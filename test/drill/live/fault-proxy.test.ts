@@ -6,10 +6,10 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type TLSSocket } from 'node:tls'
 import { FaultProxy, type FaultProxyOptions } from '../../../src/drill/live/fault-proxy.ts'
-import { CertificateAuthority } from '../../../src/drill/live/server-front.ts'
 import { listenAnywhere } from '../../../src/drill/live/tcp-proxy.ts'
 import { HttpTransport } from '../../../src/kube/http-transport.ts'
 import type { ApiRequest, ApiResponse } from '../../../src/kube/transport.ts'
+import { CertificateAuthority } from '../../peers/certificates.ts'
 import { untilPasses } from '../../peers/until.ts'
 
 /** Far longer than anything takes on loopback; what hangs is waited for so long. */

@@ -12,6 +12,14 @@ export interface ClientTarget {
   readonly tls: boolean
 }
 
+interface ClientsOptions {
+  readonly plan: ClientsPlan
+  readonly clock: Clock
+  readonly random: Random
+  readonly targetsOf: (address: string) => readonly ClientTarget[]
+  readonly connected: TargetObserver['connected']
+}
+
 /**
  * Clients of `kubernetes.default`, each behind a kube-proxy. Each begins a connection every `intervalMs`, whatever the
  * result of earlier ones, to a random address that the EndpointSlice listed `watchDelayMs` ago; any HTTP answer counts
@@ -19,42 +27,28 @@ export interface ClientTarget {
  * Without a master there is no answer.
  */
 export class LiveClients {
-  readonly #plan: ClientsPlan
-  readonly #clock: Clock
-  readonly #random: Random
-  readonly #targetsOf: (address: string) => readonly ClientTarget[]
-  readonly #connected: TargetObserver['connected']
+  readonly #options: ClientsOptions
   #known: readonly string[] = []
 
-  constructor(options: {
-    readonly plan: ClientsPlan
-    readonly clock: Clock
-    readonly random: Random
-    readonly targetsOf: (address: string) => readonly ClientTarget[]
-    readonly connected: TargetObserver['connected']
-  }) {
-    this.#plan = options.plan
-    this.#clock = options.clock
-    this.#random = options.random
-    this.#targetsOf = options.targetsOf
-    this.#connected = options.connected
+  constructor(options: ClientsOptions) {
+    this.#options = options
   }
 
   /** The addresses in the slice from now on. */
   listed(addresses: readonly string[]): void {
-    this.#clock.schedule(this.#plan.watchDelayMs, () => {
+    this.#options.clock.schedule(this.#options.plan.watchDelayMs, () => {
       this.#known = addresses
     })
   }
 
   /** Until the signal is aborted; running connections are then cut off and not reported. */
   async run(signal: AbortSignal): Promise<void> {
-    const { count, intervalMs } = this.#plan
+    const { count, intervalMs } = this.#options.plan
     const clients = Array.from({ length: count }, async (_, index) => {
       const underWay = new Set<Promise<void>>()
-      let nextMs = this.#clock.monotonicMs() + ((index + this.#random.next()) / count) * intervalMs
+      let nextMs = this.#options.clock.monotonicMs() + ((index + this.#options.random.next()) / count) * intervalMs
       while (!signal.aborted) {
-        await sleep(this.#clock, nextMs - this.#clock.monotonicMs(), signal).catch(() => {})
+        await sleep(this.#options.clock, nextMs - this.#options.clock.monotonicMs(), signal).catch(() => {})
         if (signal.aborted) break
         nextMs += intervalMs
         const connection = this.#connect(`client-${index + 1}`, signal).finally(() => underWay.delete(connection))
@@ -66,20 +60,20 @@ export class LiveClients {
   }
 
   async #connect(client: string, signal: AbortSignal): Promise<void> {
-    const atMs = this.#clock.monotonicMs()
-    const address = this.#known[randomInteger(this.#random, this.#known.length)] ?? ''
-    const outcome = address === '' ? 'nobody' : await this.#meet(address, atMs + this.#plan.timeoutMs, signal)
-    if (!signal.aborted) this.#connected({ atMs, client, address, outcome })
+    const atMs = this.#options.clock.monotonicMs()
+    const address = this.#known[randomInteger(this.#options.random, this.#known.length)] ?? ''
+    const outcome = address === '' ? 'nobody' : await this.#meet(address, atMs + this.#options.plan.timeoutMs, signal)
+    if (!signal.aborted) this.#options.connected({ atMs, client, address, outcome })
   }
 
   async #meet(address: string, untilMs: number, signal: AbortSignal): Promise<ConnectionOutcome> {
-    const targets = this.#targetsOf(address)
+    const targets = this.#options.targetsOf(address)
     for (const target of targets) {
       const outcome = await this.#ask(target, untilMs, signal)
       if (outcome !== 'refused') return outcome
     }
     if (targets.length > 0) return 'refused'
-    await sleep(this.#clock, untilMs - this.#clock.monotonicMs(), signal).catch(() => {})
+    await sleep(this.#options.clock, untilMs - this.#options.clock.monotonicMs(), signal).catch(() => {})
     return 'black-holed'
   }
 
@@ -95,7 +89,7 @@ export class LiveClients {
         resolve(outcome)
       }
       const abort = (): void => end('black-holed')
-      const cancel = this.#clock.schedule(untilMs - this.#clock.monotonicMs(), abort)
+      const cancel = this.#options.clock.schedule(untilMs - this.#options.clock.monotonicMs(), abort)
       signal.addEventListener('abort', abort, { once: true })
       socket.once(tls ? 'secureConnect' : 'connect', () => {
         socket.write('GET /version HTTP/1.1\r\nhost: kubernetes.default.svc\r\nconnection: close\r\n\r\n')

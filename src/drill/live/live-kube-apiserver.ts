@@ -24,6 +24,14 @@ class ServerLife extends ProcessLife {
   ready = false
 }
 
+interface ServerParts {
+  readonly directory: string
+  readonly port: number
+  readonly token: string
+  readonly clients: TcpProxy
+  readonly store: StorePaths
+}
+
 /**
  * A kube-apiserver of its own on the etcd of the drill, which stays listed through upstream's reconciler. Only holders
  * of a token made for it may use it.
@@ -42,34 +50,16 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
   connectionResets = 0
   lifeCount = 0
   readonly #around: LiveSurroundings
-  readonly #directory: string
-  readonly #port: number
-  readonly #token: string
-  readonly #clients: TcpProxy
-  readonly #store: StorePaths
+  readonly #parts: ServerParts
   protected life: ServerLife | undefined
   #cutClients = false
 
-  private constructor(
-    around: LiveSurroundings,
-    plan: MasterPlan,
-    parts: {
-      readonly directory: string
-      readonly port: number
-      readonly token: string
-      readonly clients: TcpProxy
-      readonly store: StorePaths
-    },
-  ) {
+  private constructor(around: LiveSurroundings, plan: MasterPlan, parts: ServerParts) {
     super()
     this.#around = around
     this.name = plan.name
     this.addresses = plan.addresses.slice(0, 1)
-    this.#directory = parts.directory
-    this.#port = parts.port
-    this.#token = parts.token
-    this.#clients = parts.clients
-    this.#store = parts.store
+    this.#parts = parts
   }
 
   /** Makes its credentials; it does not run yet. */
@@ -120,37 +110,37 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
       case 'cut':
       case 'heal':
         if (primitive.path === 'clients') this.#cutFromClients(primitive.type === 'cut')
-        else if (primitive.path !== 'api') this.#store.setCut(primitive.type === 'cut')
+        else if (primitive.path !== 'api') this.#parts.store.setCut(primitive.type === 'cut')
         return
       case 'slow':
-        if (primitive.path === 'store') this.#store.slow(primitive.byMs)
+        if (primitive.path === 'store') this.#parts.store.slow(primitive.byMs)
         return
       case 'own-etcd':
-        return this.#store.setCut(primitive.state !== 'ok')
+        return this.#parts.store.setCut(primitive.state !== 'ok')
       case 'reset-connections':
-        return this.#store.reset()
+        return this.#parts.store.reset()
     }
   }
 
   setStoreAway(away: boolean): Promise<void> {
-    return this.#store.setAway(away)
+    return this.#parts.store.setAway(away)
   }
 
   async close(): Promise<void> {
     await this.#kill()
-    await Promise.all([this.#clients.close(), this.#store.close()])
+    await Promise.all([this.#parts.clients.close(), this.#parts.store.close()])
   }
 
   get clientPort(): number {
-    return this.#clients.port
+    return this.#parts.clients.port
   }
 
   get connected(): boolean {
-    return !this.#store.cut && !this.#store.away
+    return !this.#parts.store.cut && !this.#parts.store.away
   }
 
   get delayMs(): number {
-    return this.#store.delayMs
+    return this.#parts.store.delayMs
   }
 
   get answering(): boolean {
@@ -191,18 +181,18 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
 
   #cutFromClients(cut: boolean): void {
     this.#cutClients = cut
-    this.#clients.setCut(cut)
+    this.#parts.clients.setCut(cut)
   }
 
   async #start(): Promise<void> {
     const { options, watchdog, serviceClusterIpRange } = this.#around
-    const file = (name: string): string => join(this.#directory, name)
+    const file = (name: string): string => join(this.#parts.directory, name)
     const flags = [
-      `--etcd-servers=${this.#store.urls.join()}`,
+      `--etcd-servers=${this.#parts.store.urls.join()}`,
       ...etcdFlags(this.#around),
       `--advertise-address=${this.address}`,
       '--bind-address=127.0.0.1',
-      `--secure-port=${this.#port}`,
+      `--secure-port=${this.#parts.port}`,
       `--cert-dir=${file('certificates')}`,
       `--service-cluster-ip-range=${serviceClusterIpRange}`,
       '--service-account-issuer=https://kubernetes.default.svc',
@@ -223,14 +213,14 @@ export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveM
 
   /** Probes it as long as it runs. */
   async #probe(life: ServerLife): Promise<void> {
-    const server = new URL(`https://127.0.0.1:${this.#port}`)
+    const server = new URL(`https://127.0.0.1:${this.#parts.port}`)
     let transport: HttpTransport | undefined
     while (!life.child.ended) {
       try {
         // It creates its certificate itself.
-        const ca = await readFile(join(this.#directory, 'certificates', 'apiserver.crt'), 'utf8')
+        const ca = await readFile(join(this.#parts.directory, 'certificates', 'apiserver.crt'), 'utf8')
         transport ??= new HttpTransport({ server, tls: { ca }, timeoutMs: 3_000 })
-        const headers = { authorization: `Bearer ${this.#token}` }
+        const headers = { authorization: `Bearer ${this.#parts.token}` }
         const { status } = await transport.send(
           { method: 'GET', path: '/readyz', query: [], headers },
           new AbortController().signal,

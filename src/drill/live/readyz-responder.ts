@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreState } from '../datastore.ts'
-import { RequestFaults } from '../request-faults.ts'
+import type { RequestFaults } from '../request-faults.ts'
 import { answer } from './fault-proxy.ts'
 import { listenAnywhere } from './tcp-proxy.ts'
 
@@ -14,6 +14,14 @@ const ETCD_CHECKS_MS = 4_000
 
 /** The configured answer of one master's own /readyz. */
 export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
+
+interface ResponderOptions {
+  readonly real: RealReadyz
+  /** Called with each answer, and its life. */
+  readonly onAnswer: (life: number, ready: boolean) => void
+  /** The faults of the sidecar's requests. */
+  readonly faults: RequestFaults
+}
 
 /**
  * The readiness endpoint of one master's API server: the real one's answer, unless configured otherwise. Each life of
@@ -30,33 +38,18 @@ export class ReadyzResponder {
   readonly #hanging = new Set<() => void>()
   readonly #end = new AbortController()
   readonly #server: Server
-  readonly #real: RealReadyz
-  readonly #onAnswer: (life: number, ready: boolean) => void
-  readonly #faults: RequestFaults
+  readonly #options: ResponderOptions
 
-  private constructor(
-    server: Server,
-    port: number,
-    real: RealReadyz,
-    onAnswer: (life: number, ready: boolean) => void,
-    faults: RequestFaults,
-  ) {
+  private constructor(server: Server, port: number, options: ResponderOptions) {
     this.#server = server
     this.port = port
-    this.#real = real
-    this.#onAnswer = onAnswer
-    this.#faults = faults
+    this.#options = options
     server.on('request', ({ url = '/' }, response) => void this.#meet(url, response))
   }
 
-  /** `onAnswer` is called with each answer, and its life; `faults` are those of the sidecar's requests. */
-  static async open(
-    real: RealReadyz,
-    onAnswer: (life: number, ready: boolean) => void,
-    faults = new RequestFaults(),
-  ): Promise<ReadyzResponder> {
+  static async open(options: ResponderOptions): Promise<ReadyzResponder> {
     const server = createServer()
-    return new ReadyzResponder(server, await listenAnywhere(server), real, onAnswer, faults)
+    return new ReadyzResponder(server, await listenAnywhere(server), options)
   }
 
   get answer(): ReadyzAnswer {
@@ -86,7 +79,11 @@ export class ReadyzResponder {
   }
 
   async #meet(url: string, response: ServerResponse): Promise<void> {
-    const { delayMs, end } = this.#faults.meet({ method: 'GET', path: url.split('?', 1)[0] ?? '', isWatch: false })
+    const { delayMs, end } = this.#options.faults.meet({
+      method: 'GET',
+      path: url.split('?', 1)[0] ?? '',
+      isWatch: false,
+    })
     if (delayMs > 0) await sleep(delayMs, undefined, { signal: this.#end.signal }).catch(() => {})
     if (response.destroyed || end?.type === 'hang') return
     if (end === undefined) return this.#respond(Number.parseInt(url.slice(1), 10), response, /\/livez\b/.test(url))
@@ -106,13 +103,13 @@ export class ReadyzResponder {
     }
     if (this.store === 'hangs') await sleep(ETCD_CHECKS_MS, undefined, { signal: this.#end.signal }).catch(() => {})
     if (response.destroyed) return
-    const { status, text } = this.#failing() ?? (await this.#real().catch(() => ({ status: 0, text: '' })))
+    const { status, text } = this.#failing() ?? (await this.#options.real().catch(() => ({ status: 0, text: '' })))
     if (status === 0) {
       response.destroy()
       return
     }
     response.writeHead(status, { 'content-type': 'text/plain; charset=utf-8' }).end(text)
-    this.#onAnswer(life, status === 200)
+    this.#options.onAnswer(life, status === 200)
   }
 
   #failing(): { readonly status: number; readonly text: string } | undefined {

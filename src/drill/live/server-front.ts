@@ -16,6 +16,19 @@ const storeFails: RequestRule = {
   requests: Number.MAX_SAFE_INTEGER,
 }
 
+interface FrontParts {
+  readonly api: TcpProxy
+  readonly probes: TcpProxy
+  readonly clients: TcpProxy
+  readonly readyz: ReadyzResponder
+  /** The proxy for single requests of the sidecar. */
+  readonly requests: FaultProxy
+  /** The faults of the sidecar's requests. */
+  readonly faults: RequestFaults
+  /** Of the proxy, as PEM. */
+  readonly authority: string
+}
+
 /**
  * One master's API server: the real one, behind proxies of the master's own, which can be killed, frozen and cut off
  * separately. With paths for the sidecar, for the sidecar's probes, and for clients.
@@ -28,43 +41,16 @@ export class ServerFront {
   delayMs = 0
   #cutApi = false
   #cutClients = false
-  readonly #api: TcpProxy
-  readonly #probes: TcpProxy
-  readonly #clients: TcpProxy
-  readonly #readyz: ReadyzResponder
-  /** The proxy for single requests of the sidecar. */
-  readonly #requests: FaultProxy
+  readonly #parts: FrontParts
   readonly #shown: Cluster['shown']
-  readonly #authority: string
   #token: string | undefined
-  /** The faults of the sidecar's requests. */
-  readonly faults: RequestFaults
   /** The state of its datastore. */
   readonly store: ServerStore
 
-  private constructor(
-    parts: {
-      readonly api: TcpProxy
-      readonly probes: TcpProxy
-      readonly clients: TcpProxy
-      readonly readyz: ReadyzResponder
-      readonly requests: FaultProxy
-      readonly faults: RequestFaults
-      readonly authority: string
-      readonly token: string | undefined
-    },
-    shown: Cluster['shown'],
-    datastore: Datastore,
-  ) {
-    this.#api = parts.api
-    this.#probes = parts.probes
-    this.#clients = parts.clients
-    this.#readyz = parts.readyz
-    this.#requests = parts.requests
-    this.faults = parts.faults
-    this.#authority = parts.authority
-    this.#token = parts.token
+  private constructor(parts: FrontParts, shown: Cluster['shown'], token: string | undefined, datastore: Datastore) {
+    this.#parts = parts
     this.#shown = shown
+    this.#token = token
     this.store = new ServerStore(datastore, () => this.#followStore())
   }
 
@@ -85,7 +71,7 @@ export class ServerFront {
   ): Promise<ServerFront> {
     const { proxied: server, shown } = cluster
     const faults = new RequestFaults()
-    const readyz = await ReadyzResponder.open(cluster.readyz, onAnswer, faults)
+    const readyz = await ReadyzResponder.open({ real: cluster.readyz, onAnswer, faults })
     // Always TLS: tokens pass here, and must not go to a process that takes the port after the drill.
     const tls = selfSignedCertificate('127.0.0.1')
     const token = shown && newToken()
@@ -94,18 +80,23 @@ export class ServerFront {
     const api = await TcpProxy.open({ host: '127.0.0.1', port: requests.port })
     const probes = await TcpProxy.open({ host: '127.0.0.1', port: readyz.port })
     const clients = await TcpProxy.open(cluster.server)
-    const parts = { api, probes, clients, readyz, requests, faults, authority: tls.certificate, token }
-    return new ServerFront(parts, shown, datastore)
+    const parts = { api, probes, clients, readyz, requests, faults, authority: tls.certificate }
+    return new ServerFront(parts, shown, token, datastore)
+  }
+
+  /** The faults of the sidecar's requests. */
+  get faults(): RequestFaults {
+    return this.#parts.faults
   }
 
   /** The present access of its sidecar. */
   get access(): SidecarAccess {
-    return { port: this.#api.port, authority: this.#authority, token: this.#token }
+    return { port: this.#parts.api.port, authority: this.#parts.authority, token: this.#token }
   }
 
   /** From now on the sidecar's requests have this fault. */
   apply(rule: RequestRule): void {
-    this.#requests.apply(rule)
+    this.#parts.requests.apply(rule)
   }
 
   /** Returns whether the credentials have changed. */
@@ -113,16 +104,16 @@ export class ServerFront {
     const stood = this.faults.remove(rule)
     if (!stood || rule.fault.type !== 'expired' || this.#shown === undefined) return false
     this.#token = newToken()
-    this.#requests.issue({ token: this.#token, ...this.#shown })
+    this.#parts.requests.issue({ token: this.#token, ...this.#shown })
     return true
   }
 
   get clientPort(): number {
-    return this.#clients.port
+    return this.#parts.clients.port
   }
 
   readyzUrl(life: number): string {
-    return `http://127.0.0.1:${this.#probes.port}/${life}/readyz`
+    return `http://127.0.0.1:${this.#parts.probes.port}/${life}/readyz`
   }
 
   get cut(): boolean {
@@ -134,15 +125,16 @@ export class ServerFront {
   }
 
   get etcdCheck(): boolean {
-    return this.#readyz.answer !== 'etcd-fails' && !this.storeless
+    return this.#parts.readyz.answer !== 'etcd-fails' && !this.storeless
   }
 
   get ready(): boolean {
-    return this.#readyz.answer !== 'unready'
+    return this.#parts.readyz.answer !== 'unready'
   }
 
   get answering(): boolean {
-    const isSilent = this.#readyz.answer === 'hangs' || this.store.state === 'hangs' || silencesProbe(this.faults.rules)
+    const isSilent =
+      this.#parts.readyz.answer === 'hangs' || this.store.state === 'hangs' || silencesProbe(this.faults.rules)
     return this.up && !this.frozen && !this.#cutApi && !isSilent
   }
 
@@ -175,7 +167,7 @@ export class ServerFront {
     if (way === 'store') this.store.cut = cut
     else if (way === 'clients') {
       this.#cutClients = cut
-      this.#clients.setCut(cut)
+      this.#parts.clients.setCut(cut)
     } else {
       const healed = this.#cutApi && !cut
       this.#cutApi = cut
@@ -186,39 +178,39 @@ export class ServerFront {
 
   slow(delayMs: number): void {
     this.delayMs = delayMs
-    for (const proxy of [this.#api, this.#probes]) proxy.delay(delayMs)
+    for (const proxy of [this.#parts.api, this.#parts.probes]) proxy.delay(delayMs)
   }
 
   /** Resets every connection of the sidecar. */
   reset(): void {
     this.resets++
-    for (const proxy of [this.#api, this.#probes]) proxy.reset()
+    for (const proxy of [this.#parts.api, this.#parts.probes]) proxy.reset()
   }
 
   answerReadyz(answer: ReadyzAnswer): void {
-    this.#readyz.answer = answer
+    this.#parts.readyz.answer = answer
   }
 
   async close(): Promise<void> {
-    await Promise.all([...this.#all, this.#requests, this.#readyz].map((part) => part.close()))
+    await Promise.all([...this.#all, this.#parts.requests, this.#parts.readyz].map((part) => part.close()))
   }
 
   get #all(): readonly TcpProxy[] {
-    return [this.#api, this.#probes, this.#clients]
+    return [this.#parts.api, this.#parts.probes, this.#parts.clients]
   }
 
   #holdApi(): void {
-    if (this.#cutApi) this.#probes.hold('cut')
-    else this.#probes.release('cut')
-    if (this.#cutApi || this.store.state === 'hangs') this.#api.hold('cut')
-    else this.#api.release('cut')
+    if (this.#cutApi) this.#parts.probes.hold('cut')
+    else this.#parts.probes.release('cut')
+    if (this.#cutApi || this.store.state === 'hangs') this.#parts.api.hold('cut')
+    else this.#parts.api.release('cut')
   }
 
   #followStore(): void {
     const { state } = this.store
-    this.#readyz.store = state
-    if (state === 'fails') this.#requests.apply(storeFails)
-    else this.#requests.lift(storeFails)
+    this.#parts.readyz.store = state
+    if (state === 'fails') this.#parts.requests.apply(storeFails)
+    else this.#parts.requests.lift(storeFails)
     this.#holdApi()
   }
 }

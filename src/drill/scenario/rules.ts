@@ -155,12 +155,14 @@ function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step:
   reader.wrong(path, `${step.action} is over at ${end}, after the end of the drill, whose duration is ${duration}`)
 }
 
+/** Notes each of these keys that is given. */
+function refuse(reader: MappingReader, path: Path, keys: readonly string[], why: string): void {
+  for (const key of keys) if (reader.has([...path, key])) reader.wrong([...path, key], why)
+}
+
 function checkOverlap(reader: MappingReader, path: Path): void {
   if (!reader.has([...path, 'overlap'])) return
-  for (const key of ['part', 'signal', 'pause']) {
-    if (reader.has([...path, key]))
-      reader.wrong([...path, key], 'has no use beside overlap: the sidecar is terminated then')
-  }
+  refuse(reader, path, ['part', 'signal', 'pause'], 'has no use beside overlap: the sidecar is terminated then')
 }
 
 /** Which keys each way of failing takes beside those that all do. */
@@ -181,26 +183,19 @@ function checkRequests(
 ): void {
   const { how, status, masters } = step
   const taken: readonly string[] = requestKeys[how]
-  for (const key of ['status', 'retryAfter', 'by', 'every', 'requests']) {
-    if (reader.has([...path, key]) && !taken.includes(key)) reader.wrong([...path, key], `has no use with how: ${how}`)
-  }
+  const others = ['status', 'retryAfter', 'by', 'every', 'requests'].filter((key) => !taken.includes(key))
+  refuse(reader, path, others, `has no use with how: ${how}`)
   const needed = how === 'status' ? 'status' : how === 'delay' ? 'by' : undefined
   if (needed !== undefined && !reader.has([...path, needed])) {
     reader.wrong(path, `requests-fail with how: ${how} needs "${needed}"`)
   }
   if (how === 'expired') {
-    for (const key of ['resource', 'verb', 'only']) {
-      if (reader.has([...path, key]))
-        reader.wrong([...path, key], 'has no use with how: expired: all requests are refused')
-    }
+    refuse(reader, path, ['resource', 'verb', 'only'], 'has no use with how: expired: all requests are refused')
   }
-  const takesRetryAfter = status === undefined || status === 429 || status === 503
-  if (how === 'status' && reader.has([...path, 'retryAfter']) && !takesRetryAfter) {
-    reader.wrong([...path, 'retryAfter'], `has no use with the status ${status}: it goes with 429 and 503`)
+  if (how === 'status' && status !== undefined && status !== 429 && status !== 503) {
+    refuse(reader, path, ['retryAfter'], `has no use with the status ${status}: it goes with 429 and 503`)
   }
-  for (const key of ['resource', 'verb']) {
-    if (step.only === 'probe' && reader.has([...path, key])) reader.wrong([...path, key], 'has no use with only: probe')
-  }
+  if (step.only === 'probe') refuse(reader, path, ['resource', 'verb'], 'has no use with only: probe')
   if (masters === 'all') return
   const upstream = fleet.masters.find(({ name, kind }) => kind === 'kube-apiserver' && masters.includes(name))
   if (upstream !== undefined)

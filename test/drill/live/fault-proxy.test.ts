@@ -26,6 +26,15 @@ test('a request goes through both ways as it is, with its token', async (t) => {
   assert.equal(seen.at(-1)?.headers.authorization, 'Bearer mine')
 })
 
+test('each request is reported as it comes, whatever becomes of it', async (t) => {
+  const reported: string[] = []
+  const { proxy, send } = await open(t, { onRequest: ({ method, path }) => reported.push(`${method} ${path}`) })
+  await send({ method: 'PUT', path: `${endpoints}/kubernetes`, query: [['a', 'b']], body: {} })
+  proxy.apply({ fault: { type: 'status', status: 503 } })
+  await send({ method: 'DELETE', path: `${endpoints}/kubernetes` })
+  assert.deepEqual(reported, [`PUT ${endpoints}/kubernetes`, `DELETE ${endpoints}/kubernetes`])
+})
+
 test('a rule answers with its status, with Retry-After, until it is lifted; nothing is done meanwhile', async (t) => {
   const { proxy, send, seen } = await open(t)
   const rule = {

@@ -3,6 +3,7 @@ import { get } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ReadyzResponder, type RealReadyz } from '../../../src/drill/live/readyz-responder.ts'
+import { RequestFaults } from '../../../src/drill/request-faults.ts'
 import { parseReadinessChecks } from '../../../src/kube/http-readiness.ts'
 import { untilPasses } from '../../peers/until.ts'
 
@@ -58,6 +59,15 @@ test('who still waits when it hangs no more is answered, who went away is not', 
   assert.deepEqual(heard, [[1, true]])
 })
 
+test('a probe meets the faults of the sidecar’s requests', async (t) => {
+  const { responder, heard, faults } = await open(t, real)
+  faults.add({ fault: { type: 'status', status: 503 }, only: 'probe', requests: 1 })
+  assert.equal((await ask(responder, 1)).status, 503)
+  faults.add({ fault: { type: 'hang' }, only: 'api' })
+  assert.equal((await ask(responder, 1)).status, 200)
+  assert.deepEqual(heard, [[1, true]])
+})
+
 test('where the real one does not answer, neither does it', async (t) => {
   const { responder, heard } = await open(t, () => Promise.reject(new Error('away')))
   await assert.rejects(ask(responder, 1), /socket hang up/)
@@ -67,11 +77,17 @@ test('where the real one does not answer, neither does it', async (t) => {
 async function open(
   t: TestContext,
   real: RealReadyz,
-): Promise<{ readonly responder: ReadyzResponder; readonly heard: readonly (readonly [number, boolean])[] }> {
+): Promise<{
+  readonly responder: ReadyzResponder
+  readonly heard: readonly (readonly [number, boolean])[]
+  readonly faults: RequestFaults
+}> {
   const heard: (readonly [number, boolean])[] = []
-  const responder = await ReadyzResponder.open(real, (life, ready) => heard.push([life, ready]))
+  const onAnswer = (life: number, ready: boolean) => void heard.push([life, ready])
+  const faults = new RequestFaults()
+  const responder = await ReadyzResponder.open({ real, onAnswer, faults })
   t.after(() => responder.close())
-  return { responder, heard }
+  return { responder, heard, faults }
 }
 
 function ask({ port }: ReadyzResponder, life: number): Promise<{ readonly status: number; readonly text: string }> {

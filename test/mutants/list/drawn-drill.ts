@@ -172,10 +172,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/random/random-scenario.test.ts'],
   },
   'drill-scenario-rules-operator': {
-    broken: "checkRequests: has || for && after how === 'status' && reader.has([...path, 'retryAfter']).",
+    broken: "checkRequests: has || for && after how === 'status'.",
     file: 'drill/scenario/rules.ts',
-    text: "if (how === 'status' && reader.has([...path, 'retryAfter']) && !takesRetryAfter) {",
-    instead: "if (how === 'status' && reader.has([...path, 'retryAfter']) || !takesRetryAfter) {",
+    text: "if (how === 'status' && status !== undefined && status !== 429 && status !== 503) {",
+    instead: "if (how === 'status' || (status !== undefined && status !== 429 && status !== 503)) {",
     tests: ['drill/scenario/docs.test.ts'],
   },
   'drill-random-roster-operator-2': {

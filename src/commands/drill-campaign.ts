@@ -11,8 +11,7 @@ import {
 } from '../drill/campaign/campaign.ts'
 import { ProcessPool } from '../drill/campaign/process-pool.ts'
 import { renderScenario } from '../drill/scenario/render.ts'
-import { printable } from '../runtime/errors.ts'
-import { writeFiles } from './drill-output.ts'
+import { DrillScreen, REFRESH_MS, writeFiles } from './drill-output.ts'
 import type { Screen } from './embedded.ts'
 import { doAll, print } from './output.ts'
 
@@ -24,9 +23,8 @@ export interface CampaignCommandOptions extends CampaignReportOptions {
   readonly output: 'text' | 'json'
 }
 
-/** The intervals of progress lines without a terminal, and of updates on one, in milliseconds. */
+/** The interval of progress lines where there is no terminal, in milliseconds. */
 const LINE_MS = 10_000
-const REFRESH_MS = 200
 
 /**
  * Runs the random schedules of many seeds in separate processes, and reports the progress. Resolves with 0 when all
@@ -42,7 +40,10 @@ export async function runCampaignCommand(
   const elapsedMs = (): number => performance.now() - startedMs
   let [done, failed] = [0, 0]
   const describe = (): string => describeProgress({ done, runs, failed, elapsedMs: elapsedMs() })
-  const progress = showProgress(output === 'json' ? process.stderr : screen, describe)
+  const shown = new DrillScreen(output === 'json' ? process.stderr : screen)
+  const showProgress = (): void => (shown.inPlace ? shown.progress(describe()) : shown.line(describe()))
+  showProgress()
+  const timer = setInterval(showProgress, shown.inPlace ? REFRESH_MS : LINE_MS)
   // Ends at once, without waiting for a running task.
   const stop = (): void => void pool.close()
   signal.addEventListener('abort', stop, { once: true })
@@ -57,12 +58,13 @@ export async function runCampaignCommand(
         done++
         if (violation === undefined) return
         failed++
-        progress.print(`seed ${of} does not hold: ${violation.invariant}: ${violation.detail}`)
+        shown.line(`seed ${of} does not hold: ${violation.invariant}: ${violation.detail}`)
       },
     })
   } finally {
     signal.removeEventListener('abort', stop)
-    progress.end()
+    clearInterval(timer)
+    shown.end()
     await pool.close()
   }
   const summary = { ...summarize(outcome, elapsedMs()), interrupted: signal.aborted }
@@ -72,28 +74,6 @@ export async function runCampaignCommand(
     async () => report && writeFiles(report, files),
   )
   return summary.failed > 0 || signal.aborted ? 1 : 0
-}
-
-/** In place on a terminal, otherwise a line now and then; printed lines stay. */
-function showProgress(screen: Screen, describe: () => string): { print(line: string): void; end(): void } {
-  const inPlace = screen.isTTY === true
-  const show = (): void => {
-    // A terminal of unknown width reports 0.
-    const line = describe().slice(0, (screen.columns || 80) - 1)
-    screen.write(inPlace ? `\r\u001b[2K${line}` : `${describe()}\n`)
-  }
-  show()
-  const timer = setInterval(show, inPlace ? REFRESH_MS : LINE_MS)
-  return {
-    print(text) {
-      const line = printable(text)
-      screen.write(inPlace ? `\r\u001b[2K${line}\n` : `${line}\n`)
-    },
-    end() {
-      clearInterval(timer)
-      if (inPlace) screen.write('\r\u001b[2K')
-    },
-  }
 }
 
 export interface CampaignReportOptions {

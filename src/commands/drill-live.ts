@@ -22,25 +22,17 @@ export async function liveTargets(
   const resolved = resolveConfiguration(rest, undefined, observerRules)
   await checkCertificates(resolved, etcdFiles)
   const kubeApiserver = values.kubeApiserver && (await programIn(values.kubeApiserver, '--kube-apiserver'))
-  const {
-    kubeconfig = '',
-    context,
-    etcdServers,
-    etcdPrefix,
-    etcdCafile,
-    etcdCertfile,
-    etcdKeyfile,
-  } = resolved.configuration
-  const { builtKubeApiserver, openLiveTarget } = await import('../drill/live/live-stage.ts')
+  const { kubeconfig = '', context, etcdServers, etcdPrefix } = resolved.configuration
+  const { etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
+  const { openLiveTarget } = await import('../drill/live/live-target.ts')
+  const { builtKubeApiserver } = await import('../drill/live/live-stage.ts')
   const program = [process.execPath, ...process.execArgv, process.argv[1] ?? '']
   const options: LiveOptions = {
     kubeconfig,
     context,
     etcdServers: etcdServers?.map(({ text }) => text),
     etcdPrefix,
-    etcdCafile,
-    etcdCertfile,
-    etcdKeyfile,
+    etcdFiles: { cafile, certfile, keyfile },
     kubeApiserver: kubeApiserver ?? builtKubeApiserver(program),
     serviceClusterIpRange: values.serviceClusterIpRange?.map(({ text }) => text).join(),
     program,

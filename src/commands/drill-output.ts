@@ -78,24 +78,26 @@ const clearLine = '\r\u001b[2K'
 /** Prints lines; on a terminal the last line shows the progress, in place. */
 export class DrillScreen {
   readonly #screen: Screen
-  readonly #inPlace: boolean
+  /** On a terminal. */
+  readonly inPlace: boolean
   #progress = ''
 
   constructor(screen: Screen) {
     this.#screen = screen
-    this.#inPlace = screen.isTTY === true
+    this.inPlace = screen.isTTY === true
   }
 
   line(line: string): void {
     const text = printable(line)
-    this.#screen.write(this.#inPlace ? `${clearLine}${text}\n${this.#progress}` : `${text}\n`)
+    this.#screen.write(this.inPlace ? `${clearLine}${text}\n${this.#progress}` : `${text}\n`)
   }
 
   /** Only on a terminal. */
   progress(line: string): void {
-    if (!this.#inPlace) return
+    if (!this.inPlace) return
     const text = printable(line)
-    const { columns = 80 } = this.#screen
+    // A terminal of unknown width reports 0.
+    const columns = this.#screen.columns || 80
     const clipped = text.length < columns ? text : `${text.slice(0, columns - 2)}…`
     if (clipped === this.#progress) return
     this.#progress = clipped
@@ -110,7 +112,7 @@ export class DrillScreen {
 }
 
 /** The interval of progress updates, in milliseconds. */
-const REFRESH_MS = 200
+export const REFRESH_MS = 200
 
 interface TimelineOptions {
   readonly screen: DrillScreen

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { openLiveTarget } from '../../src/drill/live/live-stage.ts'
+import { openLiveTarget } from '../../src/drill/live/live-target.ts'
 import { computeFigures } from '../../src/drill/report/figures.ts'
 import { runOnce } from '../../src/drill/run-drill.ts'
 import { loadScenario } from '../../src/drill/scenario/load-scenario.ts'
@@ -81,6 +81,7 @@ describe('the simulator and real processes', () => {
           kubeconfig,
           etcdServers: [cluster.etcd.url],
           etcdPrefix: '/registry',
+          etcdFiles: {},
           serviceClusterIpRange: serviceRange,
           program: [process.execPath, programPath()],
           log: () => {},

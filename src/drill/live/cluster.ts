@@ -51,7 +51,7 @@ export interface Cluster {
  * line.
  */
 export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'kubernetes'): Promise<Cluster> {
-  const { kubeconfig, context, etcdServers, etcdPrefix: prefix } = options
+  const { kubeconfig, context, etcdServers, etcdPrefix: prefix, etcdFiles: files } = options
   const { config, access } = await loadKubeConfig({ kubeconfig, context })
   if (access.proxy !== undefined) {
     throw new DrillError(
@@ -63,7 +63,6 @@ export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'ku
   const transport = fromKubeConfig(config, { access, clock })
   const api = restKubeApi({ transport, clock, random, fieldManager: 'apiserver-bootstrap-drill' })
   const endpoints = etcdServers?.map(parseEndpoint)
-  const files = { cafile: options.etcdCafile, certfile: options.etcdCertfile, keyfile: options.etcdKeyfile }
   const kv = endpoints === undefined ? undefined : connectEtcd({ endpoints, ...files, clock, random })
   const standingLeases =
     kv === undefined || endpoints === undefined
@@ -211,9 +210,7 @@ export interface LiveOptions {
   /** The API servers' own etcd or kine, as URLs; for leases in etcd, and for kube-apiservers. */
   readonly etcdServers?: readonly string[] | undefined
   readonly etcdPrefix: string
-  readonly etcdCafile?: string | undefined
-  readonly etcdCertfile?: string | undefined
-  readonly etcdKeyfile?: string | undefined
+  readonly etcdFiles: CredentialFiles
   /** The program of members of the kind kube-apiserver. */
   readonly kubeApiserver?: string | undefined
   /** One range, or two with a comma. @default that of the ServiceCIDR `kubernetes` */

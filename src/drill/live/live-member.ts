@@ -84,11 +84,12 @@ export interface LiveSurroundings {
  * speak TLS to a socket.
  */
 export function etcdFlags({ options, etcdPaths }: LiveSurroundings): readonly string[] {
-  const { etcdPrefix, etcdCafile, etcdCertfile, etcdKeyfile } = options
+  const { etcdPrefix, etcdFiles } = options
   const hasTls = etcdPaths.some(({ tlsHost }) => tlsHost !== undefined)
-  const files = hasTls ? { 'etcd-cafile': etcdCafile, 'etcd-certfile': etcdCertfile, 'etcd-keyfile': etcdKeyfile } : {}
   return [
     `--etcd-prefix=${etcdPrefix}`,
-    ...Object.entries(files).flatMap(([flag, file]) => (file === undefined ? [] : [`--${flag}=${file}`])),
+    ...Object.entries(hasTls ? etcdFiles : {}).flatMap(([name, file]) =>
+      file === undefined ? [] : [`--etcd-${name}=${file}`],
+    ),
   ]
 }

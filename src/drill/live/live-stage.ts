@@ -6,33 +6,13 @@ import { parseEndpoint } from '../../etcd/options.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import { serviceCidrs } from '../../kube/resources.ts'
 import { messageOf } from '../../runtime/errors.ts'
-import { seededRandom } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
-import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
-import { DrillError, type DrillTarget } from '../target.ts'
+import { DrillError } from '../target.ts'
 import { patiently, Watchdog } from './child.ts'
-import { type Cluster, type LiveOptions, liveFaults, openCluster } from './cluster.ts'
+import type { Cluster, LiveOptions } from './cluster.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import type { LiveSurroundings } from './live-member.ts'
-import { type LiveStage, LiveTarget } from './live-target.ts'
 import { etcdPaths, socketFault } from './store-paths.ts'
-
-export type { LiveOptions } from './cluster.ts'
-
-/**
- * A fleet of real processes on the API server of a kubeconfig: sidecars of this very program, each with an API server's
- * front of its own, and kube-apiservers. It changes `default/kubernetes`, and restores it when it is closed; its
- * processes do not outlive this one, however it ends. The seed determines the choices of clients.
- *
- * Contacts nothing before `open`. Rejects with a KubeConfigError, or a {@link DrillError} of one line; so does `open`,
- * before it has changed anything, where others manage `default/kubernetes`.
- */
-export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
-  const [fault] = liveFaults(scenario)
-  if (fault !== undefined) throw new DrillError(fault)
-  const stage = await ClusterStage.prepare(options, scenario.fleet)
-  return new LiveTarget(scenario, { stage, random: seededRandom(seed, 'clients') })
-}
 
 /** The kube-apiserver that `npm run peers` has built beside a program, if it has. */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {
@@ -48,31 +28,25 @@ const PUT_BACK_MS = 60_000
 const TRY_MS = 15_000
 
 /** The cluster of a drill: read before, and restored after it. */
-export class ClusterStage implements LiveStage {
+export class ClusterStage {
   readonly #options: LiveOptions
   readonly #cluster: Cluster
-  readonly #needsEtcd: boolean
   #watchdog: Watchdog | undefined
   #directory: string | undefined
   #found: FoundState | undefined
   #hadRange = true
 
-  private constructor(options: LiveOptions, cluster: Cluster, needsEtcd: boolean) {
+  constructor(options: LiveOptions, cluster: Cluster) {
     this.#options = options
     this.#cluster = cluster
-    this.#needsEtcd = needsEtcd
   }
 
-  /** Contacts nothing yet. Rejects, in one line, for a server to which no connection is possible. */
-  static async prepare(options: LiveOptions, fleet: FleetPlan): Promise<ClusterStage> {
-    const needsEtcd = fleet.leaseStore !== 'kubernetes' || fleet.masters.some(({ kind }) => kind === 'kube-apiserver')
-    return new ClusterStage(options, await openCluster(options, needsEtcd ? 'etcd' : 'kubernetes'), needsEtcd)
-  }
-
+  /** Checks that the cluster is free, and notes its objects. */
   async open(signal: AbortSignal): Promise<LiveSurroundings> {
-    const { log, etcdServers = [], ...files } = this.#options
+    const { log, etcdServers = [], etcdFiles } = this.#options
     await whenUnoccupied(this.#cluster, { clock: systemClock, log, signal })
-    const paths = this.#needsEtcd ? await etcdPaths(etcdServers.map(parseEndpoint), namesOf(files)) : []
+    const needsEtcd = this.#cluster.leaseStore === 'etcd'
+    const paths = needsEtcd ? await etcdPaths(etcdServers.map(parseEndpoint), etcdFiles) : []
     const range = await this.#serviceRange(signal)
     const serviceClusterIpRange = this.#options.serviceClusterIpRange ?? range
     if (serviceClusterIpRange === undefined) {
@@ -97,6 +71,7 @@ export class ClusterStage implements LiveStage {
     }
   }
 
+  /** Called once all processes have ended. `addresses`: of all masters that may have left a lease. */
   async close(addresses: readonly string[]): Promise<void> {
     try {
       await this.#putBack(addresses)
@@ -149,12 +124,4 @@ export class ClusterStage implements LiveStage {
       throw error
     }
   }
-}
-
-function namesOf(options: Pick<LiveOptions, 'etcdCafile' | 'etcdCertfile' | 'etcdKeyfile'>): {
-  readonly cafile: string | undefined
-  readonly certfile: string | undefined
-  readonly keyfile: string | undefined
-} {
-  return { cafile: options.etcdCafile, certfile: options.etcdCertfile, keyfile: options.etcdKeyfile }
 }

@@ -1,5 +1,5 @@
 import { type Cancel, type Clock, sleep, watchLateness } from '../../runtime/clock.ts'
-import type { Random } from '../../runtime/random.ts'
+import { type Random, seededRandom } from '../../runtime/random.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { Listing } from '../../verify/observation.ts'
@@ -7,11 +7,13 @@ import { Datastore } from '../datastore.ts'
 import { writeStaticList } from '../listings.ts'
 import { damages, firstAddresses, type MasterPlan, type Scenario } from '../scenario/scenario.ts'
 import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
+import { type LiveOptions, liveFaults, openCluster } from './cluster.ts'
 import { followCluster, type Spoiled } from './followers.ts'
 import { LiveClients } from './live-clients.ts'
 import { LiveKubeApiserver } from './live-kube-apiserver.ts'
 import { LiveMaster } from './live-master.ts'
 import type { LiveMember, LiveSurroundings } from './live-member.ts'
+import { ClusterStage } from './live-stage.ts'
 
 /** Between two measurements of the lateness of the host's timers, in milliseconds. */
 const LATENESS_PERIOD_MS = 100
@@ -20,19 +22,28 @@ const FIRST_LIMIT_MS = 60_000
 /** How long a damage may take to be reported, in milliseconds. */
 const DELIVERY_MS = 1_000
 
-/** Opens the environment of a fleet, and restores everything. */
-export interface LiveStage {
-  /** Checks that the cluster is free, and notes its objects. */
-  open(signal: AbortSignal): Promise<LiveSurroundings>
-  /** Called once all processes have ended. `addresses`: of all masters that may have left a lease. */
-  close(addresses: readonly string[]): Promise<void>
+/**
+ * A fleet of real processes on the API server of a kubeconfig: sidecars of this very program, each with an API server's
+ * front of its own, and kube-apiservers. It changes `default/kubernetes`, and restores it when it is closed; its
+ * processes do not outlive this one, however it ends. The seed determines the choices of clients.
+ *
+ * Contacts nothing before `open`. Rejects with a KubeConfigError, or a {@link DrillError} of one line; so does `open`,
+ * before it has changed anything, where others manage `default/kubernetes`.
+ */
+export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
+  const [fault] = liveFaults(scenario)
+  if (fault !== undefined) throw new DrillError(fault)
+  const { leaseStore, masters } = scenario.fleet
+  const needsEtcd = leaseStore !== 'kubernetes' || masters.some(({ kind }) => kind === 'kube-apiserver')
+  const cluster = await openCluster(options, needsEtcd ? 'etcd' : 'kubernetes')
+  return new LiveTarget(scenario, new ClusterStage(options, cluster), seededRandom(seed, 'clients'))
 }
 
 /**
  * A fleet of real processes on a real API server. In a datastore outage all connections to it are cut, and no lease
  * expires: the store itself keeps running.
  */
-export class LiveTarget implements DrillTarget {
+class LiveTarget implements DrillTarget {
   readonly kind = 'live'
   readonly clock: Clock = systemClock
   readonly retired = new Set<string>()
@@ -40,7 +51,7 @@ export class LiveTarget implements DrillTarget {
   readonly #random: Random
   /** The effect of a datastore outage on its API servers. */
   readonly #datastore: Datastore
-  readonly #stage: LiveStage
+  readonly #stage: ClusterStage
   readonly #members: LiveMember[] = []
   readonly #end = new AbortController()
   readonly #background: Promise<unknown>[] = []
@@ -55,11 +66,11 @@ export class LiveTarget implements DrillTarget {
   #bootstrapped = false
   #closing: Promise<void> | undefined
 
-  constructor(scenario: Scenario, options: { readonly random: Random; readonly stage: LiveStage }) {
+  constructor(scenario: Scenario, stage: ClusterStage, random: Random) {
     this.#scenario = scenario
-    this.#random = options.random
-    this.#datastore = new Datastore({ clock: this.clock, random: options.random })
-    this.#stage = options.stage
+    this.#stage = stage
+    this.#random = random
+    this.#datastore = new Datastore({ clock: this.clock, random })
   }
 
   get members(): readonly MemberState[] {

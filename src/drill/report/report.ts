@@ -47,44 +47,25 @@ export interface RunReport {
 }
 
 /**
- * What came of one way to keep the list, from time 0 to the end, over all runs. A listed address is *alive* while one
- * of its masters may renew its lease, was not stopped since it was started, and has an API server that is ready;
- * otherwise it is *dead*. So an address that several masters share is dead when the last of them is. A master is
- * *healthy* when it lives and reaches all that it needs.
+ * What came of one way to keep the list, from time 0 to the end, over all runs. docs/drills.md has how each figure is
+ * measured, and what alive, dead and healthy mean.
  */
 export interface Figures {
-  /**
-   * From the moment that an address is dead, or its lease comes back although it is, until it has no lease in the
-   * store. One that is alive again before that does not count; nor does one that has a lease at the end when nobody
-   * else is alive then. Not measured where leases are not seen.
-   */
+  /** Until a dead address has no lease. Empty where leases are not seen. */
   readonly timeToDetect: Distribution
-  /**
-   * The same until it is not in the EndpointSlice; a graceful stop counts from the moment that the master is stopped.
-   */
+  /** Until a dead address is not in the EndpointSlice. */
   readonly timeToRemove: Distribution
-  /**
-   * From the moment that a master of an address is healthy while the EndpointSlice does not list it, new ones and what
-   * somebody spoiled included, until it does. One that is no longer healthy before that does not count.
-   */
+  /** Until the address of a healthy master is in the EndpointSlice. */
   readonly timeToAddAgain: Distribution
-  /**
-   * How often an address left the EndpointSlice, not by damage, while a master of it had been healthy for six seconds
-   * or more.
-   */
+  /** How often an address left while a master of it had been healthy for a while. */
   readonly flaps: number
-  /**
-   * How often the address of a master was listed for longer than a lease and the margin, on end, while clients were not
-   * served there and some master was healthy that could have removed it.
-   */
+  /** How often a dead address was listed for longer than a lease and the margin. */
   readonly deadListedTooLong: number
-  /** Addresses in the EndpointSlice at the end that were dead, or no master's. */
   readonly deadListedAtEnd: number
-  /** How long the EndpointSlice listed nobody, or was gone, while a master was healthy. */
+  /** How long nobody was listed while a master was healthy. */
   readonly emptyMs: number
-  /** How long the EndpointSlice listed at least one address where no client was served. */
+  /** How long an address was listed where no client was served. */
   readonly deadListedMs: number
-  /** The fewest addresses that were in the EndpointSlice at once; what somebody spoiled is not counted. */
   readonly fewestListed: number
   readonly connections: {
     readonly total: number
@@ -93,18 +74,15 @@ export interface Figures {
     readonly blackHoled: number
     /** Begun by a client that knew no address. */
     readonly nobody: number
-    /** Of all connections, the share that was not served: 0 to 1. */
+    /** The share that was not served: 0 to 1. */
     readonly deadShare: number
-    /** How many of the connections to a dead address, one of whose masters had been stopped, were not served. */
+    /** Of those to a dead address, one of whose masters had been stopped. */
     readonly notServedAfterStop: number
   }
-  /**
-   * Requests of the masters that were to change something, their leases included where those are in the API; Events
-   * left out.
-   */
+  /** Of the masters to the API server, without Events. */
   readonly writes: {
     readonly total: number
-    /** The most that one master wrote within ten seconds. */
+    /** The most of one master. */
     readonly mostInTenSeconds: number
   }
 }

@@ -59,7 +59,10 @@ async function clusterOf(t: TestContext, server: string, user: object): ReturnTy
     users: [{ name: 'test', user }],
   }
   writeFileSync(kubeconfig, JSON.stringify(content))
-  const cluster = await openCluster({ kubeconfig, etcdPrefix: '/registry', program: [], log: () => {} }, 'kubernetes')
+  const cluster = await openCluster(
+    { kubeconfig, etcdPrefix: '/registry', etcdFiles: {}, program: [], log: () => {} },
+    'kubernetes',
+  )
   t.after(() => cluster.close())
   return cluster
 }

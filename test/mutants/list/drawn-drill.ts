@@ -176,7 +176,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'drill/scenario/rules.ts',
     text: "if (how === 'status' && status !== undefined && status !== 429 && status !== 503) {",
     instead: "if (how === 'status' || (status !== undefined && status !== 429 && status !== 503)) {",
-    tests: ['drill/scenario/docs.test.ts'],
+    tests: ['drill/scenario/parse.test.ts'],
   },
   'drill-random-roster-operator-2': {
     broken: 'names: has !== for === after one.kind.',

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import {
   type CampaignOutcome,
@@ -13,15 +14,11 @@ import { ProcessPool } from '../drill/campaign/process-pool.ts'
 import { renderScenario } from '../drill/scenario/render.ts'
 import { DrillScreen, REFRESH_MS, writeFiles } from './drill-output.ts'
 import type { Screen } from './embedded.ts'
+import type { DrillValues } from './options.ts'
 import { doAll, print } from './output.ts'
 
-export interface CampaignCommandOptions extends CampaignReportOptions {
-  /** In how many processes. */
-  readonly jobs: number
-  /** Ends after the first schedule that does not hold. */
-  readonly failFast: boolean
-  readonly output: 'text' | 'json'
-}
+/** `jobs`: in how many processes. @default one for each processor */
+export type CampaignCommandOptions = CampaignReportOptions & Pick<DrillValues, 'jobs' | 'failFast' | 'output'>
 
 /** The interval of progress lines where there is no terminal, in milliseconds. */
 const LINE_MS = 10_000
@@ -34,7 +31,7 @@ export async function runCampaignCommand(
   options: CampaignCommandOptions,
   { signal, screen }: { readonly signal: AbortSignal; readonly screen: Screen },
 ): Promise<number> {
-  const { seed, runs, jobs, failFast, output, report } = options
+  const { seed, runs, jobs = availableParallelism(), failFast, output, report } = options
   const pool = new ProcessPool(Math.min(jobs, runs))
   const startedMs = performance.now()
   const elapsedMs = (): number => performance.now() - startedMs
@@ -76,14 +73,7 @@ export async function runCampaignCommand(
   return summary.failed > 0 || signal.aborted ? 1 : 0
 }
 
-export interface CampaignReportOptions {
-  /** The first one. */
-  readonly seed: number
-  readonly runs: number
-  /** The directory that its files are for. */
-  readonly report: string | undefined
-  readonly version: string
-}
+export type CampaignReportOptions = Pick<DrillValues, 'seed' | 'runs' | 'report'> & { readonly version: string }
 
 /** The report of a campaign. */
 export interface CampaignReport {

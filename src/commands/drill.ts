@@ -1,8 +1,7 @@
-import { availableParallelism } from 'node:os'
 import type { Flags } from '../config/resolve.ts'
 import { randomScenario } from '../drill/random/random-scenario.ts'
+import { failedAsKnown } from '../drill/report/failures.ts'
 import { renderJunit } from '../drill/report/junit.ts'
-import { failedAsKnown } from '../drill/report/known-failures.ts'
 import type { DrillReport } from '../drill/report/report.ts'
 import { renderText } from '../drill/report/text.ts'
 import { runDrill } from '../drill/run-drill.ts'
@@ -40,26 +39,13 @@ async function list(): Promise<number> {
   return 0
 }
 
-async function runCampaign(
-  { seed, runs, jobs, failFast, output, report }: DrillValues,
-  version: string,
-): Promise<number> {
+async function runCampaign(values: DrillValues, version: string): Promise<number> {
   const { runCampaignCommand } = await import('./drill-campaign.ts')
-  if (report !== undefined) await prepareReportDirectory(report)
+  if (values.report !== undefined) await prepareReportDirectory(values.report)
   const stop = stopSignals()
+  const signal = AbortSignal.any([stop.signal, watchOutput().gone])
   try {
-    return await runCampaignCommand(
-      {
-        seed,
-        runs,
-        jobs: jobs ?? availableParallelism(),
-        failFast,
-        output: output === 'json' ? output : 'text',
-        report,
-        version,
-      },
-      { signal: AbortSignal.any([stop.signal, watchOutput().gone]), screen: process.stdout },
-    )
+    return await runCampaignCommand({ ...values, version }, { signal, screen: process.stdout })
   } finally {
     stop.release()
   }

@@ -227,12 +227,20 @@ export async function writeStaticList(
   }
   await namespaceExists(api, signal)
   for (const kind of [endpoints, endpointSlices] as const) {
-    await api.delete(kind, KUBERNETES_SERVICE, { signal }).catch((error: unknown) => {
-      if (!isKubeError(error, 'NotFound')) throw error
-    })
+    await unlessMissing(api.delete(kind, KUBERNETES_SERVICE, { signal }))
   }
   await api.create(endpoints, list, { signal })
   await api.create(endpointSlices, slice, { signal })
+}
+
+/** Undefined where the object of a request is not there. */
+export async function unlessMissing<Answer>(request: Promise<Answer>): Promise<Answer | undefined> {
+  try {
+    return await request
+  } catch (error) {
+    if (isKubeError(error, 'NotFound')) return undefined
+    throw error
+  }
 }
 
 async function namespaceExists(api: KubeApi, signal: AbortSignal | undefined): Promise<void> {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { FleetChecker, type Violation } from '../../verify/fleet-checker.ts'
+import type { ObservedRequest } from '../../verify/observation.ts'
 import { Conductor } from '../conductor.ts'
 import type { DrillEvent } from '../event.ts'
 import { randomScenario } from '../random/random-scenario.ts'
@@ -9,7 +10,6 @@ import { lastStepEndMs } from '../scenario/duration.ts'
 import { namesIn } from '../scenario/names.ts'
 import type { FleetPlan, MasterPlan, Scenario, Step } from '../scenario/scenario.ts'
 import { SimulatedTarget } from '../simulator/target.ts'
-import type { TargetObserver } from '../target.ts'
 import type { CampaignReport, CampaignTask } from './campaign.ts'
 
 /** Performs one task of a campaign in this process. `cpuMs`: its processor time so far, in milliseconds. */
@@ -63,11 +63,10 @@ interface ScheduleOutcome {
  */
 export async function runSchedule(scenario: Scenario, seed: number, signal: AbortSignal): Promise<ScheduleOutcome> {
   const target = new SimulatedTarget(scenario.fleet, seed)
-  const recorder = new DrillRecorder(target, new FleetChecker({ bounds: scenario.bounds }))
-  const requests: string[] = []
+  const recorder = new RequestRecorder(target, new FleetChecker({ bounds: scenario.bounds }))
   const broken: Violation[] = []
   try {
-    await target.open(noting(recorder, requests))
+    await target.open(recorder)
     await target.drive(new Conductor({ target, recorder, scenario, signal }).run())
   } catch (error) {
     signal.throwIfAborted()
@@ -83,21 +82,17 @@ export async function runSchedule(scenario: Scenario, seed: number, signal: Abor
     events,
     simulatorEvents: target.simulatorEvents,
     flaps: flaps.count,
-    digest: createHash('sha256').update(requests.join('\n')).update(JSON.stringify(events)).digest('hex'),
+    digest: createHash('sha256').update(recorder.requests.join('\n')).update(JSON.stringify(events)).digest('hex'),
   }
 }
 
 /** Requests that only read are no events, but show the behaviour of a master as its writes do. */
-function noting(recorder: DrillRecorder, requests: string[]): TargetObserver {
-  return {
-    listed: (listing) => recorder.listed(listing),
-    requested(request) {
-      requests.push(`${request.atMs} ${request.by} ${request.request.method} ${request.request.path}`)
-      recorder.requested(request)
-    },
-    leases: (addresses) => recorder.leases(addresses),
-    connected: (connection) => recorder.connected(connection),
-    objects: (seen) => recorder.objects(seen),
+class RequestRecorder extends DrillRecorder {
+  readonly requests: string[] = []
+
+  override requested(observed: ObservedRequest): void {
+    this.requests.push(`${observed.atMs} ${observed.by} ${observed.request.method} ${observed.request.path}`)
+    super.requested(observed)
   }
 }
 

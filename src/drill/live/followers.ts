@@ -1,10 +1,8 @@
-import type { KubeApi } from '../../kube/api.ts'
-import { isKubeError } from '../../kube/errors.ts'
 import { endpointSlices, endpoints, type KubeObject, type Resource } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Listing } from '../../verify/observation.ts'
-import { followEtcdLeases, followKubernetesLeases, followListings, followObjects } from '../listings.ts'
+import { followEtcdLeases, followKubernetesLeases, followListings, followObjects, unlessMissing } from '../listings.ts'
 import type { TargetObserver } from '../target.ts'
 import type { Cluster } from './cluster.ts'
 
@@ -59,20 +57,12 @@ async function followObject(options: FollowOptions, object: Listing['object']): 
   const report = (addresses: readonly string[] | undefined): void =>
     listed({ atMs: clock.monotonicMs(), object, addresses, byDamage: spoiled(object), by: undefined })
   // A watch that begins with the present state does not report missing objects.
-  const { api } = cluster
-  const found = object === 'endpoints' ? isThere(api, endpoints, signal) : isThere(api, endpointSlices, signal)
-  if (!(await found)) report(undefined)
+  const kind = object === 'endpoints' ? endpoints : endpointSlices
+  const found = await unlessMissing<KubeObject>(
+    cluster.api.get(kind as Resource<KubeObject>, KUBERNETES_SERVICE, { signal }),
+  )
+  if (found === undefined) report(undefined)
   await followListings(cluster.api, object, report, signal)
-}
-
-async function isThere(api: KubeApi, kind: Resource<KubeObject>, signal: AbortSignal): Promise<boolean> {
-  try {
-    await api.get(kind, KUBERNETES_SERVICE, { signal })
-    return true
-  } catch (error) {
-    if (isKubeError(error, 'NotFound')) return false
-    throw error
-  }
 }
 
 function followLeases({ cluster: { api, etcd, leaseStore }, observer, signal }: FollowOptions): Promise<void> {

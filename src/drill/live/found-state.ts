@@ -14,6 +14,7 @@ import {
 import { addressesIn, KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
+import { unlessMissing } from '../listings.ts'
 import { DrillError } from '../target.ts'
 import type { Cluster } from './cluster.ts'
 
@@ -81,19 +82,14 @@ async function objectsOf(api: KubeApi, kind: Kind, signal: AbortSignal): Promise
 
 async function remove(api: KubeApi, kind: Kind, object: KubeObject, signal: AbortSignal): Promise<void> {
   const ref = { namespace: KUBERNETES_SERVICE.namespace, name: nameOf(object) }
-  await api.delete(kind, ref, { signal }).catch((error: unknown) => {
-    if (!isKubeError(error, 'NotFound')) throw error
-  })
+  await unlessMissing(api.delete(kind, ref, { signal }))
 }
 
 async function restore(api: KubeApi, kind: Kind, before: KubeObject, signal: AbortSignal): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
       const ref = { namespace: KUBERNETES_SERVICE.namespace, name: nameOf(before) }
-      const present = await api.get(kind, ref, { signal }).catch((error: unknown) => {
-        if (isKubeError(error, 'NotFound')) return undefined
-        throw error
-      })
+      const present = await unlessMissing(api.get(kind, ref, { signal }))
       if (present === undefined) await api.create(kind, stripped(before), { signal })
       else {
         const { resourceVersion } = present.metadata ?? {}
@@ -144,13 +140,8 @@ export async function whenUnoccupied(
 ): Promise<void> {
   await whenLeasesEnded(cluster, options)
   const own = await cluster.readyz()
-  const listed = await cluster.api.get(endpoints, KUBERNETES_SERVICE, { signal: options.signal }).then(
-    (object) => addressesIn(object),
-    (error: unknown) => {
-      if (isKubeError(error, 'NotFound')) return []
-      throw error
-    },
-  )
+  const found = await unlessMissing(cluster.api.get(endpoints, KUBERNETES_SERVICE, { signal: options.signal }))
+  const listed = found === undefined ? [] : addressesIn(found)
   if (own.text.includes('poststarthook/bootstrap-controller') && listed.length > 0 && cluster.etcd === undefined) {
     throw new DrillError(
       `default/kubernetes lists ${listed.join(', ')}, and its manager would disturb a drill: give an API server with --endpoint-reconciler-type=none and stop masters whose leases are elsewhere; if nothing manages it, delete the Endpoints kubernetes first`,

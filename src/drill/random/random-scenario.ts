@@ -58,17 +58,11 @@ const HOUR_MS = 3_600_000
  * expensive, and therefore rare.
  */
 const leaseTimes = [
-  [3_000, 1_000],
-  [6_000, 4_000],
-  [10_000, 5_000],
-  [10_000, 5_000],
-  [15_000, 10_000],
-  [15_000, 10_000],
-  [15_000, 10_000],
-  [15_000, 10_000],
-  [15_000, 10_000],
-  [15_000, 10_000],
-] as const
+  { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 },
+  { leaseTtlMs: 6_000, reconcileIntervalMs: 4_000 },
+  ...[1, 2].map(() => ({ leaseTtlMs: 10_000, reconcileIntervalMs: 5_000 })),
+  ...[1, 2, 3, 4, 5, 6].map(() => ({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 })),
+]
 /** The number of masters: usual numbers are drawn most often. */
 const sizes = [3, 3, 3, 3, 3, 4, 4, 5, 6, 7] as const
 
@@ -92,14 +86,13 @@ function randomFleet(random: Random): FleetPlan {
     const addresses = [`198.51.100.${index + 1}`]
     return { name: `upstream-${index + 1}`, addresses, kind: 'kube-apiserver', skewMs: 0, driftPpm: 0, settings: {} }
   })
-  const [leaseTtlMs, reconcileIntervalMs] = draw.pick(leaseTimes)
+  const times = draw.pick(leaseTimes)
   return {
     masters: [...ours, ...theirs],
     reconciler: 'lease',
     apiserverCount: count,
     leaseStore,
-    leaseTtlMs,
-    reconcileIntervalMs,
+    ...times,
     readinessGate: draw.chance(0.2) ? 'startup' : 'continuous',
     onShutdown: draw.pick(['withdraw', 'withdraw', 'withdraw', 'withdraw', 'keep', 'always'] as const),
     spikes: draw.chance(0.5),

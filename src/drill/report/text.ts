@@ -1,7 +1,7 @@
 import { formatDuration } from '../../documents/duration.ts'
 import { printable } from '../../runtime/errors.ts'
 import { sentenceOf } from '../../verify/invariants.ts'
-import { failedAsKnown } from './known-failures.ts'
+import { brokenInvariants, failedAsKnown } from './failures.ts'
 import type { Distribution, DrillReport, Figures, VariantReport } from './report.ts'
 
 /** What a terminal shows. */
@@ -44,16 +44,11 @@ function describeRuns({ target, seed, variants, scenario: { fleet, durationMs } 
 }
 
 /** Each invariant once for each variant: where it was seen first, and how often besides. */
-function describeViolations({ name, runs }: VariantReport): readonly string[] {
-  const all = runs.flatMap(({ seed, violations }) => violations.map((violation) => ({ ...violation, seed })))
-  return [...new Set(all.map(({ invariant }) => invariant))].flatMap((invariant) => {
-    const own = all.filter((violation) => violation.invariant === invariant)
-    const [first] = own
-    if (first === undefined) return []
-    const seeds = new Set(own.map(({ seed }) => seed)).size
-    const more = own.length === 1 ? '' : `, and ${own.length - 1} more${seeds === 1 ? '' : ` in ${seeds} runs`}`
+function describeViolations(variant: VariantReport): readonly string[] {
+  return brokenInvariants(variant).flatMap(({ invariant, first, times, seeds }) => {
+    const more = times === 1 ? '' : `, and ${times - 1} more${seeds.length === 1 ? '' : ` in ${seeds.length} runs`}`
     return [
-      `  ${invariant} with ${name}`,
+      `  ${invariant} with ${variant.name}`,
       ...wrap(sentenceOf(invariant), '    '),
       ...wrap(`+${(first.atMs / 1000).toFixed(3)}s, seed ${first.seed}: ${printable(first.detail)}${more}`, '    '),
     ]

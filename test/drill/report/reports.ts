@@ -1,5 +1,5 @@
+import { knownFailures } from '../../../src/drill/report/failures.ts'
 import { computeFigures } from '../../../src/drill/report/figures.ts'
-import { knownFailures } from '../../../src/drill/report/known-failures.ts'
 import type { DrillReport, Figures, VariantReport } from '../../../src/drill/report/report.ts'
 import { defaultBounds, defaultClients, type Scenario } from '../../../src/drill/scenario/scenario.ts'
 import { address, begin, dead, leases, slice, state, step } from './histories.ts'

@@ -74,10 +74,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/simulator/target.test.ts'],
   },
   'drill-live-found-state-negation': {
-    broken: 'remove: drops the "not" of !isKubeError(error, \'NotFound\').',
-    file: 'drill/live/found-state.ts',
-    text: "if (!isKubeError(error, 'NotFound')) throw error",
-    instead: "if (isKubeError(error, 'NotFound')) throw error",
+    broken: 'unlessMissing: has a "not" before isKubeError(error, \'NotFound\').',
+    file: 'drill/listings.ts',
+    text: "if (isKubeError(error, 'NotFound')) return undefined",
+    instead: "if (!isKubeError(error, 'NotFound')) return undefined",
     tests: ['drill/live/found-state.test.ts'],
   },
   'drill-simulator-kube-apiserver-operator': {

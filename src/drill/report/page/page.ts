@@ -2,6 +2,7 @@ import { formatDuration } from '../../../documents/duration.ts'
 import { sentenceOf } from '../../../verify/invariants.ts'
 import { describeStep, renderScenario } from '../../scenario/render.ts'
 import type { Step } from '../../scenario/scenario.ts'
+import { brokenInvariants } from '../failures.ts'
 import type { DrillReport, VariantReport } from '../report.ts'
 import { figuresTable, glance, samples } from './figures.ts'
 import { type Cell, count, counted, type Html, html, listed, markup, type Part, seconds, table } from './html.ts'
@@ -95,11 +96,11 @@ function violations(variants: readonly VariantReport[]): Html | undefined {
   return html`<section class="card breach" aria-labelledby="violations"><h2 id="violations">What did not hold</h2>
 ${fallen.map(
   (variant) => html`<h3>${variant.name}</h3>
-<ul class="list">${broken(variant).map(
-    ({ invariant, first, seed, times, seeds }) =>
+<ul class="list">${brokenInvariants(variant).map(
+    ({ invariant, first, times, seeds }) =>
       html`<li><strong>${sentenceOf(invariant)}</strong>${
         sentenceOf(invariant) === invariant ? undefined : html` <code>${invariant}</code>`
-      }<br>${first.detail} <span class="aside">at ${seconds(first.atMs)}, seed ${seed}${
+      }<br>${first.detail} <span class="aside">at ${seconds(first.atMs)}, seed ${first.seed}${
         times === 1
           ? undefined
           : html`; ${count(times)} times, with ${seeds.length === 1 ? 'this seed' : `${count(seeds.length)} seeds`}`
@@ -147,17 +148,6 @@ function runs(variants: readonly VariantReport[]): Html {
     ],
     groups: rows,
     tall: true,
-  })
-}
-
-function broken({ runs }: VariantReport) {
-  const all = runs.flatMap(({ seed, violations }) => violations.map((violation) => ({ seed, violation })))
-  return [...new Set(all.map(({ violation }) => violation.invariant))].flatMap((invariant) => {
-    const of = all.filter(({ violation }) => violation.invariant === invariant)
-    const [first] = of
-    if (first === undefined) return []
-    const seeds = [...new Set(of.map(({ seed }) => seed))]
-    return [{ invariant, first: first.violation, seed: first.seed, times: of.length, seeds }]
   })
 }
 

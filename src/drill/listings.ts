@@ -115,7 +115,7 @@ function serviceOf({ metadata, spec }: Service): ObservedService {
 type ReportLeases = (addresses: readonly string[]) => void
 
 /** The addresses of a store's leases by key, reported when they have changed. */
-export class LeaseAddresses {
+class LeaseAddresses {
   readonly #byKey = new Map<string, string>()
   readonly #report: ReportLeases
   #reported = '[]'

@@ -119,11 +119,6 @@ export class FaultProxy {
     this.#credential = credential
   }
 
-  /** Closes every connection that is open. */
-  reset(): void {
-    for (const socket of this.#sockets) socket.destroy()
-  }
-
   async close(): Promise<void> {
     for (const timer of this.#timers) clearTimeout(timer)
     this.#agent.destroy()

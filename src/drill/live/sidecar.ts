@@ -53,12 +53,7 @@ interface SidecarSurroundings {
 
 /** A master's settings from the fleet, and its own. */
 export function settingsOf(fleet: FleetPlan, addresses: readonly string[], own: MasterSettings): SidecarSettings {
-  const { reconciler, apiserverCount, leaseStore, leaseTtlMs, reconcileIntervalMs, readinessGate, onShutdown } = fleet
-  return {
-    ...{ reconciler, apiserverCount, leaseStore, leaseTtlMs, reconcileIntervalMs, readinessGate, onShutdown },
-    ...{ securePort: 6443, addresses },
-    ...own,
-  }
+  return { ...fleet, securePort: 6443, addresses, ...own }
 }
 
 /** The command line of one life, from `run` on. Pure. */

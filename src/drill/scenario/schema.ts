@@ -14,16 +14,14 @@ export interface Key extends Option {
 
 export type Keys = Readonly<Record<string, Key>>
 
+/** What the fields of a scenario end with, by the metavar of their keys. */
+const units = { DURATION: 'Ms', PPM: 'Ppm' } as const
+
+type Units = typeof units
+
 /** The field of a scenario for a key names the unit, where its value has one: `for` is `forMs`. */
-const units: Readonly<Record<string, string>> = { DURATION: 'Ms', PPM: 'Ppm' } satisfies Units
-
-interface Units {
-  readonly DURATION: 'Ms'
-  readonly PPM: 'Ppm'
-}
-
-export function fieldOf(name: string, { metavar = '' }: Key): string {
-  return `${name}${units[metavar] ?? ''}`
+export function fieldOf(name: string, { metavar }: Key): string {
+  return `${name}${units[metavar as keyof Units] ?? ''}`
 }
 
 type FieldOf<Name extends string, Of extends Key> = Of extends { readonly metavar: keyof Units }
@@ -53,6 +51,7 @@ export type FieldsOf<Of extends Keys> = Flat<
   }
 >
 
+/** The same type, shown as one mapping. */
 export type Flat<Type> = { [Name in keyof Type]: Type[Name] }
 
 /** The head of a scenario file. */

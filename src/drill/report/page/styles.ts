@@ -1,6 +1,6 @@
 /**
- * The colours of the page, in its light and its dark scheme. Text has a contrast of 4.5 to 1 with what it stands on, and
- * what a chart shows 3 to 1: a test computes it.
+ * The colours of the page, in its light and its dark scheme. Text has a contrast of 4.5 to 1 with what it stands on,
+ * and what a chart shows 3 to 1: a test computes it.
  */
 const colours = {
   page: ['#f6f7f8', '#121518'],

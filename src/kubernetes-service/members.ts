@@ -96,7 +96,8 @@ export function othersReady(leases: readonly MasterLease[], self: Holder): reado
 
 /** Whether this lease is of the same master: the same instance, or an earlier life of it. */
 export function isHeldBy(lease: MasterLease, self: Holder): boolean {
-  return lease.holder !== undefined && masterKey(lease.holder) === masterKey(self)
+  const { holder } = lease
+  return holder !== undefined && holder.host === self.host && addressOf(holder) === addressOf(self)
 }
 
 /**

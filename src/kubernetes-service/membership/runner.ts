@@ -374,10 +374,18 @@ export class MembershipRunner implements EndpointReconciler {
     }
   }
 
+  /** Written as text only where it is needed: most reads are those of a listed master. */
   get #span(): LifeSpan {
     const nowMs = this.#options.clock.wallMs()
-    const ageMs = this.#nowMs - this.#beganMs
-    return { began: formatMicroTime(nowMs - ageMs), now: formatMicroTime(nowMs) }
+    const beganMs = nowMs - (this.#nowMs - this.#beganMs)
+    return {
+      get began() {
+        return formatMicroTime(beganMs)
+      },
+      get now() {
+        return formatMicroTime(nowMs)
+      },
+    }
   }
 
   get #nowMs(): number {

@@ -374,22 +374,32 @@ export class MembershipRunner implements EndpointReconciler {
     }
   }
 
-  /** Written as text only where it is needed: most reads are those of a listed master. */
   get #span(): LifeSpan {
     const nowMs = this.#options.clock.wallMs()
-    const beganMs = nowMs - (this.#nowMs - this.#beganMs)
-    return {
-      get began() {
-        return formatMicroTime(beganMs)
-      },
-      get now() {
-        return formatMicroTime(nowMs)
-      },
-    }
+    return new MeasuredSpan(nowMs - (this.#nowMs - this.#beganMs), nowMs)
   }
 
   get #nowMs(): number {
     return this.#options.clock.monotonicMs()
+  }
+}
+
+/** Becomes text only where it is needed: most reads are those of a listed master. */
+class MeasuredSpan implements LifeSpan {
+  readonly #beganMs: number
+  readonly #nowMs: number
+
+  constructor(beganMs: number, nowMs: number) {
+    this.#beganMs = beganMs
+    this.#nowMs = nowMs
+  }
+
+  get began(): string {
+    return formatMicroTime(this.#beganMs)
+  }
+
+  get now(): string {
+    return formatMicroTime(this.#nowMs)
   }
 }
 

@@ -125,6 +125,25 @@ export interface LifeSpan {
   readonly now: string
 }
 
+/** One in milliseconds. It becomes text only where it is needed: most reads are those of a listed master. */
+export class MeasuredSpan implements LifeSpan {
+  readonly #beganMs: number
+  readonly #nowMs: number
+
+  constructor(beganMs: number, nowMs: number) {
+    this.#beganMs = beganMs
+    this.#nowMs = nowMs
+  }
+
+  get began(): string {
+    return formatMicroTime(this.#beganMs)
+  }
+
+  get now(): string {
+    return formatMicroTime(this.#nowMs)
+  }
+}
+
 /**
  * Whether a lease is of a later life of this master than `self` that has already begun: so its host's clock was not set
  * back between them. Both may have written their leases late, as when the store was away while they overlapped.

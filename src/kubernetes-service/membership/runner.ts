@@ -6,7 +6,6 @@ import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { messageOf, RemoteError } from '../../runtime/errors.ts'
 import { within } from '../../runtime/request-limit.ts'
 import { abortable, aborted } from '../../runtime/signals.ts'
-import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements, LeaseTelemetry } from '../announcements.ts'
 import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
@@ -19,6 +18,7 @@ import {
   isHeldBy,
   type LifeSpan,
   listedAddresses,
+  MeasuredSpan,
   othersReady,
   portsAgreed,
   secondAddresses,
@@ -381,25 +381,6 @@ export class MembershipRunner implements EndpointReconciler {
 
   get #nowMs(): number {
     return this.#options.clock.monotonicMs()
-  }
-}
-
-/** Becomes text only where it is needed: most reads are those of a listed master. */
-class MeasuredSpan implements LifeSpan {
-  readonly #beganMs: number
-  readonly #nowMs: number
-
-  constructor(beganMs: number, nowMs: number) {
-    this.#beganMs = beganMs
-    this.#nowMs = nowMs
-  }
-
-  get began(): string {
-    return formatMicroTime(this.#beganMs)
-  }
-
-  get now(): string {
-    return formatMicroTime(this.#nowMs)
   }
 }
 

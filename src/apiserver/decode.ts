@@ -17,7 +17,8 @@ const decoded = new WeakMap<object, Schema | undefined>()
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
   if (typeof value === 'object' && value !== null) {
-    if (decoded.get(value) === schema && decoded.has(value)) return value
+    const known = decoded.get(value)
+    if (known === schema && (known !== undefined || decoded.has(value))) return value
     // In the words of Go's decoder, whose limit is 10,000: the stack here would not suffice.
     if (depth > DEEPEST_NESTING) throw new DecodeError('json: exceeded max depth')
   }
@@ -133,6 +134,14 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
 function setMember(target: Record<string, unknown>, key: string, value: unknown): void {
   if (key === '__proto__') Object.defineProperty(target, key, { value, enumerable: true })
   else target[key] = value
+}
+
+/**
+ * Freezes a value that this server has made as {@link decode} would: it is not copied when a client sends it back.
+ */
+export function asDecoded<T extends object>(value: T, schema: Schema): T {
+  decoded.set(value, schema)
+  return deepFrozen(value)
 }
 
 function remember<T extends object>(value: T, schema: Schema | undefined): T {

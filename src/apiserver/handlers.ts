@@ -1,4 +1,5 @@
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
+import { remembering } from '../runtime/memo.ts'
 import { applyTo, ownedOnApply } from './apply.ts'
 import type { Kind } from './kind.ts'
 import { listObjects } from './list.ts'
@@ -261,7 +262,10 @@ export class Routes {
     }
   }
 
-  find(path: ApiRequest['path']): Route {
+  /** The same few paths are asked for again and again. */
+  readonly find = remembering((path) => this.#find(path), 256)
+
+  #find(path: ApiRequest['path']): Route {
     const parts = path.split('/')
     // The part before the leading slash is empty.
     const rootLength = parts[1] === 'api' ? 3 : 4

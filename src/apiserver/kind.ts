@@ -109,6 +109,8 @@ export function list(items: Schema, keys?: readonly string[]): Schema {
   return keys === undefined ? { type: 'list', items } : { type: 'list', items, keys }
 }
 
+export const managedFields = list(any)
+
 /** What every object's `metadata` is. */
 const metadata = object({
   name: optionalString,
@@ -134,7 +136,7 @@ const metadata = object({
     }),
     ['uid'],
   ),
-  managedFields: list(any),
+  managedFields,
 })
 
 /** A metav1.Condition list, as most statuses have one. */

@@ -2,8 +2,8 @@ import { apiVersionOf, type ObjectMeta } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
-import { deepFrozen, equalJson } from './decode.ts'
-import type { Draft, Kind, Reservation } from './kind.ts'
+import { asDecoded, deepFrozen, equalJson } from './decode.ts'
+import { type Draft, type Kind, managedFields, type Reservation } from './kind.ts'
 import { entriesOf, type ManagedFields, type Manager, ownedOnCreate, ownedOnUpdate } from './managed-fields.ts'
 import { checkTarget, metaForCreate, metaForUpdate, validateMeta } from './object-meta.ts'
 import {
@@ -255,12 +255,13 @@ function withMeta(draft: Draft, metadata: ObjectMeta): Draft {
 }
 
 /** The object as it is stored, but for its resourceVersion. */
-function completed(kind: Kind, draft: Draft, managedFields: ManagedFields): StoredObject {
+function completed(kind: Kind, draft: Draft, managers: ManagedFields): StoredObject {
   const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = draft
+  const managed = managers.length === 0 ? {} : { managedFields: asDecoded(managers, managedFields) }
   return deepFrozen({
     kind: kind.resource.kind,
     apiVersion: apiVersionOf(kind.resource),
-    metadata: { ...metadata, ...(managedFields.length === 0 ? {} : { managedFields }) },
+    metadata: { ...metadata, ...managed },
     ...definedOnly(rest),
   } as StoredObject)
 }

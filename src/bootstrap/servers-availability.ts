@@ -49,7 +49,11 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     },
     subscribe: (handler) => api.subscribe(handler),
     refusalOf(...names) {
-      return all.map((server) => server.refusalOf(...names)).find((refusal) => refusal !== undefined)
+      for (const server of all) {
+        const refusal = server.refusalOf(...names)
+        if (refusal !== undefined) return refusal
+      }
+      return undefined
     },
   }
 }

@@ -5,6 +5,7 @@ import type { AvailabilityReporter } from './availability.ts'
 import { ifFound } from './errors.ts'
 import { Informer, type InformerContext } from './informer.ts'
 import { isNewer, type KubeObject, type Resource } from './resources.ts'
+import { keyOf } from './store.ts'
 
 /** Watch events are less than this late, in milliseconds. A later one was lost. */
 const LATE_MS = 2_000
@@ -26,6 +27,7 @@ export interface FollowedObjectOptions<T extends KubeObject> extends InformerCon
  */
 export class FollowedObject<T extends KubeObject> {
   readonly #options: FollowedObjectOptions<T>
+  readonly #key: string
   readonly #informer: Informer<T>
   readonly #missed: Counter<'resource'>
   /** The result of a live read, and the copy at that time. */
@@ -34,6 +36,7 @@ export class FollowedObject<T extends KubeObject> {
   constructor(options: FollowedObjectOptions<T>) {
     const { ref, onChange, metrics } = options
     this.#options = options
+    this.#key = keyOf(ref)
     // Selected by name: this needs no rights to the whole namespace.
     const query = { namespace: ref.namespace, fieldSelector: `metadata.name=${ref.name}` }
     this.#informer = new Informer<T>({ ...options, query })
@@ -105,7 +108,7 @@ export class FollowedObject<T extends KubeObject> {
   }
 
   get #cached(): T | undefined {
-    return this.#informer.store.get(this.#options.ref)
+    return this.#informer.store.at(this.#key)
   }
 }
 

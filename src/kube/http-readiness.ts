@@ -1,3 +1,4 @@
+import { remembering } from '../runtime/memo.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { isKubeError } from './errors.ts'
 import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
@@ -96,12 +97,13 @@ const hints: Readonly<Record<number, string>> = {
 
 /**
  * The checks in a verbose answer: lines `[+]name ok` and `[-]name failed: reason withheld`; other lines are ignored.
+ * Each probe reads the same text until something changes.
  */
-export function parseReadinessChecks(text: string): ReadinessCheck[] {
+export const parseReadinessChecks = remembering((text): readonly ReadinessCheck[] => {
   const checks: ReadinessCheck[] = []
   for (const line of text.split('\n')) {
     const [, mark, name] = /^\[([+-])\](\S+)/.exec(line) ?? []
     if (name !== undefined) checks.push({ name, ok: mark === '+' })
   }
   return checks
-}
+}, 16)

@@ -21,7 +21,12 @@ export class Store<T extends KubeObject> {
   }
 
   get(ref: ObjectRef): T | undefined {
-    return this.#objects.get(keyOf(ref))
+    return this.at(keyOf(ref))
+  }
+
+  /** The object with this key, see {@link keyOf}. */
+  at(key: string): T | undefined {
+    return this.#objects.get(key)
   }
 
   /** All objects, or those of one namespace, in the order in which they arrived. */

@@ -136,7 +136,8 @@ export function planSecondSlice(
   current: EndpointSlice | undefined,
 ): RemovableAction<EndpointSlice> {
   if (wanted !== undefined) return planSlice(wanted, current)
-  const { labels, ownerReferences } = current?.metadata ?? {}
+  if (current === undefined) return { type: 'none' }
+  const { labels, ownerReferences } = current.metadata ?? {}
   const isOurs = sameValue(labels, LABELS) && (ownerReferences ?? []).length === 0
   return isOurs ? { type: 'remove', reasons: ['single-stack'] } : { type: 'none' }
 }

@@ -42,16 +42,20 @@ interface AnyPort {
 
 /** The managed fields of ports, as texts: equal for ports that are equal after defaulting. */
 export function portTexts(ports: readonly AnyPort[] | undefined): readonly string[] {
-  return (ports ?? []).map(({ name, port, protocol, targetPort, nodePort }) =>
-    JSON.stringify([name ?? '', port, protocol ?? 'TCP', String(targetPort ?? port), nodePort ?? 0]),
-  )
+  return (ports ?? []).map(portText)
+}
+
+function portText({ name, port, protocol, targetPort, nodePort }: AnyPort): string {
+  return JSON.stringify([name ?? '', port, protocol ?? 'TCP', String(targetPort ?? port), nodePort ?? 0])
 }
 
 /** Whether the ports are equal in the same order, in all their fields. */
 export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
-  const texts = (ports: readonly AnyPort[]) =>
-    JSON.stringify([portTexts(ports), ports.map(({ appProtocol }) => appProtocol)])
-  return texts(found) === texts(wanted)
+  return found.length === wanted.length && found.every((port, index) => isSamePort(port, wanted[index] as AnyPort))
+}
+
+function isSamePort(one: AnyPort, other: AnyPort): boolean {
+  return one.appProtocol === other.appProtocol && portText(one) === portText(other)
 }
 
 /**

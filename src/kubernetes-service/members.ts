@@ -96,7 +96,8 @@ export function othersReady(leases: readonly MasterLease[], self: Holder): reado
 
 /** Whether this lease is of the same master: the same instance, or an earlier life of it. */
 export function isHeldBy(lease: MasterLease, self: Holder): boolean {
-  return lease.holder !== undefined && masterKey(lease.holder) === masterKey(self)
+  const { holder } = lease
+  return holder !== undefined && holder.host === self.host && addressOf(holder) === addressOf(self)
 }
 
 /**
@@ -122,6 +123,25 @@ export function portsAgreed(leases: readonly MasterLease[], ports: HolderPorts):
 export interface LifeSpan {
   readonly began: string
   readonly now: string
+}
+
+/** One in milliseconds. It becomes text only where it is needed: most reads are those of a listed master. */
+export class MeasuredSpan implements LifeSpan {
+  readonly #beganMs: number
+  readonly #nowMs: number
+
+  constructor(beganMs: number, nowMs: number) {
+    this.#beganMs = beganMs
+    this.#nowMs = nowMs
+  }
+
+  get began(): string {
+    return formatMicroTime(this.#beganMs)
+  }
+
+  get now(): string {
+    return formatMicroTime(this.#nowMs)
+  }
 }
 
 /**

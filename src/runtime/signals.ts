@@ -9,24 +9,19 @@ export function linkedController(...signals: readonly (AbortSignal | undefined)[
   readonly unlink: () => void
 } {
   const controller = new AbortController()
-  const removals: (() => void)[] = []
+  const early = signals.find((signal) => signal?.aborted)
+  if (early !== undefined) {
+    controller.abort(early.reason)
+    return { controller, unlink() {} }
+  }
+  const onAbort = ({ target }: Event): void => {
+    unlink()
+    controller.abort((target as AbortSignal).reason)
+  }
   const unlink = (): void => {
-    for (const remove of removals.splice(0)) remove()
+    for (const signal of signals) signal?.removeEventListener('abort', onAbort)
   }
-  for (const signal of signals) {
-    if (signal === undefined) continue
-    if (signal.aborted) {
-      unlink()
-      controller.abort(signal.reason)
-      break
-    }
-    const onAbort = (): void => {
-      unlink()
-      controller.abort(signal.reason)
-    }
-    signal.addEventListener('abort', onAbort, { once: true })
-    removals.push(() => signal.removeEventListener('abort', onAbort))
-  }
+  for (const signal of signals) signal?.addEventListener('abort', onAbort, { once: true })
   return { controller, unlink }
 }
 

@@ -30,8 +30,8 @@ const rfc3339 = /^(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2})(?:\.(\d+))?(?:Z|([+-])([
 export function parseTime(text: string): number {
   const [, local = '', fraction = '', sign, offsetHours = '0', offsetMinutes = '0'] = rfc3339.exec(text) ?? []
   const ms = Date.parse(`${local}Z`)
-  // Date takes 30 February for 2 March.
-  if (Number.isNaN(ms) || formatSeconds(ms / 1000) !== local) {
+  // Date takes 30 February for 2 March, and 24:00 for the next day.
+  if (Number.isNaN(ms) || new Date(ms).getUTCDate() !== Number(local.slice(8, 10))) {
     throw new RangeError(`${JSON.stringify(text)} is not an RFC 3339 time`)
   }
   const offset = (sign === '-' ? -1 : 1) * (Number(offsetHours) * 60 + Number(offsetMinutes))

@@ -376,11 +376,12 @@ function lateToLeave(
 export function wrongAfterwards(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
   const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)
-  if (standingMs <= recoveryMs(moment)) return []
+  const dueMs = recoveryMs(moment)
+  if (standingMs <= dueMs) return []
   const healthy = histories.filter(({ healthySinceMs }) => healthySinceMs !== undefined)
   if (healthy.length === 0) return []
   const lateMs = Math.min(...healthy.map(latenessOf)) + Math.max(...histories.map((history) => history.lagMs))
-  if (standingMs <= recoveryMs(moment) + lateMs) return []
+  if (standingMs <= dueMs + lateMs) return []
   const ofHealthy = new Set(healthy.map(({ address }) => address))
   // A master that is neither healthy nor dead for long enough may be listed or not.
   const isGone = (history: MemberHistory): boolean => healthy.some((one) => areOverFor(one, [history], moment))
@@ -390,7 +391,8 @@ export function wrongAfterwards(moment: Moment): readonly Breach[] {
     if (nowMs <= atMs + bounds.agreementMs) return []
     const inSync =
       listed.every((address) => allowed.has(address)) && [...ofHealthy].every((one) => listed.includes(one))
+    if (inSync) return []
     const detail = `${object}: ${names(listed)}; healthy: ${names([...ofHealthy].sort())}; ${seconds(standingMs)} after the last change`
-    return inSync ? [] : [{ of: object, detail }]
+    return [{ of: object, detail }]
   })
 }

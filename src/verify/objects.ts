@@ -33,7 +33,8 @@ export function writingMuch({ writes, bounds }: Moment): readonly Breach[] {
 /** Writes, except of leases, although everything has been in sync for long. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
-  if (requests.length === 0) return []
+  const writes = requests.filter(isBesideLeases)
+  if (writes.length === 0) return []
   // Without a healthy master nothing can be corrected.
   if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
@@ -44,8 +45,8 @@ export function writtenInQuiet(moment: Moment): readonly Breach[] {
   )
   const quietMs = Math.max(changedAtMs, leasesSinceMs, ...settledMs) + recoveryMs(moment) + lagMs
   if (moment.nowMs <= quietMs) return []
-  return requests
-    .filter((one) => one.atMs > quietMs && isBesideLeases(one))
+  return writes
+    .filter((one) => one.atMs > quietMs)
     .map(({ by, request: { method, path } }) => ({ of: by, detail: `${by}: ${method} ${path}` }))
 }
 

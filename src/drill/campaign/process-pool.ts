@@ -7,7 +7,7 @@ import { type WorkerMessage, workerModule } from './process-worker.ts'
  * A schedule makes many short-lived objects and errors; and where each processor has a worker, additional threads of V8
  * cost more than they gain.
  */
-const FAST = ['--stack-trace-limit=0', '--max-semi-space-size=64', '--single-threaded']
+const FAST = ['--stack-trace-limit=0', '--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded']
 
 /** Processes of this program that perform the tasks of a campaign. {@link close} ends them at once. */
 export class ProcessPool {

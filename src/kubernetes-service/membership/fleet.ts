@@ -34,12 +34,12 @@ export function fleetAfterRead(
   const { self, lease } = before
   const { leases: live, sentAtMs } = read
   const fleet = { ...before.fleet, renewed: renewedWhileRecovering(before, live, timings) }
-  const known = new Map(fleet.ended.map((ended) => [nameOf(ended.lease), ended]))
-  const present = new Set(live.map(nameOf))
   const ended: EndedLease[] = []
   for (const other of fleet.leases) {
-    if (other.holder?.instanceId === self.instanceId || present.has(nameOf(other)) || hasLeft(other)) continue
-    const one = known.get(nameOf(other)) ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
+    if (other.holder?.instanceId === self.instanceId || hasLeft(other)) continue
+    if (live.some((lease) => isSameName(lease, other))) continue
+    const known = fleet.ended.find(({ lease }) => isSameName(lease, other))
+    const one = known ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
     const isCertain = isProved(one, sentAtMs, timings) && isDecided({ fleet, lease }, other)
     if (!isCertain) ended.push(one)
   }
@@ -166,6 +166,10 @@ function announcedDepartures(
 
 function hasLeft({ holder }: MasterLease): boolean {
   return holder?.state === 'leaving' || holder?.state === 'withdrawn'
+}
+
+function isSameName(one: MasterLease, other: MasterLease): boolean {
+  return one.address === other.address && (one.holder?.host ?? '') === (other.holder?.host ?? '')
 }
 
 function nameOf({ address, holder }: MasterLease): string {

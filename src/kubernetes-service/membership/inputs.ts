@@ -98,7 +98,7 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   if (newlyEnded.length > 0 && lease.trust.type !== 'steady') {
     effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses: newlyEnded } })
   }
-  if (mattersForList(fleet.leases) !== mattersForList(state.fleet.leases)) effects.push({ type: 'reconcile' })
+  if (!areSameForList(fleet.leases, state.fleet.leases)) effects.push({ type: 'reconcile' })
   const after = { ...state, fleet }
   const own = input.leases.find((one) => isHeldBy(one, state.self))
   switch (phase.type) {
@@ -125,19 +125,25 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   }
 }
 
-/** The parts of the leases that determine the list. */
-function mattersForList(leases: readonly MasterLease[]): string {
-  return JSON.stringify(
-    leases
-      .map(({ address, holder, expirySuspected }) => [
-        address,
-        holder?.host,
-        holder?.state,
-        holder?.addresses,
-        holder?.ports,
-        expirySuspected === true,
-      ])
-      .sort(),
+/** Whether the leases determine the same list, in whatever order they are. */
+function areSameForList(leases: readonly MasterLease[], before: readonly MasterLease[]): boolean {
+  const areAllIn = (some: readonly MasterLease[], others: readonly MasterLease[]): boolean =>
+    some.every((one) => others.some((other) => isSameForList(one, other)))
+  return leases.length === before.length && areAllIn(leases, before) && areAllIn(before, leases)
+}
+
+function isSameForList(one: MasterLease, other: MasterLease): boolean {
+  if (one.address !== other.address || (one.expirySuspected === true) !== (other.expirySuspected === true)) return false
+  const [holder, otherHolder] = [one.holder, other.holder]
+  if (holder === otherHolder) return true
+  return (
+    holder !== undefined &&
+    holder.host === otherHolder?.host &&
+    holder.state === otherHolder.state &&
+    holder.ports.securePort === otherHolder.ports.securePort &&
+    holder.ports.nodePort === otherHolder.ports.nodePort &&
+    holder.addresses.length === otherHolder.addresses.length &&
+    holder.addresses.every((address, index) => address === otherHolder.addresses[index])
   )
 }
 

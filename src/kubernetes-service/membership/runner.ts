@@ -6,7 +6,6 @@ import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { messageOf, RemoteError } from '../../runtime/errors.ts'
 import { within } from '../../runtime/request-limit.ts'
 import { abortable, aborted } from '../../runtime/signals.ts'
-import { formatMicroTime } from '../../runtime/time-format.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements, LeaseTelemetry } from '../announcements.ts'
 import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
@@ -19,6 +18,7 @@ import {
   isHeldBy,
   type LifeSpan,
   listedAddresses,
+  MeasuredSpan,
   othersReady,
   portsAgreed,
   secondAddresses,
@@ -376,8 +376,7 @@ export class MembershipRunner implements EndpointReconciler {
 
   get #span(): LifeSpan {
     const nowMs = this.#options.clock.wallMs()
-    const ageMs = this.#nowMs - this.#beganMs
-    return { began: formatMicroTime(nowMs - ageMs), now: formatMicroTime(nowMs) }
+    return new MeasuredSpan(nowMs - (this.#nowMs - this.#beganMs), nowMs)
   }
 
   get #nowMs(): number {

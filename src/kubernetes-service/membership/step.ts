@@ -95,9 +95,9 @@ export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTi
       times.push(lease.retryAtMs, ...leavingWakesAtMs(phase, fleet.readAtMs))
   }
   times.push(fleet.retryAtMs)
-  return times
-    .filter((time): time is number => time !== undefined && time > nowMs && Number.isFinite(time))
-    .sort((a, b) => a - b)[0]
+  let firstMs = Number.POSITIVE_INFINITY
+  for (const time of times) if (time !== undefined && time > nowMs && time < firstMs) firstMs = time
+  return Number.isFinite(firstMs) ? firstMs : undefined
 }
 
 /** Whether its lease is missing and waits to be created again, because another client keeps deleting it. */

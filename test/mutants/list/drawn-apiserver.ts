@@ -62,8 +62,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'apiserver-writes-number': {
     broken: 'completed: has 1 for 0.',
     file: 'apiserver/writes.ts',
-    text: 'metadata: { ...metadata, ...(managedFields.length === 0 ? {} : { managedFields }) },',
-    instead: 'metadata: { ...metadata, ...(managedFields.length === 1 ? {} : { managedFields }) },',
+    text: 'const managed = managers.length === 0 ? {}',
+    instead: 'const managed = managers.length === 1 ? {}',
     tests: ['kube/contract/in-process.test.ts'],
   },
   'apiserver-discovery-operator': {

@@ -96,8 +96,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'doubt-who-has-left': {
     broken: 'Keeps a master in the list as suspected although it said that it leaves.',
     file: 'kubernetes-service/membership/fleet.ts',
-    text: 'present.has(nameOf(other)) || hasLeft(other)) continue',
-    instead: 'present.has(nameOf(other))) continue',
+    text: 'self.instanceId || hasLeft(other)) continue',
+    instead: 'self.instanceId) continue',
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
 }

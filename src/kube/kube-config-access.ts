@@ -1,10 +1,10 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Cluster, Context, KubeConfig, User } from '@kubernetes/client-node'
+import type { Context, KubeConfig } from '@kubernetes/client-node'
 import { certificatesIn } from '../runtime/system-pem.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
-import { type ClusterExtras, KubeConfigError, type UserExtras } from './kube-config-document.ts'
+import { type ClusterEntry, KubeConfigError, type UserEntry } from './kube-config-document.ts'
 
 /** PEM text: in a file, which may be rotated while the program runs, or given. */
 export type Pem = { readonly file: string } | { readonly text: string }
@@ -22,15 +22,15 @@ export interface Access {
   readonly clientCertificate: { readonly cert: Pem; readonly key: Pem } | undefined
   readonly proxy: URL | undefined
   readonly namespace: string | undefined
-  readonly cluster: Cluster & ClusterExtras
+  readonly cluster: ClusterEntry
   /** Undefined for anonymous requests. */
-  readonly user: (User & UserExtras) | undefined
+  readonly user: UserEntry | undefined
   /** Warnings for the user, each logged once. */
   readonly warnings: readonly string[]
 }
 
 export interface ResolvedKubeConfig {
-  /** client-node's, with {@link UserExtras} on its users: also usable by client-node's own API classes. */
+  /** client-node's, with the fields of {@link UserEntry} on its users: also usable by client-node's own API classes. */
   readonly config: KubeConfig
   /** Its current context, resolved and checked. */
   readonly access: Access
@@ -47,12 +47,12 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
   const context = currentContext(config, fail)
   if (!context.cluster) return fail(`context ${quote(context.name)} has no cluster`)
   const where = `${source}, context ${quote(context.name)}`
-  const cluster: Cluster & ClusterExtras =
+  const cluster: ClusterEntry =
     named(config.clusters, context.cluster) ??
     fail(
       `context ${quote(context.name)} names the cluster ${quote(context.cluster)}, which is not there; ${known('clusters', config.clusters)}`,
     )
-  const user: (User & UserExtras) | undefined = named(config.users, context.user)
+  const user: UserEntry | undefined = named(config.users, context.user)
   if (user === undefined && (context.user ?? '') !== '') {
     fail(
       `context ${quote(context.name)} names the user ${quote(context.user)}, which is not there; ${known('users', config.users)}`,
@@ -108,7 +108,7 @@ function withoutCredentials(access: Access): Access {
   return {
     ...access,
     clientCertificate: undefined,
-    user: impersonation as User & UserExtras,
+    user: impersonation as UserEntry,
     warnings: withheld ? [warning] : [],
   }
 }
@@ -156,7 +156,7 @@ function currentContext(config: KubeConfig, fail: Fail): Context {
   )
 }
 
-function serverUrl(cluster: Cluster, fail: Fail): URL {
+function serverUrl(cluster: ClusterEntry, fail: Fail): URL {
   const of = `server of cluster ${quote(cluster.name)}`
   if ((cluster.server ?? '') === '') return fail(`cluster ${quote(cluster.name)} has no server`)
   // As kubectl: a server without scheme is plain HTTP.
@@ -169,7 +169,7 @@ function serverUrl(cluster: Cluster, fail: Fail): URL {
   return url
 }
 
-function proxyOf(cluster: Cluster, server: URL, environment: ProxyEnvironment, fail: Fail): URL | undefined {
+function proxyOf(cluster: ClusterEntry, server: URL, environment: ProxyEnvironment, fail: Fail): URL | undefined {
   try {
     if (cluster.proxyUrl) return parseProxy(`proxy-url of cluster ${quote(cluster.name)}`, cluster.proxyUrl)
     return proxyFromEnvironment(server, environment)
@@ -188,7 +188,7 @@ const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
   ['azure', 'kubelogin'],
 ])
 
-function checkUser(user: User & UserExtras, fail: Fail): void {
+function checkUser(user: UserEntry, fail: Fail): void {
   const of = `user ${quote(user.name)}`
   if (user.token && (user.username || user.password))
     fail(`${of} has both a token and a user name; only one is allowed`)
@@ -215,7 +215,7 @@ function checkUser(user: User & UserExtras, fail: Fail): void {
   }
 }
 
-function clientCertificate(user: User, fail: Fail): Access['clientCertificate'] {
+function clientCertificate(user: UserEntry, fail: Fail): Access['clientCertificate'] {
   const of = `of user ${quote(user.name)}`
   const cert = pem(['client-certificate', user.certFile], ['client-certificate-data', user.certData], of, fail)
   const key = pem(['client-key', user.keyFile], ['client-key-data', user.keyData], of, fail)
@@ -288,7 +288,7 @@ function named<T extends { readonly name: string }>(
 }
 
 function known(what: string, list: readonly { readonly name: string }[] | undefined): string {
-  const names = list?.map((entry) => entry.name) ?? []
+  const names = [...new Set(list?.map((entry) => entry.name))]
   return names.length === 0 ? `it has no ${what}` : `${what}: ${names.slice(0, 20).join(', ')}`
 }
 

@@ -190,7 +190,6 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
 export interface RestMetrics {
   readonly requests: Counter<'code' | 'method'>
   readonly duration: Histogram<'verb'>
-  readonly limiter: Histogram<'verb'>
   readonly retries: Counter<'code' | 'verb'>
 }
 
@@ -204,12 +203,6 @@ export function restMetrics(metrics: Metrics): RestMetrics {
     duration: metrics.histogram({
       name: 'rest_client_request_duration_seconds',
       help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',
-      labels: ['verb'],
-      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
-    }),
-    limiter: metrics.histogram({
-      name: 'rest_client_rate_limiter_duration_seconds',
-      help: 'Time spent waiting for the client-side rate limiter in seconds, by method.',
       labels: ['verb'],
       buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     }),

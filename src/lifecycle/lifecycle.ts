@@ -22,11 +22,10 @@ export interface LifecycleOptions {
   readonly shutdownDelayMs?: number | undefined
   /** How long the pre-shutdown hooks may take, in milliseconds. @default 15_000 */
   readonly preShutdownTimeoutMs?: number | undefined
-  /** How long the parts may take to end, all together, in milliseconds. @default 5_000 */
-  readonly drainTimeoutMs?: number | undefined
-  /** How long after the start unfinished post-start hooks leave livez green, in milliseconds. @default Infinity */
-  readonly livezGracePeriodMs?: number | undefined
 }
+
+/** How long the parts may take to end, all together, in milliseconds. */
+const DRAIN_MS = 5_000
 
 /** A hook or a part failed. The message names it; `cause` is what it threw. */
 export class LifecycleError extends Error {
@@ -76,10 +75,8 @@ export class Lifecycle {
   readonly #checks = new HealthChecks(() => this.#state === 'stopping' || this.#state === 'ended')
   readonly #running: { readonly name: string; readonly controller: AbortController; readonly end: Promise<void> }[] = []
   readonly #hooksController = new AbortController()
-  readonly #started = Promise.withResolvers<void>()
   readonly #stopRequested = Promise.withResolvers<void>()
   #state: State = 'composing'
-  #startedAtMs = 0
   #failure: Error | undefined
   #shutdown: Promise<void> | undefined
 
@@ -87,8 +84,6 @@ export class Lifecycle {
     this.#clock = options.clock
     this.#logger = options.logger
     this.#options = options
-    // Without a caller of `started` there must be no unhandled rejection.
-    this.#started.promise.catch(() => {})
   }
 
   /** Adds a long-lived part. @throws Error for a name that is taken, or after the start. */
@@ -99,7 +94,7 @@ export class Lifecycle {
 
   /**
    * Adds a hook that runs after the start; until it is finished the check `poststarthook/NAME` fails with "not
-   * finished".
+   * finished", except on livez.
    * @throws Error for a name that is taken, or after the start.
    */
   postStartHook(name: string, hook: PostStartHook): void {
@@ -107,7 +102,7 @@ export class Lifecycle {
     const entry: PostStartEntry = { name, hook, finished: false }
     const check = { name: `poststarthook/${name}`, fault: () => (entry.finished ? undefined : 'not finished') }
     this.#checks.add(check, ['readyz', 'healthz'])
-    this.#checks.add({ ...check, fault: () => (this.#inGracePeriod ? undefined : check.fault()) }, ['livez'])
+    this.#checks.add({ ...check, fault: () => undefined }, ['livez'])
     this.#postStart.set(name, entry)
   }
 
@@ -129,14 +124,6 @@ export class Lifecycle {
   /** The checks of an endpoint: `ping`, `log`, those of hooks and those that were added, and on readyz `shutdown`. */
   checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
     return this.#checks.of(endpoint)
-  }
-
-  /**
-   * Resolves when every post-start hook is finished; rejects if the life ends before, with the failure if there was
-   * one.
-   */
-  get started(): Promise<void> {
-    return this.#started.promise
   }
 
   /**
@@ -171,18 +158,11 @@ export class Lifecycle {
 
   #start(): void {
     this.#state = 'running'
-    this.#startedAtMs = this.#clock.monotonicMs()
     for (const [name, part] of this.#parts) {
       const controller = new AbortController()
       this.#running.push({ name, controller, end: this.#runPart(name, part, controller.signal) })
     }
     const hooks = [...this.#postStart.values()].map((entry) => this.#runPostStartHook(entry))
-    Promise.all(hooks).then(
-      () => {
-        if (this.#state === 'running') this.#started.resolve()
-      },
-      () => {},
-    )
     this.#running.push({
       name: 'post-start hooks',
       controller: this.#hooksController,
@@ -225,7 +205,6 @@ export class Lifecycle {
     const beganAtMs = this.#clock.monotonicMs()
     const wasRunning = this.#state === 'running'
     this.#state = 'stopping'
-    this.#started.reject(this.#failure ?? new LifecycleError('the shutdown began before the start was over'))
     this.#stopRequested.resolve()
     if (wasRunning) {
       this.#logger.info({ shutdownDelayMs: this.#options.shutdownDelayMs ?? 0 }, 'shutting down')
@@ -257,12 +236,11 @@ export class Lifecycle {
   }
 
   async #drain(): Promise<void> {
-    const timeoutMs = this.#options.drainTimeoutMs ?? 5_000
-    const deadlineMs = this.#clock.monotonicMs() + timeoutMs
+    const deadlineMs = this.#clock.monotonicMs() + DRAIN_MS
     for (const { name, controller, end } of this.#running.toReversed()) {
       controller.abort(new LifecycleError('shutting down'))
       if (await this.#endsWithin(end, deadlineMs - this.#clock.monotonicMs())) continue
-      this.#logger.error({ part: name, timeoutMs }, 'a part did not end in time and is abandoned')
+      this.#logger.error({ part: name, timeoutMs: DRAIN_MS }, 'a part did not end in time and is abandoned')
     }
   }
 
@@ -275,11 +253,6 @@ export class Lifecycle {
         resolve(true)
       })
     })
-  }
-
-  get #inGracePeriod(): boolean {
-    const graceMs = this.#options.livezGracePeriodMs ?? Infinity
-    return this.#state === 'composing' || this.#clock.monotonicMs() - this.#startedAtMs < graceMs
   }
 
   #register(kind: string, name: string, taken: { has(name: string): boolean }): void {

@@ -1,4 +1,4 @@
-import { type Clock, sleep } from './clock.ts'
+import type { Clock } from './clock.ts'
 
 export interface TokenBucketOptions {
   readonly clock: Clock
@@ -8,7 +8,7 @@ export interface TokenBucketOptions {
   readonly burst: number
 }
 
-/** Limits a rate: `burst` at once, `qps` a second in the long run. Callers are served in order. */
+/** Limits a rate: `burst` at once, `qps` a second in the long run. */
 export class TokenBucket {
   readonly #clock: Clock
   readonly #qps: number
@@ -16,7 +16,6 @@ export class TokenBucket {
   /** Negative while future tokens are reserved. */
   #tokens: number
   #countedAtMs: number
-  #reservations = 0
 
   /** @throws RangeError for a rate or size that is not positive. */
   constructor(options: TokenBucketOptions) {
@@ -43,26 +42,7 @@ export class TokenBucket {
   reserve(): number {
     this.#refill()
     this.#tokens -= 1
-    this.#reservations += 1
     return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#qps) * 1000
-  }
-
-  /**
-   * Resolves with a token taken. Rejects with the signal's reason; the token is then returned, unless others wait
-   * behind it.
-   */
-  async take(signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted()
-    const delayMs = this.reserve()
-    if (delayMs === 0) return
-    const reservation = this.#reservations
-    try {
-      await sleep(this.#clock, delayMs, signal)
-    } catch (reason) {
-      // Callers behind this one have fixed times: returning the token now would let one more through.
-      if (reservation === this.#reservations) this.#tokens += 1
-      throw reason
-    }
   }
 
   #refill(): void {

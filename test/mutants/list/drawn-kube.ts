@@ -203,9 +203,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kube-rest-metrics-number': {
     broken: 'restMetrics:: has 2 for 1.',
     file: 'kube/rest-answer.ts',
-    text: "help: 'Time spent waiting for the client-side rate limiter in seconds, by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],",
+    text: "help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],",
     instead:
-      "help: 'Time spent waiting for the client-side rate limiter in seconds, by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 2, 2, 4, 8, 15, 30, 60],",
+      "help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',\n      labels: ['verb'],\n      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 2, 2, 4, 8, 15, 30, 60],",
     tests: ['metrics.test.ts'],
   },
 }

@@ -23,12 +23,12 @@ export function formatMistake(mistake: Mistake): string {
   return `${mistake.where}: ${mistake.message}`.replace(/\s*[\r\n]+\s*/g, ' ')
 }
 
-/** A schema's message as the rest of a sentence: `must be at least 2, not 1`. `secret` leaves the value out. */
-export function describeIssue(issue: z.core.$ZodIssue, input: unknown, secret = false): string {
-  if (issue.code === 'custom') return secret ? 'is not valid' : issue.message
+/** A schema's message as the rest of a sentence: `must be at least 2, not 1`. */
+export function describeIssue(issue: z.core.$ZodIssue, input: unknown): string {
+  if (issue.code === 'custom') return issue.message
   const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
   const expectation = issue.message === 'Invalid input' ? expectationOf(issue) : issue.message
-  return secret || Array.isArray(value) ? expectation : `${expectation}, not ${show(value)}`
+  return Array.isArray(value) ? expectation : `${expectation}, not ${show(value)}`
 }
 
 function expectationOf(issue: z.core.$ZodIssue): string {

@@ -123,13 +123,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'values.embedded && chosenIn(values) === 2',
     tests: ['config/own-options.test.ts'],
   },
-  'kube-event-object-branch': {
-    broken: 'newEvent: always takes the first of event.related === undefined ? {} : { related: event.related .',
-    file: 'kube/event-object.ts',
-    text: '...(event.related === undefined ? {} : { related: event.related }),',
-    instead: '...({}),',
-    tests: ['kube/event-recorder.test.ts'],
-  },
   'kube-informer-scope-await': {
     broken: 'run: does not wait for work(controller.signal).',
     file: 'kube/informer.ts',

@@ -13,8 +13,7 @@ import { ProcessPool } from '../drill/campaign/process-pool.ts'
 import { renderScenario } from '../drill/scenario/render.ts'
 import { printable } from '../runtime/errors.ts'
 import { writeFiles } from './drill-output.ts'
-import type { Screen } from './embedded.ts'
-import { doAll, print } from './output.ts'
+import { doAll, print, type Screen } from './output.ts'
 
 export interface CampaignCommandOptions extends CampaignReportOptions {
   /** In how many processes. */

@@ -1,6 +1,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Context, KubeConfig } from '@kubernetes/client-node'
+import { unreadableReason } from '../documents/validation.ts'
 import { certificatesIn } from '../runtime/system-pem.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
@@ -129,19 +130,6 @@ export function remedyOf({ user, clientCertificate }: Access): string {
 /** The text of a PEM. Throws what `readFileSync` throws. */
 export function readPem(pem: Pem): string {
   return 'text' in pem ? pem.text : readFileSync(pem.file, 'utf8')
-}
-
-/** The reason for which a file cannot be read, in few words. */
-export function fileProblem(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const words: Record<string, string> = {
-    ENOENT: 'no such file',
-    EACCES: 'permission denied',
-    EPERM: 'permission denied',
-    EISDIR: 'it is a directory',
-    ENOTDIR: 'no such file',
-  }
-  return words[code] ?? `cannot be read (${code || 'unknown reason'})`
 }
 
 type Fail = (words: string) => never
@@ -276,7 +264,9 @@ function readable(what: string, pem: Pem, fail: Fail): string {
   try {
     return readPem(pem)
   } catch (error) {
-    return fail(`${what}${'file' in pem && !what.includes(pem.file) ? ` (${pem.file})` : ''}: ${fileProblem(error)}`)
+    return fail(
+      `${what}${'file' in pem && !what.includes(pem.file) ? ` (${pem.file})` : ''}: ${unreadableReason(error)}`,
+    )
   }
 }
 

@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { abortable } from '../runtime/signals.ts'
@@ -8,14 +9,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
-import {
-  type Access,
-  fileProblem,
-  keyPairProblem,
-  type Pem,
-  type ResolvedKubeConfig,
-  remedyOf,
-} from './kube-config-access.ts'
+import { type Access, keyPairProblem, type Pem, type ResolvedKubeConfig, remedyOf } from './kube-config-access.ts'
 import { clusterInfo, execPlugin } from './kube-config-exec.ts'
 import {
   authProvider,
@@ -378,7 +372,7 @@ async function readFileOr(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw new KubeError('NoCredentials', `${file}: ${fileProblem(error)}`)
+    throw new KubeError('NoCredentials', `${file}: ${unreadableReason(error)}`)
   }
 }
 

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import { homedir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
@@ -12,7 +13,7 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { KubeApi } from './api.ts'
 import { isLoopbackHost, type ProxyEnvironment, proxyFromEnvironment } from './http-proxy.ts'
 import { httpReadiness } from './http-readiness.ts'
-import { type Access, fileProblem, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
+import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
 import { type KubeConfigEntries, KubeConfigError, readKubeConfig } from './kube-config-document.ts'
 import { fromKubeConfig } from './kube-config-transport.ts'
 import type { Readiness } from './readiness.ts'
@@ -125,7 +126,7 @@ function readTexts(files: readonly string[]): Promise<string[]> {
       try {
         return await readFile(file, 'utf8')
       } catch (error) {
-        throw new KubeConfigError(`kubeconfig ${file}: ${fileProblem(error)}`)
+        throw new KubeConfigError(`kubeconfig ${file}: ${unreadableReason(error)}`)
       }
     }),
   )

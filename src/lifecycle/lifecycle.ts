@@ -72,7 +72,16 @@ export class Lifecycle {
   readonly #parts = new Map<string, Part>()
   readonly #postStart = new Map<string, PostStartEntry>()
   readonly #preShutdown = new Map<string, PreShutdownHook>()
-  readonly #checks = new HealthChecks(() => this.#state === 'stopping' || this.#state === 'ended')
+  /** A name is in it more than once for different endpoints only. */
+  readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
+    { check: ping, endpoints: healthEndpoints },
+    // Lines are written synchronously: a blocked log blocks this answer too, which is what upstream's check detects.
+    { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
+  ]
+  readonly #shutdownCheck: HealthCheck = {
+    name: 'shutdown',
+    fault: () => (this.#state === 'stopping' || this.#state === 'ended' ? 'process is shutting down' : undefined),
+  }
   readonly #running: { readonly name: string; readonly controller: AbortController; readonly end: Promise<void> }[] = []
   readonly #hooksController = new AbortController()
   readonly #stopRequested = Promise.withResolvers<void>()
@@ -101,8 +110,8 @@ export class Lifecycle {
     this.#register('PostStartHook', name, this.#postStart)
     const entry: PostStartEntry = { name, hook, finished: false }
     const check = { name: `poststarthook/${name}`, fault: () => (entry.finished ? undefined : 'not finished') }
-    this.#checks.add(check, ['readyz', 'healthz'])
-    this.#checks.add({ ...check, fault: () => undefined }, ['livez'])
+    this.#checks.push({ check, endpoints: ['readyz', 'healthz'] })
+    this.#checks.push({ check: { ...check, fault: () => undefined }, endpoints: ['livez'] })
     this.#postStart.set(name, entry)
   }
 
@@ -117,13 +126,18 @@ export class Lifecycle {
    * start.
    */
   healthCheck(name: string, fault: HealthCheck['fault'], endpoints: readonly HealthEndpoint[] = healthEndpoints): void {
-    this.#register('health check', name, this.#checks)
-    this.#checks.add({ name, fault }, endpoints)
+    const taken = [this.#shutdownCheck, ...this.#checks.map(({ check }) => check)]
+    this.#register('health check', name, new Set(taken.map((check) => check.name)))
+    this.#checks.push({ check: { name, fault }, endpoints })
   }
 
-  /** The checks of an endpoint: `ping`, `log`, those of hooks and those that were added, and on readyz `shutdown`. */
+  /**
+   * The checks of an endpoint: `ping`, `log`, those of hooks and those that were added in their order, and on readyz
+   * `shutdown`.
+   */
   checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
-    return this.#checks.of(endpoint)
+    const checks = this.#checks.filter(({ endpoints }) => endpoints.includes(endpoint)).map(({ check }) => check)
+    return endpoint === 'readyz' ? [...checks, this.#shutdownCheck] : checks
   }
 
   /**
@@ -265,41 +279,4 @@ export class Lifecycle {
 /** Turns a synchronous throw into a rejection, which is handled when everything else has started. */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work()
-}
-
-const shutdownName = 'shutdown'
-
-/**
- * The health checks of one program, by name: first `ping` and `log`, then those that are added, and on readyz
- * `shutdown` last.
- */
-class HealthChecks {
-  readonly #entries: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
-    { check: ping, endpoints: healthEndpoints },
-    // Lines are written synchronously: a blocked log blocks this answer too, which is what upstream's check detects.
-    { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
-  ]
-  readonly #shutdown: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }
-
-  /** `stopping` is asked at each check of `shutdown`. */
-  constructor(stopping: () => boolean) {
-    const fault = (): string | undefined => (stopping() ? 'process is shutting down' : undefined)
-    this.#shutdown = { check: { name: shutdownName, fault }, endpoints: ['readyz'] }
-  }
-
-  has(name: string): boolean {
-    return name === shutdownName || this.#entries.some(({ check }) => check.name === name)
-  }
-
-  /** Adds a check to some endpoints. A name may be added again for other endpoints only. */
-  add(check: HealthCheck, endpoints: readonly HealthEndpoint[]): void {
-    this.#entries.push({ check, endpoints })
-  }
-
-  /** The checks of an endpoint, in the order of being added. */
-  of(endpoint: HealthEndpoint): readonly HealthCheck[] {
-    return [...this.#entries, this.#shutdown]
-      .filter(({ endpoints }) => endpoints.includes(endpoint))
-      .map(({ check }) => check)
-  }
 }

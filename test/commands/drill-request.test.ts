@@ -112,7 +112,7 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
   ],
   ...(
     [
-      ['/nope', 'there is no such file'],
+      ['/nope', 'no such file'],
       ['/', 'it is a directory'],
       [import.meta.filename, 'permission denied'],
     ] as const

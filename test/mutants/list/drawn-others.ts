@@ -27,7 +27,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'commands-masters-source-await': {
     broken: 'close: does not wait for this.#close().',
     file: 'commands/masters-source.ts',
-    text: 'await this.#close()',
+    text: 'await this.#parts.close()',
     instead: 'void this.#close()',
     tests: ['commands/masters-source.test.ts'],
   },

@@ -100,21 +100,6 @@ export class Bitmap {
     return result
   }
 
-  clone(): Bitmap {
-    const copy = new Bitmap(this.size)
-    copy.#bits.set(this.#bits)
-    copy.#count = this.#count
-    return copy
-  }
-
-  equals(other: Bitmap): boolean {
-    return (
-      this.size === other.size &&
-      this.#count === other.#count &&
-      this.#bits.every((byte, index) => byte === other.#bits[index])
-    )
-  }
-
   toBytes(): Uint8Array {
     let length = this.#bits.length
     while (length > 0 && this.#bits[length - 1] === 0) length--

@@ -10,9 +10,7 @@ export interface TokenBucketOptions {
 
 /** Limits a rate: `burst` at once, `qps` a second in the long run. */
 export class TokenBucket {
-  readonly #clock: Clock
-  readonly #qps: number
-  readonly #burst: number
+  readonly #options: TokenBucketOptions
   /** Negative while future tokens are reserved. */
   #tokens: number
   #countedAtMs: number
@@ -23,9 +21,7 @@ export class TokenBucket {
     if (!Number.isInteger(options.burst) || options.burst < 1) {
       throw new RangeError(`burst must be a whole number of at least 1, not ${options.burst}`)
     }
-    this.#clock = options.clock
-    this.#qps = options.qps
-    this.#burst = options.burst
+    this.#options = options
     this.#tokens = options.burst
     this.#countedAtMs = options.clock.monotonicMs()
   }
@@ -42,13 +38,13 @@ export class TokenBucket {
   reserve(): number {
     this.#refill()
     this.#tokens -= 1
-    return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#qps) * 1000
+    return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#options.qps) * 1000
   }
 
   #refill(): void {
-    const nowMs = this.#clock.monotonicMs()
-    if (this.#qps === Infinity) this.#tokens = this.#burst
-    else this.#tokens = Math.min(this.#burst, this.#tokens + ((nowMs - this.#countedAtMs) / 1000) * this.#qps)
+    const { clock, qps, burst } = this.#options
+    const nowMs = clock.monotonicMs()
+    this.#tokens = qps === Infinity ? burst : Math.min(burst, this.#tokens + ((nowMs - this.#countedAtMs) / 1000) * qps)
     this.#countedAtMs = nowMs
   }
 }

@@ -81,13 +81,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "query: [['force', 'true']],",
     tests: ['kube/rest-api.test.ts'],
   },
-  'kube-event-recorder-return': {
-    broken: 'remember: goes on past a return.',
-    file: 'kube/event-recorder.ts',
-    text: '    entries.delete(oldest)\n    return\n',
-    instead: '    entries.delete(oldest)\n',
-    tests: ['kube/event-recorder.test.ts'],
-  },
   'kube-event-object-operator': {
     broken: 'nanos: has - for + after BigInt(Math.floor(wallMs)) * 1_000_000n.',
     file: 'kube/event-object.ts',

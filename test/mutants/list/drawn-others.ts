@@ -421,4 +421,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['workloads/trimmed.test.ts'],
   },
+  'runtime-memo-return': {
+    broken: 'putLast: forgets every entry, not the first.',
+    file: 'runtime/memo.ts',
+    text: 'if (entries.size > limit) entries.delete(entries.keys().next().value as Key)',
+    instead: 'if (entries.size > limit) entries.clear()',
+    tests: ['kube/event-recorder.test.ts'],
+  },
 }

@@ -48,27 +48,18 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
   const context = currentContext(config, fail)
   if (!context.cluster) return fail(`context ${quote(context.name)} has no cluster`)
   const where = `${source}, context ${quote(context.name)}`
-  const cluster: ClusterEntry =
-    named(config.clusters, context.cluster) ??
+  const entry = <Entry extends Named>(kind: string, list: readonly Entry[], name: string): Entry =>
+    named(list, name) ??
     fail(
-      `context ${quote(context.name)} names the cluster ${quote(context.cluster)}, which is not there; ${known('clusters', config.clusters)}`,
+      `context ${quote(context.name)} names the ${kind} ${quote(name)}, which is not there; ${known(`${kind}s`, list)}`,
     )
-  const user: UserEntry | undefined = named(config.users, context.user)
-  if (user === undefined && (context.user ?? '') !== '') {
-    fail(
-      `context ${quote(context.name)} names the user ${quote(context.user)}, which is not there; ${known('users', config.users)}`,
-    )
-  }
+  const cluster: ClusterEntry = entry('cluster', config.clusters, context.cluster)
+  const user: UserEntry | undefined = context.user ? entry('user', config.users, context.user) : undefined
   for (const secret of [user?.token, user?.password]) addSecret(secret)
   if (user !== undefined) checkUser(user, fail)
   const server = serverUrl(cluster, fail)
   const ofCluster = `of cluster ${quote(cluster.name)}`
-  const ca = pem(
-    ['certificate-authority', cluster.caFile],
-    ['certificate-authority-data', cluster.caData],
-    ofCluster,
-    fail,
-  )
+  const ca = pem('certificate-authority', cluster.caFile, cluster.caData, ofCluster, fail)
   if (ca !== undefined) {
     if (cluster.skipTLSVerify)
       fail(`insecure-skip-tls-verify and a certificate authority exclude each other; take one out ${ofCluster}`)
@@ -205,8 +196,8 @@ function checkUser(user: UserEntry, fail: Fail): void {
 
 function clientCertificate(user: UserEntry, fail: Fail): Access['clientCertificate'] {
   const of = `of user ${quote(user.name)}`
-  const cert = pem(['client-certificate', user.certFile], ['client-certificate-data', user.certData], of, fail)
-  const key = pem(['client-key', user.keyFile], ['client-key-data', user.keyData], of, fail)
+  const cert = pem('client-certificate', user.certFile, user.certData, of, fail)
+  const key = pem('client-key', user.keyFile, user.keyData, of, fail)
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) return fail(`client-key ${of} has no client-certificate`)
   if (key === undefined) return fail(`client-certificate ${of} has no client-key`)
@@ -247,16 +238,18 @@ function checkCertificates(ca: Pem, what: string, fail: Fail): void {
   }
 }
 
+/** The PEM that `field` names, or that `field`-data holds. */
 function pem(
-  [fileField, file]: readonly [string, string | undefined],
-  [dataField, data]: readonly [string, string | undefined],
+  field: string,
+  file: string | undefined,
+  data: string | undefined,
   of: string,
   fail: Fail,
 ): Pem | undefined {
-  if (file && data) return fail(`${fileField} and ${dataField} ${of} exclude each other; take one out`)
+  if (file && data) return fail(`${field} and ${field}-data ${of} exclude each other; take one out`)
   if (file) return { file }
   if (!data) return undefined
-  if (!/^[A-Za-z0-9+/]*=*$/.test(data.replace(/\s+/g, ''))) return fail(`${dataField} ${of} is not base64`)
+  if (!/^[A-Za-z0-9+/]*=*$/.test(data.replace(/\s+/g, ''))) return fail(`${field}-data ${of} is not base64`)
   return { text: Buffer.from(data, 'base64').toString('utf8') }
 }
 
@@ -270,14 +263,15 @@ function readable(what: string, pem: Pem, fail: Fail): string {
   }
 }
 
-function named<T extends { readonly name: string }>(
-  list: readonly T[] | undefined,
-  name: string | undefined,
-): T | undefined {
+interface Named {
+  readonly name: string
+}
+
+function named<Entry extends Named>(list: readonly Entry[] | undefined, name: string): Entry | undefined {
   return list?.find((entry) => entry.name === name)
 }
 
-function known(what: string, list: readonly { readonly name: string }[] | undefined): string {
+function known(what: string, list: readonly Named[] | undefined): string {
   const names = [...new Set(list?.map((entry) => entry.name))]
   return names.length === 0 ? `it has no ${what}` : `${what}: ${names.slice(0, 20).join(', ')}`
 }

@@ -84,9 +84,8 @@ async function openRemote(resolved: Resolved, surroundings: Surroundings, gated:
     ...resolved,
     access: readyzAccess(resolved.access, url, process.env),
   })
-  const { access: ownAccess } = own({ config, access })
   const ownTransport = fromKubeConfig(config, {
-    access: ownAccess,
+    access: own({ config, access }).access,
     reload: async () => own(await reload()),
     clock,
     logger,

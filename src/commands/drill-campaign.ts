@@ -13,9 +13,8 @@ import {
 import { ProcessPool } from '../drill/campaign/process-pool.ts'
 import { renderScenario } from '../drill/scenario/render.ts'
 import { DrillScreen, REFRESH_MS, writeFiles } from './drill-output.ts'
-import type { Screen } from './embedded.ts'
 import type { DrillValues } from './options.ts'
-import { doAll, print } from './output.ts'
+import { doAll, print, type Screen } from './output.ts'
 
 /** `jobs`: in how many processes. @default one for each processor */
 export type CampaignCommandOptions = CampaignReportOptions & Pick<DrillValues, 'jobs' | 'failFast' | 'output'>

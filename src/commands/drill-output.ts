@@ -8,7 +8,7 @@ import { renderPage } from '../drill/report/page/page.ts'
 import type { DrillReport } from '../drill/report/report.ts'
 import { renderTranscript, Transcript } from '../drill/report/transcript.ts'
 import { printable } from '../runtime/errors.ts'
-import type { Screen } from './embedded.ts'
+import type { Screen } from './output.ts'
 
 /**
  * Checks, before a drill begins, that its report can be written. Other contents of the directory are left alone. Throws

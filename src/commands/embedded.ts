@@ -17,6 +17,7 @@ import {
 } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
 import { printable } from '../runtime/errors.ts'
+import { clip, redraw, type Screen } from './output.ts'
 
 const shown: Readonly<Record<ViewKind, { readonly resource: Resource<KubeObject>; readonly namespace?: string }>> = {
   Namespace: { resource: namespaces },
@@ -30,14 +31,6 @@ const shown: Readonly<Record<ViewKind, { readonly resource: Resource<KubeObject>
 /** Changes within this time are drawn together. */
 const REDRAW_DELAY_MS = 50
 const MAX_LOG_LINES = 50
-
-/** The terminal or stream of the output. */
-export interface Screen {
-  readonly isTTY?: boolean
-  readonly columns?: number
-  readonly rows?: number
-  write(text: string): unknown
-}
 
 /** Shows what exists in the embedded API server: a table redrawn on change on a terminal, else a line per change. */
 export class EmbeddedScreen {
@@ -100,9 +93,7 @@ export class EmbeddedScreen {
       // The cursor is below the last line.
       rows: rows - 1,
     })
-    const back = this.#drawnLines === 0 ? '' : `\u001b[${this.#drawnLines}A`
-    this.#screen.write(`${back}\u001b[0J${lines.join('\n')}\n`)
-    this.#drawnLines = lines.length
+    this.#drawnLines = redraw(this.#screen, lines, this.#drawnLines)
   }
 }
 
@@ -206,9 +197,4 @@ function portNumbers(ports: readonly { readonly port?: number }[] | undefined): 
 function compareRows(a: ViewRow, b: ViewRow): number {
   const byKind = viewKinds.indexOf(a.kind) - viewKinds.indexOf(b.kind)
   return byKind !== 0 ? byKind : a.name < b.name ? -1 : a.name > b.name ? 1 : 0
-}
-
-function clip(line: string, columns: number): string {
-  const plain = line.trimEnd()
-  return plain.length > columns ? `${plain.slice(0, columns - 1)}…` : plain
 }

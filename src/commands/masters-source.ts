@@ -44,43 +44,39 @@ export interface MastersReading {
 /** Where removals are recorded. A recorder of Events writes them before the source is closed. */
 type MastersAudit = AuditTrail & { readonly events?: (EventSink & Partial<Pick<EventRecorder, 'run'>>) | undefined }
 
-/** The leases of a fleet and the listed addresses, for the commands that show and remove leases. */
-export class MastersSource {
+interface MastersSourceParts {
   readonly clock: Clock
   readonly leaseStore: 'etcd' | 'kubernetes'
   /** Where the leases are, and which flags select another place, for users who find none. */
   readonly place: string
-  readonly #inspector: LeaseInspector
-  /** Undefined, with the reason, when there is only etcd. */
-  readonly #api: KubeApi | string
-  readonly #watch = new LeaseWatch({ maxGapMs: MAX_GAP_MS })
-  readonly #audit: MastersAudit | undefined
-  readonly #close: () => Promise<void>
+  readonly inspector: LeaseInspector
+  /** The reason why there is none, when there is only etcd. */
+  readonly api: KubeApi | string
+  /** @default nothing is recorded */
+  readonly audit?: MastersAudit | undefined
+  readonly close: () => Promise<void>
+}
 
-  constructor(parts: {
-    readonly clock: Clock
-    readonly leaseStore: 'etcd' | 'kubernetes'
-    readonly place: string
-    readonly inspector: LeaseInspector
-    readonly api: KubeApi | string
-    /** @default nothing is recorded */
-    readonly audit?: MastersAudit | undefined
-    readonly close: () => Promise<void>
-  }) {
+/** The leases of a fleet and the listed addresses, for the commands that show and remove leases. */
+export class MastersSource {
+  readonly clock: Clock
+  readonly leaseStore: 'etcd' | 'kubernetes'
+  readonly place: string
+  readonly #parts: MastersSourceParts
+  readonly #watch = new LeaseWatch({ maxGapMs: MAX_GAP_MS })
+
+  constructor(parts: MastersSourceParts) {
     this.clock = parts.clock
     this.leaseStore = parts.leaseStore
     this.place = parts.place
-    this.#inspector = parts.inspector
-    this.#api = parts.api
-    this.#audit = parts.audit
-    this.#close = parts.close
+    this.#parts = parts
   }
 
   /** Reads everything. Rejects when the leases cannot be read, without reading the list. */
   async read(signal: AbortSignal): Promise<MastersReading> {
     try {
       const [leases, { listed, unlistedReason }] = await this.#limited(signal, (limit) =>
-        Promise.all([this.#inspector.inspect(limit), this.#readListed(limit)]),
+        Promise.all([this.#parts.inspector.inspect(limit), this.#readListed(limit)]),
       )
       const nowMs = this.clock.monotonicMs()
       this.#watch.read(leases, nowMs)
@@ -95,15 +91,15 @@ export class MastersSource {
   evict(lease: InspectedLease, reasons: readonly string[], signal: AbortSignal): Promise<boolean> {
     const isDone = (removed: boolean): boolean => removed
     return this.#limited(signal, (limit) => {
-      const removal = () => this.#inspector.evict(lease, limit)
-      return audited(this.#audit, evictionOf(lease, reasons), removal, { signal: limit, isDone })
+      const removal = () => this.#parts.inspector.evict(lease, limit)
+      return audited(this.#parts.audit, evictionOf(lease, reasons), removal, { signal: limit, isDone })
     })
   }
 
   async close(): Promise<void> {
     // Writes the recorded Events, and no more.
-    await this.#audit?.events?.run?.(AbortSignal.abort())
-    await this.#close()
+    await this.#parts.audit?.events?.run?.(AbortSignal.abort())
+    await this.#parts.close()
   }
 
   async #limited<T>(signal: AbortSignal, work: (limit: AbortSignal) => Promise<T>): Promise<T> {
@@ -120,9 +116,10 @@ export class MastersSource {
   }
 
   async #readListed(signal: AbortSignal): Promise<Pick<MastersReading, 'listed' | 'unlistedReason'>> {
-    if (typeof this.#api === 'string') return { listed: undefined, unlistedReason: this.#api }
+    const { api } = this.#parts
+    if (typeof api === 'string') return { listed: undefined, unlistedReason: api }
     try {
-      const listed = addressesIn(await this.#api.get(endpoints, KUBERNETES_SERVICE, { signal }))
+      const listed = addressesIn(await api.get(endpoints, KUBERNETES_SERVICE, { signal }))
       return { listed, unlistedReason: undefined }
     } catch (error) {
       if (isKubeError(error, 'NotFound')) return { listed: [], unlistedReason: undefined }

@@ -3,10 +3,9 @@ import { humanDuration } from '../documents/duration.ts'
 import { type MasterRow, mastersRows } from '../kubernetes-service/masters/masters.ts'
 import { sleep } from '../runtime/clock.ts'
 import { printable, printableLines } from '../runtime/errors.ts'
-import type { Screen } from './embedded.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { mastersOptions } from './options.ts'
-import { watchOutput } from './output.ts'
+import { clip, redraw, type Screen, watchOutput } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
 /**
@@ -151,19 +150,13 @@ export class MastersScreen {
       const { columns = 80, rows = 24 } = this.#screen
       // The cursor is below the last line.
       const visible = lines.slice(0, rows - 1).map((line) => clip(line, columns))
-      const back = this.#drawnLines === 0 ? '' : `\u001b[${this.#drawnLines}A`
-      this.#screen.write(`${back}\u001b[0J${visible.join('\n')}\n`)
-      this.#drawnLines = visible.length
+      this.#drawnLines = redraw(this.#screen, visible, this.#drawnLines)
     } else if (key !== this.#shown) {
       const gap = this.#shown === undefined || this.#linewise ? '' : '\n'
       this.#screen.write(`${gap}${lines.join('\n')}\n`)
     }
     this.#shown = key
   }
-}
-
-function clip(line: string, columns: number): string {
-  return line.length > columns ? `${line.slice(0, columns - 1)}…` : line
 }
 
 const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'CONFLICTS'] as const

@@ -37,6 +37,26 @@ export function print(text: string): Promise<void> {
   )
 }
 
+/** The terminal or stream of an output. */
+export interface Screen {
+  readonly isTTY?: boolean
+  readonly columns?: number
+  readonly rows?: number
+  write(text: string): unknown
+}
+
+/** Draws lines over the `drawn` ones of before; returns how many there are now. */
+export function redraw(screen: Screen, lines: readonly string[], drawn: number): number {
+  screen.write(`${drawn === 0 ? '' : `\u001b[${drawn}A`}\u001b[0J${lines.join('\n')}\n`)
+  return lines.length
+}
+
+/** A line of at most `columns` characters, without blanks at its end. */
+export function clip(line: string, columns: number): string {
+  const plain = line.trimEnd()
+  return plain.length > columns ? `${plain.slice(0, columns - 1)}…` : plain
+}
+
 /** Runs one after the other, even if some fail. Rejects, in one line, with all failures. */
 export async function doAll(...deeds: readonly (() => Promise<unknown>)[]): Promise<void> {
   const faults: string[] = []

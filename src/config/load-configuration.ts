@@ -14,7 +14,7 @@ import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
   const file = flags.config
   if (file === undefined) return resolveConfiguration(flags, undefined, rules)
-  const text = await readFile(file, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new InvalidInputError([{ where: '--config', message: `cannot read ${file}: ${unreadableReason(cause)}` }], {
       cause,
     })

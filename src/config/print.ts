@@ -1,13 +1,12 @@
 import { flagOf } from '../documents/option.ts'
 import { apiVersion, kind } from './configuration.ts'
-import type { Setting, Source } from './resolve.ts'
+import type { Setting } from './resolve.ts'
 
-/** The settings as an equivalent configuration file, with the source of each value in a comment. Secrets are hidden. */
+/** The settings as an equivalent configuration file, with the source of each value in a comment. */
 export function printYaml(settings: readonly Setting[]): string {
   const lines = settings.map((setting): [text: string, source: string] => {
-    const value = shownValue(setting)
-    const text = value === undefined ? `# ${setting.key}:` : `${setting.key}: ${yamlFlow(value)}`
-    return [text, describeSource(setting)]
+    const { key, value } = setting
+    return [value === undefined ? `# ${key}:` : `${key}: ${yamlFlow(value)}`, describeSource(setting)]
   })
   const width = Math.max(...lines.map(([text]) => text.length))
   return [
@@ -22,20 +21,12 @@ export function printYaml(settings: readonly Setting[]): string {
 export function printJson(settings: readonly Setting[]): string {
   const entries = settings.map((setting) => [
     setting.key,
-    { value: shownValue(setting) ?? null, source: describeSource(setting) },
+    { value: setting.value ?? null, source: describeSource(setting) },
   ])
   return `${JSON.stringify(Object.fromEntries(entries), undefined, 2)}\n`
 }
 
-function shownValue({ option, value }: Setting): unknown {
-  return option.secret && value !== undefined ? '(hidden)' : value
-}
-
 function describeSource({ key, source, option }: Setting): string {
-  return sourceText(source, key, option.unset)
-}
-
-function sourceText(source: Source, key: string, unset: string | undefined): string {
   switch (source.type) {
     case 'flag':
       return `--${flagOf(key)}`
@@ -44,7 +35,7 @@ function sourceText(source: Source, key: string, unset: string | undefined): str
     case 'default':
       return 'default'
     case 'unset':
-      return unset === undefined ? 'not set' : `not set: ${unset}`
+      return option.unset === undefined ? 'not set' : `not set: ${option.unset}`
   }
 }
 

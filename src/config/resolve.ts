@@ -74,7 +74,7 @@ export function resolveConfiguration(
       const path = issue.path.filter((step) => typeof step === 'number')
       mistakes.push({
         where: placeOf(key, source, document, path),
-        message: describeIssue(issue, input, option.secret),
+        message: describeIssue(issue, input),
       })
     }
   }

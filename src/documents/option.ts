@@ -28,8 +28,6 @@ export interface Option {
   readonly unset?: string
   /** Keys of alternatives: if this option is given as a flag, their values in the configuration file are ignored. */
   readonly replaces?: readonly string[]
-  /** The value is never printed. */
-  readonly secret?: true
 }
 
 /** The options of one part, under the heading that the help and the reference page give them. */
@@ -55,6 +53,13 @@ export interface Rule<Values> {
   readonly needs?: readonly (keyof Values & string)[]
   /** The fault, as the rest of a line that begins with the option's name; undefined if there is none. */
   breach(values: Values): string | undefined
+}
+
+/** The rule that an option has no use without another one. */
+export function requires<Values>(on: keyof Values & string, other: keyof Values & string): Rule<Values> {
+  const breach = (values: Values): string | undefined =>
+    values[on] !== undefined && values[other] === undefined ? `needs --${flagOf(other)}` : undefined
+  return { on, needs: [other], breach }
 }
 
 /** `serviceClusterIpRange` to `service-cluster-ip-range`. */
@@ -136,6 +141,9 @@ export function parsedText<Value>(
     encode: format,
   })
 }
+
+/** The name of a file, which is read later. */
+export const fileName = z.string().check(z.minLength(1, 'needs the name of a file'))
 
 /** A whole number in [`min`, `max`]. */
 export function wholeNumber(min: number, max: number): z.ZodMiniType<number, number> {

@@ -1,4 +1,5 @@
 import type * as z from 'zod/mini'
+import { messageOf } from '../runtime/errors.ts'
 
 /** One mistake, and its place: `--secure-port`, or `sidecar.yaml:7:13: securePort`. */
 export interface Mistake {
@@ -23,12 +24,12 @@ export function formatMistake(mistake: Mistake): string {
   return `${mistake.where}: ${mistake.message}`.replace(/\s*[\r\n]+\s*/g, ' ')
 }
 
-/** A schema's message as the rest of a sentence: `must be at least 2, not 1`. `secret` leaves the value out. */
-export function describeIssue(issue: z.core.$ZodIssue, input: unknown, secret = false): string {
-  if (issue.code === 'custom') return secret ? 'is not valid' : issue.message
+/** A schema's message as the rest of a sentence: `must be at least 2, not 1`. */
+export function describeIssue(issue: z.core.$ZodIssue, input: unknown): string {
+  if (issue.code === 'custom') return issue.message
   const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
   const expectation = issue.message === 'Invalid input' ? expectationOf(issue) : issue.message
-  return secret || Array.isArray(value) ? expectation : `${expectation}, not ${show(value)}`
+  return Array.isArray(value) ? expectation : `${expectation}, not ${show(value)}`
 }
 
 function expectationOf(issue: z.core.$ZodIssue): string {
@@ -110,16 +111,15 @@ function editDistance(from: string, to: string): number {
   return row[to.length] ?? 0
 }
 
-/** Why a file could not be read, in a few words for people. */
-export function unreadableReason(error: NodeJS.ErrnoException): string {
-  switch (error.code) {
-    case 'ENOENT':
-      return 'there is no such file'
-    case 'EACCES':
-      return 'permission denied'
-    case 'EISDIR':
-      return 'it is a directory'
-    default:
-      return error.message
-  }
+const fileFaults: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file',
+  ENOTDIR: 'no such file',
+  EACCES: 'permission denied',
+  EPERM: 'permission denied',
+  EISDIR: 'it is a directory',
+}
+
+/** Why a file could not be used, in a few words for people. */
+export function unreadableReason(error: unknown): string {
+  return fileFaults[(error as NodeJS.ErrnoException).code ?? ''] ?? messageOf(error)
 }

@@ -52,12 +52,8 @@ export function parseYaml(text: string, file: string): YamlDocument {
   const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true })
   const [document, second] = 'empty' in documents ? [] : documents
   if (document === undefined) throw new InvalidInputError([{ where: at(0), message: 'is empty' }])
-  const mistakes = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line).map(
-    ({ offset, message }) => ({
-      where: at(offset),
-      message,
-    }),
-  )
+  const lineAt = (offset: number): number => lines.linePos(offset).line
+  const mistakes = syntaxMistakes(text, document, lineAt).map(({ offset, message }) => ({ where: at(offset), message }))
   if (second !== undefined) {
     mistakes.push({ where: at(second.range[0]), message: 'a second document begins here; only one is read' })
   }
@@ -123,119 +119,102 @@ function aliasesOf(
   return found
 }
 
-/** A mistake of syntax in plain words, and its offset in the text. */
-export interface SyntaxMistake {
-  readonly offset: number
-  readonly message: string
-}
-
 /**
- * The syntax mistakes of a document, in the order of the text. Pure. One mistake can cause several errors of the
- * parser: the first mistake of each line is reported, and every duplicate key.
+ * The syntax mistakes of a document in plain words, in the order of the text. One mistake can cause several errors of
+ * the parser: the first mistake of each line is reported, and every duplicate key.
  */
-export function syntaxMistakes(
+function syntaxMistakes(
   text: string,
-  document: Pick<Document.Parsed, 'errors' | 'warnings' | 'contents'>,
+  { errors, warnings, contents }: Document.Parsed,
   lineAt: (offset: number) => number,
-): readonly SyntaxMistake[] {
-  const { contents } = document
-  const found = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
+): readonly { readonly offset: number; readonly message: string }[] {
+  const found = [...errors, ...warnings].sort((a, b) => a.pos[0] - b.pos[0])
   const reported = new Set<number>()
-  return found.flatMap((error) => {
-    const [offset] = error.pos
-    if (error.code === 'DUPLICATE_KEY') return [{ offset, message: `${keyAt(text, offset)} is given twice` }]
+  return found.flatMap(({ code, message, pos: [offset] }) => {
+    const rest = text.slice(offset)
+    if (code === 'DUPLICATE_KEY')
+      return [{ offset, message: `${shortened(/^[^:\n]*/.exec(rest)?.[0])} is given twice` }]
     const line = lineAt(offset)
     if (reported.has(line)) return []
     reported.add(line)
-    const isMultiline = found.some(({ code, pos }) => code === 'MULTILINE_IMPLICIT_KEY' && pos[0] === offset)
-    return [inPlainWords({ error, text, contents, isMultiline })]
+    const isMultiline = found.some((other) => other.code === 'MULTILINE_IMPLICIT_KEY' && other.pos[0] === offset)
+    const known = wordings.find(([ofCode, pattern]) => ofCode === code && pattern.test(message))
+    if (known === undefined) {
+      return [{ offset, message: `is no YAML: ${message.slice(0, 1).toLowerCase()}${message.slice(1)}` }]
+    }
+    const [, , words, opensHere] = known
+    return [
+      {
+        offset: opensHere === undefined ? offset : startOf(contents, offset, opensHere),
+        message: typeof words === 'string' ? words : words({ message, rest, isMultiline }),
+      },
+    ]
   })
 }
 
 /** Whether the document is readable despite these mistakes: then the mistakes in its contents can be reported too. */
-export function isReadable({ errors, warnings }: Pick<Document.Parsed, 'errors' | 'warnings'>): boolean {
+function isReadable({ errors, warnings }: Document.Parsed): boolean {
   return [...errors, ...warnings].every(({ code }) => code === 'DUPLICATE_KEY')
 }
 
+/** Where the parser stumbles: its message, the text from there on, and whether it took several lines for one key. */
 interface Stumble {
-  readonly error: YAMLError
-  readonly text: string
-  readonly contents: Node | null
-  /** The parser took several lines for one key. */
+  readonly message: string
+  readonly rest: string
   readonly isMultiline: boolean
 }
 
-function inPlainWords(stumble: Stumble): SyntaxMistake {
-  const { error, text, contents, isMultiline } = stumble
-  const [offset] = error.pos
-  const { code, message } = error
-  const at = (words: string, where = offset): SyntaxMistake => ({ offset: where, message: words })
-  const character = text.slice(offset, offset + 1)
-  switch (code) {
-    case 'TAB_AS_INDENT':
-      return at('a tab indents this line; YAML takes blanks only')
-    case 'BAD_INDENT': {
-      if (!/^Flow/.test(message)) return at('this line is indented neither as its neighbours nor as what contains them')
-      const start = startOf(contents, offset, (node) => isCollection(node) && node.flow === true)
-      const closing = message.slice(-1)
-      return at(`the ${closing === ']' ? '[' : '{'} here is not closed with ${closing}`, start)
-    }
-    case 'BLOCK_AS_IMPLICIT_KEY':
-      if (/sequence/.test(message))
-        return at('this list item is indented neither as its neighbours nor as what contains them')
-      return at(
-        isMultiline
-          ? 'the next line is indented as if it belonged to this value; begin it in the column of its neighbours'
-          : 'a second ": " in one line; put the value in quotation marks, or on lines of its own',
-      )
-    case 'BLOCK_IN_FLOW':
-      return at('a comma is missing: between [ and ], { and } all that is listed has commas between')
-    case 'MULTILINE_IMPLICIT_KEY':
-      return at(noSetting(text, offset))
-    case 'MISSING_CHAR':
-      return missing(stumble, at)
-    case 'BAD_SCALAR_START':
-      return at(`a value that begins with ${character} must be in quotation marks`)
-    case 'BAD_ALIAS':
-      return at(`a value that begins or ends like an alias or anchor (* and &) must be in quotation marks`)
-    case 'BAD_DQ_ESCAPE':
-      return at(
-        `${message.split(' ').at(-1)} means nothing between " and "; write \\\\ for a backslash, or use ' and '`,
-      )
-    case 'TAG_RESOLVE_FAILED':
-      return at('a value that begins with ! must be in quotation marks; tags are not taken')
-    case 'UNEXPECTED_TOKEN':
-      return unexpected(stumble, at)
-    default:
-      return at(`is no YAML: ${lowerFirst(message)}`)
-  }
-}
+const isFlow = (node: unknown): boolean => isCollection(node) && node.flow === true
+const isQuoted = (node: unknown): boolean => isScalar(node) && /^QUOTE/.test(node.type ?? '')
+const isNoSetting = ({ rest }: Stumble): string =>
+  `${shortened(rest.split('\n', 1)[0])} is no setting: write NAME: VALUE, with a blank behind the colon`
+const INDENTED = 'is indented neither as its neighbours nor as what contains them'
+const ANY = /(?:)/
 
-type At = (words: string, where?: number) => SyntaxMistake
-
-function missing({ error: { message, pos }, text, contents }: Stumble, at: At): SyntaxMistake {
-  const [offset] = pos
-  if (/closing ["']quote/.test(message)) {
-    const start = startOf(contents, offset, (node) => isScalar(node) && /^QUOTE/.test(node.type ?? ''))
-    return at('the quotation mark that begins here is not closed', start)
-  }
-  if (/followed by map values/.test(message)) {
-    return at(noSetting(text, offset))
-  }
-  if (/^Comments/.test(message)) return at('a blank is missing before #')
-  if (/^Missing ,/.test(message)) return at('a comma is missing between two items')
-  return at(`is no YAML: ${lowerFirst(message)}`)
-}
-
-function unexpected({ error: { message, pos }, text }: Stumble, at: At): SyntaxMistake {
-  const [offset] = pos
-  if (/node end$/.test(message)) return at('nothing may follow the value on this line but a comment')
-  if (/same line with key$/.test(message)) return at('a list begins on a line of its own, below its key')
-  if (/^Unexpected (,|empty item) in/.test(message)) return at('a comma too many, or an item is missing')
-  if (/flow-(seq|map)-end/.test(message)) return at(`${text.slice(offset, offset + 1)} closes nothing`)
-  if (/^(Not a YAML token|Block scalar header)/.test(message)) return at('nothing may follow | or > on its line')
-  return at(`is no YAML: ${lowerFirst(message)}`)
-}
+/**
+ * The parser's errors in plain words; the first match counts. With `opensHere` the mistake is where the innermost such
+ * node around the error begins.
+ */
+const wordings: readonly (readonly [
+  code: YAMLError['code'],
+  message: RegExp,
+  words: string | ((stumble: Stumble) => string),
+  opensHere?: (node: unknown) => boolean,
+])[] = [
+  ['TAB_AS_INDENT', ANY, 'a tab indents this line; YAML takes blanks only'],
+  ['BAD_INDENT', /^Flow.*\]$/, 'the [ here is not closed with ]', isFlow],
+  ['BAD_INDENT', /^Flow/, 'the { here is not closed with }', isFlow],
+  ['BAD_INDENT', ANY, `this line ${INDENTED}`],
+  ['BLOCK_AS_IMPLICIT_KEY', /sequence/, `this list item ${INDENTED}`],
+  [
+    'BLOCK_AS_IMPLICIT_KEY',
+    ANY,
+    ({ isMultiline }) =>
+      isMultiline
+        ? 'the next line is indented as if it belonged to this value; begin it in the column of its neighbours'
+        : 'a second ": " in one line; put the value in quotation marks, or on lines of its own',
+  ],
+  ['BLOCK_IN_FLOW', ANY, 'a comma is missing: between [ and ], { and } all that is listed has commas between'],
+  ['MULTILINE_IMPLICIT_KEY', ANY, isNoSetting],
+  ['MISSING_CHAR', /closing ["']quote/, 'the quotation mark that begins here is not closed', isQuoted],
+  ['MISSING_CHAR', /followed by map values/, isNoSetting],
+  ['MISSING_CHAR', /^Comments/, 'a blank is missing before #'],
+  ['MISSING_CHAR', /^Missing ,/, 'a comma is missing between two items'],
+  ['BAD_SCALAR_START', ANY, ({ rest }) => `a value that begins with ${rest.slice(0, 1)} must be in quotation marks`],
+  ['BAD_ALIAS', ANY, 'a value that begins or ends like an alias or anchor (* and &) must be in quotation marks'],
+  [
+    'BAD_DQ_ESCAPE',
+    ANY,
+    ({ message }) =>
+      `${message.split(' ').at(-1)} means nothing between " and "; write \\\\ for a backslash, or use ' and '`,
+  ],
+  ['TAG_RESOLVE_FAILED', ANY, 'a value that begins with ! must be in quotation marks; tags are not taken'],
+  ['UNEXPECTED_TOKEN', /node end$/, 'nothing may follow the value on this line but a comment'],
+  ['UNEXPECTED_TOKEN', /same line with key$/, 'a list begins on a line of its own, below its key'],
+  ['UNEXPECTED_TOKEN', /^Unexpected (,|empty item) in/, 'a comma too many, or an item is missing'],
+  ['UNEXPECTED_TOKEN', /flow-(seq|map)-end/, ({ rest }) => `${rest.slice(0, 1)} closes nothing`],
+  ['UNEXPECTED_TOKEN', /^(Not a YAML token|Block scalar header)/, 'nothing may follow | or > on its line'],
+]
 
 /** The start of the last of these nodes that extends to `offset`; `offset` where there is none. */
 function startOf(contents: Node | null, offset: number, isMeant: (node: unknown) => boolean): number {
@@ -247,15 +226,6 @@ function startOf(contents: Node | null, offset: number, isMeant: (node: unknown)
   return start
 }
 
-function noSetting(text: string, offset: number): string {
-  const line = text.slice(offset).split('\n', 1)[0] ?? ''
-  return `${JSON.stringify(line.trim().slice(0, 80))} is no setting: write NAME: VALUE, with a blank behind the colon`
-}
-
-function keyAt(text: string, offset: number): string {
-  return JSON.stringify(/^[^:\n]*/.exec(text.slice(offset))?.[0].trim().slice(0, 80))
-}
-
-function lowerFirst(text: string): string {
-  return text.slice(0, 1).toLowerCase() + text.slice(1)
+function shortened(text: string | undefined): string {
+  return JSON.stringify(text?.trim().slice(0, 80))
 }

@@ -16,6 +16,12 @@ export interface CredentialFiles {
   readonly keyfile?: string | undefined
 }
 
+interface EtcdCredentialsOptions {
+  readonly clock: Clock
+  readonly logger: Logger
+  readonly onExpiry?: ExpiryReporter | undefined
+}
+
 /** The credentials of one TLS handshake. */
 export interface TlsMaterial {
   readonly context: SecureContext
@@ -34,29 +40,23 @@ const REREAD_MS = 60_000
  */
 export class EtcdCredentials {
   readonly #files: CredentialFiles
-  readonly #clock: Clock
-  readonly #logger: Logger
-  readonly #onExpiry: ExpiryReporter | undefined
+  readonly #options: EtcdCredentialsOptions
   #readAtMs = Number.NEGATIVE_INFINITY
   /** The result of the last reading. */
   #last:
     | { readonly ca: string; readonly cert: string; readonly key: string; readonly context: SecureContext }
     | undefined
 
-  constructor(
-    files: CredentialFiles,
-    options: { readonly clock: Clock; readonly logger: Logger; readonly onExpiry?: ExpiryReporter | undefined },
-  ) {
+  constructor(files: CredentialFiles, options: EtcdCredentialsOptions) {
     this.#files = files
-    this.#clock = options.clock
-    this.#logger = options.logger
-    this.#onExpiry = options.onExpiry
+    this.#options = options
   }
 
   /** Rejects with an EtcdError `NoCredentials` that names the file. */
   async load(): Promise<TlsMaterial> {
     const { cafile, certfile, keyfile } = this.#files
-    this.#readAtMs = this.#clock.monotonicMs()
+    const { clock, logger, onExpiry } = this.#options
+    this.#readAtMs = clock.monotonicMs()
     const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
     addSecret(key)
     // The certificates after the first are of authorities.
@@ -70,10 +70,10 @@ export class EtcdCredentials {
     const isSame = last !== undefined && last.ca === ca && last.cert === cert && last.key === key
     const context = isSame ? last.context : this.#contextOf(ca, cert, key)
     this.#last = { ca, cert, key, context }
-    this.#onExpiry?.('etcd-certfile', own)
-    this.#onExpiry?.('etcd-cafile', validitiesIn(ca))
+    onExpiry?.('etcd-certfile', own)
+    onExpiry?.('etcd-cafile', validitiesIn(ca))
     if (last !== undefined && !isSame) {
-      this.#logger.info(
+      logger.info(
         { cafile, certfile, keyfile },
         'the certificates for etcd have changed: new connections use the new ones',
       )
@@ -87,7 +87,7 @@ export class EtcdCredentials {
    */
   refresh(): void {
     // Unusable files are reported when the next connection needs them.
-    if (this.#clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
+    if (this.#options.clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
   }
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
@@ -103,7 +103,7 @@ export class EtcdCredentials {
     const { certfile } = this.#files
     if (certfile === undefined) return 'there is no client certificate'
     const { fromMs = Number.NEGATIVE_INFINITY, toMs = Number.POSITIVE_INFINITY } = own ?? {}
-    const nowMs = this.#clock.wallMs()
+    const nowMs = this.#options.clock.wallMs()
     if (toMs < nowMs) return `the client certificate in ${certfile} has expired on ${formatTime(toMs)}`
     if (fromMs > nowMs) return `the client certificate in ${certfile} is valid only from ${formatTime(fromMs)}`
     return `the client certificate is in ${certfile}`

@@ -98,11 +98,7 @@ class ConnectedEtcd implements EtcdKv {
   }
 
   create(key: string, value: Uint8Array, { lease = 0n, signal }: PutOptions): Promise<bigint | undefined> {
-    return this.#ask('once', `read and write ${key}`, signal, async ({ kv }, signal) => {
-      const request = createRequest(keyBytes(key), { value, lease })
-      const { succeeded, header } = await kv.txn(request, { signal, headers: requireLeader })
-      return succeeded ? header?.revision : undefined
-    })
+    return this.#put(key, createRequest(keyBytes(key), { value, lease }), signal)
   }
 
   update(
@@ -111,11 +107,7 @@ class ConnectedEtcd implements EtcdKv {
     modRevision: bigint,
     { lease = 0n, signal }: PutOptions,
   ): Promise<bigint | undefined> {
-    return this.#ask('once', `read and write ${key}`, signal, async ({ kv }, signal) => {
-      const request = updateRequest(keyBytes(key), { value, lease }, modRevision)
-      const { succeeded, header } = await kv.txn(request, { signal, headers: requireLeader })
-      return succeeded ? header?.revision : undefined
-    })
+    return this.#put(key, updateRequest(keyBytes(key), { value, lease }, modRevision), signal)
   }
 
   delete(key: string, modRevision: bigint, signal: AbortSignal): Promise<boolean> {
@@ -150,6 +142,13 @@ class ConnectedEtcd implements EtcdKv {
 
   close(): Promise<void> {
     return this.#pool.close()
+  }
+
+  #put(key: string, request: ReturnType<typeof createRequest>, signal: AbortSignal): Promise<bigint | undefined> {
+    return this.#ask('once', `read and write ${key}`, signal, async ({ kv }, signal) => {
+      const { succeeded, header } = await kv.txn(request, { signal, headers: requireLeader })
+      return succeeded ? header?.revision : undefined
+    })
   }
 
   /** `right` is the permission that the call needs on an etcd with users. */

@@ -24,10 +24,11 @@ export interface EtcdFaults {
   after?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
 }
 
+/** How long a broken watch waits before it is reopened, in milliseconds. */
+const REOPEN_MS = 1_000
+
 export interface FaultyEtcdOptions extends EtcdFaults {
   readonly clock: Clock
-  /** How long a broken watch waits before it is reopened, in milliseconds. @default 1000 */
-  readonly reopenMs?: number | undefined
   /** Whether the caller has ended: its watches then end without a report. @default never */
   readonly isGone?: (() => boolean) | undefined
 }
@@ -69,7 +70,7 @@ export function faultyEtcd(
         } catch (error) {
           if (how.signal.aborted) return
           how.report(error)
-          await sleep(options.clock, options.reopenMs ?? 1_000, how.signal).catch(() => {})
+          await sleep(options.clock, REOPEN_MS, how.signal).catch(() => {})
         }
       }
     },

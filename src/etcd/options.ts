@@ -1,7 +1,5 @@
 import * as z from 'zod/mini'
-import { type OptionGroup, parsedText, type Rule, type ValuesOf } from '../documents/option.ts'
-
-const file = z.string().check(z.minLength(1, 'needs the name of a file'))
+import { fileName, type OptionGroup, parsedText, type Rule, requires, type ValuesOf } from '../documents/option.ts'
 
 /** The etcd, or kine, that the API servers store into. */
 export const etcdOptions = {
@@ -21,17 +19,17 @@ export const etcdOptions = {
       default: '/registry',
     },
     etcdCafile: {
-      schema: file,
+      schema: fileName,
       metavar: 'FILE',
       description: 'certificate authorities (PEM) of the etcd servers; read again when it changes',
     },
     etcdCertfile: {
-      schema: file,
+      schema: fileName,
       metavar: 'FILE',
       description: 'client certificate (PEM) for etcd; read again when it changes',
     },
     etcdKeyfile: {
-      schema: file,
+      schema: fileName,
       metavar: 'FILE',
       description: 'key (PEM) of the client certificate; read again when it changes',
     },
@@ -49,18 +47,8 @@ export const etcdRules: readonly Rule<EtcdValues>[] = [
       return schemes.size > 1 ? 'mixes endpoints with and without TLS' : undefined
     },
   },
-  {
-    on: 'etcdCertfile',
-    needs: ['etcdCertfile', 'etcdKeyfile'],
-    breach: ({ etcdCertfile, etcdKeyfile }) =>
-      etcdCertfile !== undefined && etcdKeyfile === undefined ? 'needs --etcd-keyfile' : undefined,
-  },
-  {
-    on: 'etcdKeyfile',
-    needs: ['etcdCertfile', 'etcdKeyfile'],
-    breach: ({ etcdCertfile, etcdKeyfile }) =>
-      etcdKeyfile !== undefined && etcdCertfile === undefined ? 'needs --etcd-certfile' : undefined,
-  },
+  requires('etcdCertfile', 'etcdKeyfile'),
+  requires('etcdKeyfile', 'etcdCertfile'),
   ...(['etcdCafile', 'etcdCertfile'] as const).map(
     (key): Rule<EtcdValues> => ({
       on: key,

@@ -26,9 +26,7 @@ export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
     name: metadata?.name ?? metadata?.generateName ?? '',
   })
   return {
-    get: (...args) => api.get(...args),
-    list: (...args) => api.list(...args),
-    watch: (...args) => api.watch(...args),
+    ...readsOf(api),
     async create(resource, object) {
       plan('create', resource, refOf(object), object)
       return object
@@ -94,29 +92,24 @@ export function dryRunLogger(logger: Logger): Logger {
  * There is no fence between the check and the server: a request that was sent before the freeze still arrives.
  */
 export function fencedApi(api: KubeApi, mayWrite: () => boolean): KubeApi {
-  const check = (): void => {
+  const fenced = (): KubeApi => {
     if (!mayWrite()) throw new KubeError('Unreachable', 'not written: the Lease is no longer held')
+    return api
   }
+  return {
+    ...readsOf(api),
+    create: async (...args) => fenced().create(...args),
+    update: async (...args) => fenced().update(...args),
+    patch: async (...args) => fenced().patch(...args),
+    delete: async (...args) => fenced().delete(...args),
+  }
+}
+
+function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
   return {
     get: (...args) => api.get(...args),
     list: (...args) => api.list(...args),
     watch: (...args) => api.watch(...args),
-    async create(...args) {
-      check()
-      return await api.create(...args)
-    },
-    async update(...args) {
-      check()
-      return await api.update(...args)
-    },
-    async patch(...args) {
-      check()
-      return await api.patch(...args)
-    },
-    async delete(...args) {
-      check()
-      await api.delete(...args)
-    },
   }
 }
 

@@ -10,8 +10,8 @@ export interface CallOptions {
   /** Ends the call: it rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
   /**
-   * Sends the call at once, without waiting for the client's own rate limit, and never repeats it: a refusal rejects
-   * even with a Retry-After header. For callers with a deadline, such as the end of a lease. @default false
+   * Never repeats the call: a refusal rejects even with a Retry-After header. For callers with a deadline, such as the
+   * end of a lease. @default false
    */
   readonly urgent?: boolean | undefined
 }

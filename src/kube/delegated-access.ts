@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
+import { putLast } from '../runtime/memo.ts'
 import { TokenBucket } from '../runtime/token-bucket.ts'
 import type { HealthAccess, HealthCaller, HealthVerdict } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -181,9 +182,7 @@ class ReviewMemory<Answer> {
 
   #remember(key: string, answer: Answer): Answer {
     const { clock, lifeMs } = this.#options
-    this.#known.delete(key)
-    this.#known.set(key, { answer, untilMs: clock.monotonicMs() + lifeMs(answer) })
-    if (this.#known.size > MOST_ANSWERS) this.#known.delete(this.#known.keys().next().value as string)
+    putLast(this.#known, key, { answer, untilMs: clock.monotonicMs() + lifeMs(answer) }, MOST_ANSWERS)
     return answer
   }
 }

@@ -86,26 +86,19 @@ export async function ifFound<T>(answer: Promise<T>): Promise<T | undefined> {
   }
 }
 
+const codes: Readonly<Partial<Record<number, KubeErrorCode>>> = {
+  400: 'BadRequest',
+  401: 'Unauthorized',
+  403: 'Forbidden',
+  404: 'NotFound',
+  409: 'Conflict',
+  410: 'Expired',
+  422: 'Invalid',
+  429: 'TooManyRequests',
+}
+
 /** The code for an HTTP answer outside 2xx, from its status and the reason in its Status body. */
 export function codeOf(httpStatus: number, reason: string | undefined): KubeErrorCode {
-  switch (httpStatus) {
-    case 400:
-      return 'BadRequest'
-    case 401:
-      return 'Unauthorized'
-    case 403:
-      return 'Forbidden'
-    case 404:
-      return 'NotFound'
-    case 409:
-      return reason === 'AlreadyExists' ? 'AlreadyExists' : 'Conflict'
-    case 410:
-      return 'Expired'
-    case 422:
-      return 'Invalid'
-    case 429:
-      return 'TooManyRequests'
-    default:
-      return httpStatus >= 500 ? 'ServerError' : 'Refused'
-  }
+  if (httpStatus === 409 && reason === 'AlreadyExists') return 'AlreadyExists'
+  return codes[httpStatus] ?? (httpStatus >= 500 ? 'ServerError' : 'Refused')
 }

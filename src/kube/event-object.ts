@@ -9,7 +9,6 @@ export type ObjectReference = Json<V1ObjectReference>
 /** One occurrence to record as an Event in the cluster. */
 export interface EventToRecord {
   readonly regarding: ObjectReference
-  readonly related?: ObjectReference | undefined
   readonly type: 'Normal' | 'Warning'
   /** Why, in UpperCamelCase for machines: `FailedToCreateEndpoint`. At most 128 characters. */
   readonly reason: string
@@ -66,7 +65,6 @@ export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock,
     action: event.action,
     reason: event.reason,
     regarding: event.regarding,
-    ...(event.related === undefined ? {} : { related: event.related }),
     note: cutBytes(event.note, MAX_NOTE_BYTES),
     type: event.type,
   }
@@ -86,9 +84,8 @@ export function referenceIn(resource: Resource<KubeObject>, object: KubeObject |
 
 /** Equal for repetitions of the same Event. */
 export function seriesKey(event: EventToRecord): string {
-  const related = event.related === undefined ? [] : identity(event.related)
   const { type, reason, action, note, reportingController } = event
-  return JSON.stringify([identity(event.regarding), related, type, reason, action, note, reportingController])
+  return JSON.stringify([identity(event.regarding), type, reason, action, note, reportingController])
 }
 
 /** Equal for Events that share one rate limit: those of one type about one object. */
@@ -144,9 +141,6 @@ export const eventReasons = {
 export type EventReason = keyof typeof eventReasons
 
 /** An event of one of the reasons of this program. */
-export function eventOf(
-  reason: EventReason,
-  event: Pick<EventToRecord, 'regarding' | 'related' | 'note'>,
-): EventToRecord {
+export function eventOf(reason: EventReason, event: Pick<EventToRecord, 'regarding' | 'note'>): EventToRecord {
   return { ...event, ...eventReasons[reason], reason }
 }

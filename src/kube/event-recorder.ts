@@ -1,5 +1,6 @@
 import { exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
+import { putLast } from '../runtime/memo.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
 import { TokenBucket } from '../runtime/token-bucket.ts'
@@ -94,7 +95,7 @@ export class EventRecorder {
       writtenMs: nowMs,
       tries: 0,
     }
-    remember(this.#series, key, series)
+    putLast(this.#series, key, series, MAX_REMEMBERED)
     this.#enqueue(series)
   }
 
@@ -214,7 +215,7 @@ export class EventRecorder {
   #mayRecord(event: EventToRecord): boolean {
     const key = spamKey(event)
     const bucket = this.#spam.get(key) ?? new TokenBucket({ clock: this.#options.clock, ...SPAM_LIMIT })
-    remember(this.#spam, key, bucket)
+    putLast(this.#spam, key, bucket, MAX_REMEMBERED)
     return bucket.tryTake()
   }
 
@@ -225,17 +226,6 @@ export class EventRecorder {
 
 function asSeries(series: Series): NonNullable<KubeEvent['series']> {
   return { count: series.count, lastObservedTime: formatMicroTime(series.lastWallMs) }
-}
-
-/** Puts an entry last; when there are too many, forgets the least recently used. */
-function remember<Value>(entries: Map<string, Value>, key: string, value: Value): void {
-  entries.delete(key)
-  entries.set(key, value)
-  if (entries.size <= MAX_REMEMBERED) return
-  for (const oldest of entries.keys()) {
-    entries.delete(oldest)
-    return
-  }
 }
 
 function isWorthAnotherTry(error: KubeError): boolean {

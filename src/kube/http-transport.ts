@@ -3,7 +3,7 @@ import { checkServerIdentity } from 'node:tls'
 import { Agent, buildConnector, type Dispatcher, ProxyAgent } from 'undici'
 import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
 import { Semaphore, type Slot } from '../runtime/request-limit.ts'
-import { linkedController } from '../runtime/signals.ts'
+import { abortable, linkedController } from '../runtime/signals.ts'
 import { KubeError } from './errors.ts'
 import { EventStream, HttpBytes, parseJson } from './http-streams.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
@@ -31,8 +31,6 @@ export interface HttpTransportOptions {
   readonly tls?: ClientTls | undefined
   /** The URL of an HTTP proxy, with user and password if it wants them. @default none */
   readonly proxy?: URL | undefined
-  /** @default 'apiserver-bootstrap' */
-  readonly userAgent?: string | undefined
   /** For requests without a timeout of their own, in milliseconds. @default 10000 */
   readonly timeoutMs?: number | undefined
   /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
@@ -63,7 +61,6 @@ export class HttpTransport implements Transport {
   /** The origin and its proxy, for messages. */
   readonly #target: string
   readonly #prefix: string
-  readonly #userAgent: string
   readonly #timeoutMs: number
   readonly #connect: () => Dispatcher
   #dispatcher: Dispatcher
@@ -80,7 +77,6 @@ export class HttpTransport implements Transport {
     this.#target =
       options.proxy === undefined ? this.#origin : `${this.#origin} by way of the proxy ${options.proxy.origin}`
     this.#prefix = options.server.pathname.replace(/\/+$/, '')
-    this.#userAgent = options.userAgent ?? 'apiserver-bootstrap'
     this.#timeoutMs = options.timeoutMs ?? 10_000
     this.#connect = () => dispatcherFor(options, this.#sockets)
     this.#dispatcher = this.#connect()
@@ -177,7 +173,7 @@ export class HttpTransport implements Transport {
       method: request.method,
       path: `${this.#prefix}${request.path}${query === '' ? '' : `?${query}`}`,
       headers: {
-        'user-agent': this.#userAgent,
+        'user-agent': 'apiserver-bootstrap',
         ...request.headers,
         ...(extraHeaders as Record<string, string | string[]>),
       },
@@ -187,7 +183,8 @@ export class HttpTransport implements Transport {
       headersTimeout: 0,
       bodyTimeout: 0,
     })
-    return untilAborted(sent, signal)
+    // undici itself reacts to an abort only when the connection has been made.
+    return abortable(sent, signal)
   }
 }
 
@@ -248,15 +245,6 @@ function anyOf(names: readonly string[]): typeof checkServerIdentity {
     }
     return failure
   }
-}
-
-/** As `promise`, but an abort counts at once: undici itself reacts only when the connection has been made. */
-function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(signal.reason)
-    signal.addEventListener('abort', onAbort, { once: true })
-    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
 
 function flatten(headers: Record<string, string | string[] | undefined>): Record<string, string> {

@@ -11,7 +11,7 @@ import { type Change, Store } from './store.ts'
 
 export type { Change } from './store.ts'
 
-/** What all informers need, whatever they follow. */
+/** What every part needs that follows objects of an API server. */
 export interface InformerContext {
   readonly api: KubeApi
   readonly clock: Clock
@@ -169,11 +169,6 @@ export class SharedInformers implements Informers {
 
   constructor(context: InformerContext) {
     this.#context = { ...context, availability: context.availability ?? new Availability(context) }
-  }
-
-  /** How many there are: each holds one watch while it runs. */
-  get size(): number {
-    return this.#informers.size
   }
 
   /**

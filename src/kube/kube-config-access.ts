@@ -1,10 +1,11 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Cluster, Context, KubeConfig, User } from '@kubernetes/client-node'
+import type { Context, KubeConfig } from '@kubernetes/client-node'
+import { unreadableReason } from '../documents/validation.ts'
 import { certificatesIn } from '../runtime/system-pem.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
-import { type ClusterExtras, KubeConfigError, type UserExtras } from './kube-config-document.ts'
+import { type ClusterEntry, KubeConfigError, type UserEntry } from './kube-config-document.ts'
 
 /** PEM text: in a file, which may be rotated while the program runs, or given. */
 export type Pem = { readonly file: string } | { readonly text: string }
@@ -22,15 +23,15 @@ export interface Access {
   readonly clientCertificate: { readonly cert: Pem; readonly key: Pem } | undefined
   readonly proxy: URL | undefined
   readonly namespace: string | undefined
-  readonly cluster: Cluster & ClusterExtras
+  readonly cluster: ClusterEntry
   /** Undefined for anonymous requests. */
-  readonly user: (User & UserExtras) | undefined
+  readonly user: UserEntry | undefined
   /** Warnings for the user, each logged once. */
   readonly warnings: readonly string[]
 }
 
 export interface ResolvedKubeConfig {
-  /** client-node's, with {@link UserExtras} on its users: also usable by client-node's own API classes. */
+  /** client-node's, with the fields of {@link UserEntry} on its users: also usable by client-node's own API classes. */
   readonly config: KubeConfig
   /** Its current context, resolved and checked. */
   readonly access: Access
@@ -47,27 +48,18 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
   const context = currentContext(config, fail)
   if (!context.cluster) return fail(`context ${quote(context.name)} has no cluster`)
   const where = `${source}, context ${quote(context.name)}`
-  const cluster: Cluster & ClusterExtras =
-    named(config.clusters, context.cluster) ??
+  const entry = <Entry extends Named>(kind: string, list: readonly Entry[], name: string): Entry =>
+    named(list, name) ??
     fail(
-      `context ${quote(context.name)} names the cluster ${quote(context.cluster)}, which is not there; ${known('clusters', config.clusters)}`,
+      `context ${quote(context.name)} names the ${kind} ${quote(name)}, which is not there; ${known(`${kind}s`, list)}`,
     )
-  const user: (User & UserExtras) | undefined = named(config.users, context.user)
-  if (user === undefined && (context.user ?? '') !== '') {
-    fail(
-      `context ${quote(context.name)} names the user ${quote(context.user)}, which is not there; ${known('users', config.users)}`,
-    )
-  }
+  const cluster: ClusterEntry = entry('cluster', config.clusters, context.cluster)
+  const user: UserEntry | undefined = context.user ? entry('user', config.users, context.user) : undefined
   for (const secret of [user?.token, user?.password]) addSecret(secret)
   if (user !== undefined) checkUser(user, fail)
   const server = serverUrl(cluster, fail)
   const ofCluster = `of cluster ${quote(cluster.name)}`
-  const ca = pem(
-    ['certificate-authority', cluster.caFile],
-    ['certificate-authority-data', cluster.caData],
-    ofCluster,
-    fail,
-  )
+  const ca = pem('certificate-authority', cluster.caFile, cluster.caData, ofCluster, fail)
   if (ca !== undefined) {
     if (cluster.skipTLSVerify)
       fail(`insecure-skip-tls-verify and a certificate authority exclude each other; take one out ${ofCluster}`)
@@ -108,7 +100,7 @@ function withoutCredentials(access: Access): Access {
   return {
     ...access,
     clientCertificate: undefined,
-    user: impersonation as User & UserExtras,
+    user: impersonation as UserEntry,
     warnings: withheld ? [warning] : [],
   }
 }
@@ -131,19 +123,6 @@ export function readPem(pem: Pem): string {
   return 'text' in pem ? pem.text : readFileSync(pem.file, 'utf8')
 }
 
-/** The reason for which a file cannot be read, in few words. */
-export function fileProblem(error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const words: Record<string, string> = {
-    ENOENT: 'no such file',
-    EACCES: 'permission denied',
-    EPERM: 'permission denied',
-    EISDIR: 'it is a directory',
-    ENOTDIR: 'no such file',
-  }
-  return words[code] ?? `cannot be read (${code || 'unknown reason'})`
-}
-
 type Fail = (words: string) => never
 
 function currentContext(config: KubeConfig, fail: Fail): Context {
@@ -156,7 +135,7 @@ function currentContext(config: KubeConfig, fail: Fail): Context {
   )
 }
 
-function serverUrl(cluster: Cluster, fail: Fail): URL {
+function serverUrl(cluster: ClusterEntry, fail: Fail): URL {
   const of = `server of cluster ${quote(cluster.name)}`
   if ((cluster.server ?? '') === '') return fail(`cluster ${quote(cluster.name)} has no server`)
   // As kubectl: a server without scheme is plain HTTP.
@@ -169,7 +148,7 @@ function serverUrl(cluster: Cluster, fail: Fail): URL {
   return url
 }
 
-function proxyOf(cluster: Cluster, server: URL, environment: ProxyEnvironment, fail: Fail): URL | undefined {
+function proxyOf(cluster: ClusterEntry, server: URL, environment: ProxyEnvironment, fail: Fail): URL | undefined {
   try {
     if (cluster.proxyUrl) return parseProxy(`proxy-url of cluster ${quote(cluster.name)}`, cluster.proxyUrl)
     return proxyFromEnvironment(server, environment)
@@ -188,7 +167,7 @@ const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
   ['azure', 'kubelogin'],
 ])
 
-function checkUser(user: User & UserExtras, fail: Fail): void {
+function checkUser(user: UserEntry, fail: Fail): void {
   const of = `user ${quote(user.name)}`
   if (user.token && (user.username || user.password))
     fail(`${of} has both a token and a user name; only one is allowed`)
@@ -215,10 +194,10 @@ function checkUser(user: User & UserExtras, fail: Fail): void {
   }
 }
 
-function clientCertificate(user: User, fail: Fail): Access['clientCertificate'] {
+function clientCertificate(user: UserEntry, fail: Fail): Access['clientCertificate'] {
   const of = `of user ${quote(user.name)}`
-  const cert = pem(['client-certificate', user.certFile], ['client-certificate-data', user.certData], of, fail)
-  const key = pem(['client-key', user.keyFile], ['client-key-data', user.keyData], of, fail)
+  const cert = pem('client-certificate', user.certFile, user.certData, of, fail)
+  const key = pem('client-key', user.keyFile, user.keyData, of, fail)
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) return fail(`client-key ${of} has no client-certificate`)
   if (key === undefined) return fail(`client-certificate ${of} has no client-key`)
@@ -259,16 +238,18 @@ function checkCertificates(ca: Pem, what: string, fail: Fail): void {
   }
 }
 
+/** The PEM that `field` names, or that `field`-data holds. */
 function pem(
-  [fileField, file]: readonly [string, string | undefined],
-  [dataField, data]: readonly [string, string | undefined],
+  field: string,
+  file: string | undefined,
+  data: string | undefined,
   of: string,
   fail: Fail,
 ): Pem | undefined {
-  if (file && data) return fail(`${fileField} and ${dataField} ${of} exclude each other; take one out`)
+  if (file && data) return fail(`${field} and ${field}-data ${of} exclude each other; take one out`)
   if (file) return { file }
   if (!data) return undefined
-  if (!/^[A-Za-z0-9+/]*=*$/.test(data.replace(/\s+/g, ''))) return fail(`${dataField} ${of} is not base64`)
+  if (!/^[A-Za-z0-9+/]*=*$/.test(data.replace(/\s+/g, ''))) return fail(`${field}-data ${of} is not base64`)
   return { text: Buffer.from(data, 'base64').toString('utf8') }
 }
 
@@ -276,19 +257,22 @@ function readable(what: string, pem: Pem, fail: Fail): string {
   try {
     return readPem(pem)
   } catch (error) {
-    return fail(`${what}${'file' in pem && !what.includes(pem.file) ? ` (${pem.file})` : ''}: ${fileProblem(error)}`)
+    return fail(
+      `${what}${'file' in pem && !what.includes(pem.file) ? ` (${pem.file})` : ''}: ${unreadableReason(error)}`,
+    )
   }
 }
 
-function named<T extends { readonly name: string }>(
-  list: readonly T[] | undefined,
-  name: string | undefined,
-): T | undefined {
+interface Named {
+  readonly name: string
+}
+
+function named<Entry extends Named>(list: readonly Entry[] | undefined, name: string): Entry | undefined {
   return list?.find((entry) => entry.name === name)
 }
 
-function known(what: string, list: readonly { readonly name: string }[] | undefined): string {
-  const names = list?.map((entry) => entry.name) ?? []
+function known(what: string, list: readonly Named[] | undefined): string {
+  const names = [...new Set(list?.map((entry) => entry.name))]
   return names.length === 0 ? `it has no ${what}` : `${what}: ${names.slice(0, 20).join(', ')}`
 }
 

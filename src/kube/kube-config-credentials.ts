@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { abortable } from '../runtime/signals.ts'
@@ -8,15 +9,8 @@ import type { Logger } from '../telemetry/logger.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
-import {
-  type Access,
-  fileProblem,
-  keyPairProblem,
-  type Pem,
-  type ResolvedKubeConfig,
-  remedyOf,
-} from './kube-config-access.ts'
-import { clusterInfo, ExecPlugin } from './kube-config-exec.ts'
+import { type Access, keyPairProblem, type Pem, type ResolvedKubeConfig, remedyOf } from './kube-config-access.ts'
+import { clusterInfo, execPlugin } from './kube-config-exec.ts'
 import {
   authProvider,
   type CredentialsLifetimes,
@@ -38,12 +32,12 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
   readonly logger: Logger
   /** Called at each reading with the expiry of the current credentials. */
   readonly onExpiry?: ExpiryReporter | undefined
-  /** How often files are read again, in milliseconds. */
-  readonly rereadMs: number
   /** How long an exec plugin or auth-provider may take, in milliseconds. @default 30000 */
   readonly execTimeoutMs?: number | undefined
 }
 
+/** How often files are read again, in milliseconds. */
+const REREAD_MS = 1_000
 /** A request that already has credentials waits no longer than this for newer ones. */
 const PATIENCE_MS = 1_000
 /**
@@ -111,12 +105,12 @@ export class KubeCredentials {
 
   /** The current credentials. */
   async current(signal: AbortSignal): Promise<Credentials> {
-    const { clock, rereadMs } = this.#options
+    const { clock } = this.#options
     const held = this.#held
     if (held === undefined) return abortable(this.#read(), signal)
     // A request does not wait for a reading that another request already waits for: a hanging file system must cost
     // one request its second, not each.
-    const isFresh = this.#reading !== undefined || clock.monotonicMs() - this.#readAtMs < rereadMs
+    const isFresh = this.#reading !== undefined || clock.monotonicMs() - this.#readAtMs < REREAD_MS
     if (!isFresh) await abortable(this.#atMostPatience(this.#read()), signal)
     return (this.#held ?? held).credentials
   }
@@ -235,16 +229,16 @@ export class KubeCredentials {
       this.#readAtMs = Number.NEGATIVE_INFINITY
     }
     if (user === undefined || hasOwnAuthorization(user)) return { resolved, key, renewal: undefined, close: () => {} }
-    if (user.exec) {
-      const options = { config: user.exec, userName: user.name, clusterInfo: clusterInfo(access), timeoutMs }
-      const plugin = new ExecPlugin(options)
-      const renewal = new Renewal({ ask: () => plugin.run(), clock, onSettled })
-      return { resolved, key, renewal, close: () => plugin.close() }
-    }
     const stop = new AbortController()
-    const ask = authProvider(config, { source: access.source, timeoutMs, clock, signal: stop.signal })
+    const close = (): void => stop.abort(new Error('the connection is closed'))
+    const options = { timeoutMs, signal: stop.signal }
+    if (user.exec) {
+      const ask = execPlugin({ config: user.exec, userName: user.name, clusterInfo: clusterInfo(access), ...options })
+      return { resolved, key, renewal: new Renewal({ ask, clock, onSettled }), close }
+    }
+    const ask = authProvider(config, { source: access.source, clock, ...options })
     const renewal = user.authProvider ? new Renewal({ ask, clock, pollMs: PROVIDER_POLL_MS, onSettled }) : undefined
-    return { resolved, key, renewal, close: () => stop.abort(new Error('the connection is closed')) }
+    return { resolved, key, renewal, close }
   }
 
   #take(parts: Parts): void {
@@ -378,7 +372,7 @@ async function readFileOr(file: string): Promise<string> {
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    throw new KubeError('NoCredentials', `${file}: ${fileProblem(error)}`)
+    throw new KubeError('NoCredentials', `${file}: ${unreadableReason(error)}`)
   }
 }
 

@@ -5,7 +5,7 @@ import { parseTime } from '../runtime/time-format.ts'
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { type Access, keyPairProblem, readPem } from './kube-config-access.ts'
-import { type Grant, tokenExpiry } from './kube-config-renewal.ts'
+import { type AskForGrant, type Grant, tokenExpiry } from './kube-config-renewal.ts'
 import { isRecord } from './resources.ts'
 import { oneLine } from './rest-answer.ts'
 
@@ -24,47 +24,32 @@ export interface ExecPluginOptions {
   readonly userName: string
   /** Passed to a plugin that requests it. */
   readonly clusterInfo: unknown
-  /** How long the plugin may take, in milliseconds. @default 30000 */
-  readonly timeoutMs?: number | undefined
-  /** @default process.env */
-  readonly environment?: Readonly<Record<string, string | undefined>> | undefined
+  /** How long the plugin may take, in milliseconds. */
+  readonly timeoutMs: number
+  /** Ends a running plugin. */
+  readonly signal: AbortSignal
 }
 
 const MAX_OUTPUT_BYTES = 1024 * 1024
 
-/** A credential plugin (client-go's `exec` authentication). `Renewal` decides when it runs. */
-export class ExecPlugin {
-  readonly #options: ExecPluginOptions
-  readonly #stop = new AbortController()
-
-  constructor(options: ExecPluginOptions) {
-    this.#options = options
+/**
+ * Runs a credential plugin (client-go's `exec` authentication) at each call; `Renewal` decides when. client-node's own
+ * code is not used: test/kube/client-node.test.ts shows what it lacks.
+ */
+export function execPlugin(options: ExecPluginOptions): AskForGrant {
+  const { config, userName, clusterInfo, timeoutMs, signal } = options
+  const plugin = `exec plugin ${JSON.stringify(config.command)} of user ${JSON.stringify(userName)}`
+  const spec = { interactive: false, ...(config.provideClusterInfo === true ? { cluster: clusterInfo } : {}) }
+  const env = {
+    ...process.env,
+    ...Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value])),
+    KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion: config.apiVersion, kind: 'ExecCredential', spec }),
   }
-
-  /** Runs the plugin. Rejects with a NoCredentials error. */
-  async run(): Promise<Grant> {
-    const { config, userName, timeoutMs = 30_000 } = this.#options
-    const plugin = `exec plugin ${JSON.stringify(config.command)} of user ${JSON.stringify(userName)}`
+  return async () => {
     try {
-      const output = await runPlugin(config, this.#environment(), timeoutMs, this.#stop.signal)
-      return readCredential(output, config.apiVersion)
+      return readCredential(await runPlugin(config, env, timeoutMs, signal), config.apiVersion)
     } catch (error) {
       throw new KubeError('NoCredentials', `${plugin} ${messageOf(error)}`)
-    }
-  }
-
-  /** Ends a running plugin. */
-  close(): void {
-    this.#stop.abort()
-  }
-
-  #environment(): Record<string, string | undefined> {
-    const { config, clusterInfo, environment = process.env } = this.#options
-    const spec = { interactive: false, ...(config.provideClusterInfo === true ? { cluster: clusterInfo } : {}) }
-    return {
-      ...environment,
-      ...Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value])),
-      KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion: config.apiVersion, kind: 'ExecCredential', spec }),
     }
   }
 }

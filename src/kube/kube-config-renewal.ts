@@ -4,7 +4,7 @@ import type { KubeConfig, User } from '@kubernetes/client-node'
 import { Agent, type Dispatcher, request } from 'undici'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
-import { abortable, linkedController } from '../runtime/signals.ts'
+import { within } from '../runtime/request-limit.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
 import { addSecret } from '../telemetry/secrets.ts'
@@ -21,7 +21,7 @@ export interface Grant {
 }
 
 /** Requests a new grant; `held` is the one to replace. Rejects with a NoCredentials error, within a bounded time. */
-type AskForGrant = (held: Grant | undefined) => Promise<Grant>
+export type AskForGrant = (held: Grant | undefined) => Promise<Grant>
 
 interface RenewalOptions {
   readonly ask: AskForGrant
@@ -192,7 +192,8 @@ export function authProvider(
   const name = user?.authProvider?.name
   return async (held) => {
     try {
-      const authorization = await within(timeoutMs, stop, (signal) => {
+      // client-node's providers know neither timeouts nor signals.
+      const authorization = await within(clock, timeoutMs, stop, (signal) => {
         if (user === null || name !== 'oidc') return authorizationOf(config)
         // The first is the one in the kubeconfig, if it has not expired.
         return idToken(user, held === undefined ? clock.wallMs() : Number.POSITIVE_INFINITY, signal)
@@ -226,18 +227,6 @@ async function idToken({ authProvider }: User, untilMs: number, signal: AbortSig
   return `Bearer ${idToken}`
 }
 
-/** client-node's providers know neither timeouts nor signals. */
-async function within<T>(timeoutMs: number, stop: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
-  const { controller, unlink } = linkedController(stop)
-  const timer = setTimeout(() => controller.abort(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs)
-  try {
-    return await abortable(work(controller.signal), controller.signal)
-  } finally {
-    clearTimeout(timer)
-    unlink()
-  }
-}
-
 /** The settings in a kubeconfig under `auth-provider: { name: oidc, config: … }`. */
 type OidcSettings = Readonly<Record<string, string | undefined>>
 
@@ -249,8 +238,7 @@ interface OidcTokens {
 
 /**
  * Gets a new id-token from the issuer for the refresh token, as client-go's `plugin/pkg/client/auth/oidc` does.
- * client-node's own code is not used: it asks only after the old token has expired, and fails (2.0.1 passes
- * openid-client a URL and reports a refusal).
+ * client-node's own code is not used: test/kube/client-node.test.ts shows that it fails.
  */
 export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal): Promise<OidcTokens> {
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings

@@ -20,16 +20,6 @@ export interface KubeConfigTransportOptions {
   readonly clock?: Clock | undefined
   /** @default none */
   readonly logger?: Logger | undefined
-  readonly userAgent?: string | undefined
-  /** For requests without a timeout of their own, in milliseconds. @default 10000 */
-  readonly timeoutMs?: number | undefined
-  /** How long making one connection may take, TLS included, in milliseconds. @default 5000 */
-  readonly connectTimeoutMs?: number | undefined
-  /**
-   * How often the kubeconfig and the token, certificate, key and CA files are read again, in milliseconds. @default
-   * 1000
-   */
-  readonly rereadMs?: number | undefined
   /**
    * How long an exec plugin or auth-provider may take, in milliseconds; requests wait for the first answer only.
    * @default 30000
@@ -51,14 +41,12 @@ export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportO
 
 class KubeConfigTransport implements Transport {
   readonly #access: Access
-  readonly #options: KubeConfigTransportOptions
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
   #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
   #closed = false
 
   constructor(config: KubeConfig, options: KubeConfigTransportOptions) {
-    this.#options = options
     this.#access = options.access ?? resolveAccess(config, 'given by the program', process.env)
     const { clock = systemClock, logger = silentLogger, metrics } = options
     this.#credentials = new KubeCredentials({
@@ -68,7 +56,6 @@ class KubeConfigTransport implements Transport {
       onExpiry: metrics && expiryReporter({ metrics, clock, logger }),
       clock,
       logger,
-      rereadMs: options.rereadMs ?? 1_000,
       execTimeoutMs: options.execTimeoutMs,
     })
     const { source, warnings } = this.#access
@@ -110,8 +97,7 @@ class KubeConfigTransport implements Transport {
 
   #connect(tls: ClientTls): HttpTransport {
     const { server, proxy } = this.#access
-    const { userAgent, timeoutMs, connectTimeoutMs } = this.#options
-    const transport = new HttpTransport({ server, proxy, tls, userAgent, timeoutMs, connectTimeoutMs })
+    const transport = new HttpTransport({ server, proxy, tls })
     if (this.#closed) void transport.close()
     return transport
   }

@@ -2,7 +2,8 @@ import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { isIPv6 } from 'node:net'
 import { homedir } from 'node:os'
-import { delimiter, dirname, join, resolve } from 'node:path'
+import { delimiter, join } from 'node:path'
+import { unreadableReason } from '../documents/validation.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
@@ -12,14 +13,8 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { KubeApi } from './api.ts'
 import { isLoopbackHost, type ProxyEnvironment, proxyFromEnvironment } from './http-proxy.ts'
 import { httpReadiness } from './http-readiness.ts'
-import { type Access, fileProblem, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
-import {
-  entriesOf,
-  type KubeConfigEntries,
-  KubeConfigError,
-  mergeEntries,
-  parseKubeConfig,
-} from './kube-config-document.ts'
+import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
+import { type KubeConfigEntries, KubeConfigError, readKubeConfig } from './kube-config-document.ts'
 import { fromKubeConfig } from './kube-config-transport.ts'
 import type { Readiness } from './readiness.ts'
 import { restKubeApi } from './rest-api.ts'
@@ -72,8 +67,15 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     const resolved = resolveEntries(serviceAccount(options, environment), options.context)
     return { ...resolved, reload: async () => resolved }
   }
-  const merged = (texts: readonly string[]): KubeConfigEntries =>
-    mergeEntries(origin.map((file, index) => entriesIn(file, texts[index] ?? '')))
+  const merged = (texts: readonly string[]): KubeConfigEntries => {
+    const files = origin.map((file, index) => readKubeConfig(file, texts[index] ?? ''))
+    return {
+      clusters: files.flatMap(({ clusters }) => clusters),
+      users: files.flatMap(({ users }) => users),
+      contexts: files.flatMap(({ contexts }) => contexts),
+      currentContext: files.find(({ currentContext }) => currentContext !== undefined)?.currentContext,
+    }
+  }
   let texts = await readTexts(origin)
   let last = resolveEntries(merged(texts), options.context)
   const { server } = last.access
@@ -124,14 +126,10 @@ function readTexts(files: readonly string[]): Promise<string[]> {
       try {
         return await readFile(file, 'utf8')
       } catch (error) {
-        throw new KubeConfigError(`kubeconfig ${file}: ${fileProblem(error)}`)
+        throw new KubeConfigError(`kubeconfig ${file}: ${unreadableReason(error)}`)
       }
     }),
   )
-}
-
-function entriesIn(file: string, text: string): KubeConfigEntries {
-  return entriesOf(parseKubeConfig(file, text), dirname(resolve(file)))
 }
 
 /** As client-go's `rest.InClusterConfig`. */

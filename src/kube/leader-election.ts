@@ -1,14 +1,12 @@
 import * as z from 'zod/mini'
 import { duration, formatDuration } from '../documents/duration.ts'
 import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
-import { type Clock, sleep } from '../runtime/clock.ts'
-import type { Random } from '../runtime/random.ts'
+import { sleep } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { Gauge, Metrics } from '../telemetry/metrics.ts'
-import type { KubeApi } from './api.ts'
-import type { AvailabilityReporter } from './availability.ts'
+import type { Gauge } from '../telemetry/metrics.ts'
 import { isKubeError, KubeError } from './errors.ts'
+import type { InformerContext } from './informer.ts'
 import { LeaseLock } from './lease-lock.ts'
 
 /** The times of an election. */
@@ -30,13 +28,7 @@ export const defaultLeaderElectionTiming: LeaderElectionTiming = {
   retryPeriodMs: 2_000,
 }
 
-export interface LeaderElectorOptions extends Partial<LeaderElectionTiming> {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
-  readonly metrics?: Metrics | undefined
-  readonly availability?: AvailabilityReporter | undefined
+export interface LeaderElectorOptions extends Partial<LeaderElectionTiming>, InformerContext {
   /** The Lease: its namespace must exist. */
   readonly namespace: string
   readonly name: string

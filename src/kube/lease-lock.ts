@@ -1,7 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
 import type { KubeApi } from './api.ts'
-import { isKubeError } from './errors.ts'
+import { ifFound } from './errors.ts'
 import { apiVersionOf, type Lease, leases } from './resources.ts'
 
 export interface LeaseLockOptions {
@@ -62,14 +62,9 @@ export class LeaseLock {
 
   async #read(signal: AbortSignal): Promise<Lease | undefined> {
     const { api, namespace, name } = this.#options
-    try {
-      const lease = await api.get(leases, { namespace, name }, { signal })
-      this.#observe(lease)
-      return lease
-    } catch (error) {
-      if (isKubeError(error, 'NotFound')) return undefined
-      throw error
-    }
+    const lease = await ifFound(api.get(leases, { namespace, name }, { signal }))
+    if (lease !== undefined) this.#observe(lease)
+    return lease
   }
 
   async #claim(lease: Lease | undefined, signal: AbortSignal): Promise<void> {

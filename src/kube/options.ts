@@ -1,12 +1,12 @@
 import * as z from 'zod/mini'
-import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
+import { fileName, type OptionGroup, type Rule, requires, type ValuesOf } from '../documents/option.ts'
 
 /** The API server to connect to, and the credentials. */
 export const connectionOptions = {
   title: 'The API server (one of the first three is required)',
   options: {
     kubeconfig: {
-      schema: z.string().check(z.minLength(1, 'needs the name of a file')),
+      schema: fileName,
       metavar: 'FILE',
       description: 'kubeconfig of the API server to bootstrap',
       replaces: ['inCluster', 'embedded'],
@@ -51,9 +51,11 @@ export const observedConnectionOptions = {
   },
 } as const satisfies OptionGroup
 
+const servers = ['kubeconfig', 'inCluster', 'embedded'] as const
+
 const onlyOne: Rule<ConnectionValues> = {
   on: 'kubeconfig',
-  needs: ['kubeconfig', 'inCluster', 'embedded'],
+  needs: servers,
   breach: (values) =>
     chosenIn(values) > 1 ? 'only one of --kubeconfig, --in-cluster and --embedded can be given' : undefined,
 }
@@ -62,7 +64,7 @@ export const observedConnectionRules: readonly Rule<ConnectionValues>[] = [
   onlyOne,
   {
     on: 'embedded',
-    needs: ['kubeconfig', 'inCluster', 'embedded'],
+    needs: servers,
     breach: (values) =>
       values.embedded && chosenIn(values) === 1
         ? 'has no use here: the embedded API server is in the process of run; name another one'
@@ -74,18 +76,13 @@ export const connectionRules: readonly Rule<ConnectionValues>[] = [
   onlyOne,
   {
     on: 'kubeconfig',
-    needs: ['kubeconfig', 'inCluster', 'embedded'],
+    needs: servers,
     breach: (values) =>
       chosenIn(values) === 0
         ? 'one of --kubeconfig, --in-cluster and --embedded is required; there is no default API server'
         : undefined,
   },
-  {
-    on: 'context',
-    needs: ['kubeconfig', 'context'],
-    breach: ({ kubeconfig, context }) =>
-      context !== undefined && kubeconfig === undefined ? 'needs --kubeconfig' : undefined,
-  },
+  requires('context', 'kubeconfig'),
 ]
 
 function chosenIn({ kubeconfig, inCluster, embedded }: ConnectionValues): number {

@@ -1,6 +1,6 @@
 import type { Random } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { Counter, Histogram, Metrics } from '../telemetry/metrics.ts'
+import type { Metrics } from '../telemetry/metrics.ts'
 import type { Status, WatchEvent } from './api.ts'
 import { codeOf, KubeError } from './errors.ts'
 import type { KubeList, KubeObject, Resource } from './resources.ts'
@@ -183,18 +183,13 @@ export function warnOnce(logger: Logger): (header: string | undefined) => void {
   }
 }
 
+export type RestMetrics = ReturnType<typeof restMetrics>
+
 /**
  * The client's metrics under client-go's names (component-base `metrics/prometheus/restclient`), without its host
  * label.
  */
-export interface RestMetrics {
-  readonly requests: Counter<'code' | 'method'>
-  readonly duration: Histogram<'verb'>
-  readonly limiter: Histogram<'verb'>
-  readonly retries: Counter<'code' | 'verb'>
-}
-
-export function restMetrics(metrics: Metrics): RestMetrics {
+export function restMetrics(metrics: Metrics) {
   return {
     requests: metrics.counter({
       name: 'rest_client_requests_total',
@@ -204,12 +199,6 @@ export function restMetrics(metrics: Metrics): RestMetrics {
     duration: metrics.histogram({
       name: 'rest_client_request_duration_seconds',
       help: 'Request latency in seconds, until the answer (of a watch: its beginning), by method.',
-      labels: ['verb'],
-      buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
-    }),
-    limiter: metrics.histogram({
-      name: 'rest_client_rate_limiter_duration_seconds',
-      help: 'Time spent waiting for the client-side rate limiter in seconds, by method.',
       labels: ['verb'],
       buckets: [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
     }),

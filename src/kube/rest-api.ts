@@ -1,6 +1,5 @@
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { TokenBucket } from '../runtime/token-bucket.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type {
@@ -39,20 +38,17 @@ export interface RestKubeApiOptions {
   readonly random: Random
   /** The owner of the written fields. @default 'apiserver-bootstrap' */
   readonly fieldManager?: string | undefined
-  /** How long a call on one object, or the start of a watch, may take, in milliseconds. @default 10000 */
-  readonly timeoutMs?: number | undefined
-  /** How long a list may take, in milliseconds: the server's own limit. @default 60000 */
-  readonly listTimeoutMs?: number | undefined
-  /** The highest rate of requests a second, in the long run. @default no limit */
-  readonly qps?: number | undefined
-  /** Requests that may be sent at once on top of `qps`. @default twice `qps` */
-  readonly burst?: number | undefined
   /** Which refusals are retried, and for how long. */
   readonly retry?: Partial<RetryPolicy> | undefined
   /** Logs each warning of the server once. @default none */
   readonly logger?: Logger | undefined
   readonly metrics?: Metrics | undefined
 }
+
+/** How long a call on one object, or the start of a watch, may take, in milliseconds. */
+const TIMEOUT_MS = 10_000
+/** How long a list may take, in milliseconds: the server's own limit. */
+const LIST_TIMEOUT_MS = 60_000
 
 /** A call in progress: its name in error messages, and its request. */
 interface Call extends ApiRequest {
@@ -71,21 +67,14 @@ export function restKubeApi(options: RestKubeApiOptions): KubeApi {
 class RestKubeApi implements KubeApi {
   readonly #options: RestKubeApiOptions
   readonly #fieldManager: string
-  readonly #timeoutMs: number
   readonly #retry: RetryPolicy
-  readonly #limiter: TokenBucket | undefined
   readonly #metrics: RestMetrics | undefined
   readonly #warn: (header: string | undefined) => void
 
   constructor(options: RestKubeApiOptions) {
     this.#options = options
     this.#fieldManager = options.fieldManager ?? 'apiserver-bootstrap'
-    this.#timeoutMs = options.timeoutMs ?? 10_000
     this.#retry = { ...defaultRetryPolicy, ...options.retry }
-    const { clock, qps } = options
-    if (qps !== undefined) {
-      this.#limiter = new TokenBucket({ clock, qps, burst: options.burst ?? Math.max(1, Math.ceil(qps * 2)) })
-    }
     this.#metrics = options.metrics === undefined ? undefined : restMetrics(options.metrics)
     this.#warn = warnOnce(options.logger ?? silentLogger)
   }
@@ -98,7 +87,7 @@ class RestKubeApi implements KubeApi {
   async list<T extends KubeObject>(resource: Resource<T>, query: ListQuery & CallOptions = {}): Promise<KubeList<T>> {
     const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
       query: queryOf(query),
-      timeoutMs: this.#options.listTimeoutMs ?? 60_000,
+      timeoutMs: LIST_TIMEOUT_MS,
       maxBytes: query.limit === undefined ? answerLimits.list : answerLimits.page,
     })
     return asList<T>(call.name, await this.#unary(call, query))
@@ -180,7 +169,7 @@ class RestKubeApi implements KubeApi {
   }
 
   #call(method: ApiRequest['method'], name: CallName, path: string, more: Partial<ApiRequest> = {}): Call {
-    return { method, path, name, query: [], headers: acceptJson, timeoutMs: this.#timeoutMs, ...more }
+    return { method, path, name, query: [], headers: acceptJson, timeoutMs: TIMEOUT_MS, ...more }
   }
 
   async #write<T extends KubeObject>(
@@ -225,13 +214,6 @@ class RestKubeApi implements KubeApi {
   async #attempt(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, transport } = this.#options
     signal.throwIfAborted()
-    // An urgent call counts towards the limit, but does not wait.
-    if (call.urgent) this.#limiter?.reserve()
-    else if (this.#limiter !== undefined) {
-      const askedMs = clock.monotonicMs()
-      await this.#limiter.take(signal)
-      this.#metrics?.limiter.observe({ verb: call.method }, (clock.monotonicMs() - askedMs) / 1000)
-    }
     const sentMs = clock.monotonicMs()
     let code = '<error>'
     try {

@@ -16,10 +16,6 @@ export type Change<T> =
 export class Store<T extends KubeObject> {
   readonly #objects = new Map<string, T>()
 
-  get size(): number {
-    return this.#objects.size
-  }
-
   get(ref: ObjectRef): T | undefined {
     return this.at(keyOf(ref))
   }

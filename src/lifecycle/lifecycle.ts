@@ -22,11 +22,10 @@ export interface LifecycleOptions {
   readonly shutdownDelayMs?: number | undefined
   /** How long the pre-shutdown hooks may take, in milliseconds. @default 15_000 */
   readonly preShutdownTimeoutMs?: number | undefined
-  /** How long the parts may take to end, all together, in milliseconds. @default 5_000 */
-  readonly drainTimeoutMs?: number | undefined
-  /** How long after the start unfinished post-start hooks leave livez green, in milliseconds. @default Infinity */
-  readonly livezGracePeriodMs?: number | undefined
 }
+
+/** How long the parts may take to end, all together, in milliseconds. */
+const DRAIN_MS = 5_000
 
 /** A hook or a part failed. The message names it; `cause` is what it threw. */
 export class LifecycleError extends Error {
@@ -73,13 +72,20 @@ export class Lifecycle {
   readonly #parts = new Map<string, Part>()
   readonly #postStart = new Map<string, PostStartEntry>()
   readonly #preShutdown = new Map<string, PreShutdownHook>()
-  readonly #checks = new HealthChecks(() => this.#state === 'stopping' || this.#state === 'ended')
+  /** A name is in it more than once for different endpoints only. */
+  readonly #checks: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
+    { check: ping, endpoints: healthEndpoints },
+    // Lines are written synchronously: a blocked log blocks this answer too, which is what upstream's check detects.
+    { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
+  ]
+  readonly #shutdownCheck: HealthCheck = {
+    name: 'shutdown',
+    fault: () => (this.#state === 'stopping' || this.#state === 'ended' ? 'process is shutting down' : undefined),
+  }
   readonly #running: { readonly name: string; readonly controller: AbortController; readonly end: Promise<void> }[] = []
   readonly #hooksController = new AbortController()
-  readonly #started = Promise.withResolvers<void>()
   readonly #stopRequested = Promise.withResolvers<void>()
   #state: State = 'composing'
-  #startedAtMs = 0
   #failure: Error | undefined
   #shutdown: Promise<void> | undefined
 
@@ -87,8 +93,6 @@ export class Lifecycle {
     this.#clock = options.clock
     this.#logger = options.logger
     this.#options = options
-    // Without a caller of `started` there must be no unhandled rejection.
-    this.#started.promise.catch(() => {})
   }
 
   /** Adds a long-lived part. @throws Error for a name that is taken, or after the start. */
@@ -99,15 +103,15 @@ export class Lifecycle {
 
   /**
    * Adds a hook that runs after the start; until it is finished the check `poststarthook/NAME` fails with "not
-   * finished".
+   * finished", except on livez.
    * @throws Error for a name that is taken, or after the start.
    */
   postStartHook(name: string, hook: PostStartHook): void {
     this.#register('PostStartHook', name, this.#postStart)
     const entry: PostStartEntry = { name, hook, finished: false }
     const check = { name: `poststarthook/${name}`, fault: () => (entry.finished ? undefined : 'not finished') }
-    this.#checks.add(check, ['readyz', 'healthz'])
-    this.#checks.add({ ...check, fault: () => (this.#inGracePeriod ? undefined : check.fault()) }, ['livez'])
+    this.#checks.push({ check, endpoints: ['readyz', 'healthz'] })
+    this.#checks.push({ check: { ...check, fault: () => undefined }, endpoints: ['livez'] })
     this.#postStart.set(name, entry)
   }
 
@@ -122,21 +126,18 @@ export class Lifecycle {
    * start.
    */
   healthCheck(name: string, fault: HealthCheck['fault'], endpoints: readonly HealthEndpoint[] = healthEndpoints): void {
-    this.#register('health check', name, this.#checks)
-    this.#checks.add({ name, fault }, endpoints)
-  }
-
-  /** The checks of an endpoint: `ping`, `log`, those of hooks and those that were added, and on readyz `shutdown`. */
-  checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
-    return this.#checks.of(endpoint)
+    const taken = [this.#shutdownCheck, ...this.#checks.map(({ check }) => check)]
+    this.#register('health check', name, new Set(taken.map((check) => check.name)))
+    this.#checks.push({ check: { name, fault }, endpoints })
   }
 
   /**
-   * Resolves when every post-start hook is finished; rejects if the life ends before, with the failure if there was
-   * one.
+   * The checks of an endpoint: `ping`, `log`, those of hooks and those that were added in their order, and on readyz
+   * `shutdown`.
    */
-  get started(): Promise<void> {
-    return this.#started.promise
+  checks(endpoint: HealthEndpoint): readonly HealthCheck[] {
+    const checks = this.#checks.filter(({ endpoints }) => endpoints.includes(endpoint)).map(({ check }) => check)
+    return endpoint === 'readyz' ? [...checks, this.#shutdownCheck] : checks
   }
 
   /**
@@ -171,18 +172,11 @@ export class Lifecycle {
 
   #start(): void {
     this.#state = 'running'
-    this.#startedAtMs = this.#clock.monotonicMs()
     for (const [name, part] of this.#parts) {
       const controller = new AbortController()
       this.#running.push({ name, controller, end: this.#runPart(name, part, controller.signal) })
     }
     const hooks = [...this.#postStart.values()].map((entry) => this.#runPostStartHook(entry))
-    Promise.all(hooks).then(
-      () => {
-        if (this.#state === 'running') this.#started.resolve()
-      },
-      () => {},
-    )
     this.#running.push({
       name: 'post-start hooks',
       controller: this.#hooksController,
@@ -225,7 +219,6 @@ export class Lifecycle {
     const beganAtMs = this.#clock.monotonicMs()
     const wasRunning = this.#state === 'running'
     this.#state = 'stopping'
-    this.#started.reject(this.#failure ?? new LifecycleError('the shutdown began before the start was over'))
     this.#stopRequested.resolve()
     if (wasRunning) {
       this.#logger.info({ shutdownDelayMs: this.#options.shutdownDelayMs ?? 0 }, 'shutting down')
@@ -257,12 +250,11 @@ export class Lifecycle {
   }
 
   async #drain(): Promise<void> {
-    const timeoutMs = this.#options.drainTimeoutMs ?? 5_000
-    const deadlineMs = this.#clock.monotonicMs() + timeoutMs
+    const deadlineMs = this.#clock.monotonicMs() + DRAIN_MS
     for (const { name, controller, end } of this.#running.toReversed()) {
       controller.abort(new LifecycleError('shutting down'))
       if (await this.#endsWithin(end, deadlineMs - this.#clock.monotonicMs())) continue
-      this.#logger.error({ part: name, timeoutMs }, 'a part did not end in time and is abandoned')
+      this.#logger.error({ part: name, timeoutMs: DRAIN_MS }, 'a part did not end in time and is abandoned')
     }
   }
 
@@ -277,11 +269,6 @@ export class Lifecycle {
     })
   }
 
-  get #inGracePeriod(): boolean {
-    const graceMs = this.#options.livezGracePeriodMs ?? Infinity
-    return this.#state === 'composing' || this.#clock.monotonicMs() - this.#startedAtMs < graceMs
-  }
-
   #register(kind: string, name: string, taken: { has(name: string): boolean }): void {
     if (name === '') throw new Error(`a ${kind} needs a name`)
     if (taken.has(name)) throw new Error(`${kind} "${name}" is already registered`)
@@ -292,41 +279,4 @@ export class Lifecycle {
 /** Turns a synchronous throw into a rejection, which is handled when everything else has started. */
 async function attempt(work: () => Promise<void>): Promise<void> {
   await work()
-}
-
-const shutdownName = 'shutdown'
-
-/**
- * The health checks of one program, by name: first `ping` and `log`, then those that are added, and on readyz
- * `shutdown` last.
- */
-class HealthChecks {
-  readonly #entries: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }[] = [
-    { check: ping, endpoints: healthEndpoints },
-    // Lines are written synchronously: a blocked log blocks this answer too, which is what upstream's check detects.
-    { check: { name: 'log', fault: () => undefined }, endpoints: healthEndpoints },
-  ]
-  readonly #shutdown: { readonly check: HealthCheck; readonly endpoints: readonly HealthEndpoint[] }
-
-  /** `stopping` is asked at each check of `shutdown`. */
-  constructor(stopping: () => boolean) {
-    const fault = (): string | undefined => (stopping() ? 'process is shutting down' : undefined)
-    this.#shutdown = { check: { name: shutdownName, fault }, endpoints: ['readyz'] }
-  }
-
-  has(name: string): boolean {
-    return name === shutdownName || this.#entries.some(({ check }) => check.name === name)
-  }
-
-  /** Adds a check to some endpoints. A name may be added again for other endpoints only. */
-  add(check: HealthCheck, endpoints: readonly HealthEndpoint[]): void {
-    this.#entries.push({ check, endpoints })
-  }
-
-  /** The checks of an endpoint, in the order of being added. */
-  of(endpoint: HealthEndpoint): readonly HealthCheck[] {
-    return [...this.#entries, this.#shutdown]
-      .filter(({ endpoints }) => endpoints.includes(endpoint))
-      .map(({ check }) => check)
-  }
 }

@@ -1,10 +1,9 @@
 import * as z from 'zod/mini'
 import { duration } from '../documents/duration.ts'
-import { type OptionGroup, parsedText, type Rule, type ValuesOf } from '../documents/option.ts'
+import { fileName, type OptionGroup, parsedText, type Rule, requires, type ValuesOf } from '../documents/option.ts'
 import type { ConnectionValues } from '../kube/options.ts'
 import { formatHostPort, parseHostPort } from '../net/host-port.ts'
 
-const file = z.string().check(z.minLength(1, 'needs the name of a file'))
 const paths = z.array(
   z.string().check(z.regex(/^\/[^*\s]*\*?$/, 'must begin with / and may have a * as its last character only')),
 )
@@ -20,12 +19,12 @@ export const lifecycleOptions = {
       default: '127.0.0.1:10269',
     },
     healthTlsCertFile: {
-      schema: file,
+      schema: fileName,
       metavar: 'FILE',
       description: 'certificate (PEM) to serve them by HTTPS only; read again when it changes',
     },
     healthTlsPrivateKeyFile: {
-      schema: file,
+      schema: fileName,
       metavar: 'FILE',
       description: 'key (PEM) of that certificate; read again when it changes',
     },
@@ -36,7 +35,7 @@ export const lifecycleOptions = {
       default: false,
     },
     clientCaFile: {
-      schema: file,
+      schema: fileName,
       metavar: 'FILE',
       description:
         'certificate authorities (PEM) of client certificates: the common name is the user, the organizations are the groups, and SubjectAccessReview authorizes them; read again when it changes',
@@ -61,22 +60,8 @@ export type LifecycleValues = ValuesOf<typeof lifecycleOptions>
 const alwaysAllowed = lifecycleOptions.options.authorizationAlwaysAllowPaths.default.join()
 
 export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[] = [
-  {
-    on: 'healthTlsCertFile',
-    needs: ['healthTlsPrivateKeyFile'],
-    breach: ({ healthTlsCertFile, healthTlsPrivateKeyFile }) =>
-      healthTlsCertFile !== undefined && healthTlsPrivateKeyFile === undefined
-        ? 'needs --health-tls-private-key-file'
-        : undefined,
-  },
-  {
-    on: 'healthTlsPrivateKeyFile',
-    needs: ['healthTlsCertFile'],
-    breach: ({ healthTlsCertFile, healthTlsPrivateKeyFile }) =>
-      healthTlsPrivateKeyFile !== undefined && healthTlsCertFile === undefined
-        ? 'needs --health-tls-cert-file'
-        : undefined,
-  },
+  requires('healthTlsCertFile', 'healthTlsPrivateKeyFile'),
+  requires('healthTlsPrivateKeyFile', 'healthTlsCertFile'),
   {
     on: 'authorizationAlwaysAllowPaths',
     needs: ['authenticationTokenWebhook', 'clientCaFile'],

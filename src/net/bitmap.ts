@@ -74,50 +74,30 @@ export class Bitmap {
 
   /** The numbers of this set that are not in the other one, which has the same size. */
   minus(other: Bitmap): Bitmap {
-    const result = new Bitmap(this.size)
-    const [ours, theirs, words] = [this.#words, other.#words, result.#words]
-    let count = 0
-    for (let i = 0; i < words.length; i++) {
-      const word = (ours[i] as number) & ~(theirs[i] as number)
-      words[i] = word
-      if (word !== 0) count += bitsInWord(word)
-    }
-    result.#count = count
-    return result
+    return this.#combine(other, (ours, theirs) => ours & ~theirs)
   }
 
   /** The numbers in both sets, which have the same size. */
   and(other: Bitmap): Bitmap {
-    return this.minus(this.minus(other))
+    return this.#combine(other, (ours, theirs) => ours & theirs)
   }
 
   /** The numbers in either set; they have the same size. */
   or(other: Bitmap): Bitmap {
+    return this.#combine(other, (ours, theirs) => ours | theirs)
+  }
+
+  #combine(other: Bitmap, combine: (ours: number, theirs: number) => number): Bitmap {
     const result = new Bitmap(this.size)
     const [ours, theirs, words] = [this.#words, other.#words, result.#words]
     let count = 0
     for (let i = 0; i < words.length; i++) {
-      const word = (ours[i] as number) | (theirs[i] as number)
+      const word = combine(ours[i] as number, theirs[i] as number)
       words[i] = word
       if (word !== 0) count += bitsInWord(word)
     }
     result.#count = count
     return result
-  }
-
-  clone(): Bitmap {
-    const copy = new Bitmap(this.size)
-    copy.#bits.set(this.#bits)
-    copy.#count = this.#count
-    return copy
-  }
-
-  equals(other: Bitmap): boolean {
-    return (
-      this.size === other.size &&
-      this.#count === other.#count &&
-      this.#bits.every((byte, index) => byte === other.#bits[index])
-    )
   }
 
   toBytes(): Uint8Array {

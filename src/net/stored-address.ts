@@ -1,4 +1,4 @@
-import { type Address, addressOf } from './address.ts'
+import { type Address, addressOf, formatGroups } from './address.ts'
 
 /** A text as the eight 16-bit groups of an IPv6 address; an IPv4 address is in the last two, after `::ffff`. */
 export type AddressGroups = Uint16Array
@@ -33,59 +33,10 @@ export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
 
 /** The address that was read from `text`, as Go writes it: `text` itself, if it has that form. */
 export function textFrom(family: 4 | 6, groups: AddressGroups, text: string): string {
-  const [start, length] = family === 6 ? longestZeros(groups) : [0, 0]
-  if (isCanonical(text, family, start, length)) return text
-  if (family === 4) {
-    const [high, low] = [groups[6] as number, groups[7] as number]
-    return `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`
-  }
-  const hexadecimal = Array.from(groups, (group) => group.toString(16))
-  if (length === 0) return hexadecimal.join(':')
-  return `${hexadecimal.slice(0, start).join(':')}::${hexadecimal.slice(start + length).join(':')}`
-}
-
-/** The start and length of the first of the longest runs of two or more zero groups; length 0 if there is none. */
-function longestZeros(groups: AddressGroups): readonly [start: number, length: number] {
-  let start = 0
-  let length = 1
-  for (let i = 0; i < 8; i++) {
-    let end = i
-    while (end < 8 && groups[end] === 0) end++
-    if (end - i > length) {
-      start = i
-      length = end - i
-    }
-  }
-  return length === 1 ? [0, 0] : [start, length]
-}
-
-/** Whether the text of an address is the canonical one, in which `::` replaces `length` zero groups from `start` on. */
-function isCanonical(text: string, family: 4 | 6, start: number, length: number): boolean {
-  let parts = 0
-  let gap = -1
-  for (let at = 0; at < text.length; ) {
-    const code = text.charCodeAt(at)
-    if (code === COLON) {
-      if (family === 4) return false
-      if (text.charCodeAt(at + 1) === COLON) gap = parts
-      at++
-      continue
-    }
-    if (code === DOT) {
-      if (family === 6) return false
-      at++
-      continue
-    }
-    const first = at
-    for (; digitAt(text, at) < 16; at++) {
-      const digit = text.charCodeAt(at)
-      if (digit >= 65 && digit <= 70) return false
-    }
-    if (code === 48 && at - first > 1) return false
-    parts++
-  }
-  if (family === 4) return true
-  return length === 0 ? gap < 0 : gap === start && parts === 8 - length
+  const [high, low] = [groups[6] as number, groups[7] as number]
+  const formatted = family === 6 ? formatGroups(groups) : `${high >> 8}.${high & 0xff}.${low >> 8}.${low & 0xff}`
+  // Two equal strings would cost the memory of both.
+  return formatted === text ? text : formatted
 }
 
 /** Reads the rest of a text as IPv4 into two groups; false if it is not IPv4. */

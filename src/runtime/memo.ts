@@ -8,8 +8,14 @@ export function remembering<T>(read: (text: string) => T, limit: number): (text:
     const before = known.get(text)
     if (before !== undefined) return before
     const result = read(text)
-    if (known.size >= limit) known.delete(known.keys().next().value as string)
-    known.set(text, result)
+    putLast(known, text, result, limit)
     return result
   }
+}
+
+/** Puts an entry last; if there are then more than `limit`, the first one goes. */
+export function putLast<Key, Value>(entries: Map<Key, Value>, key: Key, value: Value, limit: number): void {
+  entries.delete(key)
+  entries.set(key, value)
+  if (entries.size > limit) entries.delete(entries.keys().next().value as Key)
 }

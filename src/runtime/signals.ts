@@ -25,11 +25,6 @@ export function linkedController(...signals: readonly (AbortSignal | undefined)[
   return { controller, unlink }
 }
 
-/** Throws the reason of `signal` if it is aborted. No signal is never aborted. */
-export function throwIfAborted(signal: AbortSignal | undefined): void {
-  signal?.throwIfAborted()
-}
-
 /**
  * Settles as `promise` does, or rejects with the reason of `signal` when that is aborted first. The work behind
  * `promise` goes on; its late rejection is not reported as unhandled. No listener is left on the signal.

@@ -1,4 +1,4 @@
-import { type Clock, sleep } from './clock.ts'
+import type { Clock } from './clock.ts'
 
 export interface TokenBucketOptions {
   readonly clock: Clock
@@ -8,15 +8,12 @@ export interface TokenBucketOptions {
   readonly burst: number
 }
 
-/** Limits a rate: `burst` at once, `qps` a second in the long run. Callers are served in order. */
+/** Limits a rate: `burst` at once, `qps` a second in the long run. */
 export class TokenBucket {
-  readonly #clock: Clock
-  readonly #qps: number
-  readonly #burst: number
+  readonly #options: TokenBucketOptions
   /** Negative while future tokens are reserved. */
   #tokens: number
   #countedAtMs: number
-  #reservations = 0
 
   /** @throws RangeError for a rate or size that is not positive. */
   constructor(options: TokenBucketOptions) {
@@ -24,9 +21,7 @@ export class TokenBucket {
     if (!Number.isInteger(options.burst) || options.burst < 1) {
       throw new RangeError(`burst must be a whole number of at least 1, not ${options.burst}`)
     }
-    this.#clock = options.clock
-    this.#qps = options.qps
-    this.#burst = options.burst
+    this.#options = options
     this.#tokens = options.burst
     this.#countedAtMs = options.clock.monotonicMs()
   }
@@ -43,32 +38,13 @@ export class TokenBucket {
   reserve(): number {
     this.#refill()
     this.#tokens -= 1
-    this.#reservations += 1
-    return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#qps) * 1000
-  }
-
-  /**
-   * Resolves with a token taken. Rejects with the signal's reason; the token is then returned, unless others wait
-   * behind it.
-   */
-  async take(signal?: AbortSignal): Promise<void> {
-    signal?.throwIfAborted()
-    const delayMs = this.reserve()
-    if (delayMs === 0) return
-    const reservation = this.#reservations
-    try {
-      await sleep(this.#clock, delayMs, signal)
-    } catch (reason) {
-      // Callers behind this one have fixed times: returning the token now would let one more through.
-      if (reservation === this.#reservations) this.#tokens += 1
-      throw reason
-    }
+    return this.#tokens >= 0 ? 0 : (-this.#tokens / this.#options.qps) * 1000
   }
 
   #refill(): void {
-    const nowMs = this.#clock.monotonicMs()
-    if (this.#qps === Infinity) this.#tokens = this.#burst
-    else this.#tokens = Math.min(this.#burst, this.#tokens + ((nowMs - this.#countedAtMs) / 1000) * this.#qps)
+    const { clock, qps, burst } = this.#options
+    const nowMs = clock.monotonicMs()
+    this.#tokens = qps === Infinity ? burst : Math.min(burst, this.#tokens + ((nowMs - this.#countedAtMs) / 1000) * qps)
     this.#countedAtMs = nowMs
   }
 }

@@ -43,39 +43,24 @@ export async function answerHealth(options: {
   const count = healthCounter(options.metrics)
   // Without any check, an answer still shows that the process is alive.
   const checks = options.checks.length > 0 ? options.checks : [ping]
-  const results = await Promise.all(
-    checks.map(async (check) => ({
-      name: check.name,
-      outcome: excluded.includes(check.name) ? ('excluded' as const) : { fault: await faultOf(check) },
-    })),
-  )
-
-  const faults: { name: string; fault: string }[] = []
-  const unasked: string[] = []
-  let list = ''
-  for (const { name, outcome } of results) {
-    if (outcome === 'excluded') {
-      list += `[+]${name} excluded: ok\n`
-      unasked.push(name)
-      continue
-    }
-    count(endpoint, name, outcome.fault === undefined)
-    if (outcome.fault === undefined) {
-      list += `[+]${name} ok\n`
-    } else {
-      list += `[-]${name} failed: reason withheld\n`
-      faults.push({ name, fault: outcome.fault })
-    }
+  const asked = checks.filter(({ name }) => !excluded.includes(name))
+  const found = new Map(await Promise.all(asked.map(async (check) => [check.name, await faultOf(check)] as const)))
+  for (const [name, fault] of found) count(endpoint, name, fault === undefined)
+  const faults = [...found].flatMap(([name, fault]) => (fault === undefined ? [] : [{ name, fault }]))
+  const lineOf = (name: string): string => {
+    if (!found.has(name)) return `[+]${name} excluded: ok\n`
+    return found.get(name) === undefined ? `[+]${name} ok\n` : `[-]${name} failed: reason withheld\n`
   }
+  let list = checks.map(({ name }) => lineOf(name)).join('')
   const unknown = [...new Set(excluded)].filter((name) => !checks.some((check) => check.name === name)).sort()
   if (unknown.length > 0) {
     const quoted = unknown.map((name) => JSON.stringify(name)).join(',')
     list += `warn: some health checks cannot be excluded: no matches for ${quoted}\n`
   }
 
-  const found = { faults, excluded: unasked }
-  if (faults.length > 0) return { status: 500, text: `${list}${endpoint} check failed\n`, ...found }
-  return { status: 200, text: options.verbose ? `${list}${endpoint} check passed\n` : 'ok', ...found }
+  const answer = { faults, excluded: checks.map(({ name }) => name).filter((name) => !found.has(name)) }
+  if (faults.length > 0) return { status: 500, text: `${list}${endpoint} check failed\n`, ...answer }
+  return { status: 200, text: options.verbose ? `${list}${endpoint} check passed\n` : 'ok', ...answer }
 }
 
 /** Runs a single check. The reason is only for authorized callers: it names servers, files and objects. */

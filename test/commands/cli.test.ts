@@ -83,7 +83,7 @@ suite('the command line', { concurrency: 2 }, () => {
     const directory = await tempDir(t)
     const missing = join(directory, 'none.yaml')
     assert.deepEqual((await runProgram(t, ['config', 'check', '--config', missing])).stderr, [
-      `--config: cannot read ${missing}: there is no such file`,
+      `--config: cannot read ${missing}: no such file`,
     ])
     assert.deepEqual((await runProgram(t, ['config', 'check', '--config', directory])).stderr, [
       `--config: cannot read ${directory}: it is a directory`,

@@ -113,7 +113,7 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
   ['mixed-fleet', { ...live, ...etcd }, '--kube-apiserver: is required for master-4, a kube-apiserver'],
   ...(
     [
-      ['/nope', 'there is no such file'],
+      ['/nope', 'no such file'],
       ['/', 'it is a directory'],
       [import.meta.filename, 'permission denied'],
     ] as const

@@ -4,8 +4,8 @@ import * as z from 'zod/mini'
 import { describeIssue, didYouMean, formatMistake, InvalidInputError } from '../../src/documents/validation.ts'
 
 /** What is said of each issue that a schema has with a value. */
-function complaints(schema: z.ZodMiniType, value: unknown, secret = false): readonly string[] {
-  return z.safeParse(schema, value).error?.issues.map((issue) => describeIssue(issue, value, secret)) ?? []
+function complaints(schema: z.ZodMiniType, value: unknown): readonly string[] {
+  return z.safeParse(schema, value).error?.issues.map((issue) => describeIssue(issue, value)) ?? []
 }
 
 test('a complaint says what is wanted and what was given', () => {
@@ -22,12 +22,6 @@ test('a complaint says what is wanted and what was given', () => {
 
 test('a long value is cut', () => {
   assert.ok((complaints(z.boolean(), 'x'.repeat(500))[0] ?? '').length < 120)
-})
-
-test('a secret is not quoted', () => {
-  assert.deepEqual(complaints(z.enum(['a', 'b']), 'hunter2', true), ['must be one of a, b'])
-  const schema = z.string().check(z.refine(() => false, 'hunter2 is too short'))
-  assert.deepEqual(complaints(schema, 'hunter2', true), ['is not valid'])
 })
 
 test('a mistake is one line, whatever its message is made of', () => {

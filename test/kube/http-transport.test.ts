@@ -54,7 +54,7 @@ test('a request arrives as it was asked for, below the path of the server URL', 
     seen = { method, url, headers, body: await bodyOf(request) }
     response.end()
   })
-  const transport = transportTo(t, new URL('/k8s/clusters/c-1/', server.url), { userAgent: 'test/1' })
+  const transport = transportTo(t, new URL('/k8s/clusters/c-1/', server.url))
   await transport.send(
     {
       method: 'PATCH',
@@ -75,7 +75,7 @@ test('a request arrives as it was asked for, below the path of the server URL', 
     headers: {
       host: server.url.host,
       connection: 'keep-alive',
-      'user-agent': 'test/1',
+      'user-agent': 'apiserver-bootstrap',
       accept: 'application/json',
       'content-type': 'application/merge-patch+json',
       authorization: 'Bearer t',

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { isKubeError } from '../../src/kube/errors.ts'
-import { ExecPlugin, type ExecPluginConfig, type ExecPluginOptions } from '../../src/kube/kube-config-exec.ts'
+import { type ExecPluginConfig, type ExecPluginOptions, execPlugin } from '../../src/kube/kube-config-exec.ts'
 import type { Grant } from '../../src/kube/kube-config-renewal.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -15,7 +15,8 @@ import { certificate } from './loopback-server.ts'
 const apiVersion = 'client.authentication.k8s.io/v1'
 
 interface Plugin {
-  readonly plugin: ExecPlugin
+  readonly run: () => Promise<Grant>
+  readonly close: () => void
   /** How often it was run. */
   runs(): number
 }
@@ -31,14 +32,22 @@ async function pluginOf(
   const script = join(directory, 'plugin.cjs')
   const log = join(directory, 'log')
   await writeFile(script, `require('node:fs').appendFileSync(process.env.LOG, 'run\\n')\n${body}`)
-  const plugin = new ExecPlugin({
+  const stop = new AbortController()
+  const plugin = execPlugin({
     config: { apiVersion, command: process.execPath, args: [script], env: [{ name: 'LOG', value: log }], ...config },
     userName: 'u',
     clusterInfo: { server: 'https://192.0.2.1' },
+    timeoutMs: 30_000,
+    signal: stop.signal,
     ...more,
   })
-  t.after(() => plugin.close())
-  return { plugin, runs: () => (existsSync(log) ? readFileSync(log, 'utf8').split('\n').length - 1 : 0) }
+  const close = (): void => stop.abort()
+  t.after(close)
+  return {
+    run: () => plugin(undefined),
+    close,
+    runs: () => (existsSync(log) ? readFileSync(log, 'utf8').split('\n').length - 1 : 0),
+  }
 }
 
 const answer = (status: unknown, more: object = {}): string =>
@@ -53,8 +62,8 @@ test('a plugin gives a token and its end, from the timestamp or from the token i
     [{ token: jwt }, `Bearer ${jwt}`, 7_200_000],
     [{ token: jwt, expirationTimestamp: formatTime(endsMs) }, `Bearer ${jwt}`, endsMs],
   ] as const) {
-    const { plugin } = await pluginOf(t, answer(status))
-    assert.deepEqual(await plugin.run(), { authorization, clientCertificate: undefined, expiresMs })
+    const { run } = await pluginOf(t, answer(status))
+    assert.deepEqual(await run(), { authorization, clientCertificate: undefined, expiresMs })
   }
 })
 
@@ -69,13 +78,13 @@ test('a plugin is told of the cluster if it asks, and gives a client certificate
     status.token = JSON.stringify([info.kind, info.spec])
     console.log(JSON.stringify({ apiVersion: info.apiVersion, kind: 'ExecCredential', status }))`
   const asking = await pluginOf(t, body, {}, { provideClusterInfo: true })
-  const credential = await asking.plugin.run()
+  const credential = await asking.run()
   assert.deepEqual(credential.clientCertificate, { cert, key })
   const spec = { interactive: false, cluster: { server: 'https://192.0.2.1' } }
   assert.equal(credential.expiresMs, Date.parse(new X509Certificate(cert).validTo))
   assert.deepEqual(told(credential), ['ExecCredential', spec])
-  const { plugin } = await pluginOf(t, body)
-  assert.deepEqual(told(await plugin.run()), ['ExecCredential', { interactive: false }])
+  const { run } = await pluginOf(t, body)
+  assert.deepEqual(told(await run()), ['ExecCredential', { interactive: false }])
 })
 
 const failures: [body: string, words: RegExp][] = [
@@ -101,7 +110,7 @@ const failures: [body: string, words: RegExp][] = [
 ]
 for (const [body, words] of failures) {
   test(`a plugin that fails is no credential: ${words.source}`, async (t) => {
-    const { plugin } = await pluginOf(t, body)
+    const { run } = await pluginOf(t, body)
     const refused = (error: unknown): boolean => {
       assert.ok(isKubeError(error, 'NoCredentials'))
       assert.match(error.message, /^exec plugin ".*node" of user "u" /)
@@ -109,16 +118,13 @@ for (const [body, words] of failures) {
       assert.doesNotMatch(error.message, /hunter2|\n/)
       return true
     }
-    await assert.rejects(plugin.run(), refused)
+    await assert.rejects(run(), refused)
   })
 }
 
 test('a plugin that is not installed says so', async (t) => {
-  const { plugin } = await pluginOf(t, '', {}, { command: 'no-such-plugin-of-this-test' })
-  await assert.rejects(
-    plugin.run(),
-    /^KubeError: exec plugin "no-such-plugin-of-this-test" of user "u" is not installed/,
-  )
+  const { run } = await pluginOf(t, '', {}, { command: 'no-such-plugin-of-this-test' })
+  await assert.rejects(run(), /^KubeError: exec plugin "no-such-plugin-of-this-test" of user "u" is not installed/)
 })
 
 test('a plugin that hangs is ended with all that it started', async (t) => {
@@ -127,18 +133,18 @@ test('a plugin that hangs is ended with all that it started', async (t) => {
   const body = `const child = require('node:child_process').spawn(process.execPath, ['-e', 'setTimeout(() => {}, 6e4)'], { stdio: 'inherit' })
     require('node:fs').writeFileSync(${JSON.stringify(pidFile)}, String(child.pid))
     setTimeout(() => {}, 6e4)`
-  const { plugin } = await pluginOf(t, body, { timeoutMs: 1_000 })
-  const waiting = plugin.run()
+  const { run } = await pluginOf(t, body, { timeoutMs: 1_000 })
+  const waiting = run()
   await assert.rejects(waiting, /did not answer within 1000 ms$/)
   const pid = Number(readFileSync(pidFile, 'utf8'))
   await eventually('its child is gone', () => !alive(pid))
 })
 
 test('closing ends a plugin that runs', async (t) => {
-  const { plugin, runs } = await pluginOf(t, 'setTimeout(() => {}, 6e4)')
-  const waiting = assert.rejects(plugin.run(), /^KubeError: exec plugin .* was ended: the connection is closed$/)
+  const { run, close, runs } = await pluginOf(t, 'setTimeout(() => {}, 6e4)')
+  const waiting = assert.rejects(run(), /^KubeError: exec plugin .* was ended: the connection is closed$/)
   await eventually('it runs', () => runs() === 1)
-  plugin.close()
+  close()
   await waiting
 })
 

@@ -24,7 +24,7 @@ test('a change carries what was here before', () => {
   assert.equal(store.get({ namespace: 'ns', name: 'a' }), second)
   // The object of a DELETED event may hold what was never told: what is taken away is what was.
   assert.deepEqual(store.apply({ type: 'DELETED', object: object('a', '3') }), { type: 'deleted', old: second })
-  assert.equal(store.size, 0)
+  assert.equal(store.list().length, 0)
 })
 
 test('a resourceVersion that is here already is no change, nor is the deletion of what is not here', () => {

@@ -83,50 +83,6 @@ test('a post-start hook keeps readyz and healthz red until it is finished, and l
   await running
 })
 
-test('after the grace period an unfinished post-start hook turns livez red', async () => {
-  const { time, clock, lifecycle, stop, failing } = setUp({ livezGracePeriodMs: 20 })
-  lifecycle.postStartHook('slow', (signal) => sleep(clock, 100, signal))
-  await time.advance(500)
-  assert.deepEqual(await failing('livez'), [], 'the grace period begins with the start')
-  const running = lifecycle.run(stop.signal)
-  await time.advance(19)
-  assert.deepEqual(await failing('livez'), [])
-  await time.advance(1)
-  assert.deepEqual(await failing('livez'), ['poststarthook/slow: not finished'])
-  stop.abort()
-  await time.advance(1)
-  await running
-})
-
-test('started resolves when every post-start hook is finished', async () => {
-  const { time, clock, lifecycle, stop } = setUp()
-  let started = false
-  void lifecycle.started.then(() => {
-    started = true
-  })
-  lifecycle.postStartHook('a', () => sleep(clock, 10))
-  lifecycle.postStartHook('b', () => sleep(clock, 20))
-  const running = lifecycle.run(stop.signal)
-  await time.advance(19)
-  assert.equal(started, false)
-  await time.advance(1)
-  assert.equal(started, true)
-  stop.abort()
-  await time.advance(1)
-  await running
-})
-
-test('started rejects when the end comes first', async () => {
-  const { time, clock, lifecycle, stop } = setUp()
-  lifecycle.postStartHook('slow', (signal) => sleep(clock, 10, signal))
-  const running = lifecycle.run(stop.signal)
-  await time.advance(1)
-  stop.abort()
-  await time.advance(1)
-  await running
-  await assert.rejects(lifecycle.started, /before the start was over/)
-})
-
 test('a post-start hook that fails ends the life in the same order, and is what run rejects with', async () => {
   const { time, lifecycle, stop, log, part, write, logged } = setUp()
   lifecycle.part('controller', part('controller'))
@@ -142,7 +98,6 @@ test('a post-start hook that fails ends the life in the same order, and is what 
   })
   await time.advance(1)
   await running
-  await assert.rejects(lifecycle.started, /PostStartHook "repair" failed/)
   assert.deepEqual(log, [
     '0 controller runs',
     '0 withdraw, because PostStartHook "repair" failed: unable to check',
@@ -268,27 +223,27 @@ test('a pre-shutdown hook that does not end is aborted and abandoned, and its la
 })
 
 test('a part that does not end is abandoned, and those registered before it are still told to end', async () => {
-  const { time, lifecycle, stop, write, log, logged, part } = setUp({ drainTimeoutMs: 40 })
+  const { time, lifecycle, stop, write, log, logged, part } = setUp()
   lifecycle.part('first', part('first'))
   lifecycle.part('stuck', () => new Promise(() => {}))
   lifecycle.part('last', part('last', 10))
   const running = lifecycle.run(stop.signal).then(() => write('over'))
   await time.advance(1)
   stop.abort()
-  await time.advance(100)
+  await time.advance(6_000)
   await running
-  assert.deepEqual(log, ['0 first runs', '0 last runs', '11 last ended', '41 first ended', '41 over'])
+  assert.deepEqual(log, ['0 first runs', '0 last runs', '11 last ended', '5001 first ended', '5001 over'])
   assert.equal(logged().filter((line) => line === 'error a part did not end in time and is abandoned').length, 1)
 })
 
 test('a post-start hook that ignores its signal delays the end no longer than a part may', async () => {
-  const { time, lifecycle, stop, write, log } = setUp({ drainTimeoutMs: 40 })
+  const { time, lifecycle, stop, write, log } = setUp()
   lifecycle.postStartHook('stuck', () => new Promise(() => {}))
   const running = lifecycle.run(stop.signal).then(() => write('over'))
   stop.abort()
-  await time.advance(100)
+  await time.advance(6_000)
   await running
-  assert.deepEqual(log, ['40 over'])
+  assert.deepEqual(log, ['5000 over'])
 })
 
 test('a post-start hook still under way is aborted when the shutdown begins, not when the parts are ended', async () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import { test } from 'node:test'
-import { abortable, aborted, linkedController, throwIfAborted, together } from '../../src/runtime/signals.ts'
+import { abortable, aborted, linkedController, together } from '../../src/runtime/signals.ts'
 
 const listeners = (...signals: AbortSignal[]): number[] =>
   signals.map((signal) => getEventListeners(signal, 'abort').length)
@@ -34,12 +34,6 @@ test('an unlinked controller hears its sources no more, but can still be aborted
   assert.equal(controller.signal.aborted, false)
   controller.abort('own')
   assert.equal(controller.signal.reason, 'own')
-})
-
-test('throwIfAborted throws the reason itself', () => {
-  throwIfAborted(undefined)
-  throwIfAborted(new AbortController().signal)
-  assert.throws(() => throwIfAborted(AbortSignal.abort(new Error('over'))), /over/)
 })
 
 test('an abortable promise settles as the promise does and leaves no listener', async () => {

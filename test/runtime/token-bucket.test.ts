@@ -43,37 +43,6 @@ test('reservations queue up behind each other', () => {
   assert.equal(bucket.tryTake(), false)
 })
 
-test('take resolves when its token is there, first come first served', async () => {
-  const { time, bucket } = bucketOf(10, 1)
-  const served: string[] = []
-  for (const name of ['a', 'b', 'c']) void bucket.take().then(() => served.push(`${name} at ${time.nowMs}`))
-  await time.advance(1000)
-  assert.deepEqual(served, ['a at 0', 'b at 100', 'c at 200'])
-})
-
-test('who gives up last in the line gives the token back, who has others behind does not', async () => {
-  const { bucket } = bucketOf(10, 1)
-  bucket.reserve()
-  const last = new AbortController()
-  const waiting = bucket.take(last.signal)
-  last.abort(new Error('gave up'))
-  await assert.rejects(waiting, /gave up/)
-  assert.equal(bucket.reserve(), 100)
-
-  const first = new AbortController()
-  const abandoned = bucket.take(first.signal)
-  assert.equal(bucket.reserve(), 300)
-  first.abort(new Error('gave up'))
-  await assert.rejects(abandoned, /gave up/)
-  assert.equal(bucket.reserve(), 400)
-})
-
-test('an aborted signal takes nothing', async () => {
-  const { bucket } = bucketOf(1, 1)
-  await assert.rejects(bucket.take(AbortSignal.abort(new Error('over'))), /over/)
-  assert.equal(bucket.tryTake(), true)
-})
-
 test('an unlimited bucket never makes anyone wait', () => {
   const { bucket } = bucketOf(Infinity, 1)
   for (let i = 0; i < 100; i++) assert.equal(bucket.reserve(), 0)

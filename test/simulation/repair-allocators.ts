@@ -172,9 +172,9 @@ export class Allocators {
       const stored = found === undefined ? undefined : decodeRangeAllocation(found.value)
       if (found === undefined || stored?.type !== 'protobuf') throw new Refused('cannot allocate at this time')
       const bitmap = Bitmap.fromBytes(range.allocation.size, stored.data) as Bitmap
-      const before = bitmap.clone()
+      const before = bitmap.toBytes()
       const result = change(bitmap)
-      if (result === undefined || bitmap.equals(before)) return result
+      if (result === undefined || Buffer.compare(bitmap.toBytes(), before) === 0) return result
       if (random.next() < 0.3) await step()
       const value = encodeRangeAllocation({ range: stored.range, data: bitmap.toBytes() }, stored)
       if ((await etcd.update(range.key, value, found.modRevision, { signal: this.#signal })) !== undefined)

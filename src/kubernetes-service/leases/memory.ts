@@ -1,5 +1,5 @@
 import type { Cancel, Clock } from '../../runtime/clock.ts'
-import { aborted, throwIfAborted } from '../../runtime/signals.ts'
+import { aborted } from '../../runtime/signals.ts'
 import { masterKey } from '../members.ts'
 import {
   addressOf,
@@ -135,7 +135,7 @@ export class MemoryLeases implements MasterLeases {
   }
 
   #begin(signal: AbortSignal | undefined): void {
-    throwIfAborted(signal)
+    signal?.throwIfAborted()
     this.#registry.expire()
   }
 }

@@ -103,7 +103,7 @@ const notThere: readonly (readonly [name: string, message: RegExp])[] = [
     /^SCENARIO: there is no built-in scenario "crsh" \(did you mean crash\?\); there are clock-skew, crash, .*, upgrade; or/,
   ],
   ['constructor', /^SCENARIO: there is no built-in scenario "constructor"; there are /],
-  ['./none.yaml', /^SCENARIO: cannot read \.\/none\.yaml: there is no such file$/],
+  ['./none.yaml', /^SCENARIO: cannot read \.\/none\.yaml: no such file$/],
   ['config', /^SCENARIO: cannot read config: it is a directory$/],
 ]
 for (const [name, message] of notThere) {

@@ -31,13 +31,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'return step === 0 ? endsAtMs : phase',
     tests: ['etcd/memory-etcd.test.ts'],
   },
-  'etcd-options-number': {
-    broken: 'file: has 2 for 1.',
-    file: 'etcd/options.ts',
-    text: "const file = z.string().check(z.minLength(1, 'needs the name of a file'))",
-    instead: "const file = z.string().check(z.minLength(2, 'needs the name of a file'))",
-    tests: ['config/generated.test.ts'],
-  },
   'etcd-memory-etcd-await': {
     broken: 'turn: does not wait for undefined.',
     file: 'etcd/memory-etcd.ts',

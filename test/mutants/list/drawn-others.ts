@@ -27,7 +27,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'commands-masters-source-await': {
     broken: 'close: does not wait for this.#close().',
     file: 'commands/masters-source.ts',
-    text: 'await this.#close()',
+    text: 'await this.#parts.close()',
     instead: 'void this.#close()',
     tests: ['commands/masters-source.test.ts'],
   },
@@ -129,12 +129,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "const unsigned = negative || text.startsWith('+') ? text.slice(2) : text",
     tests: ['documents/duration.test.ts'],
   },
-  'documents-validation-flag': {
-    broken: 'describeIssue: says true for false.',
-    file: 'documents/validation.ts',
-    text: 'export function describeIssue(issue: z.core.$ZodIssue, input: unknown, secret = false): string {',
-    instead: 'export function describeIssue(issue: z.core.$ZodIssue, input: unknown, secret = true): string {',
-    tests: ['config/resolve.test.ts'],
+  'documents-option-number': {
+    broken: 'fileName: has 2 for 1.',
+    file: 'documents/option.ts',
+    text: "export const fileName = z.string().check(z.minLength(1, 'needs the name of a file'))",
+    instead: "export const fileName = z.string().check(z.minLength(2, 'needs the name of a file'))",
+    tests: ['config/generated.test.ts'],
   },
   'endpoints-controller-await': {
     broken: 'run: does not wait for this.#queue.run(signal, (key, signal) => this.#sync(key, sig.',
@@ -305,8 +305,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'net-stored-address-operator': {
     broken: 'textFrom:: has !== for === after family.',
     file: 'net/stored-address.ts',
-    text: 'if (family === 4) {',
-    instead: 'if (family !== 4) {',
+    text: 'family === 6 ? formatGroups(groups)',
+    instead: 'family !== 6 ? formatGroups(groups)',
     tests: ['net/stored-address.test.ts'],
   },
   'commands-masters-json-negation': {
@@ -420,5 +420,12 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: '    this.#values.set(key, value)\n',
     instead: '',
     tests: ['workloads/trimmed.test.ts'],
+  },
+  'runtime-memo-return': {
+    broken: 'putLast: forgets every entry, not the first.',
+    file: 'runtime/memo.ts',
+    text: 'if (entries.size > limit) entries.delete(entries.keys().next().value as Key)',
+    instead: 'if (entries.size > limit) entries.clear()',
+    tests: ['kube/event-recorder.test.ts'],
   },
 }

@@ -10,6 +10,7 @@ import { FleetView } from '../kubernetes-service/fleet-view.ts'
 import { ObjectWriter } from '../kubernetes-service/guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import { placeOfLeases } from '../kubernetes-service/leases/kubernetes.ts'
+import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
@@ -44,9 +45,6 @@ export interface Master {
    */
   preShutdownHook(): Promise<void>
 }
-
-/** A departure may take at least this long, in milliseconds: a hanging server is first probed in vain. */
-const LEAVING_MS = 6_000
 
 /** With the gate `startup` the server is probed again this often, in milliseconds: its own duties may change. */
 const ASKING_PERIOD_MS = 10_000
@@ -150,7 +148,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     clock,
     logger,
     shutdownDelayMs: options.shutdownDelayMs,
-    preShutdownTimeoutMs: Math.max(2 * options.reconcileIntervalMs, LEAVING_MS),
+    preShutdownTimeoutMs: membershipTimings(options).leavingMs,
   })
   const monitor = new ReadinessMonitor({
     ...as('readiness'),

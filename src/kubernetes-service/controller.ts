@@ -195,7 +195,7 @@ export class KubernetesServiceController {
     const observed: ObservedEndpoints = {
       endpoints: this.#endpoints.current,
       slice: this.#slice.current,
-      secondSlice: this.#secondSlice?.current,
+      secondSlices: [this.#secondSlice?.current].filter((slice) => slice !== undefined),
     }
     if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
     await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)

@@ -15,7 +15,10 @@ export function isReady(lease: MasterLease): boolean {
  * The leases for the list, given the current one: the address of a lease with a suspected expiry stays but is not
  * added, and so does one that this reader found at its start.
  */
-export function keepingPlaces(leases: readonly MasterLease[], current: ObservedEndpoints): readonly MasterLease[] {
+export function keepingPlaces(
+  leases: readonly MasterLease[],
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+): readonly MasterLease[] {
   const { endpoints, slice } = current
   if (endpoints === undefined && slice === undefined) return leases
   // A reader that finds a damaged list restores all found leases, and of those with a suspected expiry the ones that

@@ -14,12 +14,10 @@ import { addressesInSlice, portTexts } from '../identity.ts'
 import {
   type Contention,
   type ContentionInput,
-  type ContentionLimits,
   ContentionReports,
   type ContentionReportsOptions,
   type Contested,
   calm,
-  contentionLimits,
   correctionDueMs,
   nextCheckMs,
   nextContention,
@@ -65,7 +63,6 @@ interface Track {
  */
 export class ForeignOverwrites {
   readonly #options: ForeignOverwritesOptions
-  readonly #limits: ContentionLimits
   readonly #reports: ContentionReports
   readonly #tracks = new Map<string, Track>()
   #wake: (() => void) | undefined
@@ -73,7 +70,6 @@ export class ForeignOverwrites {
 
   constructor(options: ForeignOverwritesOptions) {
     this.#options = options
-    this.#limits = contentionLimits(options.intervalMs)
     this.#reports = new ContentionReports(options)
   }
 
@@ -162,7 +158,7 @@ export class ForeignOverwrites {
   #mustWait(track: Track): boolean {
     if (this.#wake === undefined) return false
     this.#next(track, 'undone')
-    return this.#options.clock.monotonicMs() < correctionDueMs(track.contention, this.#limits)
+    return this.#options.clock.monotonicMs() < correctionDueMs(track.contention, this.#options.intervalMs)
   }
 
   #writerOf({ inSync, found }: Track): string | undefined {
@@ -175,7 +171,7 @@ export class ForeignOverwrites {
   #next(track: Track, input: ContentionInput): void {
     const before = track.contention
     const nowMs = this.#options.clock.monotonicMs()
-    track.contention = nextContention(before, input, nowMs, this.#limits)
+    track.contention = nextContention(before, input, nowMs)
     if (track.contention === before) return
     this.#reports.changed(this.#contested(track), before, track.contention, nowMs)
     if (before.phase === 'backing-off' && track.contention.phase === 'calm') track.writer = undefined
@@ -203,8 +199,8 @@ export class ForeignOverwrites {
 
   #schedule(): void {
     this.#cancel()
-    const { clock } = this.#options
-    const checks = [...this.#tracks.values()].map(({ contention }) => nextCheckMs(contention, this.#limits))
+    const { clock, intervalMs } = this.#options
+    const checks = [...this.#tracks.values()].map(({ contention }) => nextCheckMs(contention, intervalMs))
     const nextMs = Math.min(...checks.filter((atMs) => atMs !== undefined))
     const wake = this.#wake
     if (wake === undefined || !Number.isFinite(nextMs)) return

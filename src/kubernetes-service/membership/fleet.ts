@@ -64,7 +64,7 @@ export function fleetAfterRead(
  */
 export function leasesForList(
   { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  current: ObservedEndpoints,
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
   before: readonly string[],
 ): readonly MasterLease[] {
   // A lease of this life in a read was renewed by it, however late the read is.

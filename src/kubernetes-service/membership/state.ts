@@ -1,10 +1,5 @@
 import { formatDuration } from '../../documents/duration.ts'
-import {
-  type Contention,
-  type ContentionInput,
-  contentionLimits,
-  nextContention,
-} from '../guarded-writes/contention.ts'
+import { type Contention, type ContentionInput, nextContention } from '../guarded-writes/contention.ts'
 import type { Holder, HolderState, MasterLease } from '../leases/master-leases.ts'
 import type { LifeSpan } from '../members.ts'
 import type { ReadinessState } from './readiness.ts'
@@ -284,9 +279,9 @@ export function end(state: Membership, why: OutReason, { effects }: Turn): Membe
 }
 
 /** Takes in that the own lease was deleted by another client, created again, or left alone. */
-export function contended(state: Membership, input: ContentionInput, { nowMs, timings, effects }: Turn): Membership {
+export function contended(state: Membership, input: ContentionInput, { nowMs, effects }: Turn): Membership {
   const before = state.lease.contention
-  const now = nextContention(before, input, nowMs, limitsOf(timings))
+  const now = nextContention(before, input, nowMs)
   if (now === before) return state
   effects.push({ type: 'report', event: { type: 'contention', before, now, corrected: input === 'corrected' } })
   return { ...state, lease: { ...state.lease, contention: now } }
@@ -295,11 +290,6 @@ export function contended(state: Membership, input: ContentionInput, { nowMs, ti
 /** Whether the own lease has not expired at `atMs` by this master's own clock, unless another client has deleted it. */
 export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: MembershipTimings): boolean {
   return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
-}
-
-/** When a fight for the lease begins, and how long to wait in one. */
-export function limitsOf({ ttlMs }: MembershipTimings) {
-  return contentionLimits(ttlMs / 3)
 }
 
 /** The id of the next departure of this life. */

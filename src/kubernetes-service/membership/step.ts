@@ -11,7 +11,6 @@ import {
   end,
   isAlive,
   type LeavingStep,
-  limitsOf,
   type Membership,
   type MembershipEffect,
   type MembershipInput,
@@ -220,7 +219,7 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
   return [
     lease.retryAtMs,
     renewalDueAtMs(state, timings),
-    nextCheckMs(lease.contention, limitsOf(timings)),
+    nextCheckMs(lease.contention, timings.contentionMs),
     lease.trust.type === 'recovering' ? lease.trust.untilAtMs : undefined,
     fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,
     nextProbeAtMs(state, now),
@@ -234,7 +233,7 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
  */
 function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
   const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
-  if (missing) return correctionDueMs(contention, limitsOf(timings))
+  if (missing) return correctionDueMs(contention, timings.contentionMs)
   const unproved = state.fleet.ended.some(
     ({ lease, provedAtMs }) => provedAtMs === undefined && isDecided(state, lease),
   )

@@ -11,15 +11,15 @@ export type ReconcilePorts = boolean | 'agreed'
 /** The result of a departure. */
 export type Departure = 'left' | 'last-one'
 
-/** The watched objects of `default/kubernetes`: possibly old, but sufficient to see that nothing is to be done. */
+/**
+ * The objects of `default/kubernetes`, read or watched. Watched ones may be old, but suffice to see that nothing is to be
+ * done.
+ */
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
   readonly slice: EndpointSlice | undefined
-  /**
-   * The slice of the family that this master's address does not have. Undefined also with a reconciler without
-   * {@link EndpointReconciler.isDualStack}.
-   */
-  readonly secondSlice?: EndpointSlice | undefined
+  /** Those with the name of a slice of a second family. */
+  readonly secondSlices: readonly EndpointSlice[]
 }
 
 /**

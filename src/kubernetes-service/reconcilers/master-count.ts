@@ -1,7 +1,7 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import type { EndpointsAdapter, StoredEndpoints } from '../endpoints-adapter.ts'
+import type { EndpointsAdapter } from '../endpoints-adapter.ts'
 import { type EndpointsAction, planEndpoints } from '../endpoints-plan.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
@@ -137,7 +137,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
   async #remove(
     ip: Address,
-    stored: StoredEndpoints,
+    stored: ObservedEndpoints,
     ports: readonly EndpointPort[],
     stopping: boolean,
     signal: AbortSignal,
@@ -149,7 +149,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     this.#removing = false
   }
 
-  async #read(signal: AbortSignal): Promise<StoredEndpoints> {
+  async #read(signal: AbortSignal): Promise<ObservedEndpoints> {
     const stored = await this.#options.adapter.read(signal)
     this.#lastRead = stored.endpoints
     return stored

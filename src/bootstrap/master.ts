@@ -183,12 +183,12 @@ function compose(options: MasterOptions, given: MasterPorts) {
 
 /** Why this master's own API server is unreliable; undefined when it is reliable. */
 function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number): string | undefined {
-  const { phase, lastAnswerMs } = monitor
+  const { state, lastAnswerMs } = monitor
   if (lastAnswerMs === undefined) return 'own API server has not answered yet'
   const silentMs = clock.monotonicMs() - lastAnswerMs
   if (silentMs > leaseTtlMs)
     return `own API server has not answered for ${formatDuration(Math.floor(silentMs / 1_000) * 1_000)}`
-  return phase === 'ready' ? undefined : 'own API server is not ready'
+  return state.phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
 /** Probes the server now and then where nothing else has, for the subscribers. */

@@ -123,7 +123,7 @@ export class KubernetesServiceDuty {
     const { reconciler, address, monitor, clock, logger, securePort } = this.#options
     if (reconciler.clearAway === undefined || address === undefined) return
     await monitor.firstAnswer(signal)
-    while (monitor.phase === 'starting') {
+    while (monitor.state.phase === 'starting') {
       try {
         const left = await reconciler.clearAway(address, endpointPorts(securePort), signal)
         if (left)

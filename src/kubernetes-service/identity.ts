@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
 import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
 import { remembering } from '../runtime/memo.ts'
@@ -42,16 +43,14 @@ interface AnyPort {
 
 /** The managed fields of ports, as texts: equal for ports that are equal after defaulting. */
 export function portTexts(ports: readonly AnyPort[] | undefined): readonly string[] {
-  return (ports ?? []).map(({ name, port, protocol, targetPort, nodePort }) =>
-    JSON.stringify([name ?? '', port, protocol ?? 'TCP', String(targetPort ?? port), nodePort ?? 0]),
+  return (ports ?? []).map(({ name, port, protocol, appProtocol, targetPort, nodePort }) =>
+    JSON.stringify([name ?? '', port, protocol ?? 'TCP', appProtocol, String(targetPort ?? port), nodePort ?? 0]),
   )
 }
 
-/** Whether the ports are equal in the same order, in all their fields. */
+/** Whether the ports are equal in the same order. */
 export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
-  const texts = (ports: readonly AnyPort[]) =>
-    JSON.stringify([portTexts(ports), ports.map(({ appProtocol }) => appProtocol)])
-  return texts(found) === texts(wanted)
+  return isDeepStrictEqual(portTexts(found), portTexts(wanted))
 }
 
 /**

@@ -14,7 +14,9 @@ import { isListable } from '../identity.ts'
  * - `withdrawn`: another process has withdrawn it (the `withdraw` command); never listed, and not to be announced again
  *   under this instance id.
  */
-export type HolderState = 'ready' | 'failing' | 'unready' | 'leaving' | 'withdrawn'
+export type HolderState = (typeof HOLDER_STATES)[number]
+
+export const HOLDER_STATES = ['ready', 'failing', 'unready', 'leaving', 'withdrawn'] as const
 
 /** A {@link Holder.reason}: only the server's own etcd fails. */
 export const OWN_ETCD = 'own-etcd'
@@ -214,7 +216,7 @@ const schema = z.object({
   startedAt: z.string().check(z.refine(isStart)),
   addresses: z.array(z.string().check(z.refine(isListable))).check(z.minLength(1)),
   ports: z.object({ securePort: z.number(), nodePort: z.number() }),
-  state: z.enum(['ready', 'failing', 'unready', 'leaving', 'withdrawn']),
+  state: z.enum(HOLDER_STATES),
   departure: z.optional(name),
   reason: z.optional(
     z.pipe(

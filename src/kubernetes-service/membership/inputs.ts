@@ -188,12 +188,11 @@ function failed(
   const { nowMs, timings, effects } = turn
   const { lease, phase, fleet } = state
   if (failure === 'not-found' && lease.request?.type === 'remove') return done(state, turn)
-  if (failure === 'withdrawn' && phase.type !== 'leaving') {
-    return end({ ...state, lease: { ...lease, request: undefined } }, 'withdrawn', turn)
-  }
-  if (failure === 'withdrawn' && phase.type === 'leaving') {
+  if (failure === 'withdrawn') {
+    const answered = { ...state, lease: { ...lease, request: undefined } }
+    if (phase.type !== 'leaving') return end(answered, 'withdrawn', turn)
     // The rest is removed without further checks.
-    return { ...state, lease: { ...lease, request: undefined }, phase: { ...phase, step: { type: 'removing' } } }
+    return { ...answered, phase: { ...phase, step: { type: 'removing' } } }
   }
   if (lease.trust.type === 'steady' && fleet.ended.length > 0) {
     effects.push({

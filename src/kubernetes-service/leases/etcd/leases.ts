@@ -69,7 +69,11 @@ export interface EtcdLeasesOptions {
 export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
-  readonly #coHolder: CoHolder
+  /** A co-holder that has not renewed for this long is gone. */
+  readonly #coHolderTtlMs: number
+  /** Renewals in a row that found the lease written by a process without a record. */
+  #overtaken = 0
+  #coHolderSeenMs = Number.NEGATIVE_INFINITY
   /** The two keys of this master. */
   #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   /** Whether this process has written its record before. */
@@ -81,8 +85,7 @@ export class EtcdLeases implements MasterLeases {
   constructor(options: EtcdLeasesOptions) {
     this.#options = options
     this.#keys = new EtcdLeaseKeys(options.prefix)
-    const longestTtlMs = Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
-    this.#coHolder = new CoHolder({ forgetMs: 2 * longestTtlMs })
+    this.#coHolderTtlMs = 2 * Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
@@ -218,21 +221,27 @@ export class EtcdLeases implements MasterLeases {
     return { leaseTime: lease.id, recordTime: last.id }
   }
 
+  /**
+   * Whether a process without a holder record renews this master's lease too, such as a kube-apiserver with an active
+   * reconciler at the same address: removing the lease would remove a serving server.
+   */
   get #hasCoHolder(): boolean {
-    return this.#coHolder.isThere(this.#options.clock.monotonicMs())
+    return this.#options.clock.monotonicMs() - this.#coHolderSeenMs < this.#coHolderTtlMs
   }
 
-  /** `changed`: whether another process has written the lease since the last renewal. */
+  /** After a renewal. `changed`: whether another process has written the lease since the one before. */
   async #noteCoHolder(changed: boolean, holder: Holder, signal: AbortSignal): Promise<void> {
     const { clock, logger } = this.#options
-    const address = addressOf(holder)
-    const overtaken = changed && !(await this.#isHeldByOthers(holder, signal))
-    if (this.#coHolder.renewed(overtaken, clock.monotonicMs())) {
+    const isOvertaken = changed && !(await this.#isHeldByOthers(holder, signal))
+    this.#overtaken = isOvertaken ? this.#overtaken + 1 : 0
+    if (this.#overtaken < RENEWALS) return
+    if (!this.#hasCoHolder) {
       logger.warn(
-        { address },
+        { address: addressOf(holder) },
         'a kube-apiserver with its own endpoint reconciler renews the lease of this address too; it is left to it when this master goes',
       )
     }
+    this.#coHolderSeenMs = clock.monotonicMs()
   }
 
   /** False where a later life of the same master holds it. */
@@ -312,39 +321,6 @@ export class EtcdLeases implements MasterLeases {
       if (!this.#unusable.has(key)) this.#options.logger.warn({ key, reason }, 'a value in etcd cannot be used')
     }
     this.#unusable = new Set(unusable.map(({ key }) => key))
-  }
-}
-
-/**
- * Detects whether a process without a holder record renews this master's own lease too, such as a kube-apiserver with
- * an active reconciler at the same address. Then the lease has a co-holder, and removing it would remove a serving
- * server. Pure but for its own memory.
- */
-class CoHolder {
-  readonly #forgetMs: number
-  #overtaken = 0
-  #seenMs: number | undefined
-
-  /** `forgetMs`: a co-holder that has not renewed for this long is gone, in milliseconds. */
-  constructor(options: { readonly forgetMs: number }) {
-    this.#forgetMs = options.forgetMs
-  }
-
-  /**
-   * A renewal was made. Returns whether a co-holder was newly detected.
-   *
-   * @param overtaken - whether a process without a record has written the lease since the previous renewal.
-   */
-  renewed(overtaken: boolean, nowMs: number): boolean {
-    this.#overtaken = overtaken ? this.#overtaken + 1 : 0
-    if (this.#overtaken < RENEWALS) return false
-    const isNew = !this.isThere(nowMs)
-    this.#seenMs = nowMs
-    return isNew
-  }
-
-  isThere(nowMs: number): boolean {
-    return this.#seenMs !== undefined && nowMs - this.#seenMs < this.#forgetMs
   }
 }
 

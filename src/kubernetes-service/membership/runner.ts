@@ -24,7 +24,7 @@ import {
   secondAddresses,
 } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
-import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
+import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { leasesForList } from './fleet.ts'
 import { failsByEtcd } from './readiness.ts'
 import {
@@ -65,7 +65,7 @@ export interface MembershipRunnerOptions {
  * It is also the reconciler `lease`: the controller lets it compare the list with the live leases. Upstream:
  * `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
  */
-export class MembershipRunner implements EndpointReconciler {
+export class MembershipRunner implements ListReconciler {
   readonly #options: MembershipRunnerOptions
   readonly #beganMs: number
   readonly #listed = Promise.withResolvers<void>()
@@ -169,15 +169,6 @@ export class MembershipRunner implements EndpointReconciler {
   isDualStack(): boolean | undefined {
     return isDualStack(this.#state.fleet.leases)
   }
-
-  stopReconciling(): void {}
-
-  async removeEndpoints(ip: Address, _ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
-    await this.readMembers(signal)
-    if ((await this.stop('always', signal)) === 'not-listed') throw new LeaseNotFound(ip.text)
-  }
-
-  async destroy(): Promise<void> {}
 
   /** The plan for the list from the last read of the leases. `stopping`: this master leaves, and may leave it empty. */
   #plan(

@@ -125,7 +125,7 @@ export async function withdrawMaster(
     {
       audit,
       leases: leasesOf(options, { ...ports, availability }),
-      onRead: (leases) => fleet.read(leases),
+      fleet,
       adapter: new EndpointsAdapter({ ...ports, writer }),
       self: holderOf(options, ports),
       address,

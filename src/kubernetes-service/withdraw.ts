@@ -5,8 +5,9 @@ import { endpoints } from '../kube/resources.ts'
 import type { Address } from '../net/address.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
+import type { FleetView } from './fleet-view.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
-import { addressOf, type Holder, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
+import { addressOf, type Holder, type MasterLeases } from './leases/master-leases.ts'
 import { isHeldBy, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
@@ -36,14 +37,13 @@ export async function withdraw(
     readonly always: boolean
     /** Where the leases are, for a person: `among the Leases in kube-system`. */
     readonly place: string
-    /** Called with each read of the leases. */
-    readonly onRead?: ((leases: readonly MasterLease[]) => void) | undefined
+    readonly fleet: FleetView
   },
   signal: AbortSignal,
 ): Promise<Withdrawal> {
-  const { audit, leases, adapter, self, address, always, place, onRead } = options
+  const { audit, leases, adapter, self, address, always, place, fleet } = options
   const before = await leases.list(signal)
-  onRead?.(before)
+  fleet.read(before)
   const own = before.find((lease) => isHeldBy(lease, self))?.holder
   if (own === undefined) {
     const hosts = before
@@ -71,7 +71,7 @@ export async function withdraw(
     try {
       await adapter.reconcile(async ({ endpoints: current }) => {
         const live = await leases.list(signal)
-        onRead?.(live)
+        fleet.read(live)
         const addresses = listedAddresses(live)
         return {
           endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),

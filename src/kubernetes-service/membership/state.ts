@@ -30,7 +30,8 @@ export type OutReason =
  * - `starting`: its API server has not been ready yet.
  * - `joining`: the server is ready and the lease is being created; or it continues the lease of an earlier life of this
  *   master.
- * - `listed`: it renews its lease. Its record has the state: `ready`, `failing` or `unready`.
+ * - `listed`: it has a lease and renews it. Its record says whether its server is `ready`, `failing` or `unready`; while
+ *   it is `unready`, and another master is ready, its address is not on the list.
  * - `leaving`: it was stopped. `before` is the state in its record before.
  * - `out`: it makes no more requests.
  */
@@ -125,12 +126,12 @@ export interface ServerFacts {
   readonly failedAtMs: number | undefined
   /** Whether that probe found only its etcd failing. */
   readonly failsByEtcd: boolean
-  /** When the running probe was requested here. */
-  readonly askedAtMs: number | undefined
+  /** When the running probe was sent that a `probe` effect requested. */
+  readonly probingSinceAtMs: number | undefined
 }
 
-/** A master whose lease is missing in the store. Its address stays until the expiry is certain. */
-export interface EndedLease {
+/** A lease that was read before and is not in the store any more. Its address stays until the expiry is certain. */
+export interface MissingLease {
   readonly lease: MasterLease
   readonly sinceAtMs: number
   /** When a renewal of this master's own lease succeeded that was sent after that: so the store accepts writes. */
@@ -147,16 +148,16 @@ export interface AnnouncedDeparture {
 
 /** The results of the reads of the leases. */
 export interface FleetFacts {
-  /** The live leases, and those of {@link ended} with a suspected expiry. */
+  /** The live leases, and those of {@link missing} with a suspected expiry. */
   readonly leases: readonly MasterLease[]
-  readonly ended: readonly EndedLease[]
+  readonly missing: readonly MissingLease[]
   readonly departures: readonly AnnouncedDeparture[]
   /** The renewals of leases that reads have shown during this recovery; see {@link Trust}. */
   readonly renewed: readonly string[]
   /** The time of sending the newest read; undefined before the first. */
   readonly readAtMs: number | undefined
-  /** The running read that was requested here. */
-  readonly reading: { readonly sentAtMs: number } | undefined
+  /** When the running read was sent that a `read` effect requested. */
+  readonly readingSinceAtMs: number | undefined
   /** The leases may have changed since the last read was sent. */
   readonly isReadDue: boolean
   /** After a failed read the next one is not sent before this time. */
@@ -177,7 +178,7 @@ export interface Membership {
 
 /** The inputs of a master. */
 export type MembershipInput =
-  /** A probe of the own server has ended. `serving`: see `isServing`. `asked`: it was sent for a `probe` effect. */
+  /** A probe of the own server has ended. `serving`: see `isServing`. `requested`: by a `probe` effect. */
   | {
       readonly type: 'probed'
       readonly sentAtMs: number
@@ -188,15 +189,15 @@ export type MembershipInput =
       /** Only the checks of its etcd fail. @default false */
       readonly failsByEtcd?: boolean | undefined
       readonly readiness: ReadinessState
-      readonly asked: boolean
+      readonly requested: boolean
     }
-  /** The leases were read. `asked`: for a `read` effect. */
+  /** The leases were read. `requested`: by a `read` effect. */
   | {
       readonly type: 'leases'
       readonly sentAtMs: number
       readonly leases: readonly MasterLease[]
       readonly span: LifeSpan
-      readonly asked: boolean
+      readonly requested: boolean
     }
   /** A requested read has failed. */
   | { readonly type: 'read-failed' }
@@ -258,18 +259,26 @@ export function request(state: Membership, type: LeaseRequest['type'], holder: H
 
 /** Probes the own server, unless a probe is running. */
 export function probe(state: Membership, limitMs: number, { nowMs, effects }: Turn): Membership {
-  if (state.server.askedAtMs !== undefined) return state
+  if (state.server.probingSinceAtMs !== undefined) return state
   effects.push({ type: 'probe', limitMs })
-  return { ...state, server: { ...state.server, askedAtMs: nowMs } }
+  return { ...state, server: { ...state.server, probingSinceAtMs: nowMs } }
 }
 
 /** Reads the leases, unless a read is running or has just failed. */
 export function read(state: Membership, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   const { fleet } = state
-  if (fleet.reading !== undefined || nowMs < fleet.retryAtMs) return state
+  if (fleet.readingSinceAtMs !== undefined || nowMs < fleet.retryAtMs) return state
   effects.push({ type: 'read', limitMs: timings.callMs })
-  return { ...state, fleet: { ...fleet, isReadDue: false, reading: { sentAtMs: nowMs } } }
+  return { ...state, fleet: { ...fleet, isReadDue: false, readingSinceAtMs: nowMs } }
+}
+
+/** The phase of a departing master. */
+export type Leaving = Extract<Phase, { readonly type: 'leaving' }>
+
+/** The next step of a departure. */
+export function goOn(state: Membership, phase: Leaving, step: LeavingStep): Membership {
+  return { ...state, phase: { ...phase, step } }
 }
 
 /** Ends the membership. */

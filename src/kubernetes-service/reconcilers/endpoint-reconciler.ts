@@ -12,8 +12,8 @@ export type ReconcilePorts = boolean | 'agreed'
 export type Departure = 'left' | 'last-one'
 
 /**
- * The objects of `default/kubernetes`, read or watched. Watched ones may be old, but suffice to see that nothing is to be
- * done.
+ * The objects of `default/kubernetes`, read or watched. Watched ones may be old, but suffice to see that nothing is to
+ * be done.
  */
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
@@ -58,8 +58,8 @@ export interface ListReconciler {
 }
 
 /**
- * A reconciler without leases: it also removes this master from the list. Programs that embed this library may implement
- * their own. Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
+ * A reconciler without leases: it also removes this master from the list. Programs that embed this library may
+ * implement their own. Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
  */
 export interface EndpointReconciler extends ListReconciler {
   /**

@@ -30,8 +30,8 @@ export type OutReason =
  * - `starting`: its API server has not been ready yet.
  * - `joining`: the server is ready and the lease is being created; or it continues the lease of an earlier life of this
  *   master.
- * - `listed`: it has a lease and renews it. Its record says whether its server is `ready`, `failing` or `unready`; while
- *   it is `unready`, and another master is ready, its address is not on the list.
+ * - `listed`: it has a lease and renews it. Its record says whether its server is `ready`, `failing` or `unready`;
+ *   while it is `unready`, and another master is ready, its address is not on the list.
  * - `leaving`: it was stopped. `before` is the state in its record before.
  * - `out`: it makes no more requests.
  */

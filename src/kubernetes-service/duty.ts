@@ -41,13 +41,13 @@ export class KubernetesServiceDuty {
   async run(signal: AbortSignal): Promise<void> {
     const { controller, reconciler } = this.#options
     const { controller: loops, unlink } = linkedController(signal, this.#stopping.signal)
+    const watching = controller.watch(signal)
     const membership = reconciler instanceof MembershipRunner ? reconciler.run(signal) : undefined
-    const parts = [controller.watch(signal), membership]
     this.#loops = this.#reconcile(loops.signal).catch((error: unknown) => {
       if (!loops.signal.aborted) throw error
     })
     try {
-      await Promise.all([...parts, this.#loops])
+      await Promise.all([watching, membership, this.#loops])
       await aborted(signal)
     } finally {
       unlink()

@@ -281,10 +281,11 @@ export const TURN_OFF =
 /** Field managers of a kube-apiserver's own reconciler: its program's name, and those of programs that contain it. */
 const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 
-/** A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds. */
+/**
+ * A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds; a server that writes the
+ * same content, but read late, does not.
+ */
 const WINDOW_MS = 60_000
-/** A server that writes the same content, but read late, does not overwrite this often. */
-const OVERWRITES = 2
 /** A reconciler that returns after this long is reported again, in milliseconds. */
 const FORGET_MS = 600_000
 
@@ -294,20 +295,19 @@ export function isReconciler(manager: string): boolean {
 }
 
 /**
- * Counts how often an endpoint reconciler with other leases has overwritten the addresses. It writes too rarely for a
- * fight, but never stops: that is reported once.
+ * Notices that an endpoint reconciler with other leases overwrites the addresses again and again: too rarely for a fight,
+ * but without an end. That is reported once.
  */
 export class OtherReconciler {
-  /** The times of recent overwrites, the latest last. */
-  #overwrites: readonly number[] = []
+  #latestMs = Number.NEGATIVE_INFINITY
   #reported = false
 
   /** It has overwritten them at `nowMs`, on the monotonic clock. Returns whether to report that now. */
   overwrote(nowMs: number): boolean {
-    const latestMs = this.#overwrites.at(-1)
-    const reported = this.#reported && latestMs !== undefined && nowMs - latestMs < FORGET_MS
-    this.#overwrites = [...this.#overwrites.filter((atMs) => atMs > nowMs - WINDOW_MS), nowMs]
-    this.#reported = reported || this.#overwrites.length >= OVERWRITES
-    return this.#reported && !reported
+    const sinceMs = nowMs - this.#latestMs
+    this.#latestMs = nowMs
+    if (this.#reported && sinceMs < FORGET_MS) return false
+    this.#reported = sinceMs < WINDOW_MS
+    return this.#reported
   }
 }

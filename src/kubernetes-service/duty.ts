@@ -5,7 +5,6 @@ import { aborted, linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubernetesServiceController } from './controller.ts'
 import { endpointPorts } from './identity.ts'
-import { LeaseNotFound } from './leases/master-leases.ts'
 import { MembershipRunner } from './membership/runner.ts'
 import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
@@ -100,9 +99,7 @@ export class KubernetesServiceDuty {
       const departure = await reconciler.leave(address, ports, signal)
       if (departure !== 'left') message = 'the address stays: its API server still answers, and no other one serves'
     } else {
-      await reconciler.removeEndpoints(address, ports, signal).catch((error: unknown) => {
-        if (!(error instanceof LeaseNotFound)) throw error
-      })
+      await reconciler.removeEndpoints(address, ports, signal)
     }
     logger.info({ address: address.text }, message)
   }

@@ -183,8 +183,8 @@ export class Processes {
     )
   }
 
-  leaseEnded(id: number, server: Server, outcome: 'done' | 'unknown' | 'withdrawn' | 'not-found'): number {
-    const code = outcome === 'done' ? 4 : outcome === 'unknown' ? 5 : outcome === 'withdrawn' ? 6 : 7
+  leaseEnded(id: number, server: Server, outcome: 'done' | 'unknown' | 'withdrawn'): number {
+    const code = outcome === 'done' ? 4 : outcome === 'unknown' ? 5 : 6
     const input: MembershipInput = outcome === 'done' ? { type: 'done' } : { type: 'failed', failure: outcome }
     return this.#memo(id, server, code, (process) => this.#take({ ...process, lease: 'none' }, input, server))
   }

@@ -282,8 +282,8 @@ export const TURN_OFF =
 const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 
 /**
- * A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds; a server that writes the
- * same content, but read late, does not.
+ * A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds; a server that writes
+ * the same content, but read late, does not.
  */
 const WINDOW_MS = 60_000
 /** A reconciler that returns after this long is reported again, in milliseconds. */
@@ -295,8 +295,8 @@ export function isReconciler(manager: string): boolean {
 }
 
 /**
- * Notices that an endpoint reconciler with other leases overwrites the addresses again and again: too rarely for a fight,
- * but without an end. That is reported once.
+ * Notices that an endpoint reconciler with other leases overwrites the addresses again and again: too rarely for a
+ * fight, but without an end. That is reported once.
  */
 export class OtherReconciler {
   #latestMs = Number.NEGATIVE_INFINITY

@@ -18,7 +18,6 @@ import {
   encodeHolder,
   type Holder,
   isOfAnotherLife,
-  LeaseNotFound,
   type MasterLease,
   type MasterLeases,
   yieldsTo,
@@ -155,12 +154,11 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const isThere = await this.#change(holder, signal, async (current) => {
+    await this.#change(holder, signal, async (current) => {
       if (isOfAnotherLife(holderOf(current), holder)) return
       await deleteAsRead(this.#api, current, { urgent: true, signal })
       this.#own = undefined
     })
-    if (!isThere) throw new LeaseNotFound(addressOf(holder))
   }
 
   async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
@@ -220,18 +218,17 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   /**
-   * Changes this master's Lease, and retries until no write came between the read and the write. Returns whether there
-   * was one.
+   * Changes this master's Lease, if there is one, and retries until no write came between the read and the write.
    */
-  async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<boolean> {
+  async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<void> {
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
-      if (current === undefined) return false
+      if (current === undefined) return
       try {
         await change(current)
-        return true
+        return
       } catch (error) {
-        if (isKubeError(error, 'NotFound')) return false
+        if (isKubeError(error, 'NotFound')) return
         if (!isKubeError(error, 'Conflict')) throw error
       }
     }

@@ -114,23 +114,13 @@ export interface MasterLeases {
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Removes this holder's lease, and no other's: one that another instance has taken over stays. Rejects with
-   * {@link LeaseNotFound} when there is none.
+   * Removes this holder's lease, if there is one, and no other's: one that another instance has taken over stays.
    */
   remove(holder: Holder, signal: AbortSignal): Promise<void>
   /**
    * Calls `onChange` whenever the set of live leases may have changed, expiry included, until the signal is aborted.
    */
   watch(onChange: () => void, signal: AbortSignal): Promise<void>
-}
-
-/** There was no lease to remove. */
-export class LeaseNotFound extends Error {
-  override readonly name = 'LeaseNotFound'
-  readonly code = 'LeaseNotFound'
-  constructor(address: string) {
-    super(`no lease of ${address}`)
-  }
 }
 
 /** Another process has withdrawn this instance; it must not renew its lease. */

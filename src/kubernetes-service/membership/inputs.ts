@@ -182,14 +182,9 @@ function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: 
   return fleet.readAtMs !== undefined && sentAtMs - fleet.readAtMs >= ttlMs - intervalMs
 }
 
-function failed(
-  state: Membership,
-  failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found',
-  turn: Turn,
-): Membership {
+function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdrawn', turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   const { lease, phase, fleet } = state
-  if (failure === 'not-found' && lease.request?.type === 'remove') return done(state, turn)
   if (failure === 'withdrawn') {
     const answered = { ...state, lease: { ...lease, request: undefined } }
     // A leaving one removes the rest without further checks.

@@ -13,7 +13,7 @@ import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoint
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, addressesInSlice, type EndpointPort } from '../identity.ts'
-import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
+import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import {
   isDualStack,
   isHeldBy,
@@ -264,14 +264,8 @@ export class MembershipRunner implements ListReconciler {
     } catch (error) {
       if (type === 'renew') telemetry.attempted(error)
       const failure =
-        error instanceof LeaseWithdrawn
-          ? 'withdrawn'
-          : error instanceof LeaseNotFound
-            ? 'not-found'
-            : isKubeError(error, 'NotFound')
-              ? 'unprepared'
-              : 'unknown'
-      if (failure === 'unknown' || failure === 'unprepared') this.#failed(error)
+        error instanceof LeaseWithdrawn ? 'withdrawn' : isKubeError(error, 'NotFound') ? 'unprepared' : 'unknown'
+      if (failure !== 'withdrawn') this.#failed(error)
       this.#take({ type: 'failed', failure })
     }
   }

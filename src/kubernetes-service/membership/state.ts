@@ -209,7 +209,7 @@ export type MembershipInput =
    * It failed, or its effect is unknown. `unprepared`: the store answers, but cannot hold leases yet, such as without
    * their namespace; `not-found`: there was no lease to remove.
    */
-  | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found' }
+  | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' }
   /** A `write-list` effect has ended. `refused`: no other master serves any more. */
   | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'refused' }
   | { readonly type: 'timer' }

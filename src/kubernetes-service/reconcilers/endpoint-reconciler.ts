@@ -63,8 +63,7 @@ export interface ListReconciler {
  */
 export interface EndpointReconciler extends ListReconciler {
   /**
-   * Removes this master from the list. Rejects with {@link LeaseNotFound} when it was not on it. Only after
-   * {@link stopReconciling} may the list become empty.
+   * Removes this master from the list, if it is on it. Only after {@link stopReconciling} may the list become empty.
    */
   removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void>
   /**

@@ -9,7 +9,6 @@ import {
   encodeHolder,
   type Holder,
   isOfAnotherLife,
-  LeaseNotFound,
   type MasterLease,
   type MasterLeases,
   yieldsTo,
@@ -113,20 +112,15 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { lease, record } = this.#ownKeys(holder)
-    const address = addressOf(holder)
-    let there = this.#removing.has(record.key)
+    const { record } = this.#ownKeys(holder)
     // Withdrawn first, deleted last: a lease without any record is a kube-apiserver's, and another master might leave
     // because of it.
     for (;;) {
-      const [stored, leaseBefore] = await Promise.all([record.read(signal), lease.read(signal)])
+      const stored = await record.read(signal)
       if (stored === undefined) break
       const before = decodeRecord(stored.value)
       if (isOfAnotherLife(before, holder)) return
-      // Read before this master is marked: afterwards another departing master at this address may delete the lease.
-      if (leaseBefore !== undefined || before?.state === 'unready' || before?.state === 'leaving') there = true
       if (this.#hasCoHolder) {
-        there = true
         if (await record.delete(stored, signal)) break
         continue
       }
@@ -134,13 +128,12 @@ export class EtcdLeases implements MasterLeases {
       // Before it is sent: it may happen without an answer.
       this.#removing.add(record.key)
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
-      if (await this.#release(holder, signal)) there = true
+      await this.#release(holder, signal)
       // Not deleted: a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)
       break
     }
     this.#removing.delete(record.key)
-    if (!there) throw new LeaseNotFound(address)
   }
 
   async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
@@ -266,20 +259,18 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * Deletes the lease unless another master at this address wants it. Returns whether there was one.
+   * Deletes the lease unless another master at this address wants it.
    *
    * The holders are read after the lease: a master that begins to want it meanwhile writes it, and the delete
    * conflicts.
    */
-  async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
+  async #release(holder: Holder, signal: AbortSignal): Promise<void> {
     const { lease } = this.#ownKeys(holder)
     lease.forget()
-    for (let found = false; ; found = true) {
+    for (;;) {
       const stored = await lease.read(signal)
-      if (stored === undefined) return found
-      if (this.#hasCoHolder) return true
-      if (await this.#isHeldByOthers(holder, signal)) return true
-      if (await lease.delete(stored, signal)) return true
+      if (stored === undefined || this.#hasCoHolder || (await this.#isHeldByOthers(holder, signal))) return
+      if (await lease.delete(stored, signal)) return
     }
   }
 

@@ -169,14 +169,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '.filter((lease) => isHeldBy(lease, self))',
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
-  'kubernetes-service-membership-readiness-operator-2': {
-    broken: 'nextReadiness: has !== for === after state.failures.',
-    file: 'kubernetes-service/membership/readiness.ts',
-    text: "if (serving) return state.failures === 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }",
-    instead:
-      "if (serving) return state.failures !== 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }",
-    tests: ['kubernetes-service/membership/readiness.test.ts'],
-  },
   'kubernetes-service-controller-await': {
     broken: 'run: does not wait for together(signal, [ (ending) => this.#serviceLoop.run(ending).',
     file: 'kubernetes-service/controller.ts',

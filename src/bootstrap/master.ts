@@ -128,7 +128,6 @@ export async function withdrawMaster(
       fleet,
       adapter: new EndpointsAdapter({ ...ports, writer }),
       self: holderOf(options, ports),
-      address,
       always: options.onShutdown === 'always',
       place: ports.leases === undefined ? placeOfLeases(options) : 'in the lease store',
     },

@@ -2,31 +2,18 @@ import { LeaseObserver } from '../../kube/lease-observer.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
 import { hasLease } from '../leases/etcd/snapshot.ts'
 import type { Holder } from '../leases/master-leases.ts'
-import type { InspectedLease, LeaseLife } from './inspection.ts'
+import type { InspectedLease, LeaseLife, OddValue } from './inspection.ts'
 
-/** A conflict, or something else that an operator should know. The codes are stable. */
+/** A conflict, or something else that an operator should know. The codes are stable; docs/masters.md explains them. */
 interface MasterConflict {
-  readonly code: /** Several hosts hold one address: masters behind a virtual address, or one that was given twice. */
+  readonly code:
     | 'shared-address'
-    /** The lease has no holder record: it is a kube-apiserver's or foreign. */
     | 'no-holder'
-    /** A holder record without a lease, of a master that should have one. */
     | 'no-lease'
-    /** The lease never expires, whether or not its master lives. */
     | 'never-ends'
-    /** It was watched for its whole TTL, and was not renewed. */
     | 'not-renewed'
-    /** The value is JSON: from an old cluster, or written by hand. It counts by its key. */
-    | 'json-value'
-    /** The value cannot be read. It counts by its key. */
-    | 'unreadable-value'
-    /** The value names another address than its key. */
-    | 'misplaced-value'
-    /** The address cannot be listed. */
-    | 'unlistable-value'
-    /** Endpoints list an address without a lease. */
+    | `${OddValue['type']}-value`
     | 'listed-without-lease'
-    /** The lease lives and its master is ready, but Endpoints do not list it. */
     | 'not-listed'
   /** A few words for a person. */
   readonly message: string

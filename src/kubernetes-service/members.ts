@@ -1,6 +1,6 @@
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
 import { addressesIn, addressesInSlice } from './identity.ts'
-import { addressOf, type Holder, type HolderPorts, type MasterLease } from './leases/master-leases.ts'
+import { addressOf, type Holder, type HolderPorts, isStart, type MasterLease } from './leases/master-leases.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
 /**
@@ -149,5 +149,7 @@ export function startedAfter(leases: readonly MasterLease[], self: Holder, span:
     .sort()
     .at(-1)
   if (latest === undefined || latest < self.startedAt) return self
-  return { ...self, startedAt: formatMicroTime(parseTime(latest) + 1) }
+  const startedAt = formatMicroTime(parseTime(latest) + 1)
+  // No later start can be written: this life waits until that lease has gone.
+  return isStart(startedAt) ? { ...self, startedAt } : self
 }

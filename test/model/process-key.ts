@@ -16,7 +16,7 @@ export function processKey(process: Process): string {
   }
   key += `P${phaseKey(state.phase)}S${holderKey(state.self)}`
   key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0}${server.readySinceAtMs === undefined ? 0 : 1},${server.probingSinceAtMs}`
-  key += `O${lease.renewedAtMs},${lease.writtenAtMs},${lease.missing ? 1 : 0}${lease.outlasts ? 'o' : ''},${lease.failures},${lease.retryAtMs},${trust.type}`
+  key += `O${lease.renewedAtMs},${lease.writtenAtMs},${lease.missing ? lease.missedAtMs : 0}${lease.outlasts ? 'o' : ''},${lease.failures},${lease.retryAtMs},${trust.type}`
   if (trust.type === 'recovering') key += `${trust.untilAtMs}${trust.isNew ? 'n' : ''}`
   if (request !== undefined) key += `R${request.type}${request.sentAtMs}${holderKey(request.holder)}`
   key += contention.phase === 'calm' ? contention.corrections.join() : JSON.stringify(contention)

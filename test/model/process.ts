@@ -144,6 +144,7 @@ function withoutDeadTimes(process: Process): Process {
       lease: {
         ...lease,
         writtenAtMs: isReading ? lease.writtenAtMs : Number.NEGATIVE_INFINITY,
+        missedAtMs: lease.missing && server.probedAtMs < lease.missedAtMs ? lease.missedAtMs : Number.NEGATIVE_INFINITY,
         failures: Math.min(lease.failures, 3),
         // Below a tick, a pause ends with the tick.
         retryAtMs: lease.retryAtMs <= now ? LONG_AGO_MS : Math.max(lease.retryAtMs, TICK_MS),
@@ -222,6 +223,7 @@ function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false):
         renewedAtMs: ifAny(lease.renewedAtMs),
         writtenAtMs: past(lease.writtenAtMs),
         missing: lease.missing,
+        missedAtMs: past(lease.missedAtMs),
         outlasts: lease.outlasts,
         request:
           request === undefined

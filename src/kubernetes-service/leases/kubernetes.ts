@@ -274,8 +274,9 @@ export class KubernetesLeases implements MasterLeases {
   }
 }
 
+/** The record in a Lease with the masters' label. Policies protect the label: without it anybody may have written it. */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
-  return decodeHolder(recordOf(lease))
+  return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined
 }
 
 function recordOf(lease: Lease | undefined): string | undefined {
@@ -289,10 +290,11 @@ function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holde
 
 /**
  * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see
- * {@link masterKey}). `apiserver-bootstrap-192-0-2-1-5b1cd2f0`.
+ * {@link masterKey}). No two addresses have the same part in it: rights to one name are rights to one address.
+ * `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
  */
 function leaseName(holder: Holder): string {
-  const address = addressOf(holder).replace(/[.:]+/g, '-').replace(/^-|-$/g, '')
+  const address = addressOf(holder).replace(/[.:]/g, '-')
   return `${NAME_PREFIX}${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
 }
 

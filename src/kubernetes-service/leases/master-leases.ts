@@ -44,6 +44,8 @@ export interface Holder {
    * ready.
    */
   readonly confirms?: readonly string[] | undefined
+  /** A kube-apiserver renews the lease of this address too. Only the store `etcd` knows, and sets it. */
+  readonly coHolder?: boolean | undefined
 }
 
 /** The address of a master that Endpoints list. */
@@ -164,7 +166,7 @@ const MAX_NAME = 300
 
 /** A holder as the text beside its lease. */
 export function encodeHolder(holder: Holder): string {
-  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [] } = holder
+  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [], coHolder } = holder
   const confirmed = confirms.length === 0 ? undefined : confirms
   return JSON.stringify({
     instanceId,
@@ -176,6 +178,7 @@ export function encodeHolder(holder: Holder): string {
     departure,
     reason: reason?.slice(0, MAX_REASON),
     confirms: confirmed,
+    coHolder,
   })
 }
 
@@ -195,8 +198,8 @@ const name = z.string().check(
   z.refine((text) => text.isWellFormed()),
 )
 
-/** A later life writes a time after it, so there must be one. */
-function isStart(text: string): boolean {
+/** Whether this is a time at which a master can have been started. A later life writes one after it. */
+export function isStart(text: string): boolean {
   return tryParseTime(text) !== undefined && text < '9999'
 }
 
@@ -215,6 +218,7 @@ const schema = z.object({
     ),
   ),
   confirms: z.optional(z.array(name).check(z.maxLength(MAX_DEPARTURES))),
+  coHolder: z.optional(z.boolean()),
 }) satisfies z.ZodMiniType<Holder>
 
 function holderIn(text: string): Holder | undefined {

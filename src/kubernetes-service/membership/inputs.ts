@@ -116,7 +116,8 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       if (missing === lease.missing) return { ...after, lease: { ...lease, outlasts } }
       // The store answers: after an outage this lease must be missing no longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
-      const found = { ...after, lease: { ...lease, missing, outlasts, retryAtMs } }
+      const missedAtMs = missing ? nowMs : lease.missedAtMs
+      const found = { ...after, lease: { ...lease, missing, missedAtMs, outlasts, retryAtMs } }
       // A lease that was not renewed in time has expired; no other client has deleted it.
       if (missing && !wouldLast(lease, nowMs, timings)) return found
       return contended(found, missing ? 'undone' : 'in-sync', turn)
@@ -190,7 +191,7 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
     // A leaving one removes the rest without further checks.
     return phase.type === 'leaving' ? goOn(answered, phase, { type: 'removing' }) : end(answered, 'withdrawn', turn)
   }
-  if (lease.trust.type === 'steady' && fleet.missing.length > 0) {
+  if (failure !== 'unprepared' && lease.trust.type === 'steady' && fleet.missing.length > 0) {
     effects.push({
       type: 'report',
       event: { type: 'expiry-suspected', addresses: fleet.missing.map((one) => one.lease.address) },

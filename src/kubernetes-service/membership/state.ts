@@ -99,6 +99,8 @@ export interface OwnLease {
   readonly writtenAtMs: number
   /** A read did not show it. */
   readonly missing: boolean
+  /** When a read first did not show it. */
+  readonly missedAtMs: number
   /** A read has shown it after its expiry by this master's clock: leases do not expire while the store is away. */
   readonly outlasts: boolean
   readonly request: LeaseRequest | undefined
@@ -299,6 +301,14 @@ export function contended(state: Membership, input: ContentionInput, { nowMs, ef
 /** Whether the own lease has not expired at `atMs` by this master's own clock, unless another client has deleted it. */
 export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: MembershipTimings): boolean {
   return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
+}
+
+/**
+ * Whether another client has deleted its lease since its API server was last probed. That client may be the server
+ * itself, a kube-apiserver with its own reconciler that shuts down: earlier answers say nothing about it.
+ */
+export function isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {
+  return lease.missing && wouldLast(lease, nowMs, timings) && server.probedAtMs < lease.missedAtMs
 }
 
 /** The id of the next departure of this life. */

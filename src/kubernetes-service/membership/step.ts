@@ -11,6 +11,7 @@ import {
   end,
   goOn,
   isAlive,
+  isTakenUnprobed,
   type Leaving,
   type LeavingStep,
   type Membership,
@@ -45,6 +46,7 @@ export function startMembership(self: Holder): Membership {
       renewedAtMs: undefined,
       writtenAtMs: Number.NEGATIVE_INFINITY,
       missing: false,
+      missedAtMs: Number.NEGATIVE_INFINITY,
       outlasts: false,
       request: undefined,
       failures: 0,
@@ -202,6 +204,7 @@ function nextListed(before: Membership, turn: Turn): Membership {
   const renewing = nowMs >= renewalDueAtMs(state, timings)
   // An expired lease is created again only for a server that serves, or where none does: it would put the address on
   // the list.
+  if (isTakenUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
   if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
   const wanted = wantedRecord(state, renewing, turn)
   if (renewing) {

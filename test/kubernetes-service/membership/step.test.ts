@@ -614,6 +614,25 @@ test('a sidecar that was frozen has not seen whether its server failed meanwhile
   }
 })
 
+test('a lease that another client deletes, as a kube-apiserver does at its end, comes back only after its server was asked anew', () => {
+  for (const [server, comesBack] of [
+    ['ready', true],
+    ['failing', false],
+    ['silent', false],
+  ] as const) {
+    const played = listedMaster({}, [holder(2)])
+    played.advance(3_100)
+    played.isProbed = false
+    played.server = server
+    played.own = undefined
+    played.changed()
+    assert.equal(played.times('probe').length, 1, `${server}: asked`)
+    assert.equal(played.times('renew ready').length, comesBack ? 2 : 1, server)
+    played.advance(5_000)
+    assert.equal(played.own !== undefined, comesBack, server)
+  }
+})
+
 test('a lease that is taken away again and again is made ten times at once, then at growing distances', () => {
   const played = listedMaster()
   for (let taken = 0; taken < 400; taken++) {

@@ -26,12 +26,6 @@ const RECORD_OUTLASTS_S = 1
 /** If both grants return within this many milliseconds, the record outlives the lease by at least 500 ms. */
 const GRANTS_APART_MS = 500
 
-/**
- * This many renewals in a row must find the lease written by another process: one may be an own write whose answer was
- * lost.
- */
-const RENEWALS = 2
-
 export interface EtcdLeasesOptions {
   readonly etcd: EtcdKv
   /** The prefix of the API servers' own keys, without a slash at the end. */
@@ -57,7 +51,7 @@ export interface EtcdLeasesOptions {
  *   another master at that address wants it, and stays alive by its record; when it is ready again it creates its lease
  *   again.
  * - A lease that a process without a record renews too is left to that process: a kube-apiserver at the same address,
- *   whose reconciler is on.
+ *   whose reconciler is on. The record says so to the next life of this master.
  * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, about a second
  *   after the dead master's lease would have, both are reported; the address stays listed.
  * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
@@ -70,13 +64,15 @@ export class EtcdLeases implements MasterLeases {
   readonly #keys: EtcdLeaseKeys
   /** A co-holder that has not renewed for this long is gone. */
   readonly #coHolderTtlMs: number
-  /** Renewals in a row that found the lease written by a process without a record. */
-  #overtaken = 0
+  /** When a renewal last found the lease written by a process without a record. */
+  #overtakenMs = Number.NEGATIVE_INFINITY
   #coHolderSeenMs = Number.NEGATIVE_INFINITY
   /** The two keys of this master. */
   #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   /** Whether this process has written its record before. */
   #hasSpoken = false
+  /** Whether its first write replaced the record of an earlier life. */
+  #isSuccessor = false
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
   #unusable: ReadonlySet<string> = new Set()
@@ -180,12 +176,17 @@ export class EtcdLeases implements MasterLeases {
     const { leaseTime, recordTime } = await this.#grantTimes(seconds, listed, signal)
     let before = lease.last
     let changed = false
+    const isFirst = !this.#hasSpoken
     for (;;) {
       if (!(await this.#writeRecord(record, holder, recordTime, signal))) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
       // Left to expire; every list reports the fault.
       if (value === undefined) return
+      // A lease without any record is a kube-apiserver's.
+      if (isFirst && !this.#isSuccessor && before !== undefined && !(await this.#isHeldByOthers(holder, signal))) {
+        this.#seeCoHolder(holder)
+      }
       const written = before !== undefined
       if (await lease.put(value, leaseTime, before, signal)) return this.#noteCoHolder(changed, holder, signal)
       before = await lease.read(signal)
@@ -224,10 +225,16 @@ export class EtcdLeases implements MasterLeases {
 
   /** After a renewal. `changed`: whether another process has written the lease since the one before. */
   async #noteCoHolder(changed: boolean, holder: Holder, signal: AbortSignal): Promise<void> {
+    if (!changed || (await this.#isHeldByOthers(holder, signal))) return
+    const nowMs = this.#options.clock.monotonicMs()
+    // The first may be the last write of another master at this address that has gone since.
+    const isRepeated = nowMs - this.#overtakenMs < this.#coHolderTtlMs
+    this.#overtakenMs = nowMs
+    if (isRepeated) this.#seeCoHolder(holder)
+  }
+
+  #seeCoHolder(holder: Holder): void {
     const { clock, logger } = this.#options
-    const isOvertaken = changed && !(await this.#isHeldByOthers(holder, signal))
-    this.#overtaken = isOvertaken ? this.#overtaken + 1 : 0
-    if (this.#overtaken < RENEWALS) return
     if (!this.#hasCoHolder) {
       logger.warn(
         { address: addressOf(holder) },
@@ -239,12 +246,16 @@ export class EtcdLeases implements MasterLeases {
 
   /** False where a later life of the same master holds it. */
   async #writeRecord(record: GuardedKey, holder: Holder, time: bigint, signal: AbortSignal): Promise<boolean> {
-    const value = Buffer.from(encodeHolder(holder))
     const { lease } = this.#ownKeys(holder)
     let before = record.last
-    while (!(await record.put(value, time, before, signal))) {
+    while (!(await record.put(this.#encoded(holder), time, before, signal))) {
       before = await record.read(signal)
-      if (before === undefined || !this.#yields(decodeRecord(before.value), holder)) continue
+      const stored = before && decodeRecord(before.value)
+      if (!this.#hasSpoken && stored !== undefined) {
+        this.#isSuccessor = true
+        if (stored.coHolder) this.#seeCoHolder(holder)
+      }
+      if (before === undefined || !this.#yields(stored, holder)) continue
       // A record without a lease that seems to be of a later life, although this life has not written yet: the host's
       // clock was set back.
       if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return false
@@ -255,7 +266,11 @@ export class EtcdLeases implements MasterLeases {
 
   /** Writes another record in place of `stored`, with its remaining time. False where it has changed or expired. */
   #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
-    return record.put(Buffer.from(encodeHolder(holder)), stored.lease, stored, signal)
+    return record.put(this.#encoded(holder), stored.lease, stored, signal)
+  }
+
+  #encoded(holder: Holder): Uint8Array {
+    return Buffer.from(encodeHolder({ ...holder, coHolder: this.#hasCoHolder || undefined }))
   }
 
   /**

@@ -37,7 +37,6 @@ export type { ApiRequest, ApiResponse, Transport } from './kube/transport.ts'
 export { type EndpointPort, KUBERNETES_SERVICE } from './kubernetes-service/identity.ts'
 export {
   type Holder,
-  LeaseNotFound,
   LeaseWithdrawn,
   type MasterLease,
   type MasterLeases,

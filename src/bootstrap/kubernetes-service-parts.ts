@@ -31,22 +31,8 @@ export type PartPorts = MasterPorts & {
   readonly events: EventSink
 }
 
-interface Reconciling {
-  readonly reconciler: EndpointReconciler
-  readonly membership?: MembershipRunner
-}
-
 /** Composes the parts of one master for `default/kubernetes`. */
-export function composeKubernetesService(
-  options: MasterOptions,
-  ports: PartPorts,
-  monitor: ReadinessMonitor,
-): {
-  readonly value: KubernetesServiceDuty
-  readonly controller: KubernetesServiceController
-  /** Undefined where masters have no leases. */
-  readonly membership: MembershipRunner | undefined
-} {
+export function composeKubernetesService(options: MasterOptions, ports: PartPorts, monitor: ReadinessMonitor) {
   const [range, secondRange] = options.serviceClusterIpRanges
   if (range === undefined) throw new TypeError('a master needs at least one Service range')
   const { securePort, reconcileIntervalMs: intervalMs, kubernetesServiceNodePort: nodePort } = options
@@ -61,7 +47,7 @@ export function composeKubernetesService(
   const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
   const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
-  const { reconciler, membership } = chooseReconciler(options, ports, {
+  const reconciler = chooseReconciler(options, ports, {
     monitor,
     adapter,
     fleet,
@@ -83,29 +69,21 @@ export function composeKubernetesService(
     service,
     intervalMs,
   })
-  const value = new KubernetesServiceDuty({
-    ...ports,
-    monitor,
-    controller,
-    reconciler,
-    membership,
-    address,
-    securePort,
-  })
-  return { value, controller, membership }
+  const value = new KubernetesServiceDuty({ ...ports, monitor, controller, reconciler, address, securePort })
+  return { value, controller, membership: reconciler instanceof MembershipRunner ? reconciler : undefined }
 }
 
 function chooseReconciler(
   options: MasterOptions,
   ports: PartPorts,
   parts: Pick<MembershipRunnerOptions, 'monitor' | 'adapter' | 'fleet' | 'announcements' | 'onChange'>,
-): Reconciling {
+): EndpointReconciler | MembershipRunner {
   const { advertiseAddresses, endpointReconcilerType, apiserverCount: count } = options
   const [address] = advertiseAddresses
-  if (ports.reconciler !== undefined) return { reconciler: ports.reconciler }
-  if (address === undefined || endpointReconcilerType === 'none') return { reconciler: noneReconciler }
+  if (ports.reconciler !== undefined) return ports.reconciler
+  if (address === undefined || endpointReconcilerType === 'none') return noneReconciler
   if (endpointReconcilerType === 'master-count') {
-    return { reconciler: new MasterCountEndpointReconciler({ ...ports, ...parts, address, count }) }
+    return new MasterCountEndpointReconciler({ ...ports, ...parts, address, count })
   }
   const telemetry = new LeaseTelemetry({
     ...ports,
@@ -122,7 +100,7 @@ function chooseReconciler(
     ports: endpointPorts(options.securePort),
     timings: membershipTimings(options),
   })
-  return { reconciler: membership, membership }
+  return membership
 }
 
 /** The lease store of the options, or that of the embedding program. Rejects options for which a port is missing. */

@@ -10,6 +10,7 @@ import { FleetView } from '../kubernetes-service/fleet-view.ts'
 import { ObjectWriter } from '../kubernetes-service/guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import { placeOfLeases } from '../kubernetes-service/leases/kubernetes.ts'
+import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
@@ -44,9 +45,6 @@ export interface Master {
    */
   preShutdownHook(): Promise<void>
 }
-
-/** A departure may take at least this long, in milliseconds: a hanging server is first probed in vain. */
-const LEAVING_MS = 6_000
 
 /** With the gate `startup` the server is probed again this often, in milliseconds: its own duties may change. */
 const ASKING_PERIOD_MS = 10_000
@@ -127,10 +125,9 @@ export async function withdrawMaster(
     {
       audit,
       leases: leasesOf(options, { ...ports, availability }),
-      onRead: (leases) => fleet.read(leases),
+      fleet,
       adapter: new EndpointsAdapter({ ...ports, writer }),
       self: holderOf(options, ports),
-      address,
       always: options.onShutdown === 'always',
       place: ports.leases === undefined ? placeOfLeases(options) : 'in the lease store',
     },
@@ -150,7 +147,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
     clock,
     logger,
     shutdownDelayMs: options.shutdownDelayMs,
-    preShutdownTimeoutMs: Math.max(2 * options.reconcileIntervalMs, LEAVING_MS),
+    preShutdownTimeoutMs: membershipTimings(options).leavingMs,
   })
   const monitor = new ReadinessMonitor({
     ...as('readiness'),
@@ -185,12 +182,12 @@ function compose(options: MasterOptions, given: MasterPorts) {
 
 /** Why this master's own API server is unreliable; undefined when it is reliable. */
 function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number): string | undefined {
-  const { phase, lastAnswerMs } = monitor
+  const { state, lastAnswerMs } = monitor
   if (lastAnswerMs === undefined) return 'own API server has not answered yet'
   const silentMs = clock.monotonicMs() - lastAnswerMs
   if (silentMs > leaseTtlMs)
     return `own API server has not answered for ${formatDuration(Math.floor(silentMs / 1_000) * 1_000)}`
-  return phase === 'ready' ? undefined : 'own API server is not ready'
+  return state.phase === 'ready' ? undefined : 'own API server is not ready'
 }
 
 /** Probes the server now and then where nothing else has, for the subscribers. */

@@ -243,7 +243,6 @@ export class LeaseTelemetry {
   readonly #options: LeaseTelemetryOptions
   readonly #renewals: Counter<'result'>
   readonly #reports: ContentionReports
-  readonly #contested: Contested
 
   constructor(options: LeaseTelemetryOptions) {
     this.#options = options
@@ -263,7 +262,6 @@ export class LeaseTelemetry {
       else age.set({}, (clock.monotonicMs() - sinceMs) / 1000)
     })
     this.#reports = new ContentionReports(options)
-    this.#contested = contestedLease(options.address)
   }
 
   /** An attempt to renew has ended. */
@@ -281,8 +279,9 @@ export class LeaseTelemetry {
 
   /** Another client deleted the lease, it was created again, or the fight is over. */
   contended(input: ContentionInput, before: Contention, now: Contention): void {
+    const { address, clock } = this.#options
     if (input === 'corrected') this.#reports.corrected('Lease', undefined)
-    this.#reports.changed(this.#contested, before, now, this.#options.clock.monotonicMs())
+    this.#reports.changed(contestedLease(address), before, now, clock.monotonicMs())
   }
 }
 

@@ -19,7 +19,7 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { secondSliceName } from './endpoints-plan.ts'
 import type { ObjectWriter } from './guarded-writes/object-writer.ts'
 import { addressesIn, type EndpointPort, endpointPorts, KUBERNETES_SERVICE, samePorts } from './identity.ts'
-import type { EndpointReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
+import type { ListReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 import type { ServiceDemand, ServiceSettings } from './service-plan.ts'
 import { ServiceWriter } from './service-writer.ts'
 
@@ -40,7 +40,7 @@ export interface KubernetesServiceOptions extends InformerContext {
   readonly writer: ObjectWriter
   /** `subscribe`: to the availability of the API server. */
   readonly availability: AvailabilityReporter & Pick<Availability, 'subscribe'>
-  readonly reconciler: EndpointReconciler
+  readonly reconciler: ListReconciler
   /** Undefined with a reconciler that lists no master. */
   readonly address: Address | undefined
   readonly service: ServiceSettings
@@ -195,7 +195,7 @@ export class KubernetesServiceController {
     const observed: ObservedEndpoints = {
       endpoints: this.#endpoints.current,
       slice: this.#slice.current,
-      secondSlice: this.#secondSlice?.current,
+      secondSlices: [this.#secondSlice?.current].filter((slice) => slice !== undefined),
     }
     if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
     await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)

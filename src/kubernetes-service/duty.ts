@@ -5,8 +5,7 @@ import { aborted, linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubernetesServiceController } from './controller.ts'
 import { endpointPorts } from './identity.ts'
-import { LeaseNotFound } from './leases/master-leases.ts'
-import type { MembershipRunner } from './membership/runner.ts'
+import { MembershipRunner } from './membership/runner.ts'
 import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
@@ -21,9 +20,8 @@ export interface KubernetesServiceDutyOptions {
   readonly logger: Logger
   readonly monitor: ReadinessMonitor
   readonly controller: KubernetesServiceController
-  readonly reconciler: EndpointReconciler
-  /** The same as `reconciler` where masters have leases; undefined with another reconciler. */
-  readonly membership: MembershipRunner | undefined
+  /** The membership where masters have leases. */
+  readonly reconciler: EndpointReconciler | MembershipRunner
   readonly address: Address | undefined
   readonly securePort: number
 }
@@ -40,14 +38,15 @@ export class KubernetesServiceDuty {
 
   /** Runs until the signal is aborted; {@link stop} before that ends the writes, while watches and leases continue. */
   async run(signal: AbortSignal): Promise<void> {
-    const { controller, membership } = this.#options
+    const { controller, reconciler } = this.#options
     const { controller: loops, unlink } = linkedController(signal, this.#stopping.signal)
-    const parts = [controller.watch(signal), membership?.run(signal)]
+    const watching = controller.watch(signal)
+    const membership = reconciler instanceof MembershipRunner ? reconciler.run(signal) : undefined
     this.#loops = this.#reconcile(loops.signal).catch((error: unknown) => {
       if (!loops.signal.aborted) throw error
     })
     try {
-      await Promise.all([...parts, this.#loops])
+      await Promise.all([watching, membership, this.#loops])
       await aborted(signal)
     } finally {
       unlink()
@@ -58,23 +57,22 @@ export class KubernetesServiceDuty {
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     this.#stopping.abort(new Error('stopping'))
     await this.#loops.catch(() => {})
-    const { reconciler, membership } = this.#options
-    reconciler.stopReconciling()
-    try {
-      if (membership !== undefined) await membership.stop(mode, signal)
-      else await this.#leaveOrGiveUp(mode, signal)
-    } finally {
-      await reconciler.destroy()
+    const { reconciler } = this.#options
+    if (reconciler instanceof MembershipRunner) {
+      await reconciler.stop(mode, signal)
+      return
     }
+    reconciler.stopReconciling()
+    await this.#leaveOrGiveUp(reconciler, mode, signal).finally(() => reconciler.destroy())
   }
 
   /** Gives up when the server does not answer. */
-  async #leaveOrGiveUp(mode: OnShutdown, signal: AbortSignal): Promise<void> {
+  async #leaveOrGiveUp(reconciler: EndpointReconciler, mode: OnShutdown, signal: AbortSignal): Promise<void> {
     const { clock, monitor, logger } = this.#options
     let reported: string | undefined
     for (;;) {
       try {
-        return await this.#leave(mode, signal)
+        return await this.#leave(reconciler, mode, signal)
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
         // Departing masters write the same objects; the second one tries again.
@@ -90,8 +88,8 @@ export class KubernetesServiceDuty {
     }
   }
 
-  async #leave(mode: OnShutdown, signal: AbortSignal): Promise<void> {
-    const { reconciler, monitor, logger, address, securePort } = this.#options
+  async #leave(reconciler: EndpointReconciler, mode: OnShutdown, signal: AbortSignal): Promise<void> {
+    const { monitor, logger, address, securePort } = this.#options
     const ports = endpointPorts(securePort)
     if (address === undefined) return
     let message = 'withdrew the address'
@@ -101,16 +99,14 @@ export class KubernetesServiceDuty {
       const departure = await reconciler.leave(address, ports, signal)
       if (departure !== 'left') message = 'the address stays: its API server still answers, and no other one serves'
     } else {
-      await reconciler.removeEndpoints(address, ports, signal).catch((error: unknown) => {
-        if (!(error instanceof LeaseNotFound)) throw error
-      })
+      await reconciler.removeEndpoints(address, ports, signal)
     }
     logger.info({ address: address.text }, message)
   }
 
   async #reconcile(signal: AbortSignal): Promise<void> {
-    const { controller, monitor } = this.#options
-    await this.#clearAway(signal)
+    const { controller, monitor, reconciler } = this.#options
+    if (!(reconciler instanceof MembershipRunner)) await this.#clearAway(reconciler, signal)
     await monitor.untilFirstReady(signal)
     await controller.run(signal)
   }
@@ -119,11 +115,11 @@ export class KubernetesServiceDuty {
    * The entry of an earlier life of this master sends clients to a server that is not ready. It is removed unless it is
    * the only one; that of a ready server stays.
    */
-  async #clearAway(signal: AbortSignal): Promise<void> {
-    const { reconciler, address, monitor, clock, logger, securePort } = this.#options
+  async #clearAway(reconciler: EndpointReconciler, signal: AbortSignal): Promise<void> {
+    const { address, monitor, clock, logger, securePort } = this.#options
     if (reconciler.clearAway === undefined || address === undefined) return
     await monitor.firstAnswer(signal)
-    while (monitor.phase === 'starting') {
+    while (monitor.state.phase === 'starting') {
       try {
         const left = await reconciler.clearAway(address, endpointPorts(securePort), signal)
         if (left)

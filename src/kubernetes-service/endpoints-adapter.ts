@@ -19,14 +19,6 @@ import type { ObjectWriter, Outcome, RemovableAction } from './guarded-writes/ob
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
-/** The stored objects of `default/kubernetes` on which a write was planned. */
-export interface StoredEndpoints {
-  readonly endpoints: Endpoints | undefined
-  readonly slice: EndpointSlice | undefined
-  /** The slices with the name of a second family. */
-  readonly secondSlices: readonly EndpointSlice[]
-}
-
 /** The plan for the list of masters. */
 export interface ListPlan {
   readonly endpoints: EndpointsAction
@@ -58,7 +50,7 @@ export class EndpointsAdapter {
    * Everything that is stored, the slices read before the Endpoints that they follow: so a write to a slice is never
    * based on older Endpoints.
    */
-  async read(signal?: AbortSignal): Promise<StoredEndpoints> {
+  async read(signal?: AbortSignal): Promise<ObservedEndpoints> {
     const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
     const [slice, ...seconds] = await Promise.all(
       names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
@@ -75,12 +67,11 @@ export class EndpointsAdapter {
     if (action.type === 'refuse') return false
     if (!this.#writer.isSettled(endpointsResource, action, observed.endpoints)) return false
     const wanted = action.type === 'none' ? observed.endpoints : action.object
-    if (wanted === undefined) return true
-    const { slice, secondSlice } = observed
-    const second = planSecondSlice(secondSliceOf(wanted, secondAddresses), secondSlice)
     return (
-      this.#writer.isSettled(endpointSlices, planEndpointSlice(wanted, slice), slice) &&
-      this.#writer.isSettled(endpointSlices, second, secondSlice)
+      wanted === undefined ||
+      slicePlans(wanted, secondAddresses, observed).every(([action, slice]) =>
+        this.#writer.isSettled(endpointSlices, action, slice),
+      )
     )
   }
 
@@ -89,7 +80,7 @@ export class EndpointsAdapter {
    * master wrote with newer leases, this write conflicts.
    */
   async reconcile(
-    plan: (stored: StoredEndpoints) => Promise<ListPlan | undefined>,
+    plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
     signal: AbortSignal,
   ): Promise<boolean> {
     const stored = await this.read(signal)
@@ -105,7 +96,7 @@ export class EndpointsAdapter {
    */
   async execute(
     { endpoints: action, secondAddresses }: ListPlan,
-    stored: StoredEndpoints,
+    stored: ObservedEndpoints,
     signal?: AbortSignal,
   ): Promise<void> {
     if (action.type === 'refuse') throw new NoLiveMasters()
@@ -124,24 +115,33 @@ export class EndpointsAdapter {
 
   async #ensureSlices(
     endpoints: Endpoints | undefined,
-    stored: StoredEndpoints,
+    stored: ObservedEndpoints,
     secondAddresses: ListPlan['secondAddresses'],
     signal?: AbortSignal,
   ): Promise<void> {
-    const wanted = secondSliceOf(endpoints, secondAddresses)
-    const execute = (action: RemovableAction<EndpointSlice>, current: EndpointSlice | undefined) =>
-      this.#writer.execute(endpointSlices, action, current, signal)
     // None waits for another: a refusal of one must not keep an address in the others.
-    await allEnded([
-      endpoints && execute(planEndpointSlice(endpoints, stored.slice), stored.slice),
-      // Both names: the fleet may have had its families in the other order before.
-      ...([4, 6] as const).map((family) => {
-        const name = secondSliceName(family)
-        const current = stored.secondSlices.find((slice) => slice.metadata?.name === name)
-        return execute(planSecondSlice(wanted?.metadata?.name === name ? wanted : undefined, current), current)
-      }),
-    ])
+    await allEnded(
+      slicePlans(endpoints, secondAddresses, stored).map(([action, slice]) =>
+        this.#writer.execute(endpointSlices, action, slice, signal),
+      ),
+    )
   }
+}
+
+/** What must be done to each slice so that it follows these Endpoints, with its present state. */
+function slicePlans(
+  endpoints: Endpoints | undefined,
+  secondAddresses: ListPlan['secondAddresses'],
+  { slice, secondSlices }: ObservedEndpoints,
+): readonly (readonly [RemovableAction<EndpointSlice>, EndpointSlice | undefined])[] {
+  const second = secondSliceOf(endpoints, secondAddresses)
+  // Both names: the fleet may have had its families in the other order before.
+  const seconds = ([4, 6] as const).map((family) => {
+    const name = secondSliceName(family)
+    const current = secondSlices.find(({ metadata }) => metadata?.name === name)
+    return [planSecondSlice(second?.metadata?.name === name ? second : undefined, current), current] as const
+  })
+  return endpoints === undefined ? seconds : [[planEndpointSlice(endpoints, slice), slice], ...seconds]
 }
 
 /** The leases contain no master: writing that list would take the API away from every client, so it is not written. */

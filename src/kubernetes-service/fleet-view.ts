@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.ts'
 import type { Gauge, Histogram, Metrics } from '../telemetry/metrics.ts'
-import { type HolderState, type MasterLease, OWN_ETCD } from './leases/master-leases.ts'
+import { HOLDER_STATES, type HolderState, type MasterLease, OWN_ETCD } from './leases/master-leases.ts'
 import { listedAddresses } from './members.ts'
 
 /**
@@ -40,15 +40,7 @@ interface Seen {
   readonly endedMs: number | undefined
 }
 
-const STATES: readonly Seen['state'][] = [
-  'ready',
-  'failing',
-  'unready',
-  'leaving',
-  'withdrawn',
-  'foreign',
-  'suspected-expiry',
-]
+const STATES: readonly Seen['state'][] = [...HOLDER_STATES, 'foreign', 'suspected-expiry']
 /** How many past addresses to remember, to answer why they are gone. */
 const MAX_REMEMBERED = 256
 

@@ -45,17 +45,16 @@ export function portTexts(ports: readonly AnyPort[] | undefined): readonly strin
   return (ports ?? []).map(portText)
 }
 
-function portText({ name, port, protocol, targetPort, nodePort }: AnyPort): string {
-  return JSON.stringify([name ?? '', port, protocol ?? 'TCP', String(targetPort ?? port), nodePort ?? 0])
+function portText({ name, port, protocol, appProtocol, targetPort, nodePort }: AnyPort): string {
+  return JSON.stringify([name ?? '', port, protocol ?? 'TCP', appProtocol, String(targetPort ?? port), nodePort ?? 0])
 }
 
-/** Whether the ports are equal in the same order, in all their fields. */
+/** Whether the ports are equal in the same order. */
 export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
-  return found.length === wanted.length && found.every((port, index) => isSamePort(port, wanted[index] as AnyPort))
-}
-
-function isSamePort(one: AnyPort, other: AnyPort): boolean {
-  return one.appProtocol === other.appProtocol && portText(one) === portText(other)
+  return (
+    found.length === wanted.length &&
+    found.every((port, index) => portText(port) === portText(wanted[index] as AnyPort))
+  )
 }
 
 /**

@@ -1,6 +1,6 @@
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
 import { addressesIn, addressesInSlice } from './identity.ts'
-import { addressOf, type Holder, type HolderPorts, type MasterLease } from './leases/master-leases.ts'
+import { addressOf, type Holder, type HolderPorts, isStart, type MasterLease } from './leases/master-leases.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
 /**
@@ -15,7 +15,10 @@ export function isReady(lease: MasterLease): boolean {
  * The leases for the list, given the current one: the address of a lease with a suspected expiry stays but is not
  * added, and so does one that this reader found at its start.
  */
-export function keepingPlaces(leases: readonly MasterLease[], current: ObservedEndpoints): readonly MasterLease[] {
+export function keepingPlaces(
+  leases: readonly MasterLease[],
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+): readonly MasterLease[] {
   const { endpoints, slice } = current
   if (endpoints === undefined && slice === undefined) return leases
   // A reader that finds a damaged list restores all found leases, and of those with a suspected expiry the ones that
@@ -166,5 +169,7 @@ export function startedAfter(leases: readonly MasterLease[], self: Holder, span:
     .sort()
     .at(-1)
   if (latest === undefined || latest < self.startedAt) return self
-  return { ...self, startedAt: formatMicroTime(parseTime(latest) + 1) }
+  const startedAt = formatMicroTime(parseTime(latest) + 1)
+  // No later start can be written: this life waits until that lease has gone.
+  return isStart(startedAt) ? { ...self, startedAt } : self
 }

@@ -29,10 +29,6 @@ export class ReadinessMonitor {
     this.#options = options
   }
 
-  get phase(): ReadinessState['phase'] {
-    return this.#state.phase
-  }
-
   get state(): ReadinessState {
     return this.#state
   }

@@ -22,7 +22,7 @@ export type ServiceStack = 'single' | 'dual' | 'as-found'
 
 /** The members' demand on the Service. */
 export interface ServiceDemand {
-  /** False while live masters want other ports or types. */
+  /** False while live masters want other ports or types: those then stay as found. */
   readonly settled: boolean
   readonly stack: ServiceStack
 }
@@ -45,10 +45,6 @@ export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
  * A Service without an address first gets one, and its second by the next plan. When a server refuses one of two it
  * keeps the other allocated, without a Service (`allocClusterIPs` in pkg/registry/core/service/storage/alloc.go):
  * masters that create the Service at the same moment could each block one of its addresses for ever.
- *
- * @param settled - false while live masters want other ports or types: those then stay as found.
- * @param stack - how many families it should have.
- * @param second - how its second address is requested.
  */
 export function planService(
   current: Service | undefined,

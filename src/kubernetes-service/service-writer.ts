@@ -119,8 +119,7 @@ class SecondClusterIpDemand {
   /** Called when a write that requested a second address was refused. Returns whether less is requested from now on. */
   refused(): boolean {
     this.#refusals += 1
-    if (this.#present === 'configured' && this.#refusals < PATIENCE) return false
-    if (this.#present === 'if-possible') return false
+    if (this.#present === 'if-possible' || (this.#present === 'configured' && this.#refusals < PATIENCE)) return false
     this.#present = this.#present === 'configured' ? 'any' : 'if-possible'
     return true
   }

@@ -2,11 +2,11 @@ import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
 import { isKubeError } from '../kube/errors.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { endpoints } from '../kube/resources.ts'
-import type { Address } from '../net/address.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
+import type { FleetView } from './fleet-view.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
-import { addressOf, type Holder, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
+import { addressOf, type Holder, type MasterLeases } from './leases/master-leases.ts'
 import { isHeldBy, listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
@@ -32,25 +32,22 @@ export async function withdraw(
     readonly leases: MasterLeases
     readonly adapter: EndpointsAdapter
     readonly self: Holder
-    readonly address: Address
     readonly always: boolean
     /** Where the leases are, for a person: `among the Leases in kube-system`. */
     readonly place: string
-    /** Called with each read of the leases. */
-    readonly onRead?: ((leases: readonly MasterLease[]) => void) | undefined
+    readonly fleet: FleetView
   },
   signal: AbortSignal,
 ): Promise<Withdrawal> {
-  const { audit, leases, adapter, self, address, always, place, onRead } = options
+  const { audit, leases, adapter, self, always, place, fleet } = options
+  const address = addressOf(self)
   const before = await leases.list(signal)
-  onRead?.(before)
+  fleet.read(before)
   const own = before.find((lease) => isHeldBy(lease, self))?.holder
   if (own === undefined) {
-    const hosts = before
-      .filter((lease) => lease.address === address.text)
-      .map(({ holder }) => holder?.host ?? 'unknown')
+    const hosts = before.filter((lease) => lease.address === address).map(({ holder }) => holder?.host ?? 'unknown')
     const held = hosts.length > 0 ? `; it is held by ${hosts.join(', ')} (--hostname-override selects the host)` : ''
-    return { type: 'nothing', reason: `no lease of host ${self.host} for ${address.text} ${place}${held}` }
+    return { type: 'nothing', reason: `no lease of host ${self.host} for ${address} ${place}${held}` }
   }
 
   if (own.state !== 'withdrawn') {
@@ -59,7 +56,7 @@ export async function withdraw(
       await leases.mark(own, signal)
       return {
         type: 'last-one',
-        reason: `${address.text} is the last one; --on-shutdown=always takes it out all the same`,
+        reason: `${address} is the last one; --on-shutdown=always takes it out all the same`,
       }
     }
     await audited(audit, withdrawalOf(own, place), () => leases.mark({ ...own, state: 'withdrawn' }, signal), {
@@ -71,14 +68,14 @@ export async function withdraw(
     try {
       await adapter.reconcile(async ({ endpoints: current }) => {
         const live = await leases.list(signal)
-        onRead?.(live)
+        fleet.read(live)
         const addresses = listedAddresses(live)
         return {
           endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
           secondAddresses: secondAddresses(live),
         }
       }, signal)
-      return { type: 'withdrawn', reason: `${address.text} is out` }
+      return { type: 'withdrawn', reason: `${address} is out` }
     } catch (error) {
       // The running masters do the same at this moment; the second one reads again.
       if (!isKubeError(error, 'Conflict')) throw error

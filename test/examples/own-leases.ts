@@ -2,7 +2,6 @@ import {
   createMaster,
   defineMaster,
   type Holder,
-  LeaseNotFound,
   type MasterLease,
   type MasterLeases,
   type MasterPorts,
@@ -33,8 +32,7 @@ export class StaticLeases implements MasterLeases {
 
   async remove(holder: Holder): Promise<void> {
     const [address = ''] = holder.addresses
-    if (!this.#leases.delete(address)) throw new LeaseNotFound(address)
-    this.#tell()
+    if (this.#leases.delete(address)) this.#tell()
   }
 
   watch(look: () => void, signal: AbortSignal): Promise<void> {

@@ -4,7 +4,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import {
   type FailureNature,
   type Holder,
-  LeaseNotFound,
   LeaseWithdrawn,
   type MasterLease,
   type MasterLeases,
@@ -44,8 +43,7 @@ const announce = `${prelude}
 /** ARGV: master, instance. */
 const remove = `${prelude}
   local text = live(ARGV[1])
-  if not text then return 'none' end
-  if cjson.decode(text).holder.instanceId == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
+  if text and cjson.decode(text).holder.instanceId == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
   return 'done'`
 
 const list = `${prelude}
@@ -91,8 +89,7 @@ export class RedisLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const outcome = await this.#eval(remove, [masterOf(holder), holder.instanceId], signal)
-    if (outcome === 'none') throw new LeaseNotFound(addressOf(holder))
+    await this.#eval(remove, [masterOf(holder), holder.instanceId], signal)
   }
 
   /** Rejects when Redis is away, or does not answer; it is then watched again. */

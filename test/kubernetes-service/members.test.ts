@@ -155,6 +155,8 @@ test('a life begins after whatever earlier lives left, also where the clock was 
     false,
     'another master',
   )
+  const last = lease('192.0.2.1', 'ready', { instanceId: 'other', startedAt: '9998-12-31T23:59:59.999000Z' })
+  assert.equal(startedAfter([last], self, span), self, 'no later start can be written')
 })
 
 test('ports are agreed only when every live master says that it wants them', () => {

@@ -36,6 +36,7 @@ export const modelTimings: MembershipTimings = {
   removalMarginMs: TICK_MS,
   recoveryMs: 6 * TICK_MS,
   leavingMs: 6 * TICK_MS,
+  contentionMs: 2 * TICK_MS,
 }
 
 /** A life of a master: so many can be told apart, then their ids are used again. */

@@ -15,15 +15,15 @@ export function processKey(process: Process): string {
     key += `L${list.kind}${list.stage}${list.status}${list.mayEmpty ? 1 : 0}${list.needsOthers ? 1 : 0}${list.base},${list.plan},${list.met}${list.stale ? 's' : ''}`
   }
   key += `P${phaseKey(state.phase)}S${holderKey(state.self)}`
-  key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0}${server.readySinceAtMs === undefined ? 0 : 1},${server.askedAtMs}`
-  key += `O${lease.renewedAtMs},${lease.writtenAtMs},${lease.missing ? 1 : 0}${lease.outlasts ? 'o' : ''},${lease.failures},${lease.retryAtMs},${trust.type}`
+  key += `V${readinessKey(server.readiness)},${server.answeredAtMs},${server.probedAtMs},${server.serving ? 1 : 0}${server.readySinceAtMs === undefined ? 0 : 1},${server.probingSinceAtMs}`
+  key += `O${lease.renewedAtMs},${lease.writtenAtMs},${lease.missing ? lease.missedAtMs : 0}${lease.outlasts ? 'o' : ''},${lease.failures},${lease.retryAtMs},${trust.type}`
   if (trust.type === 'recovering') key += `${trust.untilAtMs}${trust.isNew ? 'n' : ''}`
   if (request !== undefined) key += `R${request.type}${request.sentAtMs}${holderKey(request.holder)}`
   key += contention.phase === 'calm' ? contention.corrections.join() : JSON.stringify(contention)
-  key += `F${fleet.readAtMs},${fleet.reading?.sentAtMs},${fleet.isReadDue ? 1 : 0},${fleet.retryAtMs}`
+  key += `F${fleet.readAtMs},${fleet.readingSinceAtMs},${fleet.isReadDue ? 1 : 0},${fleet.retryAtMs}`
   for (const one of fleet.leases) key += leaseKey(one)
   key += 'E'
-  for (const one of fleet.ended) key += `${leaseKey(one.lease)}${one.sinceAtMs},${one.provedAtMs}`
+  for (const one of fleet.missing) key += `${leaseKey(one.lease)}${one.sinceAtMs},${one.provedAtMs}`
   if (fleet.renewed.length > 0) key += `W${fleet.renewed.join()}`
   key += 'D'
   for (const one of fleet.departures) key += `"${one.id}"${one.isStop ? 1 : 0}${one.seenAtMs}`

@@ -144,6 +144,7 @@ function withoutDeadTimes(process: Process): Process {
       lease: {
         ...lease,
         writtenAtMs: isReading ? lease.writtenAtMs : Number.NEGATIVE_INFINITY,
+        missedAtMs: lease.missing && server.probedAtMs < lease.missedAtMs ? lease.missedAtMs : Number.NEGATIVE_INFINITY,
         failures: Math.min(lease.failures, 3),
         // Below a tick, a pause ends with the tick.
         retryAtMs: lease.retryAtMs <= now ? LONG_AGO_MS : Math.max(lease.retryAtMs, TICK_MS),
@@ -152,7 +153,7 @@ function withoutDeadTimes(process: Process): Process {
       fleet: {
         ...fleet,
         leases: process.knowsRenewals ? fleet.leases.map((one) => comparable(one, process, readSince)) : fleet.leases,
-        ended: fleet.ended.map(({ lease, sinceAtMs, provedAtMs }) => ({
+        missing: fleet.missing.map(({ lease, sinceAtMs, provedAtMs }) => ({
           lease: process.knowsRenewals ? { ...lease, renewal: BEFORE } : lease,
           sinceAtMs: provedAtMs === undefined ? sinceAtMs : LONG_AGO_MS,
           provedAtMs,
@@ -216,12 +217,13 @@ function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false):
         // Compared with nothing: the share is none here.
         failedAtMs: undefined,
         failsByEtcd: false,
-        askedAtMs: ifAny(server.askedAtMs),
+        probingSinceAtMs: ifAny(server.probingSinceAtMs),
       },
       lease: {
         renewedAtMs: ifAny(lease.renewedAtMs),
         writtenAtMs: past(lease.writtenAtMs),
         missing: lease.missing,
+        missedAtMs: past(lease.missedAtMs),
         outlasts: lease.outlasts,
         request:
           request === undefined
@@ -242,7 +244,7 @@ function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false):
       },
       fleet: {
         leases: fleet.leases,
-        ended: fleet.ended.map((one) => ({
+        missing: fleet.missing.map((one) => ({
           lease: one.lease,
           sinceAtMs: past(one.sinceAtMs),
           provedAtMs: ifAny(one.provedAtMs),
@@ -250,7 +252,7 @@ function mapTimes(process: Process, { past, whole }: Times, keepsBegan = false):
         departures: fleet.departures.map((one) => ({ ...one, seenAtMs: past(one.seenAtMs) })),
         renewed: fleet.renewed,
         readAtMs: ifAny(fleet.readAtMs),
-        reading: fleet.reading === undefined ? undefined : { sentAtMs: past(fleet.reading.sentAtMs) },
+        readingSinceAtMs: ifAny(fleet.readingSinceAtMs),
         isReadDue: fleet.isReadDue,
         retryAtMs: whole(fleet.retryAtMs),
       },

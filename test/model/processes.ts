@@ -183,8 +183,8 @@ export class Processes {
     )
   }
 
-  leaseEnded(id: number, server: Server, outcome: 'done' | 'unknown' | 'withdrawn' | 'not-found'): number {
-    const code = outcome === 'done' ? 4 : outcome === 'unknown' ? 5 : outcome === 'withdrawn' ? 6 : 7
+  leaseEnded(id: number, server: Server, outcome: 'done' | 'unknown' | 'withdrawn'): number {
+    const code = outcome === 'done' ? 4 : outcome === 'unknown' ? 5 : 6
     const input: MembershipInput = outcome === 'done' ? { type: 'done' } : { type: 'failed', failure: outcome }
     return this.#memo(id, server, code, (process) => this.#take({ ...process, lease: 'none' }, input, server))
   }
@@ -261,7 +261,7 @@ export class Processes {
   /** A read of the leases has ended that was sent as `asked` says: for a `read` effect, or right now for the list. */
   leasesRead(id: number, server: Server, view: number, asked: boolean): number {
     return this.#memo(id, server, 96 + view * 2 + (asked ? 1 : 0), (process) => {
-      const sentAtMs = asked ? (process.state.fleet.reading?.sentAtMs as number) : nowOf(process)
+      const sentAtMs = asked ? (process.state.fleet.readingSinceAtMs as number) : nowOf(process)
       const shown = this.#views[view] as readonly MasterLease[]
       const observer =
         process.observer &&
@@ -273,7 +273,7 @@ export class Processes {
         observer === undefined
           ? shown
           : shown.filter(({ holder }) => !observers.isOver(observer, 'abc'.indexOf(holder?.host ?? '')))
-      const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), asked }
+      const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), requested: asked }
       const read = asked ? { read: 'none' as const, found: undefined } : {}
       return this.#take({ ...process, ...read, observer }, input, server)
     })
@@ -321,9 +321,9 @@ export class Processes {
       process = this.#take({ ...process, read: 'none', observer }, { type: 'read-failed' }, server)
     } else if (read === 'delayed' && process.found === undefined) process = { ...process, read: 'pending' }
     else if (read === 'delayed') {
-      const sentAtMs = process.state.fleet.reading?.sentAtMs as number
+      const sentAtMs = process.state.fleet.readingSinceAtMs as number
       const leases = this.#views[process.found as number] as readonly MasterLease[]
-      const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), asked: true }
+      const input: MembershipInput = { type: 'leases', sentAtMs, leases, span: spanOf(process), requested: true }
       process = this.#take({ ...process, read: 'none', found: undefined }, input, server)
     }
     if (isListDue) process = this.#take(process, { type: 'changed' }, server)
@@ -333,17 +333,17 @@ export class Processes {
       if (list.kind === 'leave') process = this.#take(process, { type: 'list', outcome: 'failed' }, server)
       else process = { ...process, again: true }
     }
-    const { askedAtMs } = process.state.server
-    if (askedAtMs !== undefined && server === HUNG && nowOf(process) - askedAtMs >= attemptMs) {
+    const { probingSinceAtMs } = process.state.server
+    if (probingSinceAtMs !== undefined && server === HUNG && nowOf(process) - probingSinceAtMs >= attemptMs) {
       process = this.#take(
         process,
         {
           type: 'probed',
-          sentAtMs: askedAtMs,
+          sentAtMs: probingSinceAtMs,
           answered: false,
           serving: false,
           readiness: process.state.server.readiness,
-          asked: true,
+          requested: true,
         },
         server,
       )
@@ -370,7 +370,7 @@ export class Processes {
     const serving = machine.isServing(answer)
     return this.#take(
       process,
-      { type: 'probed', sentAtMs, answered: answer.answered, serving, readiness, asked },
+      { type: 'probed', sentAtMs, answered: answer.answered, serving, readiness, requested: asked },
       server,
     )
   }
@@ -396,8 +396,8 @@ export class Processes {
   }
 
   #settled(process: Process, server: Server): Process {
-    const { askedAtMs } = process.state.server
-    if (askedAtMs !== undefined && server !== HUNG) return this.#probed(process, server, askedAtMs, true)
+    const { probingSinceAtMs } = process.state.server
+    if (probingSinceAtMs !== undefined && server !== HUNG) return this.#probed(process, server, probingSinceAtMs, true)
     return this.#settledList(process)
   }
 

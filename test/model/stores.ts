@@ -39,7 +39,7 @@ export interface StoreOptions {
   readonly viewOf: (leases: readonly MasterLease[]) => number
 }
 
-export type LeaseOutcome = 'done' | 'withdrawn' | 'not-found'
+export type LeaseOutcome = 'done' | 'withdrawn'
 
 /** What the store of the leases holds. It ends leases by its own clock, as etcd does. */
 export class Stores {
@@ -105,8 +105,7 @@ export class Stores {
     const withRecord = (record: StoredRecord | undefined): number =>
       this.intern(records.map((one, index) => (index === master ? record : one)))
     if (type === 'remove') {
-      if (before === undefined) return { store: id, outcome: 'not-found' }
-      const isOwn = before.holder.instanceId === holder.instanceId
+      const isOwn = before?.holder.instanceId === holder.instanceId
       return { store: isOwn ? withRecord(undefined) : id, outcome: 'done' }
     }
     try {

@@ -159,6 +159,10 @@ test('those in config/kustomize/lease-namespace are enough with leases in a name
     { withinMs: 30_000 },
   )
   assert.equal((await write('create', { metadata: { ...metadata, labels: {} }, spec: {} }, ...asWriter)).code, 0)
+  const named = { metadata: { name: 'apiserver-bootstrap-forged', namespace: 'kube-system' }, spec: {} }
+  assert.match((await write('create', named, ...asWriter)).stderr, /not writer/)
+  const deleteOwn = ['delete', 'lease', own, '--namespace=apiserver-bootstrap', '--dry-run=server']
+  assert.match((await kubectl(...deleteOwn, ...asWriter)).stderr, /not writer/)
   assert.match((await write('replace', { metadata, spec: {} }, ...asWriter)).stderr, /not writer/)
   const taken = { metadata: { name: own, namespace: 'apiserver-bootstrap' }, spec: {} }
   assert.match((await write('replace', taken, ...asWriter)).stderr, /not writer/)
@@ -176,6 +180,8 @@ test('those in config/kustomize/lease-namespace are enough with leases in a name
   ) as { metadata: { resourceVersion?: string } }
   delete stored.metadata.resourceVersion
   assert.match((await write('replace', stored, ...as('another'))).stderr, /not another/)
+  const ended = await kubectl(...deleteOwn, ...as('another'))
+  assert.equal(ended.code, 0, `masters delete what has ended of each other: ${ended.stderr}`)
   const replaced = await write('replace', stored, ...as(own))
   assert.equal(replaced.code, 0, replaced.stderr)
   assert.deepEqual(await master.stop(), { code: 0, signal: null })

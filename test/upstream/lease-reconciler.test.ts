@@ -49,13 +49,13 @@ async function run({ given, call, expect }: LeaseReconcilerCase): Promise<void> 
       case 'reconcile':
         await reconciler.reconcileEndpoints(ip, call.endpointPorts, call.reconcilePorts === true, signal)
         break
+      // What a master that leaves for good does at once: it renews nothing afterwards.
       case 'stop':
-        reconciler.stopReconciling()
         break
       case 'remove': {
-        const removed = reconciler.removeEndpoints(ip, call.endpointPorts, signal)
-        if (expect.error === undefined) await removed
-        else await assert.rejects(removed, { code: expect.error.reason })
+        await reconciler.readMembers(signal)
+        const out = await reconciler.stop('always', signal)
+        assert.equal(out === 'not-listed' ? 'LeaseNotFound' : undefined, expect.error?.reason)
         break
       }
     }

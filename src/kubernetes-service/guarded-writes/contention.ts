@@ -2,25 +2,11 @@ import type { EventSink, EventToRecord } from '../../kube/event-object.ts'
 import type { LogFields, Logger } from '../../telemetry/logger.ts'
 import type { Counter, Gauge, Metrics } from '../../telemetry/metrics.ts'
 
-/** When repeated corrections count as a fight, and how long to wait in one. In milliseconds. */
-export interface ContentionLimits {
-  /** This many corrections within {@link windowMs} repair damage; an overwrite after that begins a fight. */
-  readonly burst: number
-  readonly windowMs: number
-  /** Between two corrections in a fight: at least this much … */
-  readonly firstMs: number
-  /** … and at most this much. */
-  readonly maxMs: number
-  /** A fight is over after the object has been in sync for this long. */
-  readonly quietMs: number
-}
-
 /**
- * Ten corrections at once, then growing waits up to `maxMs`: ten kinds of damage more than a second apart are no fight.
+ * `burst` corrections within `windowMs` repair damage; an overwrite after that begins a fight. In a fight at least
+ * `firstMs` pass between two corrections. It is over when the object has been in sync for `quietMs`.
  */
-export function contentionLimits(maxMs: number): ContentionLimits {
-  return { burst: 10, windowMs: 10_000, firstMs: 250, maxMs, quietMs: 10_000 }
-}
+export const FIGHT = { burst: 10, windowMs: 10_000, firstMs: 250, quietMs: 10_000 } as const
 
 /** Whether another writer keeps overwriting an object. Times are on a monotonic clock, in milliseconds. */
 export type Contention =
@@ -52,24 +38,14 @@ export const calm: Contention = { phase: 'calm', corrections: [] }
 /** The next wait is the fight's length divided by this. */
 const PATIENCE = 8
 
-/**
- * Takes in an observation or a write. Pure.
- *
- * A fight begins with the next overwrite after `burst` corrections within `windowMs`, and is over when the object has
- * been in sync for `quietMs`.
- */
-export function nextContention(
-  state: Contention,
-  input: ContentionInput,
-  nowMs: number,
-  limits: ContentionLimits,
-): Contention {
+/** Takes in an observation or a write. Pure. */
+export function nextContention(state: Contention, input: ContentionInput, nowMs: number): Contention {
   if (state.phase === 'calm') {
-    const corrections = state.corrections.filter((atMs) => atMs > nowMs - limits.windowMs)
+    const corrections = state.corrections.filter((atMs) => atMs > nowMs - FIGHT.windowMs)
     if (input === 'corrected') return { phase: 'calm', corrections: [...corrections, nowMs] }
     const [sinceMs] = corrections
     const writtenMs = corrections.at(-1)
-    if (input !== 'undone' || sinceMs === undefined || writtenMs === undefined || corrections.length < limits.burst) {
+    if (input !== 'undone' || sinceMs === undefined || writtenMs === undefined || corrections.length < FIGHT.burst) {
       return state
     }
     return { phase: 'backing-off', sinceMs, writtenMs, corrections: corrections.length, inSyncSinceMs: undefined }
@@ -83,7 +59,7 @@ export function nextContention(
       return { ...state, writtenMs: nowMs, inSyncSinceMs: nowMs }
     case 'in-sync': {
       const inSyncSinceMs = state.inSyncSinceMs ?? nowMs
-      return nowMs - inSyncSinceMs >= limits.quietMs ? calm : { ...state, inSyncSinceMs }
+      return nowMs - inSyncSinceMs >= FIGHT.quietMs ? calm : { ...state, inSyncSinceMs }
     }
   }
 }
@@ -91,22 +67,22 @@ export function nextContention(
 /**
  * When the next correction may be made. Pure.
  *
- * The longer the fight, the longer the wait: an eighth of its length, within the limits. So after the other writer has
+ * The longer the fight, the longer the wait: an eighth of its length, at most `mostMs`. So after the other writer has
  * stopped, the object is in sync again after at most an eighth of the fight's length.
  */
-export function correctionDueMs(state: Contention, limits: ContentionLimits): number {
+export function correctionDueMs(state: Contention, mostMs: number): number {
   if (state.phase === 'calm') return Number.NEGATIVE_INFINITY
   const gapMs = Math.round((state.writtenMs - state.sinceMs) / PATIENCE)
-  return state.writtenMs + Math.min(Math.max(gapMs, limits.firstMs), limits.maxMs)
+  return state.writtenMs + Math.min(Math.max(gapMs, FIGHT.firstMs), mostMs)
 }
 
 /**
  * When to check again without a change: a correction is due, or the fight may be over. Undefined while there is no
  * fight. Pure.
  */
-export function nextCheckMs(state: Contention, limits: ContentionLimits): number | undefined {
+export function nextCheckMs(state: Contention, mostMs: number): number | undefined {
   if (state.phase === 'calm') return undefined
-  return state.inSyncSinceMs === undefined ? correctionDueMs(state, limits) : state.inSyncSinceMs + limits.quietMs
+  return state.inSyncSinceMs === undefined ? correctionDueMs(state, mostMs) : state.inSyncSinceMs + FIGHT.quietMs
 }
 
 /** Clients choose their own field manager: only this many of them get their own label. */

@@ -14,12 +14,10 @@ import { addressesInSlice, portTexts } from '../identity.ts'
 import {
   type Contention,
   type ContentionInput,
-  type ContentionLimits,
   ContentionReports,
   type ContentionReportsOptions,
   type Contested,
   calm,
-  contentionLimits,
   correctionDueMs,
   nextCheckMs,
   nextContention,
@@ -65,7 +63,6 @@ interface Track {
  */
 export class ForeignOverwrites {
   readonly #options: ForeignOverwritesOptions
-  readonly #limits: ContentionLimits
   readonly #reports: ContentionReports
   readonly #tracks = new Map<string, Track>()
   #wake: (() => void) | undefined
@@ -73,7 +70,6 @@ export class ForeignOverwrites {
 
   constructor(options: ForeignOverwritesOptions) {
     this.#options = options
-    this.#limits = contentionLimits(options.intervalMs)
     this.#reports = new ContentionReports(options)
   }
 
@@ -162,7 +158,7 @@ export class ForeignOverwrites {
   #mustWait(track: Track): boolean {
     if (this.#wake === undefined) return false
     this.#next(track, 'undone')
-    return this.#options.clock.monotonicMs() < correctionDueMs(track.contention, this.#limits)
+    return this.#options.clock.monotonicMs() < correctionDueMs(track.contention, this.#options.intervalMs)
   }
 
   #writerOf({ inSync, found }: Track): string | undefined {
@@ -175,7 +171,7 @@ export class ForeignOverwrites {
   #next(track: Track, input: ContentionInput): void {
     const before = track.contention
     const nowMs = this.#options.clock.monotonicMs()
-    track.contention = nextContention(before, input, nowMs, this.#limits)
+    track.contention = nextContention(before, input, nowMs)
     if (track.contention === before) return
     this.#reports.changed(this.#contested(track), before, track.contention, nowMs)
     if (before.phase === 'backing-off' && track.contention.phase === 'calm') track.writer = undefined
@@ -203,8 +199,8 @@ export class ForeignOverwrites {
 
   #schedule(): void {
     this.#cancel()
-    const { clock } = this.#options
-    const checks = [...this.#tracks.values()].map(({ contention }) => nextCheckMs(contention, this.#limits))
+    const { clock, intervalMs } = this.#options
+    const checks = [...this.#tracks.values()].map(({ contention }) => nextCheckMs(contention, intervalMs))
     const nextMs = Math.min(...checks.filter((atMs) => atMs !== undefined))
     const wake = this.#wake
     if (wake === undefined || !Number.isFinite(nextMs)) return
@@ -285,10 +281,11 @@ export const TURN_OFF =
 /** Field managers of a kube-apiserver's own reconciler: its program's name, and those of programs that contain it. */
 const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 
-/** A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds. */
+/**
+ * A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds; a server that writes
+ * the same content, but read late, does not.
+ */
 const WINDOW_MS = 60_000
-/** A server that writes the same content, but read late, does not overwrite this often. */
-const OVERWRITES = 2
 /** A reconciler that returns after this long is reported again, in milliseconds. */
 const FORGET_MS = 600_000
 
@@ -298,20 +295,19 @@ export function isReconciler(manager: string): boolean {
 }
 
 /**
- * Counts how often an endpoint reconciler with other leases has overwritten the addresses. It writes too rarely for a
- * fight, but never stops: that is reported once.
+ * Notices that an endpoint reconciler with other leases overwrites the addresses again and again: too rarely for a
+ * fight, but without an end. That is reported once.
  */
 export class OtherReconciler {
-  /** The times of recent overwrites, the latest last. */
-  #overwrites: readonly number[] = []
+  #latestMs = Number.NEGATIVE_INFINITY
   #reported = false
 
   /** It has overwritten them at `nowMs`, on the monotonic clock. Returns whether to report that now. */
   overwrote(nowMs: number): boolean {
-    const latestMs = this.#overwrites.at(-1)
-    const reported = this.#reported && latestMs !== undefined && nowMs - latestMs < FORGET_MS
-    this.#overwrites = [...this.#overwrites.filter((atMs) => atMs > nowMs - WINDOW_MS), nowMs]
-    this.#reported = reported || this.#overwrites.length >= OVERWRITES
-    return this.#reported && !reported
+    const sinceMs = nowMs - this.#latestMs
+    this.#latestMs = nowMs
+    if (this.#reported && sinceMs < FORGET_MS) return false
+    this.#reported = sinceMs < WINDOW_MS
+    return this.#reported
   }
 }

@@ -111,7 +111,7 @@ export class ObjectWriter {
     const done = (verb: Written['verb'], stored: T | undefined): Outcome<T> => {
       this.#count(resource, verb, reasons)
       const correction = overwrites?.written(resource, object, stored)
-      onWritten?.({ resource, verb, found, stored, reasons, correction })
+      onWritten?.({ resource, verb, found: verb === 'create' ? undefined : found, stored, reasons, correction })
       return { type: 'written', object: stored }
     }
     const send = <A>(verb: Written['verb'], write: () => Promise<A>): Promise<A> => {
@@ -141,11 +141,7 @@ export class ObjectWriter {
     const removed = done('delete', undefined)
     if (type === 'remove') return removed
     const stored = await create(action.object)
-    if (stored !== undefined) {
-      this.#count(resource, 'create', reasons)
-      onWritten?.({ resource, verb: 'create', found: undefined, stored, reasons, correction: undefined })
-    }
-    return { type: 'written', object: stored }
+    return stored === undefined ? removed : done('create', stored)
   }
 
   #noteInSync(

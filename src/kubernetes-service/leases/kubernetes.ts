@@ -18,7 +18,6 @@ import {
   encodeHolder,
   type Holder,
   isOfAnotherLife,
-  LeaseNotFound,
   type MasterLease,
   type MasterLeases,
   yieldsTo,
@@ -155,12 +154,11 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const isThere = await this.#change(holder, signal, async (current) => {
+    await this.#change(holder, signal, async (current) => {
       if (isOfAnotherLife(holderOf(current), holder)) return
       await deleteAsRead(this.#api, current, { urgent: true, signal })
       this.#own = undefined
     })
-    if (!isThere) throw new LeaseNotFound(addressOf(holder))
   }
 
   async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
@@ -220,18 +218,17 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   /**
-   * Changes this master's Lease, and retries until no write came between the read and the write. Returns whether there
-   * was one.
+   * Changes this master's Lease, if there is one, and retries until no write came between the read and the write.
    */
-  async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<boolean> {
+  async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<void> {
     for (;;) {
       const current = await this.#read(leaseName(holder), signal)
-      if (current === undefined) return false
+      if (current === undefined) return
       try {
         await change(current)
-        return true
+        return
       } catch (error) {
-        if (isKubeError(error, 'NotFound')) return false
+        if (isKubeError(error, 'NotFound')) return
         if (!isKubeError(error, 'Conflict')) throw error
       }
     }
@@ -277,8 +274,9 @@ export class KubernetesLeases implements MasterLeases {
   }
 }
 
+/** The record in a Lease with the masters' label. Policies protect the label: without it anybody may have written it. */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
-  return decodeHolder(recordOf(lease))
+  return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined
 }
 
 function recordOf(lease: Lease | undefined): string | undefined {
@@ -292,10 +290,11 @@ function isInItsPlace({ lease, holder }: { readonly lease: Lease; readonly holde
 
 /**
  * The name of a master's Lease object: readable, valid, and the same for each life of the same master (see
- * {@link masterKey}). `apiserver-bootstrap-192-0-2-1-5b1cd2f0`.
+ * {@link masterKey}). No two addresses have the same part in it: rights to one name are rights to one address.
+ * `apiserver-bootstrap-192-0-2-1-5b1cd2f0`, `apiserver-bootstrap-2001-db8--1-9c3e11d7`.
  */
 function leaseName(holder: Holder): string {
-  const address = addressOf(holder).replace(/[.:]+/g, '-').replace(/^-|-$/g, '')
+  const address = addressOf(holder).replace(/[.:]/g, '-')
   return `${NAME_PREFIX}${address}-${hashText(masterKey(holder)).toString(16).padStart(8, '0')}`
 }
 

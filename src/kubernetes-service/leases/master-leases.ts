@@ -14,7 +14,9 @@ import { isListable } from '../identity.ts'
  * - `withdrawn`: another process has withdrawn it (the `withdraw` command); never listed, and not to be announced again
  *   under this instance id.
  */
-export type HolderState = 'ready' | 'failing' | 'unready' | 'leaving' | 'withdrawn'
+export type HolderState = (typeof HOLDER_STATES)[number]
+
+export const HOLDER_STATES = ['ready', 'failing', 'unready', 'leaving', 'withdrawn'] as const
 
 /** A {@link Holder.reason}: only the server's own etcd fails. */
 export const OWN_ETCD = 'own-etcd'
@@ -42,6 +44,8 @@ export interface Holder {
    * ready.
    */
   readonly confirms?: readonly string[] | undefined
+  /** A kube-apiserver renews the lease of this address too. Only the store `etcd` knows, and sets it. */
+  readonly coHolder?: boolean | undefined
 }
 
 /** The address of a master that Endpoints list. */
@@ -112,23 +116,13 @@ export interface MasterLeases {
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Removes this holder's lease, and no other's: one that another instance has taken over stays. Rejects with
-   * {@link LeaseNotFound} when there is none.
+   * Removes this holder's lease, if there is one, and no other's: one that another instance has taken over stays.
    */
   remove(holder: Holder, signal: AbortSignal): Promise<void>
   /**
    * Calls `onChange` whenever the set of live leases may have changed, expiry included, until the signal is aborted.
    */
   watch(onChange: () => void, signal: AbortSignal): Promise<void>
-}
-
-/** There was no lease to remove. */
-export class LeaseNotFound extends Error {
-  override readonly name = 'LeaseNotFound'
-  readonly code = 'LeaseNotFound'
-  constructor(address: string) {
-    super(`no lease of ${address}`)
-  }
 }
 
 /** Another process has withdrawn this instance; it must not renew its lease. */
@@ -172,7 +166,7 @@ const MAX_NAME = 300
 
 /** A holder as the text beside its lease. */
 export function encodeHolder(holder: Holder): string {
-  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [] } = holder
+  const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [], coHolder } = holder
   const confirmed = confirms.length === 0 ? undefined : confirms
   return JSON.stringify({
     instanceId,
@@ -184,6 +178,7 @@ export function encodeHolder(holder: Holder): string {
     departure,
     reason: reason?.slice(0, MAX_REASON),
     confirms: confirmed,
+    coHolder,
   })
 }
 
@@ -203,8 +198,8 @@ const name = z.string().check(
   z.refine((text) => text.isWellFormed()),
 )
 
-/** A later life writes a time after it, so there must be one. */
-function isStart(text: string): boolean {
+/** Whether this is a time at which a master can have been started. A later life writes one after it. */
+export function isStart(text: string): boolean {
   return tryParseTime(text) !== undefined && text < '9999'
 }
 
@@ -214,7 +209,7 @@ const schema = z.object({
   startedAt: z.string().check(z.refine(isStart)),
   addresses: z.array(z.string().check(z.refine(isListable))).check(z.minLength(1)),
   ports: z.object({ securePort: z.number(), nodePort: z.number() }),
-  state: z.enum(['ready', 'failing', 'unready', 'leaving', 'withdrawn']),
+  state: z.enum(HOLDER_STATES),
   departure: z.optional(name),
   reason: z.optional(
     z.pipe(
@@ -223,6 +218,7 @@ const schema = z.object({
     ),
   ),
   confirms: z.optional(z.array(name).check(z.maxLength(MAX_DEPARTURES))),
+  coHolder: z.optional(z.boolean()),
 }) satisfies z.ZodMiniType<Holder>
 
 function holderIn(text: string): Holder | undefined {

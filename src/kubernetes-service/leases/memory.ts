@@ -6,7 +6,6 @@ import {
   encodeHolder,
   type Holder,
   isOfAnotherLife,
-  LeaseNotFound,
   type MasterLease,
   type MasterLeases,
   yieldsTo,
@@ -116,9 +115,8 @@ export class MemoryLeases implements MasterLeases {
 
   async remove(holder: Holder, signal?: AbortSignal): Promise<void> {
     this.#begin(signal)
-    const lease = this.#registry.get(masterKey(holder))
-    if (lease === undefined) throw new LeaseNotFound(addressOf(holder))
-    if (lease.holder?.instanceId === holder.instanceId) this.#registry.delete(masterKey(holder))
+    const key = masterKey(holder)
+    if (this.#registry.get(key)?.holder?.instanceId === holder.instanceId) this.#registry.delete(key)
   }
 
   async watch(onChange: () => void, signal: AbortSignal): Promise<void> {

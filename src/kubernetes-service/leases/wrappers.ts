@@ -6,14 +6,7 @@ import type { RequestLimit } from '../../runtime/request-limit.ts'
 import { abortable } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import { masterKey } from '../members.ts'
-import {
-  addressOf,
-  type Holder,
-  LeaseNotFound,
-  LeaseWithdrawn,
-  type MasterLease,
-  type MasterLeases,
-} from './master-leases.ts'
+import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './master-leases.ts'
 
 /** Between two attempts to watch, in milliseconds. */
 const pauses = { firstMs: 500, maxMs: 10_000, jitter: 0.1 } as const
@@ -85,8 +78,7 @@ export function reliableLeases(
 
 /** The errors with which the contract allows a call to reject. */
 function asPromised(what: string, error: unknown): unknown {
-  const isOfTheContract =
-    error instanceof RemoteError || error instanceof LeaseNotFound || error instanceof LeaseWithdrawn
+  const isOfTheContract = error instanceof RemoteError || error instanceof LeaseWithdrawn
   return isOfTheContract ? error : new LeaseStoreError(what, error)
 }
 

@@ -2,31 +2,18 @@ import { LeaseObserver } from '../../kube/lease-observer.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
 import { hasLease } from '../leases/etcd/snapshot.ts'
 import type { Holder } from '../leases/master-leases.ts'
-import type { InspectedLease, LeaseLife } from './inspection.ts'
+import type { InspectedLease, LeaseLife, OddValue } from './inspection.ts'
 
-/** A conflict, or something else that an operator should know. The codes are stable. */
+/** A conflict, or something else that an operator should know. The codes are stable; docs/masters.md explains them. */
 interface MasterConflict {
-  readonly code: /** Several hosts hold one address: masters behind a virtual address, or one that was given twice. */
+  readonly code:
     | 'shared-address'
-    /** The lease has no holder record: it is a kube-apiserver's or foreign. */
     | 'no-holder'
-    /** A holder record without a lease, of a master that should have one. */
     | 'no-lease'
-    /** The lease never expires, whether or not its master lives. */
     | 'never-ends'
-    /** It was watched for its whole TTL, and was not renewed. */
     | 'not-renewed'
-    /** The value is JSON: from an old cluster, or written by hand. It counts by its key. */
-    | 'json-value'
-    /** The value cannot be read. It counts by its key. */
-    | 'unreadable-value'
-    /** The value names another address than its key. */
-    | 'misplaced-value'
-    /** The address cannot be listed. */
-    | 'unlistable-value'
-    /** Endpoints list an address without a lease. */
+    | `${OddValue['type']}-value`
     | 'listed-without-lease'
-    /** The lease lives and its master is ready, but Endpoints do not list it. */
     | 'not-listed'
   /** A few words for a person. */
   readonly message: string
@@ -35,18 +22,18 @@ interface MasterConflict {
 /** One master as the leases and Endpoints show it; unknown values are undefined. */
 export interface MasterRow {
   readonly address: string | undefined
-  readonly holder: Holder | undefined
+  readonly holder?: Holder | undefined
   /** How long ago the holder started, by its host's clock and this machine's. */
-  readonly ageMs: number | undefined
+  readonly ageMs?: number | undefined
   /** Of the lease, else of the holder record. */
-  readonly life: LeaseLife | undefined
-  readonly verdict: Verdict | undefined
+  readonly life?: LeaseLife | undefined
+  readonly verdict?: Verdict | undefined
   readonly leased: boolean
   readonly listed: boolean | undefined
   readonly conflicts: readonly MasterConflict[]
   /** The id of its lease in the store. */
-  readonly id: string | undefined
-  readonly revision: string | undefined
+  readonly id?: string | undefined
+  readonly revision?: string | undefined
 }
 
 /** The inputs of the rows. */
@@ -76,6 +63,7 @@ function rowsOf(lease: InspectedLease, observed: MastersObservation): readonly M
   const hosts = hostsOf(address, observed.leases)
   return holders.map((holder) => {
     const startedMs = tryParseTime(holder?.startedAt ?? '')
+    const ageMs = startedMs === undefined ? undefined : Math.max(0, observed.nowMs - startedMs)
     const conflicts: MasterConflict[] = []
     const noteIf = (isSo: boolean, code: MasterConflict['code'], message: string): void => {
       if (isSo) conflicts.push({ code, message })
@@ -88,34 +76,13 @@ function rowsOf(lease: InspectedLease, observed: MastersObservation): readonly M
     for (const { type, reason } of lease.odd) conflicts.push({ code: `${type}-value`, message: reason })
     const isMissing = listed === false && leased && verdict === 'live' && (holder?.state ?? 'ready') === 'ready'
     noteIf(isMissing, 'not-listed', 'live and ready, but not listed')
-    return {
-      address,
-      holder,
-      ageMs: startedMs === undefined ? undefined : Math.max(0, observed.nowMs - startedMs),
-      life,
-      verdict,
-      leased,
-      listed,
-      id,
-      revision,
-      conflicts,
-    }
+    return { address, holder, ageMs, life, verdict, leased, listed, id, revision, conflicts }
   })
 }
 
 function unleasedRow(address: string): MasterRow {
-  return {
-    address,
-    holder: undefined,
-    ageMs: undefined,
-    life: undefined,
-    verdict: undefined,
-    listed: true,
-    id: undefined,
-    revision: undefined,
-    leased: false,
-    conflicts: [{ code: 'listed-without-lease', message: 'listed, but without a lease' }],
-  }
+  const conflict = { code: 'listed-without-lease', message: 'listed, but without a lease' } as const
+  return { address, leased: false, listed: true, conflicts: [conflict] }
 }
 
 function hostsOf(address: string | undefined, leases: readonly InspectedLease[]): readonly string[] {

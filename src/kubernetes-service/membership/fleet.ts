@@ -2,17 +2,17 @@ import { addressesIn } from '../identity.ts'
 import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
 import { isHeldBy, keepingPlaces, othersReady } from '../members.ts'
 import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
-import type { AnnouncedDeparture, EndedLease, FleetFacts, Membership, Trust } from './state.ts'
+import type { AnnouncedDeparture, FleetFacts, Membership, MissingLease, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
 /** Before the first read. */
 export const unknownFleet: FleetFacts = {
   leases: [],
-  ended: [],
+  missing: [],
   departures: [],
   renewed: [],
   readAtMs: undefined,
-  reading: undefined,
+  readingSinceAtMs: undefined,
   isReadDue: false,
   retryAtMs: 0,
 }
@@ -34,22 +34,22 @@ export function fleetAfterRead(
   const { self, lease } = before
   const { leases: live, sentAtMs } = read
   const fleet = { ...before.fleet, renewed: renewedWhileRecovering(before, live, timings) }
-  const ended: EndedLease[] = []
+  const missing: MissingLease[] = []
   for (const other of fleet.leases) {
     if (other.holder?.instanceId === self.instanceId || hasLeft(other)) continue
     if (live.some((lease) => isSameName(lease, other))) continue
-    const known = fleet.ended.find(({ lease }) => isSameName(lease, other))
+    const known = fleet.missing.find(({ lease }) => isSameName(lease, other))
     const one = known ?? { lease: other, sinceAtMs: nowMs, provedAtMs: undefined }
     const isCertain = isProved(one, sentAtMs, timings) && isDecided({ fleet, lease }, other)
-    if (!isCertain) ended.push(one)
+    if (!isCertain) missing.push(one)
   }
   const own: MasterLease = { address: self.addresses[0] ?? '', holder: self }
   const isOwnGone = lease.renewedAtMs !== undefined && !hasLeft(own) && !live.some((lease) => isHeldBy(lease, self))
-  const retained = [...ended.map(({ lease }) => lease), ...(isOwnGone ? [own] : [])]
+  const retained = [...missing.map(({ lease }) => lease), ...(isOwnGone ? [own] : [])]
   return {
     ...fleet,
     leases: [...live, ...retained.map((lease) => ({ ...lease, expirySuspected: true }))],
-    ended,
+    missing,
     departures: announcedDepartures(fleet.departures, live, self, nowMs),
     readAtMs: sentAtMs,
   }
@@ -64,7 +64,7 @@ export function fleetAfterRead(
  */
 export function leasesForList(
   { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  current: ObservedEndpoints,
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
   before: readonly string[],
 ): readonly MasterLease[] {
   // A lease of this life in a read was renewed by it, however late the read is.
@@ -83,13 +83,13 @@ export function isNewcomer(trust: Trust): boolean {
   return trust.type !== 'steady' && trust.isNew
 }
 
-/** The ended leases after a successful renewal of this master's own lease that was sent at `sentAtMs`. Pure. */
+/** The missing leases after a successful renewal of this master's own lease that was sent at `sentAtMs`. Pure. */
 export function provedBy(
   state: Pick<Membership, 'fleet' | 'lease'>,
   sentAtMs: number,
   nowMs: number,
-): readonly EndedLease[] {
-  return state.fleet.ended.map((one) =>
+): readonly MissingLease[] {
+  return state.fleet.missing.map((one) =>
     one.provedAtMs === undefined && one.sinceAtMs <= sentAtMs && isDecided(state, one.lease)
       ? { ...one, provedAtMs: nowMs }
       : one,
@@ -97,7 +97,7 @@ export function provedBy(
 }
 
 /** Whether the expiry is certain after a read at `atMs` that does not show the lease, if {@link isDecided}. */
-export function isProved({ provedAtMs }: EndedLease, atMs: number, timings: MembershipTimings): boolean {
+export function isProved({ provedAtMs }: MissingLease, atMs: number, timings: MembershipTimings): boolean {
   return provedAtMs !== undefined && atMs >= provedAtMs + timings.removalMarginMs
 }
 

@@ -6,6 +6,8 @@ import {
   contended,
   departureId,
   end,
+  goOn,
+  type LeavingStep,
   type Membership,
   type MembershipInput,
   type OnShutdown,
@@ -23,7 +25,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
   switch (input.type) {
     case 'probed': {
       const { server } = state
-      const { sentAtMs, answered, serving, refused = false, failsByEtcd = false, readiness, asked } = input
+      const { sentAtMs, answered, serving, refused = false, failsByEtcd = false, readiness, requested } = input
       // An answer that arrives after the timeout of a later probe is more recent than that silence.
       const isNewest = sentAtMs >= server.probedAtMs || (answered && server.answeredAtMs < server.probedAtMs)
       const after = {
@@ -34,10 +36,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         serving: isNewest ? serving : server.serving,
         ...(isNewest && sinceWhen(server, serving && !refused, sentAtMs, turn)),
         failsByEtcd: isNewest ? failsByEtcd : server.failsByEtcd,
-        askedAtMs: asked ? undefined : server.askedAtMs,
+        probingSinceAtMs: requested ? undefined : server.probingSinceAtMs,
       }
       // A renewal has waited for it, and is retried after a pause; unless another probe was answered since it was sent.
-      const isSilent = asked && !answered && server.answeredAtMs < sentAtMs
+      const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       const silent = isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')
       if (silent) return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
       // This failure may be common to several masters, whose leases expire meanwhile.
@@ -45,14 +47,14 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
       return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
     }
     case 'leases': {
-      const fleet = input.asked ? { ...state.fleet, reading: undefined } : state.fleet
+      const fleet = input.requested ? { ...state.fleet, readingSinceAtMs: undefined } : state.fleet
       const isOutdated = fleet.readAtMs !== undefined && input.sentAtMs < fleet.readAtMs
       return isOutdated ? { ...state, fleet } : takeLeases({ ...state, fleet }, input, turn)
     }
     case 'read-failed':
       return {
         ...(state.phase.type === 'joining' ? newcomer(state) : state),
-        fleet: { ...state.fleet, reading: undefined, isReadDue: true, retryAtMs: nowMs + timings.retryMs },
+        fleet: { ...state.fleet, readingSinceAtMs: undefined, isReadDue: true, retryAtMs: nowMs + timings.retryMs },
       }
     case 'changed':
       return { ...state, fleet: { ...state.fleet, isReadDue: true } }
@@ -94,9 +96,9 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   const { nowMs, timings, effects } = turn
   const { lease, phase } = state
   const fleet = fleetAfterRead(state, input, nowMs, timings)
-  const newlyEnded = fleet.ended.filter(({ sinceAtMs }) => sinceAtMs === nowMs).map((one) => one.lease.address)
-  if (newlyEnded.length > 0 && lease.trust.type !== 'steady') {
-    effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses: newlyEnded } })
+  const newlyMissing = fleet.missing.filter(({ sinceAtMs }) => sinceAtMs === nowMs).map((one) => one.lease.address)
+  if (newlyMissing.length > 0 && lease.trust.type !== 'steady') {
+    effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses: newlyMissing } })
   }
   if (!areSameForList(fleet.leases, state.fleet.leases)) effects.push({ type: 'reconcile' })
   const after = { ...state, fleet }
@@ -114,7 +116,8 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       if (missing === lease.missing) return { ...after, lease: { ...lease, outlasts } }
       // The store answers: after an outage this lease must be missing no longer than needed.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
-      const found = { ...after, lease: { ...lease, missing, outlasts, retryAtMs } }
+      const missedAtMs = missing ? nowMs : lease.missedAtMs
+      const found = { ...after, lease: { ...lease, missing, missedAtMs, outlasts, retryAtMs } }
       // A lease that was not renewed in time has expired; no other client has deleted it.
       if (missing && !wouldLast(lease, nowMs, timings)) return found
       return contended(found, missing ? 'undone' : 'in-sync', turn)
@@ -162,8 +165,8 @@ function done(state: Membership, turn: Turn): Membership {
       const isNew = state.phase.type === 'joining' || isNewcomer(lease.trust)
       const trust: Trust = isBack ? { type: 'recovering', untilAtMs: nowMs + timings.recoveryMs, isNew } : lease.trust
       const renewed = { ...written, trust, renewedAtMs: request.sentAtMs, missing: false, outlasts: false }
-      const ended = provedBy({ fleet, lease: { ...lease, trust } }, request.sentAtMs, nowMs)
-      const listed = { ...after, lease: renewed, fleet: { ...fleet, ended, renewed: isBack ? [] : fleet.renewed } }
+      const missing = provedBy({ fleet, lease: { ...lease, trust } }, request.sentAtMs, nowMs)
+      const listed = { ...after, lease: renewed, fleet: { ...fleet, missing, renewed: isBack ? [] : fleet.renewed } }
       if (!lease.missing) return listed
       return contended(listed, wouldLast(lease, request.sentAtMs, timings) ? 'corrected' : 'written', turn)
     }
@@ -186,25 +189,18 @@ function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: 
   return fleet.readAtMs !== undefined && sentAtMs - fleet.readAtMs >= ttlMs - intervalMs
 }
 
-function failed(
-  state: Membership,
-  failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found',
-  turn: Turn,
-): Membership {
+function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdrawn', turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   const { lease, phase, fleet } = state
-  if (failure === 'not-found' && lease.request?.type === 'remove') return done(state, turn)
-  if (failure === 'withdrawn' && phase.type !== 'leaving') {
-    return end({ ...state, lease: { ...lease, request: undefined } }, 'withdrawn', turn)
+  if (failure === 'withdrawn') {
+    const answered = { ...state, lease: { ...lease, request: undefined } }
+    // A leaving one removes the rest without further checks.
+    return phase.type === 'leaving' ? goOn(answered, phase, { type: 'removing' }) : end(answered, 'withdrawn', turn)
   }
-  if (failure === 'withdrawn' && phase.type === 'leaving') {
-    // The rest is removed without further checks.
-    return { ...state, lease: { ...lease, request: undefined }, phase: { ...phase, step: { type: 'removing' } } }
-  }
-  if (lease.trust.type === 'steady' && fleet.ended.length > 0) {
+  if (failure !== 'unprepared' && lease.trust.type === 'steady' && fleet.missing.length > 0) {
     effects.push({
       type: 'report',
-      event: { type: 'expiry-suspected', addresses: fleet.ended.map((one) => one.lease.address) },
+      event: { type: 'expiry-suspected', addresses: fleet.missing.map((one) => one.lease.address) },
     })
   }
   const after = { ...unanswered(state, nowMs, timings), request: undefined }
@@ -250,20 +246,13 @@ function listEnded(
     case 'written':
       return end(state, leaving.type === 'writing' ? 'left' : 'last-one', turn)
     case 'conflict':
-      return { ...state, phase: { ...phase, step: { type: leaving.type, sent: false } } }
+      return goOn(state, phase, { type: leaving.type, sent: false })
     case 'refused':
-      return {
-        ...state,
-        phase: {
-          ...phase,
-          step: leaving.type === 'writing' ? { type: 'returning' } : { type: 'listing', sent: false },
-        },
-      }
+      return goOn(state, phase, leaving.type === 'writing' ? { type: 'returning' } : { type: 'listing', sent: false })
     case 'failed': {
-      const later = { ...lease, retryAtMs: nowMs + timings.retryMs }
-      return leaving.type === 'listing'
-        ? end(state, 'last-one', turn)
-        : { ...state, lease: later, phase: { ...phase, step: { type: 'checking', sinceAtMs: nowMs } } }
+      if (leaving.type === 'listing') return end(state, 'last-one', turn)
+      const later = { ...state, lease: { ...lease, retryAtMs: nowMs + timings.retryMs } }
+      return goOn(later, phase, { type: 'checking', sinceAtMs: nowMs })
     }
   }
 }
@@ -273,35 +262,29 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
   const { phase, self, fleet } = state
   switch (phase.type) {
     case 'starting':
-    case 'joining': {
+    case 'joining':
+    case 'listed': {
       if (mode === 'keep') return end(state, 'left-listed', turn)
-      const hasLease = state.lease.request !== undefined || fleet.leases.some((lease) => isHeldBy(lease, self))
-      return hasLease ? leave(state, mode, nowMs) : end(state, 'not-listed', turn)
+      const mayHaveLease =
+        phase.type === 'listed' ||
+        state.lease.request !== undefined ||
+        fleet.leases.some((lease) => isHeldBy(lease, self))
+      return mayHaveLease ? leave(state, mode, nowMs) : end(state, 'not-listed', turn)
     }
-    case 'listed':
-      return mode === 'keep' ? end(state, 'left-listed', turn) : leave(state, mode, nowMs)
     case 'leaving':
       return state
-    case 'out': {
-      if (phase.why !== 'withdrawn' || mode === 'keep') return state
-      const left = leave(state, mode, nowMs)
-      return left.phase.type === 'leaving' ? { ...left, phase: { ...left.phase, step: { type: 'removing' } } } : left
-    }
+    case 'out':
+      return phase.why !== 'withdrawn' || mode === 'keep' ? state : leave(state, mode, nowMs, { type: 'removing' })
   }
 }
 
-function leave(state: Membership, mode: 'withdraw' | 'always', nowMs: number): Membership {
+function leave(
+  state: Membership,
+  mode: 'withdraw' | 'always',
+  sinceAtMs: number,
+  step: LeavingStep = mode === 'always' ? { type: 'removing' } : { type: 'probing', sinceAtMs },
+): Membership {
   const { departures, self } = state
-  return {
-    ...state,
-    departures: departures + 1,
-    phase: {
-      type: 'leaving',
-      mode,
-      sinceAtMs: nowMs,
-      step: mode === 'always' ? { type: 'removing' } : { type: 'probing', sinceAtMs: nowMs },
-      before: self.state,
-      departure: departureId(state),
-    },
-  }
+  const phase = { type: 'leaving', mode, sinceAtMs, step, before: self.state, departure: departureId(state) } as const
+  return { ...state, departures: departures + 1, phase }
 }

@@ -28,6 +28,7 @@ export type ReadinessState =
 
 /** The state before the first answer. */
 export const neverReady: ReadinessState = { phase: 'starting', failures: 0, failingSinceMs: undefined }
+const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: undefined }
 
 /**
  * Takes in one answer. Pure.
@@ -40,7 +41,7 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
   const serving = isServing(answer)
   switch (state.phase) {
     case 'starting':
-      if (answer.answered && answer.ready) return { phase: 'ready', failures: 0, failingSinceMs: undefined }
+      if (answer.answered && answer.ready) return ready
       if (serving || !answer.answered) return neverReady
       return {
         phase: 'starting',
@@ -49,7 +50,7 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
         reason: unreadyReason(answer),
       }
     case 'ready': {
-      if (serving) return state.failures === 0 ? state : { phase: 'ready', failures: 0, failingSinceMs: undefined }
+      if (serving) return ready
       const failures = state.failures + 1
       const failingSinceMs = state.failingSinceMs ?? nowMs
       return failures >= FAILURES && nowMs - failingSinceMs >= FAILING_MS
@@ -66,7 +67,7 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
       }
       const recoveringSinceMs = state.recoveringSinceMs ?? nowMs
       return nowMs - recoveringSinceMs >= RECOVERING_MS
-        ? { phase: 'ready', failures: 0, failingSinceMs: undefined }
+        ? ready
         : { ...state, failingSinceMs: undefined, recoveringSinceMs }
     }
   }

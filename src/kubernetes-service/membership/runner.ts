@@ -12,7 +12,7 @@ import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoint
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, addressesInSlice, type EndpointPort } from '../identity.ts'
-import { type Holder, LeaseNotFound, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
+import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import {
   isDualStack,
   isHeldBy,
@@ -24,7 +24,7 @@ import {
   secondAddresses,
 } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
-import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
+import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { leasesForList } from './fleet.ts'
 import { failsByEtcd } from './readiness.ts'
 import {
@@ -65,10 +65,11 @@ export interface MembershipRunnerOptions {
  * It is also the reconciler `lease`: the controller lets it compare the list with the live leases. Upstream:
  * `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
  */
-export class MembershipRunner implements EndpointReconciler {
+export class MembershipRunner implements ListReconciler {
   readonly #options: MembershipRunnerOptions
   readonly #beganMs: number
-  readonly #listed = Promise.withResolvers<void>()
+  /** Resolves when it has joined, or is out. */
+  readonly #hasJoined = Promise.withResolvers<void>()
   readonly #out = Promise.withResolvers<OutReason>()
   readonly #work = new Set<Promise<void>>()
   #state: Membership
@@ -134,24 +135,24 @@ export class MembershipRunner implements EndpointReconciler {
 
   async reconcileEndpoints(
     _ip: Address,
-    ports: readonly EndpointPort[],
+    _ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
   ): Promise<void> {
-    await abortable(this.#listed.promise, signal)
+    await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return
     await this.#options.adapter.reconcile(async (stored) => {
       await this.readMembers(signal)
-      const plan = this.#plan(stored, ports, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
+      const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
       // Only this master lives, and its lease will soon be created again: nothing to do, and no failure.
       return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
     }, signal)
   }
 
-  isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
+  isSatisfied(observed: ObservedEndpoints, _ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     const { phase } = this.#state
     if (phase.type !== 'listed') return phase.type === 'leaving' || phase.type === 'out'
-    return this.#options.adapter.isSettled(this.#plan(observed, ports, reconcilePorts), observed)
+    return this.#options.adapter.isSettled(this.#plan(observed, reconcilePorts), observed)
   }
 
   async readMembers(signal: AbortSignal): Promise<void> {
@@ -170,22 +171,9 @@ export class MembershipRunner implements EndpointReconciler {
     return isDualStack(this.#state.fleet.leases)
   }
 
-  stopReconciling(): void {}
-
-  async removeEndpoints(ip: Address, _ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
-    await this.readMembers(signal)
-    if ((await this.stop('always', signal)) === 'not-listed') throw new LeaseNotFound(ip.text)
-  }
-
-  async destroy(): Promise<void> {}
-
   /** The plan for the list from the last read of the leases. `stopping`: this master leaves, and may leave it empty. */
-  #plan(
-    stored: ObservedEndpoints,
-    ports: readonly EndpointPort[],
-    reconcilePorts: boolean,
-    stopping = false,
-  ): ListPlan {
+  #plan(stored: ObservedEndpoints, reconcilePorts: boolean, stopping = false): ListPlan {
+    const { ports, holder } = this.#options
     const { endpoints: current, slice } = stored
     // An address in only one of them was not written by a master.
     this.#listedBefore ??= addressesIn(current).filter((one) => !slice || addressesInSlice(slice).includes(one))
@@ -194,7 +182,7 @@ export class MembershipRunner implements EndpointReconciler {
     // While all leases have expired, it removes its own address only: the other masters may soon be back.
     const addresses =
       stopping && listed.length === 0
-        ? addressesIn(current).filter((address) => !this.#options.holder.addresses.includes(address))
+        ? addressesIn(current).filter((address) => !holder.addresses.includes(address))
         : listed
     return {
       endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, stopping }),
@@ -240,8 +228,8 @@ export class MembershipRunner implements EndpointReconciler {
   }
 
   #begin(work: () => Promise<void>): void {
-    const ended: Promise<void> = work().finally(() => this.#work.delete(ended))
-    this.#work.add(ended)
+    const running: Promise<void> = work().finally(() => this.#work.delete(running))
+    this.#work.add(running)
   }
 
   async #readLeases(limitMs: number): Promise<void> {
@@ -255,9 +243,9 @@ export class MembershipRunner implements EndpointReconciler {
     }
   }
 
-  #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, asked: boolean): void {
+  #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, requested: boolean): void {
     const { fleet, announcements, holder } = this.#options
-    this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, asked })
+    this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, requested })
     fleet.read(this.#state.fleet.leases, sentAtMs)
     if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
     this.#isAnnounced = true
@@ -276,14 +264,8 @@ export class MembershipRunner implements EndpointReconciler {
     } catch (error) {
       if (type === 'renew') telemetry.attempted(error)
       const failure =
-        error instanceof LeaseWithdrawn
-          ? 'withdrawn'
-          : error instanceof LeaseNotFound
-            ? 'not-found'
-            : isKubeError(error, 'NotFound')
-              ? 'unprepared'
-              : 'unknown'
-      if (failure === 'unknown' || failure === 'unprepared') this.#failed(error)
+        error instanceof LeaseWithdrawn ? 'withdrawn' : isKubeError(error, 'NotFound') ? 'unprepared' : 'unknown'
+      if (failure !== 'withdrawn') this.#failed(error)
       this.#take({ type: 'failed', failure })
     }
   }
@@ -297,8 +279,8 @@ export class MembershipRunner implements EndpointReconciler {
     this.#probed(sentAtMs, answer, true, answer?.answered !== true && (await answers))
   }
 
-  /** `asked`: for a `probe` effect. `answers`: whether the server answers at all, apart from /readyz. */
-  #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, asked: boolean, answers = false): void {
+  /** `requested`: by a `probe` effect. `answers`: whether the server answers at all, apart from /readyz. */
+  #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, requested: boolean, answers = false): void {
     const { state: readiness, serves } = this.#options.monitor
     const isDecided = answer?.answered === true
     const answered = isDecided || answers
@@ -310,19 +292,19 @@ export class MembershipRunner implements EndpointReconciler {
       refused: isDecided && answer.refused !== undefined,
       failsByEtcd: answer !== undefined && failsByEtcd(answer),
       readiness,
-      asked,
+      requested,
     })
   }
 
   async #writeList({ mayEmpty, needsOthers }: Extract<MembershipEffect, { type: 'write-list' }>): Promise<void> {
-    const { adapter, ports, holder } = this.#options
+    const { adapter, holder } = this.#options
     const signal = this.#signal as AbortSignal
     try {
       const isWritten = await adapter.reconcile(async (stored) => {
         await this.readMembers(signal)
         if (needsOthers && othersReady(this.#state.fleet.leases, holder).length === 0) return undefined
         // The remaining masters decide about their ports.
-        return this.#plan(stored, ports, false, mayEmpty)
+        return this.#plan(stored, false, mayEmpty)
       }, signal)
       this.#take({ type: 'list', outcome: isWritten ? 'written' : 'refused' })
     } catch (error) {
@@ -353,7 +335,7 @@ export class MembershipRunner implements EndpointReconciler {
     const [address] = holder.addresses
     switch (event.type) {
       case 'joined':
-        this.#listed.resolve()
+        this.#hasJoined.resolve()
         break
       case 'unready':
         logger.info({ address }, 'leaving the list until the API server is ready again')
@@ -369,7 +351,7 @@ export class MembershipRunner implements EndpointReconciler {
         break
       case 'out':
         logger[event.why === 'withdrawn' ? 'warn' : 'info']({ address }, outMessages[event.why])
-        this.#listed.resolve()
+        this.#hasJoined.resolve()
         if (event.why !== 'withdrawn') this.#out.resolve(event.why)
     }
   }

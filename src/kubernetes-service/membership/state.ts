@@ -1,10 +1,5 @@
 import { formatDuration } from '../../documents/duration.ts'
-import {
-  type Contention,
-  type ContentionInput,
-  contentionLimits,
-  nextContention,
-} from '../guarded-writes/contention.ts'
+import { type Contention, type ContentionInput, nextContention } from '../guarded-writes/contention.ts'
 import type { Holder, HolderState, MasterLease } from '../leases/master-leases.ts'
 import type { LifeSpan } from '../members.ts'
 import type { ReadinessState } from './readiness.ts'
@@ -35,7 +30,8 @@ export type OutReason =
  * - `starting`: its API server has not been ready yet.
  * - `joining`: the server is ready and the lease is being created; or it continues the lease of an earlier life of this
  *   master.
- * - `listed`: it renews its lease. Its record has the state: `ready`, `failing` or `unready`.
+ * - `listed`: it has a lease and renews it. Its record says whether its server is `ready`, `failing` or `unready`;
+ *   while it is `unready`, and another master is ready, its address is not on the list.
  * - `leaving`: it was stopped. `before` is the state in its record before.
  * - `out`: it makes no more requests.
  */
@@ -103,6 +99,8 @@ export interface OwnLease {
   readonly writtenAtMs: number
   /** A read did not show it. */
   readonly missing: boolean
+  /** When a read first did not show it. */
+  readonly missedAtMs: number
   /** A read has shown it after its expiry by this master's clock: leases do not expire while the store is away. */
   readonly outlasts: boolean
   readonly request: LeaseRequest | undefined
@@ -130,12 +128,12 @@ export interface ServerFacts {
   readonly failedAtMs: number | undefined
   /** Whether that probe found only its etcd failing. */
   readonly failsByEtcd: boolean
-  /** When the running probe was requested here. */
-  readonly askedAtMs: number | undefined
+  /** When the running probe was sent that a `probe` effect requested. */
+  readonly probingSinceAtMs: number | undefined
 }
 
-/** A master whose lease is missing in the store. Its address stays until the expiry is certain. */
-export interface EndedLease {
+/** A lease that was read before and is not in the store any more. Its address stays until the expiry is certain. */
+export interface MissingLease {
   readonly lease: MasterLease
   readonly sinceAtMs: number
   /** When a renewal of this master's own lease succeeded that was sent after that: so the store accepts writes. */
@@ -152,16 +150,16 @@ export interface AnnouncedDeparture {
 
 /** The results of the reads of the leases. */
 export interface FleetFacts {
-  /** The live leases, and those of {@link ended} with a suspected expiry. */
+  /** The live leases, and those of {@link missing} with a suspected expiry. */
   readonly leases: readonly MasterLease[]
-  readonly ended: readonly EndedLease[]
+  readonly missing: readonly MissingLease[]
   readonly departures: readonly AnnouncedDeparture[]
   /** The renewals of leases that reads have shown during this recovery; see {@link Trust}. */
   readonly renewed: readonly string[]
   /** The time of sending the newest read; undefined before the first. */
   readonly readAtMs: number | undefined
-  /** The running read that was requested here. */
-  readonly reading: { readonly sentAtMs: number } | undefined
+  /** When the running read was sent that a `read` effect requested. */
+  readonly readingSinceAtMs: number | undefined
   /** The leases may have changed since the last read was sent. */
   readonly isReadDue: boolean
   /** After a failed read the next one is not sent before this time. */
@@ -182,7 +180,7 @@ export interface Membership {
 
 /** The inputs of a master. */
 export type MembershipInput =
-  /** A probe of the own server has ended. `serving`: see `isServing`. `asked`: it was sent for a `probe` effect. */
+  /** A probe of the own server has ended. `serving`: see `isServing`. `requested`: by a `probe` effect. */
   | {
       readonly type: 'probed'
       readonly sentAtMs: number
@@ -193,15 +191,15 @@ export type MembershipInput =
       /** Only the checks of its etcd fail. @default false */
       readonly failsByEtcd?: boolean | undefined
       readonly readiness: ReadinessState
-      readonly asked: boolean
+      readonly requested: boolean
     }
-  /** The leases were read. `asked`: for a `read` effect. */
+  /** The leases were read. `requested`: by a `read` effect. */
   | {
       readonly type: 'leases'
       readonly sentAtMs: number
       readonly leases: readonly MasterLease[]
       readonly span: LifeSpan
-      readonly asked: boolean
+      readonly requested: boolean
     }
   /** A requested read has failed. */
   | { readonly type: 'read-failed' }
@@ -213,7 +211,7 @@ export type MembershipInput =
    * It failed, or its effect is unknown. `unprepared`: the store answers, but cannot hold leases yet, such as without
    * their namespace; `not-found`: there was no lease to remove.
    */
-  | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' | 'not-found' }
+  | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' }
   /** A `write-list` effect has ended. `refused`: no other master serves any more. */
   | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'refused' }
   | { readonly type: 'timer' }
@@ -263,18 +261,26 @@ export function request(state: Membership, type: LeaseRequest['type'], holder: H
 
 /** Probes the own server, unless a probe is running. */
 export function probe(state: Membership, limitMs: number, { nowMs, effects }: Turn): Membership {
-  if (state.server.askedAtMs !== undefined) return state
+  if (state.server.probingSinceAtMs !== undefined) return state
   effects.push({ type: 'probe', limitMs })
-  return { ...state, server: { ...state.server, askedAtMs: nowMs } }
+  return { ...state, server: { ...state.server, probingSinceAtMs: nowMs } }
 }
 
 /** Reads the leases, unless a read is running or has just failed. */
 export function read(state: Membership, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   const { fleet } = state
-  if (fleet.reading !== undefined || nowMs < fleet.retryAtMs) return state
+  if (fleet.readingSinceAtMs !== undefined || nowMs < fleet.retryAtMs) return state
   effects.push({ type: 'read', limitMs: timings.callMs })
-  return { ...state, fleet: { ...fleet, isReadDue: false, reading: { sentAtMs: nowMs } } }
+  return { ...state, fleet: { ...fleet, isReadDue: false, readingSinceAtMs: nowMs } }
+}
+
+/** The phase of a departing master. */
+export type Leaving = Extract<Phase, { readonly type: 'leaving' }>
+
+/** The next step of a departure. */
+export function goOn(state: Membership, phase: Leaving, step: LeavingStep): Membership {
+  return { ...state, phase: { ...phase, step } }
 }
 
 /** Ends the membership. */
@@ -284,9 +290,9 @@ export function end(state: Membership, why: OutReason, { effects }: Turn): Membe
 }
 
 /** Takes in that the own lease was deleted by another client, created again, or left alone. */
-export function contended(state: Membership, input: ContentionInput, { nowMs, timings, effects }: Turn): Membership {
+export function contended(state: Membership, input: ContentionInput, { nowMs, effects }: Turn): Membership {
   const before = state.lease.contention
-  const now = nextContention(before, input, nowMs, limitsOf(timings))
+  const now = nextContention(before, input, nowMs)
   if (now === before) return state
   effects.push({ type: 'report', event: { type: 'contention', before, now, corrected: input === 'corrected' } })
   return { ...state, lease: { ...state.lease, contention: now } }
@@ -297,9 +303,12 @@ export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: Me
   return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
 }
 
-/** When a fight for the lease begins, and how long to wait in one. */
-export function limitsOf({ ttlMs }: MembershipTimings) {
-  return contentionLimits(ttlMs / 3)
+/**
+ * Whether another client has deleted its lease since its API server was last probed. That client may be the server
+ * itself, a kube-apiserver with its own reconciler that shuts down: earlier answers say nothing about it.
+ */
+export function isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {
+  return lease.missing && wouldLast(lease, nowMs, timings) && server.probedAtMs < lease.missedAtMs
 }
 
 /** The id of the next departure of this life. */

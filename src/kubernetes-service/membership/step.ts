@@ -9,9 +9,11 @@ import {
   contended,
   departureId,
   end,
+  goOn,
   isAlive,
+  isTakenUnprobed,
+  type Leaving,
   type LeavingStep,
-  limitsOf,
   type Membership,
   type MembershipEffect,
   type MembershipInput,
@@ -38,12 +40,13 @@ export function startMembership(self: Holder): Membership {
       readySinceAtMs: undefined,
       failedAtMs: undefined,
       failsByEtcd: false,
-      askedAtMs: undefined,
+      probingSinceAtMs: undefined,
     },
     lease: {
       renewedAtMs: undefined,
       writtenAtMs: Number.NEGATIVE_INFINITY,
       missing: false,
+      missedAtMs: Number.NEGATIVE_INFINITY,
       outlasts: false,
       request: undefined,
       failures: 0,
@@ -190,17 +193,18 @@ function nextListed(before: Membership, turn: Turn): Membership {
   let state = departing(quieted(before, turn), nowMs)
   const { lease, fleet, server } = state
   // The expiry of a lease is certain only if a read after the margin does not show it.
-  const isReadDue = fleet.ended.some((one) => isProved(one, nowMs, timings) && isDecided(state, one.lease))
+  const isReadDue = fleet.missing.some((one) => isProved(one, nowMs, timings) && isDecided(state, one.lease))
   if (isReadDue) state = read(state, turn)
   // Another master needs to know whether this server serves.
-  const isAskedAbout = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
+  const isAwaited = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
   const isOverdue = nowMs >= nextProbeAtMs(state, turn)
-  if ((isAskedAbout && state.self.state === 'ready') || isOverdue) state = probe(state, timings.probeTimeoutMs, turn)
+  if ((isAwaited && state.self.state === 'ready') || isOverdue) state = probe(state, timings.probeTimeoutMs, turn)
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
   // An expired lease is created again only for a server that serves, or where none does: it would put the address on
   // the list.
+  if (isTakenUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
   if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
   const wanted = wantedRecord(state, renewing, turn)
   if (renewing) {
@@ -220,11 +224,11 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
   return [
     lease.retryAtMs,
     renewalDueAtMs(state, timings),
-    nextCheckMs(lease.contention, limitsOf(timings)),
+    nextCheckMs(lease.contention, timings.contentionMs),
     lease.trust.type === 'recovering' ? lease.trust.untilAtMs : undefined,
     fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,
     nextProbeAtMs(state, now),
-    ...fleet.ended.map(({ provedAtMs }) => provedAtMs && provedAtMs + timings.removalMarginMs),
+    ...fleet.missing.map(({ provedAtMs }) => provedAtMs && provedAtMs + timings.removalMarginMs),
   ]
 }
 
@@ -234,8 +238,8 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
  */
 function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
   const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
-  if (missing) return correctionDueMs(contention, limitsOf(timings))
-  const unproved = state.fleet.ended.some(
+  if (missing) return correctionDueMs(contention, timings.contentionMs)
+  const unproved = state.fleet.missing.some(
     ({ lease, provedAtMs }) => provedAtMs === undefined && isDecided(state, lease),
   )
   return unproved || trust.type === 'lost' ? Number.NEGATIVE_INFINITY : renewedAtMs + timings.intervalMs
@@ -257,10 +261,10 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const { self, server, fleet, phase } = state
   const departure = phase.type === 'listed' ? phase.departure : undefined
   const isHealthy = server.serving && server.readiness.phase === 'ready'
-  const asked = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
+  const answerable = fleet.departures.filter(({ seenAtMs }) => server.probedAtMs >= seenAtMs)
   const isReady = server.readySinceAtMs !== undefined
   // A server that has just come back may be the first of several that failed together.
-  const confirms = asked
+  const confirms = answerable
     .filter(({ isStop }) => isReady && (isStop || nowMs >= confirmsFromMs(server, timings)))
     .map(({ id }) => id)
   const failing: Holder = { ...self, state: 'failing', departure, reason: reasonOf(server), confirms: [] }
@@ -270,8 +274,7 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
     const isStated = self.state === 'failing' && self.departure === departure
     return isStated && isConfirmed(state, departure) ? unready : failing
   }
-  const isAskedAbout = asked.length > 0
-  if (!server.serving && (renewing || isAskedAbout)) return failing
+  if (!server.serving && (renewing || answerable.length > 0)) return failing
   if (self.state === 'failing' && !isHealthy) return failing
   return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }
 }
@@ -316,8 +319,6 @@ function quieted(state: Membership, turn: Turn): Membership {
   return contended(state, 'in-sync', turn)
 }
 
-type Leaving = Extract<Phase, { readonly type: 'leaving' }>
-
 /** Between two reads of the leases while another master's confirmation is awaited, in case a watch misses it. */
 const CONFIRMATION_READ_MS = 500
 
@@ -338,7 +339,7 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
   const { nowMs, timings } = turn
   const { lease, server, fleet, self } = state
   const { step, departure } = phase
-  const go = (next: LeavingStep): Membership => ({ ...state, phase: { ...phase, step: next } })
+  const go = (next: LeavingStep): Membership => goOn(state, phase, next)
   const isBusy = lease.request !== undefined || nowMs < lease.retryAtMs
   switch (step.type) {
     case 'probing':

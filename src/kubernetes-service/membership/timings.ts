@@ -45,8 +45,10 @@ export interface MembershipTimings {
    * After a failure of this master's own renewals: how long it removes no master that it has not seen renewing since.
    */
   readonly recoveryMs: number
-  /** How long a stopped master may take to leave. */
+  /** How long a stopped master may take to leave; a hanging server is first probed in vain. */
   readonly leavingMs: number
+  /** The longest wait before a lease that another client keeps deleting is created again. */
+  readonly contentionMs: number
 }
 
 /** This many attempts in a row may fail, be lost or hang, and the next one is still in time. */
@@ -101,6 +103,7 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     // The others need a TTL to renew after a common outage, and their servers some time to be ready.
     recoveryMs: Math.max(ttlMs, SERVER_RECOVERY_MS),
     leavingMs,
+    contentionMs: ttlMs / 3,
   }
 }
 

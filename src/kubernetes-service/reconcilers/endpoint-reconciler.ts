@@ -11,26 +11,24 @@ export type ReconcilePorts = boolean | 'agreed'
 /** The result of a departure. */
 export type Departure = 'left' | 'last-one'
 
-/** The watched objects of `default/kubernetes`: possibly old, but sufficient to see that nothing is to be done. */
+/**
+ * The objects of `default/kubernetes`, read or watched. Watched ones may be old, but suffice to see that nothing is to
+ * be done.
+ */
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
   readonly slice: EndpointSlice | undefined
-  /**
-   * The slice of the family that this master's address does not have. Undefined also with a reconciler without
-   * {@link EndpointReconciler.isDualStack}.
-   */
-  readonly secondSlice?: EndpointSlice | undefined
+  /** Those with the name of a slice of a second family. */
+  readonly secondSlices: readonly EndpointSlice[]
 }
 
 /**
- * Decides which addresses `default/kubernetes` lists, and writes them. Programs that embed this library may implement
- * their own.
+ * Decides which addresses `default/kubernetes` lists, and writes them, while this master runs.
  *
  * Calls never overlap. A rejected call is repeated, at once after a conflict, otherwise with a growing delay; after a
- * permanent refusal also as soon as something changes, but not within a quarter of a second. Upstream:
- * `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
+ * permanent refusal also as soon as something changes, but not within a quarter of a second.
  */
-export interface EndpointReconciler {
+export interface ListReconciler {
   /**
    * Announces this master and reconciles the Endpoints and their slice.
    *
@@ -44,8 +42,28 @@ export interface EndpointReconciler {
     signal: AbortSignal,
   ): Promise<void>
   /**
-   * Removes this master from the list. Rejects with {@link LeaseNotFound} when it was not on it. Only after
-   * {@link stopReconciling} may the list become empty.
+   * Whether the reconciler would change nothing, according to a cache. Left out: every reconciliation calls
+   * {@link reconcileEndpoints}.
+   */
+  isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean
+  /** Reads the members from the store, for {@link isSatisfied} and {@link portsAgreed}. */
+  readMembers?(signal: AbortSignal): Promise<void>
+  /** Whether no other member wants other ports. Left out: true. */
+  portsAgreed?(): boolean
+  /**
+   * Whether every member has an address of each family, so that the Service may have two families; undefined when that
+   * is unknown. Left out: always unknown. While it is unknown the Service's families stay as found.
+   */
+  isDualStack?(): boolean | undefined
+}
+
+/**
+ * A reconciler without leases: it also removes this master from the list. Programs that embed this library may
+ * implement their own. Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
+ */
+export interface EndpointReconciler extends ListReconciler {
+  /**
+   * Removes this master from the list, if it is on it. Only after {@link stopReconciling} may the list become empty.
    */
   removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void>
   /**
@@ -62,20 +80,6 @@ export interface EndpointReconciler {
   stopReconciling(): void
   /** Releases the reconciler's resources. */
   destroy(): Promise<void>
-  /**
-   * Whether the reconciler would change nothing, according to a cache. Left out: every reconciliation calls
-   * {@link reconcileEndpoints}.
-   */
-  isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean
-  /** Reads the members from the store, for {@link isSatisfied} and {@link portsAgreed}. */
-  readMembers?(signal: AbortSignal): Promise<void>
-  /** Whether no other member wants other ports. Left out: true. */
-  portsAgreed?(): boolean
-  /**
-   * Whether every member has an address of each family, so that the Service may have two families; undefined when that
-   * is unknown. Left out: always unknown. While it is unknown the Service's families stay as found.
-   */
-  isDualStack?(): boolean | undefined
 }
 
 /** Leaves the Endpoints of `default/kubernetes` to others. Upstream: pkg/controlplane/reconcilers/none.go. */

@@ -1,8 +1,8 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import type { EndpointsAdapter, StoredEndpoints } from '../endpoints-adapter.ts'
-import { type EndpointsAction, planEndpoints } from '../endpoints-plan.ts'
+import type { EndpointsAdapter } from '../endpoints-adapter.ts'
+import { type EndpointsAction, type EndpointsObservation, planEndpoints } from '../endpoints-plan.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
@@ -137,7 +137,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
   async #remove(
     ip: Address,
-    stored: StoredEndpoints,
+    stored: ObservedEndpoints,
     ports: readonly EndpointPort[],
     stopping: boolean,
     signal: AbortSignal,
@@ -149,7 +149,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     this.#removing = false
   }
 
-  async #read(signal: AbortSignal): Promise<StoredEndpoints> {
+  async #read(signal: AbortSignal): Promise<ObservedEndpoints> {
     const stored = await this.#options.adapter.read(signal)
     this.#lastRead = stored.endpoints
     return stored
@@ -165,16 +165,12 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 export type MembershipStep = 'keep' | 'correct' | 'claim'
 
 /** The inputs of a plan by count. */
-export interface MasterCountObservation {
-  readonly current: Endpoints | undefined
+export interface MasterCountObservation extends Pick<EndpointsObservation, 'current' | 'ports' | 'reconcilePorts'> {
   /** This master's address, in canonical form. */
   readonly own: string
   /** The number of masters; at least 1. */
   readonly count: number
   readonly step: MembershipStep
-  readonly ports: readonly EndpointPort[]
-  /** False: the found ports stay unless the object must be created again. */
-  readonly reconcilePorts: boolean
 }
 
 /**
@@ -197,16 +193,14 @@ export function planMasterCount(observed: MasterCountObservation): EndpointsActi
  * Decides what must change so that Endpoints no longer list `own`. Pure. The ports are left to the remaining masters.
  * Only with `stopping` may the list become empty.
  */
-export function planRemoval(options: {
-  readonly current: Endpoints | undefined
-  readonly own: string
-  readonly ports: readonly EndpointPort[]
-  readonly stopping: boolean
-}): EndpointsAction {
-  const { current, own, ports, stopping } = options
+export function planRemoval({
+  own,
+  ...observed
+}: Pick<EndpointsObservation, 'current' | 'ports' | 'stopping'> & { readonly own: string }): EndpointsAction {
+  const { current } = observed
   if (!isMentioned(current, own)) return { type: 'none' }
   const addresses = otherAddresses(current, own).toSorted()
-  return planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping })
+  return planEndpoints({ ...observed, addresses, reconcilePorts: false })
 }
 
 /** The other addresses in Endpoints, without duplicates. */

@@ -3,10 +3,10 @@ import type { Mutant } from '../../mutants/mutant.ts'
 export const mutant: Mutant = {
   broken: 'Confirms that it serves whatever its own server answers.',
   file: 'kubernetes-service/membership/step.ts',
-  text: `  if (!server.serving && (renewing || isAskedAbout)) return failing
+  text: `  if (!server.serving && (renewing || answerable.length > 0)) return failing
   if (self.state === 'failing' && !isHealthy) return failing
   return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms }`,
-  instead: `  if (!server.serving && renewing && !isAskedAbout) return failing
-  if (self.state === 'failing' && !isHealthy && !isAskedAbout) return failing
+  instead: `  if (!server.serving && renewing && answerable.length === 0) return failing
+  if (self.state === 'failing' && !isHealthy && answerable.length === 0) return failing
   return { ...self, state: 'ready', departure: undefined, reason: undefined, confirms: asked.map(({ id }) => id) }`,
 }

@@ -3,6 +3,6 @@ import type { Mutant } from '../../mutants/mutant.ts'
 export const mutant: Mutant = {
   broken: 'Keeps the addresses of masters whose leases have ended.',
   file: 'kubernetes-service/membership/fleet.ts',
-  text: '    ended,\n    departures:',
-  instead: '    ended: [],\n    departures:',
+  text: '    missing,\n    departures:',
+  instead: '    missing: [],\n    departures:',
 }

@@ -8,18 +8,18 @@ import {
   ContentionReports,
   type Contested,
   calm,
-  contentionLimits,
   correctionDueMs,
+  FIGHT,
   nextCheckMs,
   nextContention,
 } from '../../../src/kubernetes-service/guarded-writes/contention.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
 
-const limits = contentionLimits(10_000)
+const mostMs = 10_000
 
 function after(steps: readonly (readonly [number, ContentionInput])[], start: Contention = calm): Contention {
-  return steps.reduce((state, [atMs, input]) => nextContention(state, input, atMs, limits), start)
+  return steps.reduce((state, [atMs, input]) => nextContention(state, input, atMs), start)
 }
 
 /** So many corrections, each undone before the next. */
@@ -61,7 +61,7 @@ test('other writes are no corrections, however many', () => {
 
 test('in a fight the waits grow from a quarter of a second to the longest, an eighth of its length', () => {
   const wait = (state: Contention): number =>
-    correctionDueMs(state, limits) - (state.phase === 'calm' ? 0 : state.writtenMs)
+    correctionDueMs(state, mostMs) - (state.phase === 'calm' ? 0 : state.writtenMs)
   assert.equal(wait(fight), 250)
   for (const [atMs, waitMs] of [
     [2_000, 250],
@@ -70,9 +70,9 @@ test('in a fight the waits grow from a quarter of a second to the longest, an ei
     [80_000, 10_000],
     [3_600_000, 10_000],
   ] as const) {
-    assert.equal(wait(nextContention(fight, 'corrected', atMs, limits)), waitMs, `after ${atMs} ms`)
+    assert.equal(wait(nextContention(fight, 'corrected', atMs)), waitMs, `after ${atMs} ms`)
   }
-  assert.equal(correctionDueMs(calm, limits), Number.NEGATIVE_INFINITY)
+  assert.equal(correctionDueMs(calm, mostMs), Number.NEGATIVE_INFINITY)
 })
 
 test('a fight is over when it has been right for ten seconds; what is undone before that goes on', () => {
@@ -84,8 +84,8 @@ test('a fight is over when it has been right for ten seconds; what is undone bef
     fight,
   )
   assert.equal(right.phase, 'backing-off')
-  assert.equal(nextCheckMs(right, limits), 12_000)
-  assert.equal(nextContention(right, 'in-sync', 12_000, limits), calm)
+  assert.equal(nextCheckMs(right, mostMs), 12_000)
+  assert.equal(nextContention(right, 'in-sync', 12_000), calm)
   const again = after(
     [
       [2_000, 'corrected'],
@@ -94,36 +94,35 @@ test('a fight is over when it has been right for ten seconds; what is undone bef
     ],
     fight,
   )
-  assert.equal(nextCheckMs(again, limits), 22_000, 'ten seconds from when somebody else put it right')
-  assert.equal(nextCheckMs(fight, limits), 1_150)
-  assert.equal(nextCheckMs(calm, limits), undefined)
+  assert.equal(nextCheckMs(again, mostMs), 22_000, 'ten seconds from when somebody else put it right')
+  assert.equal(nextCheckMs(fight, mostMs), 1_150)
+  assert.equal(nextCheckMs(calm, mostMs), undefined)
 })
 
 test('whoever undoes whatever whenever: never more than the burst at once, never a longer wait than the longest, and an end', () => {
   const delays = fc.array(fc.integer({ min: 1, max: 5_000 }), { minLength: 1, maxLength: 200 })
   fc.assert(
     fc.property(delays, fc.integer({ min: 500, max: 60_000 }), (undoneAfterMs, maxMs) => {
-      const own = { ...limits, maxMs }
       let state: Contention = calm
       let nowMs = 0
       const corrections: number[] = []
       for (const delayMs of undoneAfterMs) {
         nowMs += delayMs
-        state = nextContention(state, 'undone', nowMs, own)
-        const dueMs = correctionDueMs(state, own)
+        state = nextContention(state, 'undone', nowMs)
+        const dueMs = correctionDueMs(state, maxMs)
         assert.ok(dueMs - nowMs <= maxMs)
         nowMs = Math.max(nowMs, dueMs)
-        state = nextContention(state, 'corrected', nowMs, own)
+        state = nextContention(state, 'corrected', nowMs)
         corrections.push(nowMs)
         // Any eleven corrections are more than the window apart, or the last of them had to wait.
-        const eleventh = corrections.at(-own.burst - 1)
-        if (eleventh !== undefined && nowMs - eleventh < own.windowMs) assert.equal(state.phase, 'backing-off')
+        const eleventh = corrections.at(-FIGHT.burst - 1)
+        if (eleventh !== undefined && nowMs - eleventh < FIGHT.windowMs) assert.equal(state.phase, 'backing-off')
       }
       const [firstMs = 0] = corrections
       const soonAfter = corrections.filter((atMs) => atMs - firstMs < 1_000).length
-      assert.ok(soonAfter <= own.burst + 1_000 / own.firstMs)
-      const rightMs = nowMs + own.quietMs
-      assert.equal(nextContention(nextContention(state, 'in-sync', nowMs, own), 'in-sync', rightMs, own).phase, 'calm')
+      assert.ok(soonAfter <= FIGHT.burst + 1_000 / FIGHT.firstMs)
+      const rightMs = nowMs + FIGHT.quietMs
+      assert.equal(nextContention(nextContention(state, 'in-sync', nowMs), 'in-sync', rightMs).phase, 'calm')
     }),
     { numRuns: 2_000 },
   )

@@ -56,6 +56,31 @@ test('a Lease that is named as a master’s speaks for no other address', async 
   assert.deepEqual(await addressesOf(leases), [])
 })
 
+test('a Lease with a master’s name and without the label, which no policy need protect, is taken back', async () => {
+  const { direct, open } = await openWorld()
+  const { leases } = open()
+  await leases.update(self, signal)
+  const name = await nameOf(direct, '192.0.2.1')
+  const later = { ...self, instanceId: 'forged', startedAt: '2026-12-31T00:00:00.000000Z' }
+  const { labels: _, ...metadata } = forged(name, later).metadata ?? {}
+  await direct.delete(leaseResource, { namespace: 'kube-system', name })
+  await direct.create(leaseResource, { ...forged(name, later), metadata })
+  await leases.update(self, signal)
+  const [found] = await leases.list(signal)
+  assert.equal(found?.holder?.instanceId, self.instanceId)
+})
+
+test('no two addresses have the same part in the names of Leases', async () => {
+  const { direct, open } = await openWorld()
+  const parts: string[] = []
+  for (const address of ['192.0.2.1', '192:0:2::1', '192::2:1', '::1:2', '1:2::']) {
+    await open().leases.update(holder(address), signal)
+    parts.push((await nameOf(direct, `"${address}"`)).replace(/-[0-9a-f]{8}$/, ''))
+  }
+  assert.equal(new Set(parts).size, parts.length, parts.join())
+  for (const part of parts) assert.match(part, /^[a-z0-9][a-z0-9-]*$/)
+})
+
 test('of ten thousand Leases those of the masters, which are older, all count, and no slice would hold more', async () => {
   const { time, direct, open } = await openWorld()
   const [a, b] = [open(), open()]

@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KubeError } from '../../../src/kube/errors.ts'
-import {
-  LeaseNotFound,
-  LeaseWithdrawn,
-  type MasterLeases,
-} from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { LeaseWithdrawn, type MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
 import { DryRunLeases, reliableLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
 import { RemoteError } from '../../../src/runtime/errors.ts'
@@ -60,11 +56,7 @@ test('whatever a store throws that the contract does not name counts as away', a
 })
 
 test('what the contract names is passed on as it is', async () => {
-  for (const failure of [
-    new LeaseNotFound('192.0.2.1'),
-    new LeaseWithdrawn('192.0.2.1'),
-    new KubeError('Forbidden', 'no'),
-  ]) {
+  for (const failure of [new LeaseWithdrawn('192.0.2.1'), new KubeError('Forbidden', 'no')]) {
     const leases = reliable(
       new VirtualClock(),
       storeThat(() => Promise.reject(failure)),

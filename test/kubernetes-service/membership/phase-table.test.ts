@@ -99,10 +99,10 @@ const rows: Readonly<Record<string, Membership>> = {
 }
 
 const probed = (serving: boolean, answered: boolean, readiness: ReadinessState): MembershipInput => {
-  return { type: 'probed', sentAtMs: nowMs, answered, serving, readiness, asked: false }
+  return { type: 'probed', sentAtMs: nowMs, answered, serving, readiness, requested: false }
 }
 const read = (...leases: readonly MasterLease[]): MembershipInput => {
-  return { type: 'leases', sentAtMs: nowMs, leases, span, asked: false }
+  return { type: 'leases', sentAtMs: nowMs, leases, span, requested: false }
 }
 
 const columns: Readonly<Record<string, (row: Membership) => MembershipInput>> = {

@@ -100,14 +100,14 @@ class Played {
     return this.log.filter((line) => line.endsWith(` ${effect}`)).map((line) => Number(line.split(' ')[0]))
   }
 
-  #probe(asked: boolean): void {
+  #probe(requested: boolean): void {
     this.#probedAtMs = this.nowMs
     const answer = answers[this.server]
     const readiness = nextReadiness(this.state.server.readiness, answer, this.nowMs)
     const { answered } = answer
     const [serving, byEtcd] = [isServing(answer), failsByEtcd(answer)]
     const sentAtMs = this.nowMs
-    this.input({ type: 'probed', sentAtMs, answered, serving, failsByEtcd: byEtcd, readiness, asked })
+    this.input({ type: 'probed', sentAtMs, answered, serving, failsByEtcd: byEtcd, readiness, requested })
   }
 
   #answer(effect: MembershipEffect): void {
@@ -128,7 +128,7 @@ class Played {
         const held = [...this.others, ...(this.own === undefined ? [] : [this.own])].map(leaseOf)
         const renewed = held.map((lease) => ({ ...lease, renewal: this.renewals[lease.holder?.host ?? ''] }))
         const leases = [...renewed, ...this.foreign.map((address) => ({ address }))]
-        this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span: this.span, asked: true })
+        this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span: this.span, requested: true })
         return
       }
       case 'write-list':
@@ -234,7 +234,7 @@ test('a lease that ended and is there again within the margin never cost its add
   played.changed()
   played.advance(20_000)
   assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
-  assert.equal(played.state.fleet.ended.length, 0)
+  assert.equal(played.state.fleet.missing.length, 0)
 })
 
 test('whose own renewals failed removes nobody until the others have had the time to come back', () => {
@@ -271,11 +271,11 @@ test('who was frozen between the read and the renewal by which it joins may have
   const trustAfter = (frozenMs: number): string => {
     const timings = membershipTimings(defaults)
     const readiness = { phase: 'ready', failures: 0, failingSinceMs: undefined } as const
-    const probed = { type: 'probed', answered: true, serving: true, readiness, asked: false } as const
+    const probed = { type: 'probed', answered: true, serving: true, readiness, requested: false } as const
     let { state } = step(startMembership(holder(1)), { ...probed, sentAtMs: 0 }, 0, timings)
     state = step(state, { ...probed, sentAtMs: frozenMs }, frozenMs, timings).state
     const leases = [leaseOf(holder(2))]
-    state = step(state, { type: 'leases', sentAtMs: 0, leases, span, asked: true }, frozenMs, timings).state
+    state = step(state, { type: 'leases', sentAtMs: 0, leases, span, requested: true }, frozenMs, timings).state
     return step(state, { type: 'done' }, frozenMs, timings).state.lease.trust.type
   }
   assert.equal(trustAfter(4_900), 'steady')
@@ -330,12 +330,12 @@ test('a probe that was never answered says nothing once a later one was', () => 
   const sentAtMs = played.nowMs + 100
   played.advance(3_000)
   const { readiness } = played.state.server
-  played.input({ type: 'probed', sentAtMs, answered: false, serving: false, readiness, asked: true })
+  played.input({ type: 'probed', sentAtMs, answered: false, serving: false, readiness, requested: true })
   assert.equal(played.state.lease.trust.type, 'steady')
   const silentMs = played.nowMs + 50
   played.server = 'silent'
   played.advance(50)
-  played.input({ type: 'probed', sentAtMs: silentMs, answered: false, serving: false, readiness, asked: true })
+  played.input({ type: 'probed', sentAtMs: silentMs, answered: false, serving: false, readiness, requested: true })
   assert.equal(played.state.lease.trust.type, 'lost')
 })
 
@@ -343,7 +343,14 @@ test('a renewal that has failed is made as soon as the store answers, not an int
   const played = listedMaster()
   played.advance(3_000)
   const { readiness } = played.state.server
-  played.input({ type: 'probed', sentAtMs: played.nowMs + 1, answered: false, serving: true, readiness, asked: true })
+  played.input({
+    type: 'probed',
+    sentAtMs: played.nowMs + 1,
+    answered: false,
+    serving: true,
+    readiness,
+    requested: true,
+  })
   const before = played.times('renew ready').length
   played.advance(2_000)
   assert.equal(played.times('renew ready').length, before + 1)
@@ -356,14 +363,14 @@ test('a server that lives and refuses to say whether it is ready confirms no dep
   played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
   const confirms = () => played.own?.confirms ?? []
   const { readiness } = played.state.server
-  const probe = { type: 'probed', answered: true, serving: true, readiness, asked: false } as const
+  const probe = { type: 'probed', answered: true, serving: true, readiness, requested: false } as const
   played.input({ ...probe, sentAtMs: played.nowMs, refused: true })
   played.input({
     type: 'leases',
     sentAtMs: played.nowMs,
     leases: [...played.others, ...(played.own ? [played.own] : [])].map(leaseOf),
     span,
-    asked: false,
+    requested: false,
   })
   played.input({ ...probe, sentAtMs: played.nowMs + 1, refused: true })
   assert.deepEqual(confirms(), [])
@@ -607,6 +614,25 @@ test('a sidecar that was frozen has not seen whether its server failed meanwhile
   }
 })
 
+test('a lease that another client deletes, as a kube-apiserver does at its end, comes back only after its server was asked anew', () => {
+  for (const [server, comesBack] of [
+    ['ready', true],
+    ['failing', false],
+    ['silent', false],
+  ] as const) {
+    const played = listedMaster({}, [holder(2)])
+    played.advance(3_100)
+    played.isProbed = false
+    played.server = server
+    played.own = undefined
+    played.changed()
+    assert.equal(played.times('probe').length, 1, `${server}: asked`)
+    assert.equal(played.times('renew ready').length, comesBack ? 2 : 1, server)
+    played.advance(5_000)
+    assert.equal(played.own !== undefined, comesBack, server)
+  }
+})
+
 test('a lease that is taken away again and again is made ten times at once, then at growing distances', () => {
   const played = listedMaster()
   for (let taken = 0; taken < 400; taken++) {
@@ -650,12 +676,12 @@ test('an answer that comes after a later probe was given up counts', () => {
   const { readiness } = played.state.server
   played.nowMs += 10
   const { nowMs } = played
-  played.input({ type: 'probed', sentAtMs: nowMs - 1, answered: false, serving: false, readiness, asked: true })
+  played.input({ type: 'probed', sentAtMs: nowMs - 1, answered: false, serving: false, readiness, requested: true })
   assert.equal(played.state.server.serving, false)
-  played.input({ type: 'probed', sentAtMs: nowMs - 2, answered: true, serving: true, readiness, asked: false })
+  played.input({ type: 'probed', sentAtMs: nowMs - 2, answered: true, serving: true, readiness, requested: false })
   assert.equal(played.state.server.serving, true)
-  played.input({ type: 'probed', sentAtMs: nowMs - 1, answered: true, serving: false, readiness, asked: false })
-  played.input({ type: 'probed', sentAtMs: nowMs - 2, answered: true, serving: true, readiness, asked: false })
+  played.input({ type: 'probed', sentAtMs: nowMs - 1, answered: true, serving: false, readiness, requested: false })
+  played.input({ type: 'probed', sentAtMs: nowMs - 2, answered: true, serving: true, readiness, requested: false })
   assert.equal(played.state.server.serving, false, 'an older answer changes nothing')
 })
 
@@ -668,9 +694,9 @@ test('a master that leaves keeps the lease of a later life suspected when it has
   played.store = 'answers'
   const later = played.own
   played.own = undefined
-  played.input({ type: 'leases', sentAtMs: played.nowMs, leases: [leaseOf(holder(2))], span, asked: false })
+  played.input({ type: 'leases', sentAtMs: played.nowMs, leases: [leaseOf(holder(2))], span, requested: false })
   assert.ok(later !== undefined)
-  assert.ok(played.state.fleet.ended.some(({ lease }) => lease.holder?.instanceId === 'later'))
+  assert.ok(played.state.fleet.missing.some(({ lease }) => lease.holder?.instanceId === 'later'))
 })
 
 test('what a late read shows of its own renewal was not found there by chance', () => {

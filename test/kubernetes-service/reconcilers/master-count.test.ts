@@ -53,7 +53,8 @@ async function setUp() {
           if (cause === 'interval') await reconciler.readMembers(signal)
           const [seen] = (await api.list(endpoints)).items
           const [slice] = (await api.list(endpointSlices)).items
-          if (reconciler.isSatisfied({ endpoints: seen, slice }, ports, reconciler.portsAgreed())) return
+          if (reconciler.isSatisfied({ endpoints: seen, slice, secondSlices: [] }, ports, reconciler.portsAgreed()))
+            return
           await reconciler.reconcileEndpoints(ip, ports, 'agreed', signal)
         },
         leave: () => reconciler.leave(ip, ports, signal),

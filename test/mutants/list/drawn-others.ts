@@ -45,13 +45,6 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "if (!full && members.some(({ kind }) => kind === 'kube-apiserver')) {",
     tests: ['verify/faults-of-one.test.ts'],
   },
-  'verify-master-leases-contract-negation': {
-    broken: 'run: drops the "not" of !(error instanceof LeaseNotFound).',
-    file: 'verify/master-leases-contract.ts',
-    text: 'if (!(error instanceof LeaseNotFound)) throw error',
-    instead: 'if ((error instanceof LeaseNotFound)) throw error',
-    tests: ['kubernetes-service/leases/master-leases.test.ts'],
-  },
   'verify-readiness-history-statement': {
     broken: '#noteServing: does not do: this.#cleanSinceMs = undefined.',
     file: 'verify/readiness-history.ts',

@@ -9,7 +9,6 @@ import {
   encodeHolder,
   type Holder,
   isOfAnotherLife,
-  LeaseNotFound,
   type MasterLease,
   type MasterLeases,
   yieldsTo,
@@ -26,12 +25,6 @@ const SNAPSHOT_TRIES = 5
 const RECORD_OUTLASTS_S = 1
 /** If both grants return within this many milliseconds, the record outlives the lease by at least 500 ms. */
 const GRANTS_APART_MS = 500
-
-/**
- * This many renewals in a row must find the lease written by another process: one may be an own write whose answer was
- * lost.
- */
-const RENEWALS = 2
 
 export interface EtcdLeasesOptions {
   readonly etcd: EtcdKv
@@ -58,7 +51,7 @@ export interface EtcdLeasesOptions {
  *   another master at that address wants it, and stays alive by its record; when it is ready again it creates its lease
  *   again.
  * - A lease that a process without a record renews too is left to that process: a kube-apiserver at the same address,
- *   whose reconciler is on.
+ *   whose reconciler is on. The record says so to the next life of this master.
  * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, about a second
  *   after the dead master's lease would have, both are reported; the address stays listed.
  * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
@@ -69,11 +62,17 @@ export interface EtcdLeasesOptions {
 export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
-  readonly #coHolder: CoHolder
+  /** A co-holder that has not renewed for this long is gone. */
+  readonly #coHolderTtlMs: number
+  /** When a renewal last found the lease written by a process without a record. */
+  #overtakenMs = Number.NEGATIVE_INFINITY
+  #coHolderSeenMs = Number.NEGATIVE_INFINITY
   /** The two keys of this master. */
   #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   /** Whether this process has written its record before. */
   #hasSpoken = false
+  /** Whether its first write replaced the record of an earlier life. */
+  #isSuccessor = false
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
   #unusable: ReadonlySet<string> = new Set()
@@ -81,8 +80,7 @@ export class EtcdLeases implements MasterLeases {
   constructor(options: EtcdLeasesOptions) {
     this.#options = options
     this.#keys = new EtcdLeaseKeys(options.prefix)
-    const longestTtlMs = Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
-    this.#coHolder = new CoHolder({ forgetMs: 2 * longestTtlMs })
+    this.#coHolderTtlMs = 2 * Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
@@ -110,20 +108,15 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async remove(holder: Holder, signal: AbortSignal): Promise<void> {
-    const { lease, record } = this.#ownKeys(holder)
-    const address = addressOf(holder)
-    let there = this.#removing.has(record.key)
+    const { record } = this.#ownKeys(holder)
     // Withdrawn first, deleted last: a lease without any record is a kube-apiserver's, and another master might leave
     // because of it.
     for (;;) {
-      const [stored, leaseBefore] = await Promise.all([record.read(signal), lease.read(signal)])
+      const stored = await record.read(signal)
       if (stored === undefined) break
       const before = decodeRecord(stored.value)
       if (isOfAnotherLife(before, holder)) return
-      // Read before this master is marked: afterwards another departing master at this address may delete the lease.
-      if (leaseBefore !== undefined || before?.state === 'unready' || before?.state === 'leaving') there = true
       if (this.#hasCoHolder) {
-        there = true
         if (await record.delete(stored, signal)) break
         continue
       }
@@ -131,13 +124,12 @@ export class EtcdLeases implements MasterLeases {
       // Before it is sent: it may happen without an answer.
       this.#removing.add(record.key)
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
-      if (await this.#release(holder, signal)) there = true
+      await this.#release(holder, signal)
       // Not deleted: a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)
       break
     }
     this.#removing.delete(record.key)
-    if (!there) throw new LeaseNotFound(address)
   }
 
   async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
@@ -184,12 +176,17 @@ export class EtcdLeases implements MasterLeases {
     const { leaseTime, recordTime } = await this.#grantTimes(seconds, listed, signal)
     let before = lease.last
     let changed = false
+    const isFirst = !this.#hasSpoken
     for (;;) {
       if (!(await this.#writeRecord(record, holder, recordTime, signal))) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
       // Left to expire; every list reports the fault.
       if (value === undefined) return
+      // A lease without any record is a kube-apiserver's.
+      if (isFirst && !this.#isSuccessor && before !== undefined && !(await this.#isHeldByOthers(holder, signal))) {
+        this.#seeCoHolder(holder)
+      }
       const written = before !== undefined
       if (await lease.put(value, leaseTime, before, signal)) return this.#noteCoHolder(changed, holder, signal)
       before = await lease.read(signal)
@@ -218,31 +215,47 @@ export class EtcdLeases implements MasterLeases {
     return { leaseTime: lease.id, recordTime: last.id }
   }
 
+  /**
+   * Whether a process without a holder record renews this master's lease too, such as a kube-apiserver with an active
+   * reconciler at the same address: removing the lease would remove a serving server.
+   */
   get #hasCoHolder(): boolean {
-    return this.#coHolder.isThere(this.#options.clock.monotonicMs())
+    return this.#options.clock.monotonicMs() - this.#coHolderSeenMs < this.#coHolderTtlMs
   }
 
-  /** `changed`: whether another process has written the lease since the last renewal. */
+  /** After a renewal. `changed`: whether another process has written the lease since the one before. */
   async #noteCoHolder(changed: boolean, holder: Holder, signal: AbortSignal): Promise<void> {
+    if (!changed || (await this.#isHeldByOthers(holder, signal))) return
+    const nowMs = this.#options.clock.monotonicMs()
+    // The first may be the last write of another master at this address that has gone since.
+    const isRepeated = nowMs - this.#overtakenMs < this.#coHolderTtlMs
+    this.#overtakenMs = nowMs
+    if (isRepeated) this.#seeCoHolder(holder)
+  }
+
+  #seeCoHolder(holder: Holder): void {
     const { clock, logger } = this.#options
-    const address = addressOf(holder)
-    const overtaken = changed && !(await this.#isHeldByOthers(holder, signal))
-    if (this.#coHolder.renewed(overtaken, clock.monotonicMs())) {
+    if (!this.#hasCoHolder) {
       logger.warn(
-        { address },
+        { address: addressOf(holder) },
         'a kube-apiserver with its own endpoint reconciler renews the lease of this address too; it is left to it when this master goes',
       )
     }
+    this.#coHolderSeenMs = clock.monotonicMs()
   }
 
   /** False where a later life of the same master holds it. */
   async #writeRecord(record: GuardedKey, holder: Holder, time: bigint, signal: AbortSignal): Promise<boolean> {
-    const value = Buffer.from(encodeHolder(holder))
     const { lease } = this.#ownKeys(holder)
     let before = record.last
-    while (!(await record.put(value, time, before, signal))) {
+    while (!(await record.put(this.#encoded(holder), time, before, signal))) {
       before = await record.read(signal)
-      if (before === undefined || !this.#yields(decodeRecord(before.value), holder)) continue
+      const stored = before && decodeRecord(before.value)
+      if (!this.#hasSpoken && stored !== undefined) {
+        this.#isSuccessor = true
+        if (stored.coHolder) this.#seeCoHolder(holder)
+      }
+      if (before === undefined || !this.#yields(stored, holder)) continue
       // A record without a lease that seems to be of a later life, although this life has not written yet: the host's
       // clock was set back.
       if (this.#hasSpoken || (await lease.read(signal)) !== undefined) return false
@@ -253,24 +266,26 @@ export class EtcdLeases implements MasterLeases {
 
   /** Writes another record in place of `stored`, with its remaining time. False where it has changed or expired. */
   #replace(record: GuardedKey, holder: Holder, stored: KeyValue, signal: AbortSignal): Promise<boolean> {
-    return record.put(Buffer.from(encodeHolder(holder)), stored.lease, stored, signal)
+    return record.put(this.#encoded(holder), stored.lease, stored, signal)
+  }
+
+  #encoded(holder: Holder): Uint8Array {
+    return Buffer.from(encodeHolder({ ...holder, coHolder: this.#hasCoHolder || undefined }))
   }
 
   /**
-   * Deletes the lease unless another master at this address wants it. Returns whether there was one.
+   * Deletes the lease unless another master at this address wants it.
    *
    * The holders are read after the lease: a master that begins to want it meanwhile writes it, and the delete
    * conflicts.
    */
-  async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
+  async #release(holder: Holder, signal: AbortSignal): Promise<void> {
     const { lease } = this.#ownKeys(holder)
     lease.forget()
-    for (let found = false; ; found = true) {
+    for (;;) {
       const stored = await lease.read(signal)
-      if (stored === undefined) return found
-      if (this.#hasCoHolder) return true
-      if (await this.#isHeldByOthers(holder, signal)) return true
-      if (await lease.delete(stored, signal)) return true
+      if (stored === undefined || this.#hasCoHolder || (await this.#isHeldByOthers(holder, signal))) return
+      if (await lease.delete(stored, signal)) return
     }
   }
 
@@ -312,39 +327,6 @@ export class EtcdLeases implements MasterLeases {
       if (!this.#unusable.has(key)) this.#options.logger.warn({ key, reason }, 'a value in etcd cannot be used')
     }
     this.#unusable = new Set(unusable.map(({ key }) => key))
-  }
-}
-
-/**
- * Detects whether a process without a holder record renews this master's own lease too, such as a kube-apiserver with
- * an active reconciler at the same address. Then the lease has a co-holder, and removing it would remove a serving
- * server. Pure but for its own memory.
- */
-class CoHolder {
-  readonly #forgetMs: number
-  #overtaken = 0
-  #seenMs: number | undefined
-
-  /** `forgetMs`: a co-holder that has not renewed for this long is gone, in milliseconds. */
-  constructor(options: { readonly forgetMs: number }) {
-    this.#forgetMs = options.forgetMs
-  }
-
-  /**
-   * A renewal was made. Returns whether a co-holder was newly detected.
-   *
-   * @param overtaken - whether a process without a record has written the lease since the previous renewal.
-   */
-  renewed(overtaken: boolean, nowMs: number): boolean {
-    this.#overtaken = overtaken ? this.#overtaken + 1 : 0
-    if (this.#overtaken < RENEWALS) return false
-    const isNew = !this.isThere(nowMs)
-    this.#seenMs = nowMs
-    return isNew
-  }
-
-  isThere(nowMs: number): boolean {
-    return this.#seenMs !== undefined && nowMs - this.#seenMs < this.#forgetMs
   }
 }
 

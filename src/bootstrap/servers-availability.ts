@@ -3,12 +3,17 @@ import type { Availability, AvailabilityReporter } from '../kube/availability.ts
 import { isKubeError } from '../kube/errors.ts'
 import { RemoteError } from '../runtime/errors.ts'
 import { RequestTimeout } from '../runtime/request-limit.ts'
+import type { Outages } from '../telemetry/outages.ts'
 
 /** Takes in the results of requests, and knows the permanent refusals. */
 export type ServersAvailability = AvailabilityReporter &
   Pick<Availability, 'refusalOf'> & {
     /** Of the API server. */
     readonly subscribe: Availability['subscribe']
+    /** Of the API server. */
+    readonly outages: Outages
+    /** Of the server that holds the leases. */
+    readonly leaseOutages: Outages
     /** False while etcd is lost. */
     readonly etcdAvailable: boolean
   }
@@ -47,6 +52,8 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     get etcdAvailable() {
       return etcd.available
     },
+    outages: api.outages,
+    leaseOutages: leases.outages,
     subscribe: (handler) => api.subscribe(handler),
     refusalOf(...names) {
       return all.map((server) => server.refusalOf(...names)).find((refusal) => refusal !== undefined)
@@ -79,6 +86,14 @@ export class PartAvailability implements ServersAvailability {
 
   get etcdAvailable(): boolean {
     return this.#all.etcdAvailable
+  }
+
+  get outages(): Outages {
+    return this.#all.outages
+  }
+
+  get leaseOutages(): Outages {
+    return this.#all.leaseOutages
   }
 
   subscribe(handler: (available: boolean) => void): () => void {

@@ -43,6 +43,8 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     failed(source, error) {
       serverOf(error).failed(source, error)
     },
+    // Only watches of the API server are told apart from other requests.
+    interrupted: (source) => api.interrupted(source),
     succeeded(source) {
       for (const server of all) server.succeeded(source)
     },
@@ -73,6 +75,11 @@ export class PartAvailability implements ServersAvailability {
   failed(source: string, error: unknown): void {
     this.#sources.add(source)
     this.#all.failed(source, error)
+  }
+
+  interrupted(source: string): void {
+    this.#sources.add(source)
+    this.#all.interrupted(source)
   }
 
   succeeded(source: string): void {

@@ -19,7 +19,7 @@ const REPORT_AFTER_MS = 2_000
 const REPORT_IN_OUTAGE_MS = 300_000
 
 /** Takes in which requests of a source fail and which succeed. */
-export type AvailabilityReporter = Pick<Availability, 'failed' | 'succeeded' | 'forget'> & {
+export type AvailabilityReporter = Pick<Availability, 'failed' | 'interrupted' | 'succeeded' | 'forget'> & {
   /** For the lines about what follows from an outage. */
   readonly outages?: Outages | undefined
 }
@@ -119,6 +119,14 @@ export class Availability {
     } else if (before.kind === 'returning' && nowMs - before.sinceMs >= RETURNING_MS) {
       this.#refuse(source, fresh, true)
     }
+  }
+
+  /**
+   * A watch of `source` worked and has broken. That alone is no outage, but an outage that begins now does not end before
+   * the source has succeeded.
+   */
+  interrupted(source: string): void {
+    if (!this.#failures.has(source)) this.#failures.set(source, { kind: 'lost', refusal: undefined })
   }
 
   /** A request of `source` succeeded. */

@@ -269,3 +269,20 @@ test('what an outage of the server explains is counted in the line that ends it'
     late: { times: 1, unrenewedMs: 20_000 },
   })
 })
+
+test('a watch that breaks is no outage, but one that begins with it lasts until the watch is open again', () => {
+  const { availability, told, said } = setUp()
+  availability.interrupted('watch')
+  assert.deepEqual([availability.available, said()], [true, []])
+  availability.succeeded('watch')
+  availability.interrupted('watch')
+  availability.failed('a', unreachable)
+  availability.succeeded('a')
+  assert.equal(availability.available, false)
+  availability.succeeded('watch')
+  assert.deepEqual(told, [false, true])
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+})

@@ -79,7 +79,7 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
   }
   await becomeRight()
   // Its start writes lines of its own.
-  await sleep(QUIET_MS)
+  await sleep(2_000)
   const idleMib = Math.round(residentMib(program.pid))
   const outages: HostileOutage[] = []
   let ended = false
@@ -111,7 +111,7 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
       residentMib: Math.round(residentMib(program.pid)),
       idleMib,
     }
-    t.diagnostic(JSON.stringify(outage))
+    t.diagnostic(JSON.stringify({ ...outage, lines: outage.lines.length }))
     outages.push(outage)
   }
   assert.equal(server.followed, 0)

@@ -43,7 +43,7 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     failed(source, error) {
       serverOf(error).failed(source, error)
     },
-    // Only watches of the API server are told apart from other requests.
+    // Only watches of the API server report this.
     interrupted: (source) => api.interrupted(source),
     succeeded(source) {
       for (const server of all) server.succeeded(source)

@@ -13,8 +13,8 @@ const RETURNING_MS = 5_000
  */
 const REPORT_AFTER_MS = 2_000
 /**
- * In an outage a refusal is logged only when it has lasted this long: a server that fails in many ways also refuses. But
- * one that fails for some sources for ever must not hide what it refuses to others.
+ * In an outage of other sources a refusal is logged only after the outage has lasted this long: a server that answers
+ * nonsense also refuses. But one that fails for some sources for ever must not hide what it refuses to others.
  */
 const REPORT_IN_OUTAGE_MS = 300_000
 
@@ -122,8 +122,8 @@ export class Availability {
   }
 
   /**
-   * A watch of `source` worked and has broken. That alone is no outage, but an outage that begins now does not end before
-   * the source has succeeded.
+   * A watch of `source` worked and has broken. That alone is no outage, but an outage that begins now does not end
+   * before the source has succeeded.
    */
   interrupted(source: string): void {
     if (!this.#failures.has(source)) this.#failures.set(source, { kind: 'lost', refusal: undefined })

@@ -10,9 +10,9 @@ export type HiddenLines = Readonly<Record<string, LogFields & { readonly times: 
 /**
  * Makes one outage of a server one line at its begin and one at its end, in all parts of the process.
  *
- * Each part notices an outage in its own way, and a server that answers nonsense makes them notice again and again. What
- * follows from the outage is logged at debug while it lasts, and counted in the line that ends it. A symptom that is
- * still there five seconds later has another cause, and is logged then.
+ * Each part notices an outage in its own way, and a server that answers nonsense makes them notice again and again.
+ * What follows from the outage is logged at debug while it lasts, and counted in the line that ends it. A symptom that
+ * is still there five seconds later has another cause, and is logged then.
  */
 export class Outages {
   readonly #clock: Pick<Clock, 'monotonicMs'>

@@ -124,11 +124,11 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
  * Fails unless an outage was logged once when it began and once when it ended. A symptom that was there shortly before the
  * first line, or a refusal that ends the outage, may have two lines more.
  */
-export function assertOneOutage(lines: readonly string[]): void {
+export function assertOneOutage(lines: readonly string[], most = 4): void {
   const messages = lines.map((line) => (JSON.parse(line) as { readonly message: string }).message)
   const server = /^(.+) is back$/.exec(messages.at(-1) ?? '')?.[1]
   for (const message of [`lost ${server}`, `${server} is back`]) {
     assert.equal(messages.filter((each) => each === message).length, 1, lines.join('\n'))
   }
-  assert.ok(lines.length <= 4, lines.join('\n'))
+  assert.ok(lines.length <= most, lines.join('\n'))
 }

@@ -16,7 +16,7 @@ import { spawnChild } from '../support/spawn-child.ts'
 const answers = Number(process.env.HOSTILE_ANSWERS ?? 10_000)
 
 /** Memory stays flat, the list is right again at once after each of forty outages, and is one line at its begin and one at its end. */
-async function endure(t: TestContext, more: readonly string[], hostile?: HostileServer): Promise<void> {
+async function endure(t: TestContext, more: readonly string[], hostile?: HostileServer) {
   const start = (args: readonly string[]) => spawnChild(t, process.execPath, [programPath(), ...args, ...more])
   const options = { seed: 1, answers, outages: 40, start }
   const outages = await endureHostility(t, hostile === undefined ? options : { ...options, hostile })
@@ -35,12 +35,16 @@ async function endure(t: TestContext, more: readonly string[], hostile?: Hostile
   assert.ok(peakMib - idleMib <= 120, `${idleMib} MiB before the first outage, ${peakMib} MiB at most`)
   const longer = outages.filter(({ lines }) => lines.length > 2)
   assert.ok(longer.length <= outages.length / 10, `${longer.length} outages have more than two lines`)
+  return outages
 }
 
-test(`${answers} hostile answers of an API server`, (t) => endure(t, []))
+test(`${answers} hostile answers of an API server`, async (t) => void (await endure(t, [])))
 
 test(`${answers} hostile answers of an etcd`, async (t) => {
   const etcd = await startEtcd(openOwner(t))
   const hostile = await startHostileEtcd(t, etcd.port, seededRandom(1, 'etcd'))
-  await endure(t, ['--etcd-servers', hostile.url], hostile)
+  for (const { lines, residentMib, idleMib } of await endure(t, ['--etcd-servers', hostile.url], hostile)) {
+    assertOneOutage(lines, 2)
+    assert.ok(residentMib - idleMib <= 30, `${idleMib} MiB before the first outage, ${residentMib} MiB after one`)
+  }
 })

@@ -8,14 +8,14 @@ import { openOwner } from '../peers/owner.ts'
 import { programPath } from '../peers/program.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 
-test('a hundred hostile answers of an etcd end nothing, and cost neither much memory nor many lines', async (t) => {
+test('a hundred hostile answers of an etcd end nothing, and cost neither much memory nor more than two lines an outage', async (t) => {
   const etcd = await startEtcd(openOwner(t))
   const hostile = await startHostileEtcd(t, etcd.port, seededRandom(15, 'etcd'))
   const start = (args: readonly string[]) =>
     spawnChild(t, process.execPath, [programPath(), ...args, '--etcd-servers', hostile.url])
   const outages = await endureHostility(t, { seed: 15, answers: 100, outages: 3, start, hostile })
   for (const { lines, peakMib, idleMib } of outages) {
-    assertOneOutage(lines)
-    assert.ok(peakMib - idleMib <= 60, `${idleMib} MiB before the first outage, ${peakMib} MiB at most`)
+    assertOneOutage(lines, 2)
+    assert.ok(peakMib - idleMib <= 30, `${idleMib} MiB before the first outage, ${peakMib} MiB at most`)
   }
 })

@@ -87,6 +87,7 @@ function chooseReconciler(
   }
   const telemetry = new LeaseTelemetry({
     ...ports,
+    outages: ports.availability.leaseOutages,
     address: address.text,
     leaseTtlMs: options.leaseTtlMs,
     renewedMs: () => membership.renewedMs,

@@ -151,6 +151,7 @@ function compose(options: MasterOptions, given: MasterPorts) {
   })
   const monitor = new ReadinessMonitor({
     ...as('readiness'),
+    outages: ports.readiness.apart === true ? undefined : ports.availability.outages,
     gate: options.readinessGate,
     periodMs: options.readinessProbePeriodMs,
   })
@@ -206,8 +207,8 @@ async function askAgain(monitor: ReadinessMonitor, clock: Clock, signal: AbortSi
 
 /** Each server that can be lost has its own lines in the log; the API server and etcd have metrics too. */
 function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
-  const { clock, logger, metrics, etcd } = ports
-  const api = new Availability({ clock, logger })
+  const { clock, logger, metrics, etcd, outages } = ports
+  const api = new Availability({ clock, logger, outages })
   observeAvailability(
     api,
     metrics.gauge({

@@ -3,12 +3,17 @@ import type { Availability, AvailabilityReporter } from '../kube/availability.ts
 import { isKubeError } from '../kube/errors.ts'
 import { RemoteError } from '../runtime/errors.ts'
 import { RequestTimeout } from '../runtime/request-limit.ts'
+import type { Outages } from '../telemetry/outages.ts'
 
 /** Takes in the results of requests, and knows the permanent refusals. */
 export type ServersAvailability = AvailabilityReporter &
   Pick<Availability, 'refusalOf'> & {
     /** Of the API server. */
     readonly subscribe: Availability['subscribe']
+    /** Of the API server. */
+    readonly outages: Outages
+    /** Of the server that holds the leases. */
+    readonly leaseOutages: Outages
     /** False while etcd is lost. */
     readonly etcdAvailable: boolean
   }
@@ -38,6 +43,8 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     failed(source, error) {
       serverOf(error).failed(source, error)
     },
+    // Only watches of the API server report this.
+    interrupted: (source) => api.interrupted(source),
     succeeded(source) {
       for (const server of all) server.succeeded(source)
     },
@@ -47,6 +54,8 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     get etcdAvailable() {
       return etcd.available
     },
+    outages: api.outages,
+    leaseOutages: leases.outages,
     subscribe: (handler) => api.subscribe(handler),
     refusalOf(...names) {
       for (const server of all) {
@@ -72,6 +81,11 @@ export class PartAvailability implements ServersAvailability {
     this.#all.failed(source, error)
   }
 
+  interrupted(source: string): void {
+    this.#sources.add(source)
+    this.#all.interrupted(source)
+  }
+
   succeeded(source: string): void {
     this.#all.succeeded(source)
   }
@@ -83,6 +97,14 @@ export class PartAvailability implements ServersAvailability {
 
   get etcdAvailable(): boolean {
     return this.#all.etcdAvailable
+  }
+
+  get outages(): Outages {
+    return this.#all.outages
+  }
+
+  get leaseOutages(): Outages {
+    return this.#all.leaseOutages
   }
 
   subscribe(handler: (available: boolean) => void): () => void {

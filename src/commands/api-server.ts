@@ -14,6 +14,7 @@ import type { Random } from '../runtime/random.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { Outages } from '../telemetry/outages.ts'
 import { createPinoLogger } from '../telemetry/pino-logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 
@@ -35,6 +36,8 @@ export interface Surroundings {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
+  /** Of the API server; a command that ends by itself observes none. */
+  readonly outages?: Outages | undefined
 }
 
 interface Opened extends Omit<ApiServer, 'api'> {
@@ -72,14 +75,21 @@ async function openRemote(resolved: Resolved, surroundings: Surroundings, gated:
   const { readyzAccess } = await import('../kube/kube-config.ts')
   const { config, access, reload } = await loadAccess(resolved)
   if (gated) checkReadyzUrl(resolved, access.server)
-  const { clock, logger, metrics } = surroundings
-  const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics })
+  const { clock, logger, metrics, outages } = surroundings
+  const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics, outages })
   const name = access.server.origin
   const user = access.user?.name
   if (configuration.readyzUrl === undefined) {
-    return { name, user, transport, readiness: httpReadiness({ transport, logger }), close: () => transport.close() }
+    return {
+      name,
+      user,
+      transport,
+      readiness: httpReadiness({ transport, logger, outages }),
+      close: () => transport.close(),
+    }
   }
   const url = new URL(configuration.readyzUrl)
+  const apart = url.origin !== access.server.origin
   const own = (resolved: ResolvedKubeConfig) => ({
     ...resolved,
     access: readyzAccess(resolved.access, url, process.env),
@@ -89,12 +99,14 @@ async function openRemote(resolved: Resolved, surroundings: Surroundings, gated:
     reload: async () => own(await reload()),
     clock,
     logger,
+    ...(apart ? {} : { outages }),
   })
+  const probe = { transport: ownTransport, path: url.pathname, name: url.href, logger }
   return {
     name,
     user,
     transport,
-    readiness: httpReadiness({ transport: ownTransport, path: url.pathname, name: url.href, logger }),
+    readiness: apart ? { ...httpReadiness(probe), apart } : httpReadiness({ ...probe, outages }),
     async close() {
       await Promise.all([transport.close(), ownTransport.close()])
     },
@@ -130,7 +142,8 @@ export async function openSurroundings(
   const logger = await createPinoLogger(
     terminal === undefined ? { level, format } : { level, format: 'pretty', destination: terminal },
   )
-  return { clock: systemClock, random: systemRandom(), logger, metrics: prometheusMetrics() }
+  const clock = systemClock
+  return { clock, random: systemRandom(), logger, metrics: prometheusMetrics(), outages: new Outages({ clock }) }
 }
 
 /** The identity of this process on the opened servers, and on this machine. */

@@ -86,14 +86,14 @@ export async function execute(flags: Flags): Promise<number> {
 /** Where this process serves its health and metrics, and which callers may read them. */
 export function healthServing(
   configuration: Configuration,
-  { api, clock, logger }: Surroundings & { readonly api: KubeApi },
+  { api, clock, logger, outages }: Surroundings & { readonly api: KubeApi },
 ): Omit<HealthServerOptions, 'checks' | 'metrics' | 'logger'> {
   const { healthTlsCertFile: certFile, healthTlsPrivateKeyFile: keyFile, clientCaFile } = configuration
   const tokens = configuration.authenticationTokenWebhook
   return {
     ...configuration.healthBindAddress,
     ...(certFile !== undefined && keyFile !== undefined && { tls: { certFile, keyFile, clientCaFile } }),
-    ...(asksWho(configuration) && { access: new DelegatedAccess({ api, tokens, clock, logger }) }),
+    ...(asksWho(configuration) && { access: new DelegatedAccess({ api, tokens, clock, logger, outages }) }),
     alwaysAllowPaths: configuration.authorizationAlwaysAllowPaths,
   }
 }

@@ -45,9 +45,9 @@ interface Member {
 
 /**
  * The longest answer, in bytes. A value has 1.5 MiB at most; the answers here are leases and records of a few hundred
- * bytes and bitmaps of up to 128 KiB.
+ * bytes and bitmaps of up to 128 KiB. As much is allocated as an answer claims to have, before any of it has arrived.
  */
-const READ_MAX_BYTES = 8 * 1024 * 1024
+const READ_MAX_BYTES = 2 * 1024 * 1024
 
 /** The pause between two rounds over servers that all have no leader. */
 const ELECTION_PAUSE_MS = 200

@@ -2,6 +2,7 @@ import { FlapDamping } from '../runtime/backoff.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf, RemoteError } from '../runtime/errors.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { Outages } from '../telemetry/outages.ts'
 import type { KubeErrorCode } from './errors.ts'
 
 /** A source that was lost and is now refused counts as refused after this long. */
@@ -11,9 +12,17 @@ const RETURNING_MS = 5_000
  * read its RBAC rules.
  */
 const REPORT_AFTER_MS = 2_000
+/**
+ * In an outage of other sources a refusal is logged only after the outage has lasted this long: a server that answers
+ * nonsense also refuses. But one that fails for some sources for ever must not hide what it refuses to others.
+ */
+const REPORT_IN_OUTAGE_MS = 300_000
 
 /** Takes in which requests of a source fail and which succeed. */
-export type AvailabilityReporter = Pick<Availability, 'failed' | 'succeeded' | 'forget'>
+export type AvailabilityReporter = Pick<Availability, 'failed' | 'interrupted' | 'succeeded' | 'forget'> & {
+  /** For the lines about what follows from an outage. */
+  readonly outages?: Outages | undefined
+}
 
 const UNAUTHORIZED: KubeErrorCode = 'Unauthorized'
 
@@ -39,8 +48,9 @@ interface Refusal {
  *
  * Any number of sources that lose the server make one outage: one line when the first begins to fail, one when the last
  * has recovered. A server that repeatedly fails and recovers makes no further lines ({@link FlapDamping}). A refusal is
- * no outage. It is logged once per source until that source succeeds, and not at all if it is short. `Unauthorized` is
- * left to {@link KubeCredentials}: it has one cause, and gets one line for all sources.
+ * no outage. It is logged once per source until that source succeeds, and not at all if it is short or an outage of
+ * other sources lasts. `Unauthorized` is left to {@link KubeCredentials}: it has one cause, and gets one line for all
+ * sources.
  */
 export class Availability {
   readonly #server: string
@@ -49,13 +59,22 @@ export class Availability {
   readonly #failures = new Map<string, Failure>()
   readonly #handlers = new Set<(available: boolean) => void>()
   readonly #damping = new FlapDamping(true)
+  /** What follows from an outage of this server belongs to the lines of that outage. */
+  readonly outages: Outages
   #outage: { readonly sinceMs: number; readonly reason: string; readonly sources: Set<string> } | undefined
 
   /** `server` names it in the log. @default 'the API server' */
-  constructor(options: { readonly clock: Clock; readonly logger: Logger; readonly server?: string }) {
+  constructor(options: {
+    readonly clock: Clock
+    readonly logger: Logger
+    readonly server?: string
+    /** For parts that were made before. @default its own */
+    readonly outages?: Outages | undefined
+  }) {
     this.#server = options.server ?? 'the API server'
     this.#clock = options.clock
     this.#logger = options.logger
+    this.outages = options.outages ?? new Outages(options)
   }
 
   /** False from the first failure until every source that failed has succeeded, was refused or was forgotten. */
@@ -102,6 +121,14 @@ export class Availability {
     }
   }
 
+  /**
+   * A watch of `source` worked and has broken. That alone is no outage, but an outage that begins now does not end
+   * before the source has succeeded.
+   */
+  interrupted(source: string): void {
+    if (!this.#failures.has(source)) this.#failures.set(source, { kind: 'lost', refusal: undefined })
+  }
+
   /** A request of `source` succeeded. */
   succeeded(source: string): void {
     const before = this.#failures.get(source)
@@ -121,6 +148,7 @@ export class Availability {
     if (!this.#failures.delete(source) || this.#outage === undefined || this.#isFailing) return
     // The last failing source has ended without seeing the server recover.
     this.#outage = undefined
+    this.outages.end()
     this.#damping.observe(true, this.#clock.monotonicMs())
     this.#notify(true)
   }
@@ -136,8 +164,10 @@ export class Availability {
 
   #refuse(source: string, refusal: Refusal, lasts: boolean): void {
     const { code, reason, own } = refusal
-    const reportNow = lasts && !refusal.reported && code !== UNAUTHORIZED
-    this.#failures.set(source, { ...refusal, reported: refusal.reported || reportNow })
+    this.#failures.set(source, refusal)
+    const hidden = this.#outage === undefined ? this.outages.felt : this.#isFailing && !this.#isLong(this.#outage)
+    const reportNow = lasts && !hidden && !refusal.reported && code !== UNAUTHORIZED
+    if (reportNow) this.#failures.set(source, { ...refusal, reported: true })
     if (reportNow) {
       this.#logger.warn({ source, code, reason }, own ? 'not done' : `${this.#server} refuses a request`)
     }
@@ -150,6 +180,7 @@ export class Availability {
     const isNew = this.#outage === undefined
     this.#outage ??= { sinceMs: nowMs, reason, sources: new Set() }
     this.#outage.sources.add(source)
+    if (isNew) this.outages.begin()
     if (this.#damping.observe(false, nowMs) === 'down') this.#logger.warn({ source, reason }, `lost ${this.#server}`)
     if (isNew) this.#notify(false)
   }
@@ -158,13 +189,20 @@ export class Availability {
     const outage = this.#outage
     if (outage === undefined || this.#isFailing) return
     this.#outage = undefined
+    this.outages.end()
     const nowMs = this.#clock.monotonicMs()
     if (this.#damping.observe(true, nowMs) === 'up') {
       const durationMs = Math.round(nowMs - outage.sinceMs)
       const sources = [...outage.sources].sort()
-      this.#logger.info({ durationMs, reason: outage.reason, sources }, `${this.#server} is back`)
+      const meanwhile = this.outages.takeHidden()
+      const fields = { durationMs, reason: outage.reason, sources, ...(meanwhile !== undefined && { meanwhile }) }
+      this.#logger.info(fields, `${this.#server} is back`)
     }
     this.#notify(true)
+  }
+
+  #isLong({ sinceMs }: { readonly sinceMs: number }): boolean {
+    return this.#clock.monotonicMs() - sinceMs >= REPORT_IN_OUTAGE_MS
   }
 
   get #isFailing(): boolean {

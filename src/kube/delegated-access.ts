@@ -5,6 +5,7 @@ import { putLast } from '../runtime/memo.ts'
 import { TokenBucket } from '../runtime/token-bucket.ts'
 import type { HealthAccess, HealthCaller, HealthVerdict } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
 import type { KubeApi } from './api.ts'
 import { subjectAccessReviews, tokenReviews } from './resources.ts'
 
@@ -15,6 +16,8 @@ interface DelegatedAccessOptions {
   readonly tokens: boolean
   readonly clock: Clock
   readonly logger: Logger
+  /** Of the API server. @default none that is known */
+  readonly outages?: Outages | undefined
 }
 
 /**
@@ -43,10 +46,11 @@ export class DelegatedAccess implements HealthAccess {
   readonly #options: DelegatedAccessOptions
   readonly #users: ReviewMemory<User | undefined>
   readonly #permissions: ReviewMemory<boolean>
-  #isAway = false
+  readonly #away: Symptom
 
   constructor(options: DelegatedAccessOptions) {
     this.#options = options
+    this.#away = (options.outages ?? noOutages).symptom()
     const { clock } = options
     // For callers without a cached answer: five a second in the long run.
     const limit = new TokenBucket({ clock, qps: 5, burst: 20 })
@@ -115,17 +119,14 @@ export class DelegatedAccess implements HealthAccess {
     const { logger } = this.#options
     try {
       const answer = await review()
-      if (this.#isAway) logger.info({}, 'the API server authorizes readers of the metrics again')
-      this.#isAway = false
+      this.#away.absent(logger, {}, 'the API server authorizes readers of the metrics again')
       return answer
     } catch (error) {
-      if (!this.#isAway) {
-        logger.warn(
-          { error: messageOf(error) },
-          'cannot ask the API server who may see the metrics: only readers with a cached permission see them',
-        )
-      }
-      this.#isAway = true
+      this.#away.present(
+        logger,
+        { error: messageOf(error) },
+        'cannot ask the API server who may see the metrics: only readers with a cached permission see them',
+      )
       throw error
     }
   }

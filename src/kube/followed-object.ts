@@ -1,5 +1,6 @@
 import { RemoteError } from '../runtime/errors.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import { noOutages } from '../telemetry/outages.ts'
 import type { ObjectRef } from './api.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { ifFound } from './errors.ts'
@@ -97,13 +98,13 @@ export class FollowedObject<T extends KubeObject> {
   }
 
   #startAnew({ cached, live }: { readonly cached: T | undefined; readonly live: T | undefined }): void {
-    const { logger, resource, ref } = this.#options
+    const { logger, availability, resource, ref } = this.#options
     this.#missed.add({ resource: resource.plural })
     const [cachedVersion, storedVersion] = [cached, live].map((object) => object?.metadata?.resourceVersion)
-    logger.warn(
-      { resource: resource.plural, name: ref.name, cachedVersion, storedVersion },
-      'a watch has missed a change; it is restarted',
-    )
+    const fields = { resource: resource.plural, name: ref.name, cachedVersion, storedVersion }
+    const message = 'a watch has missed a change; it is restarted'
+    const { outages = noOutages } = availability
+    outages.consequence(logger, fields, message)
     this.#informer.restart()
   }
 

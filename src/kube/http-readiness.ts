@@ -1,5 +1,6 @@
 import { remembering } from '../runtime/memo.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
+import { noOutages, type Outages } from '../telemetry/outages.ts'
 import { isKubeError } from './errors.ts'
 import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
@@ -18,6 +19,8 @@ export interface HttpReadinessOptions {
   readonly timeoutMs?: number | undefined
   /** Logs when the server begins and ceases to refuse probes. @default none */
   readonly logger?: Logger | undefined
+  /** Of the server that is probed. @default none that is known */
+  readonly outages?: Outages | undefined
 }
 
 /** This many meaningful answers in a row end a time of refusals. */
@@ -34,21 +37,30 @@ const REFUSALS_TO_REPORT = 2
  * refusal is logged, and then the third meaningful answer in a row: occasional refusals make one line.
  */
 export function httpReadiness(options: HttpReadinessOptions): Readiness {
-  const { transport, path = '/readyz', name = path, timeoutMs = 3_000, logger = silentLogger } = options
+  const {
+    transport,
+    path = '/readyz',
+    name = path,
+    timeoutMs = 3_000,
+    logger = silentLogger,
+    outages = noOutages,
+  } = options
   const livez = path.endsWith('/readyz') ? path.replace(/readyz$/, 'livez') : undefined
   /** How many answers are still needed before the refusals count as over; 0 while there are none. */
   let missing = 0
   let refusals = 0
+  const refused = outages.symptom()
   const logRefusal = (reason: string): void => {
     missing = ANSWERS_TO_RECOVER
     refusals += 1
-    if (refusals !== REFUSALS_TO_REPORT) return
-    logger.warn({ reason }, 'the readiness of the API server is unknown: it counts as before while the server answers')
+    if (refusals < REFUSALS_TO_REPORT) return
+    const message = 'the readiness of the API server is unknown: it counts as before while the server answers'
+    refused.present(logger, { reason }, message)
   }
   const logRecovered = (): void => {
     missing = Math.max(0, missing - 1)
     if (missing > 0) return
-    if (refusals >= REFUSALS_TO_REPORT) logger.info({ path }, 'the readiness of the API server is known again')
+    refused.absent(logger, { path }, 'the readiness of the API server is known again')
     refusals = 0
   }
   const get = (asked: string, query: ApiRequest['query'], signal: AbortSignal): Promise<ApiResponse> =>
@@ -73,9 +85,9 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
         const response = await get(path, [['verbose', 'true']], signal)
         const { status } = response
         if (status >= 300 && status < 500) {
-          const refused = `${name} cannot be asked: HTTP status ${status}${hints[status] ?? ''}`
-          logRefusal(refused)
-          return { answered: true, ready: false, checks: [], refused }
+          const reason = `${name} cannot be asked: HTTP status ${status}${hints[status] ?? ''}`
+          logRefusal(reason)
+          return { answered: true, ready: false, checks: [], refused: reason }
         }
         logRecovered()
         const body = 'body' in response && typeof response.body === 'string' ? response.body : ''

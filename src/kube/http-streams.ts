@@ -65,6 +65,7 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   #close(): void {
     if (!this.#open) return
     this.#open = false
+    this.#lines.clear()
     this.#body.destroy()
     this.#finish()
   }
@@ -92,22 +93,29 @@ export class JsonLines {
   *push(chunk: Uint8Array): Generator<unknown, void, undefined> {
     let start = 0
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      const line = this.#take(chunk.subarray(start, end))
+      const value = this.#valueOf(chunk.subarray(start, end))
       start = end + 1
-      if (!isBlank(line)) yield parseJson(line)
+      if (value !== undefined) yield value
     }
     if (start < chunk.length) this.#begun.add(chunk.subarray(start))
   }
 
   /** Throws a BadResponse if the stream ended inside a line. */
   end(): void {
-    if (!isBlank(this.#take(new Uint8Array()))) throw new KubeError('BadResponse', 'the stream ended inside an event')
+    if (!this.#begun.take(isBlank)) throw new KubeError('BadResponse', 'the stream ended inside an event')
   }
 
-  #take(last: Uint8Array): Uint8Array {
-    if (this.#begun.length === 0) return last
+  /** Forgets a line that has begun. */
+  clear(): void {
+    this.#begun.clear()
+  }
+
+  /** The value of the line that ends with `last`; undefined for a blank one. */
+  #valueOf(last: Uint8Array): unknown {
+    const parse = (line: Uint8Array): unknown => (isBlank(line) ? undefined : parseJson(line))
+    if (this.#begun.length === 0) return parse(last)
     this.#begun.add(last)
-    return this.#begun.take()
+    return this.#begun.take(parse)
   }
 }
 
@@ -158,8 +166,11 @@ const SMALLEST = 1024
 const LARGEST = 64 * 1024
 
 /**
- * Bytes that arrive in pieces, copied into blocks: a server that sends single bytes must not cause one object per byte.
- * `tooLong` must throw when there are too many.
+ * Bytes that arrive in pieces, copied: a server that sends single bytes must not cause one object per byte. `tooLong`
+ * must throw when there are too many.
+ *
+ * Up to {@link LARGEST} they are in ordinary blocks. More are in one resizable buffer, whose pages the system lends and
+ * takes back at once: what the C library's heap has lent and the garbage collector has returned mostly stays resident.
  */
 export class HttpBytes {
   readonly #limit: number
@@ -167,6 +178,7 @@ export class HttpBytes {
   readonly #blocks: Buffer[] = []
   /** The unused part of the last block. */
   #free = Buffer.alloc(0)
+  #large: ArrayBuffer | undefined
   #length = 0
 
   constructor(limit: number, tooLong: () => never) {
@@ -180,25 +192,65 @@ export class HttpBytes {
   }
 
   add(piece: Uint8Array): void {
-    if (this.#length + piece.length > this.#limit) this.#tooLong()
+    const length = this.#length + piece.length
+    if (length > this.#limit) this.#tooLong()
+    if (length > LARGEST) this.#addLarge(piece)
+    else this.#addSmall(piece)
+    this.#length = length
+  }
+
+  /** Passes all bytes to `use`, and starts again empty. `use` must not keep them. */
+  take<T>(use: (bytes: Uint8Array) => T): T {
+    try {
+      return use(
+        this.#large === undefined
+          ? Buffer.concat(this.#blocks, this.#length)
+          : new Uint8Array(this.#large, 0, this.#length),
+      )
+    } finally {
+      this.clear()
+    }
+  }
+
+  /** Forgets all bytes, and returns their memory. */
+  clear(): void {
+    this.#large?.resize(0)
+    this.#large = undefined
+    this.#blocks.length = 0
+    this.#free = Buffer.alloc(0)
+    this.#length = 0
+  }
+
+  #addSmall(piece: Uint8Array): void {
     for (let at = 0; at < piece.length; ) {
       if (this.#free.length === 0) {
-        this.#free = Buffer.allocUnsafeSlow(Math.min(LARGEST, Math.max(SMALLEST, this.#length, piece.length - at)))
+        const size = Math.max(SMALLEST, this.#length, piece.length - at)
+        this.#free = Buffer.allocUnsafeSlow(Math.min(LARGEST, size))
         this.#blocks.push(this.#free)
       }
       const part = piece.subarray(at, at + this.#free.length)
       this.#free.set(part)
       this.#free = this.#free.subarray(part.length)
-      this.#length += part.length
       at += part.length
     }
   }
 
-  /** Returns all bytes, and starts again empty. */
-  take(): Uint8Array {
-    const taken = Buffer.concat(this.#blocks.splice(0), this.#length)
-    this.#free = Buffer.alloc(0)
-    this.#length = 0
-    return taken
+  #addLarge(piece: Uint8Array): void {
+    const length = this.#length + piece.length
+    const large = this.#large ?? new ArrayBuffer(0, { maxByteLength: this.#limit })
+    // Pages that were never written cost nothing.
+    if (large.byteLength < length) large.resize(Math.min(this.#limit, Math.max(2 * large.byteLength, length)))
+    const bytes = new Uint8Array(large)
+    if (this.#large === undefined) {
+      let at = 0
+      for (const block of this.#blocks.splice(0)) {
+        const used = block.subarray(0, this.#length - at)
+        bytes.set(used, at)
+        at += used.length
+      }
+      this.#free = Buffer.alloc(0)
+    }
+    this.#large = large
+    bytes.set(piece, this.#length)
   }
 }

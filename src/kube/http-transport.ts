@@ -99,6 +99,7 @@ export class HttpTransport implements Transport {
     const dispatcher = this.#dispatcher
     let streaming = false
     let slot: Slot | undefined
+    let bytes: HttpBytes | undefined
     try {
       const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
       const answer = { status: statusCode, headers: flatten(headers) }
@@ -117,18 +118,19 @@ export class HttpTransport implements Transport {
         return { ...answer, stream: new EventStream(body, { maxEventBytes: maxBytes, explain, finish }) }
       }
       if (Number(announced) > maxBytes) refuse('TooLarge', `has ${announced} bytes, more than the limit of ${maxBytes}`)
-      const bytes = new HttpBytes(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
+      bytes = new HttpBytes(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
       for await (const piece of body) {
         if (slot === undefined && bytes.length + piece.length > LARGE_BYTES) {
           slot = await this.#largeAnswers.acquire(controller.signal)
         }
         bytes.add(piece)
       }
-      return { ...answer, body: decode(bytes.take(), answer.headers['content-type'] ?? '') }
+      return { ...answer, body: bytes.take((all) => decode(all, answer.headers['content-type'] ?? '')) }
     } catch (error) {
       if (controller.signal.aborted && dispatcher === this.#dispatcher) this.#reconnect()
       throw explain(error)
     } finally {
+      bytes?.clear()
       slot?.release()
       clearTimeout(timer)
       if (!streaming) finish()

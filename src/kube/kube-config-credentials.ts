@@ -6,6 +6,7 @@ import { abortable } from '../runtime/signals.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
@@ -30,6 +31,8 @@ export interface KubeCredentialsOptions extends ResolvedKubeConfig {
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
   readonly clock: Clock
   readonly logger: Logger
+  /** Of the API server. @default none that is known */
+  readonly outages?: Outages | undefined
   /** Called at each reading with the expiry of the current credentials. */
   readonly onExpiry?: ExpiryReporter | undefined
   /** How long an exec plugin or auth-provider may take, in milliseconds. @default 30000 */
@@ -96,10 +99,12 @@ export class KubeCredentials {
   #rejected: Credentials | undefined
   /** Credentials that the server refuses, once that is logged, and the time of the last refusal. */
   #refusal: { readonly credentials: Credentials; readonly lastMs: number } | undefined
+  readonly #refused: Symptom
   #isFailing = false
 
   constructor(options: KubeCredentialsOptions) {
     this.#options = options
+    this.#refused = (options.outages ?? noOutages).symptom()
     this.#identity = this.#identityOf(options)
   }
 
@@ -144,13 +149,11 @@ export class KubeCredentials {
     const nowMs = clock.monotonicMs()
     if (status === 401) {
       this.#refusal = { credentials, lastMs: nowMs }
-      if (refusal === undefined) {
-        const message = `the API server does not accept the credentials (401): ${remedyOf(access)}`
-        logger.warn({ source, server: server.origin, ...endsOf(this.#held) }, message)
-      }
+      const message = `the API server does not accept the credentials (401): ${remedyOf(access)}`
+      this.#refused.present(logger, { source, server: server.origin, ...endsOf(this.#held) }, message)
     } else if (refusal !== undefined && (refusal.credentials !== credentials || nowMs - refusal.lastMs >= REFUSED_MS)) {
       this.#refusal = undefined
-      logger.info({ source, server: server.origin }, 'the API server accepts the credentials again')
+      this.#refused.absent(logger, { source, server: server.origin }, 'the API server accepts the credentials again')
     }
   }
 

@@ -286,7 +286,7 @@ async function json(url: string, options: TokenRequestOptions): Promise<Readonly
     throw new Error(`${new URL(url).origin} answers with more than ${answerLimits.refusal} bytes`)
   })
   for await (const piece of body) bytes.add(piece)
-  const text = Buffer.from(bytes.take()).toString('utf8')
+  const text = bytes.take((all) => Buffer.from(all).toString('utf8'))
   if (statusCode !== 200) throw new Error(`${new URL(url).origin} answers with HTTP status ${statusCode}`)
   try {
     const answer: unknown = JSON.parse(text)

@@ -4,6 +4,7 @@ import { systemClock } from '../runtime/system-clock.ts'
 import { expiryReporter } from '../telemetry/expiry.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import type { Outages } from '../telemetry/outages.ts'
 import { type ClientTls, HttpTransport } from './http-transport.ts'
 import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
 import { type Credentials, KubeCredentials } from './kube-config-credentials.ts'
@@ -20,6 +21,8 @@ export interface KubeConfigTransportOptions {
   readonly clock?: Clock | undefined
   /** @default none */
   readonly logger?: Logger | undefined
+  /** Of the API server. @default none that is known */
+  readonly outages?: Outages | undefined
   /**
    * How long an exec plugin or auth-provider may take, in milliseconds; requests wait for the first answer only.
    * @default 30000
@@ -56,6 +59,7 @@ class KubeConfigTransport implements Transport {
       onExpiry: metrics && expiryReporter({ metrics, clock, logger }),
       clock,
       logger,
+      outages: options.outages,
       execTimeoutMs: options.execTimeoutMs,
     })
     const { source, warnings } = this.#access

@@ -9,6 +9,7 @@ import type { Random } from '../runtime/random.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { Outages } from '../telemetry/outages.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { KubeApi } from './api.ts'
 import { isLoopbackHost, type ProxyEnvironment, proxyFromEnvironment } from './http-proxy.ts'
@@ -170,6 +171,8 @@ export interface Connection {
   readonly random: Random
   readonly logger: Logger
   readonly metrics: Metrics
+  /** Of the API server, for the parts that are made before the master. @default the master makes its own */
+  readonly outages?: Outages | undefined
   /** Closes the pooled connections. */
   close(): Promise<void>
 }
@@ -182,10 +185,11 @@ export async function connect(
   const clock = systemClock
   const random = systemRandom()
   const { config, access, reload } = await loadKubeConfig(options)
-  const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics })
+  const outages = new Outages({ clock })
+  const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics, outages })
   const api = restKubeApi({ transport, clock, random, logger, metrics })
-  const readiness = httpReadiness({ transport, logger })
-  return { api, readiness, clock, random, logger, metrics, close: () => transport.close() }
+  const readiness = httpReadiness({ transport, logger, outages })
+  return { api, readiness, clock, random, logger, metrics, outages, close: () => transport.close() }
 }
 
 /**

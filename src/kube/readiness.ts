@@ -32,6 +32,8 @@ export type ReadinessAnswer =
 
 /** The port through which a master asks its own API server for its health. */
 export interface Readiness {
+  /** The probed server has another address than the one that gets the requests: it has outages of its own. */
+  readonly apart?: boolean
   /** GET /readyz?verbose, once. Never rejects, except with the signal's reason. */
   probe(signal: AbortSignal): Promise<ReadinessAnswer>
   /**

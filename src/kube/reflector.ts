@@ -249,6 +249,8 @@ export class Reflector<T extends KubeObject> {
     // A watch that worked and broke says nothing yet about the server: the next attempt will.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
       availability.failed(this.#source, error ?? endedAtOnce(this.#source))
+    } else if (ending.kind === 'failed' && ending.proven) {
+      availability.interrupted(this.#source)
     }
     if (error?.code === 'NotFound' && phase !== 'watching') sink.absent(error)
     if (delayMs > 0) await sleep(clock, delayMs, signal)

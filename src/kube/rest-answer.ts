@@ -48,6 +48,11 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
     throw badResponse(call, `the answer is of kind ${quote(body.kind)}, not ${resource.kind}`)
   }
   if (!isRecord(body.metadata)) throw badResponse(call, 'the answer has no metadata')
+  const { resourceVersion } = body.metadata
+  // Reviews, which are not stored, have none.
+  if (resourceVersion !== undefined && typeof resourceVersion !== 'string') {
+    throw badResponse(call, 'the resourceVersion is not a string')
+  }
   return body as T
 }
 

@@ -12,6 +12,7 @@ import {
 import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Counter } from '../telemetry/metrics.ts'
+import { noOutages, type Outages } from '../telemetry/outages.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import {
   type Contention,
@@ -232,6 +233,8 @@ interface LeaseTelemetryOptions extends ContentionReportsOptions {
   /** Of this master. */
   readonly address: string
   readonly leaseTtlMs: number
+  /** Of the server that holds the leases. @default none that is known */
+  readonly outages?: Outages | undefined
   /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
   readonly renewedMs: () => number | undefined
 }
@@ -268,10 +271,11 @@ export class LeaseTelemetry {
   attempted(error: unknown): void {
     const result = error === undefined ? 'success' : error instanceof LeaseWithdrawn ? 'withdrawn' : 'failure'
     this.#renewals.add({ result })
-    const { clock, logger, address, leaseTtlMs, renewedMs } = this.#options
+    const { clock, logger, outages = noOutages, address, leaseTtlMs, renewedMs } = this.#options
     const unrenewedMs = Math.round(clock.monotonicMs() - (renewedMs() ?? Number.POSITIVE_INFINITY))
     if (result !== 'success' || unrenewedMs <= leaseTtlMs) return
-    logger.warn(
+    outages.consequence(
+      logger,
       { address, unrenewedMs, leaseTtlMs },
       "this master's lease was not renewed in time; others may have taken its address off the list",
     )

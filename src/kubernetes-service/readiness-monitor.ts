@@ -2,6 +2,7 @@ import type { Readiness, ReadinessAnswer } from '../kube/readiness.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { abortable, aborted } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
+import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
 import { isServing, neverReady, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
 /** How often a server that has not been ready yet is probed; upstream's period. */
@@ -15,6 +16,8 @@ export interface ReadinessMonitorOptions {
   readonly gate: 'continuous' | 'startup'
   /** Between two probes once the server has been ready, in milliseconds. */
   readonly periodMs: number
+  /** Of the server that is probed. @default none that is known */
+  readonly outages?: Outages | undefined
 }
 
 /** Probes this master's own API server, for all parts of the process that need its readiness. */
@@ -23,10 +26,12 @@ export class ReadinessMonitor {
   #state: ReadinessState = neverReady
   #lastAnswerMs: number | undefined
   #serves = false
+  readonly #unready: Symptom
   readonly #handlers = new Set<(answer: ReadinessAnswer, sentAtMs: number) => void>()
 
   constructor(options: ReadinessMonitorOptions) {
     this.#options = options
+    this.#unready = (options.outages ?? noOutages).symptom()
   }
 
   get state(): ReadinessState {
@@ -65,9 +70,12 @@ export class ReadinessMonitor {
     if (counts) this.#state = after
     const wasReady = this.#options.gate === 'startup' && this.#state.phase !== 'starting'
     this.#serves = wasReady ? answer.answered : isServing(answer)
-    if (this.#state.phase !== before.phase) {
-      if (this.#state.phase === 'unready') logger.warn({ reason: this.#state.reason }, 'own API server is not ready')
-      else logger.info({}, 'own API server is ready')
+    const isReady = 'own API server is ready'
+    if (this.#state.phase === 'unready') {
+      this.#unready.present(logger, { reason: this.#state.reason }, 'own API server is not ready')
+    } else if (this.#state.phase === 'ready') {
+      if (before.phase === 'starting') logger.info({}, isReady)
+      this.#unready.absent(logger, {}, isReady)
     }
     for (const handler of this.#handlers) handler(answer, sentAtMs)
     return answer

@@ -41,7 +41,7 @@ export function exponentialBackoff(options: BackoffOptions, random: Random): Bac
 }
 
 /** A loss that follows a recovery within this time, and ends within this time, belongs to the same disturbance. */
-const FLAP_MS = 5_000
+export const FLAP_MS = 5_000
 
 /**
  * Decides which changes between up and down get a log line. The first loss is logged at once, and its recovery too. A

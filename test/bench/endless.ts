@@ -54,7 +54,7 @@ export async function measureEndlessAnswers({ seconds }: { readonly seconds: num
       {
         name: 'most resident, above that of a server that answers 503',
         value: Math.max(...long) - (usual ?? Number.NaN),
-        limit: 250,
+        limit: 150,
         unit: 'MiB',
       },
     ],

@@ -77,6 +77,8 @@ async function serve(
     else spoil(written)
     return
   }
+  // As kube-apiserver does: a watch is open before its first event.
+  if (spoil === undefined) response.flushHeaders()
   for await (const event of answer.stream) {
     const line = `${JSON.stringify(event)}\n`
     if (spoil !== undefined) return spoil(line)

@@ -58,7 +58,8 @@ const answers: readonly ((stream: ServerHttp2Stream, random: Random) => void)[] 
   },
   (stream) => {
     stream.respond(grpc)
-    stream.write(message(8 * 1024 * 1024))
+    // As long as is accepted.
+    stream.write(message(2 * 1024 * 1024))
     endlessly(stream, Buffer.alloc(60_000, 0x0a))
   },
   (stream) => {

@@ -16,7 +16,7 @@ test('a message that is longer than the limit is refused by its length, and not 
   })
   const etcd = openClient(t, [url])
   const before = process.memoryUsage().rss
-  const words = /message size 2147483647 is larger than configured readMaxBytes 8388608/
+  const words = /message size 2147483647 is larger than configured readMaxBytes 2097152/
   await refusedWith('ServerError', etcd.get('/a', patient), words)
   await refusedWith('ServerError', etcd.list('/a/', { signal: patient }), words)
   await refusedWith('ServerError', etcd.create('/a', new Uint8Array(1), { signal: patient }), words)
@@ -39,7 +39,7 @@ for (const [name, code, respond] of [
     'Timeout',
     (stream: ServerHttp2Stream) => {
       stream.respond(grpc)
-      stream.write(envelope(8_000_000))
+      stream.write(envelope(2_000_000))
       // Far fewer than the message has: a fast machine would send all of it in the time limit.
       endlessly(stream, Buffer.alloc(1), 1_000_000)
     },

@@ -217,3 +217,72 @@ test('a source that ends no longer counts, and who unsubscribed is told nothing'
   assert.equal(availability.available, true)
   assert.deepEqual(told, [false])
 })
+
+test('a server that fails in one request and refuses in the next has lost lines only: the refusals count when they outlast the outage', async () => {
+  const { time, availability, said } = setUp()
+  availability.failed('a', unreachable)
+  for (let second = 0; second < 60; second++) {
+    for (const source of ['b', 'c']) availability.failed(source, forbidden)
+    availability.failed('a', new KubeError('BadResponse', 'not JSON'))
+    await time.advance(1_000)
+  }
+  for (const source of ['a', 'b']) availability.succeeded(source)
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+  for (let second = 0; second < 5; second++) {
+    availability.failed('c', forbidden)
+    assert.equal(said().length, 2)
+    await time.advance(1_000)
+  }
+  availability.failed('c', forbidden)
+  assert.deepEqual(said().slice(2), [['warn', 'the API server refuses a request']])
+})
+
+test('a source that fails for ever does not hide for ever what is refused to others', async () => {
+  const { time, availability, said } = setUp()
+  availability.failed('a', unreachable)
+  availability.failed('b', forbidden)
+  await time.advance(300_000)
+  availability.failed('b', forbidden)
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['warn', 'the API server refuses a request'],
+  ])
+})
+
+test('what an outage of the server explains is counted in the line that ends it', async () => {
+  const { time, logger, availability } = setUp()
+  const symptom = availability.outages.symptom()
+  availability.failed('a', unreachable)
+  for (const reason of ['timed out', 'not JSON']) {
+    symptom.present(logger, { reason }, 'not ready')
+    symptom.present(logger, { reason }, 'not ready')
+    symptom.absent(logger, {}, 'ready')
+  }
+  await time.advance(20_000)
+  availability.outages.consequence(logger, { unrenewedMs: 20_000 }, 'late')
+  availability.succeeded('a')
+  assert.deepEqual(logger.lines.at(-1)?.fields.meanwhile, {
+    'not ready': { times: 2, reason: 'not JSON' },
+    late: { times: 1, unrenewedMs: 20_000 },
+  })
+})
+
+test('a watch that breaks is no outage, but one that begins with it lasts until the watch is open again', () => {
+  const { availability, told, said } = setUp()
+  availability.interrupted('watch')
+  assert.deepEqual([availability.available, said()], [true, []])
+  availability.succeeded('watch')
+  availability.interrupted('watch')
+  availability.failed('a', unreachable)
+  availability.succeeded('a')
+  assert.equal(availability.available, false)
+  availability.succeeded('watch')
+  assert.deepEqual(told, [false, true])
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+})

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { isKubeError } from '../../src/kube/errors.ts'
-import { JsonLines } from '../../src/kube/http-streams.ts'
+import { HttpBytes, JsonLines } from '../../src/kube/http-streams.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { type LoopbackServer, startServer } from './loopback-server.ts'
@@ -123,6 +123,35 @@ function valuesIn(chunks: readonly Uint8Array[], maxLineBytes = 1_000_000): unkn
 }
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
+
+test('bytes come out whole, however many and in whatever pieces, and their memory is returned at once', () => {
+  const whole = Buffer.from(Array.from({ length: 300_000 }, (_, at) => at % 251))
+  for (const total of [0, 1, 1_000, 65_536, 65_537, 200_000, 300_000]) {
+    for (const size of [7_000, 65_536, 65_537, 300_000]) {
+      const held = new HttpBytes(300_000, () => assert.fail('too long'))
+      for (const round of ['first', 'again']) {
+        for (let at = 0; at < total; at += size) held.add(whole.subarray(at, Math.min(total, at + size)))
+        const taken = held.take((all) => {
+          assert.ok(whole.subarray(0, total).equals(all), `${total} in pieces of ${size}, ${round}`)
+          return all
+        })
+        assert.equal(held.length, 0)
+        if (total > 65_536) assert.equal(taken.byteLength, 0)
+      }
+    }
+  }
+})
+
+test('bytes beyond the limit are refused, and what had come is returned', () => {
+  const held = new HttpBytes(100_000, () => {
+    throw new Error('too long')
+  })
+  held.add(Buffer.alloc(100_000))
+  assert.throws(() => held.add(Buffer.alloc(1)), /too long/)
+  held.clear()
+  assert.equal(held.length, 0)
+  held.take((all) => assert.equal(all.length, 0))
+})
 
 test('values come out whole and in order, however the stream is chopped', () => {
   const chopped = fc

@@ -42,6 +42,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
   const logger = memoryLogger()
   const metrics = prometheusMetrics()
   const told: string[] = []
+  const availability = new Availability({ clock, logger })
   const reflector = new Reflector<KubeObject>({
     api,
     resource: services,
@@ -49,7 +50,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
     random: seededRandom(1, t.name),
     logger,
     metrics,
-    availability: new Availability({ clock, logger }),
+    availability,
     sink: {
       replaced: (objects) => told.push(`= ${objects.map(keyOfObject).join(' ')}`),
       changed: ({ type, object }) => {
@@ -69,7 +70,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error) {
     assert.equal(api.openWatches, 0, 'watches left open')
     assert.equal(clock.pending(), 0, 'timers left behind')
   }
-  return { time, clock, reflector, told, run, said, stop, metrics, controller }
+  return { time, clock, reflector, availability, told, run, said, stop, metrics, controller }
 }
 
 /** Answers a streaming list with one Service at resourceVersion 5, and accepts every other watch. */
@@ -344,6 +345,24 @@ for (const { name, happens, relists } of troubles) {
     await stop()
   })
 }
+
+test('an outage that begins with the break of a watch lasts until the next one is open', async (t) => {
+  const api = streamingApi()
+  const { time, availability, stop, said } = start(t, api)
+  await time.advance(30_000)
+  api.onWatch = () => {}
+  api.lastWatch.end(new KubeError('Unreachable', 'cut'))
+  await time.advance(0)
+  availability.failed('another', new KubeError('Unreachable', 'cut'))
+  availability.succeeded('another')
+  assert.deepEqual(said(), ['lost the API server'])
+  await time.advance(1_000)
+  assert.deepEqual(said(), ['lost the API server'])
+  api.lastWatch.send(added(service('b', '6')))
+  await time.advance(0)
+  assert.deepEqual(said(), ['lost the API server', 'the API server is back'])
+  await stop()
+})
 
 const HOURS = {
   Unreachable: ['lost the API server', 'the API server is back'],

@@ -62,7 +62,7 @@ function start(registry: RangeRegistry) {
     use,
     clock: time.view(),
     logger: memoryLogger(),
-    availability: { failed() {}, succeeded() {}, forget() {} },
+    availability: { failed() {}, interrupted() {}, succeeded() {}, forget() {} },
     intervalMs: 180_000,
   })
   let settled = false
@@ -225,7 +225,7 @@ async function watched(...taken: readonly number[]) {
   set(taken)
   await make(1)
   await make(2)
-  const availability = { failed() {}, succeeded() {}, forget() {} }
+  const availability = { failed() {}, interrupted() {}, succeeded() {}, forget() {} }
   const context = { api, clock, random: seededRandom(1, 'test'), logger: silentLogger, availability }
   const informer = new Informer({ ...context, resource: services, transform: trimService })
   const claims = clusterIpClaims([parseCidr('10.96.0.0/24')])

@@ -110,6 +110,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
             standing.delete(name)
             report(error)
           },
+          interrupted() {},
           forget() {},
         },
       })

@@ -43,6 +43,7 @@ export function openWorld(flavour: 'etcd' | 'kine' = 'etcd', options: Pick<Memor
     const faulty = faultyEtcd(store.client(), { clock, before: at('before'), after: at('after') })
     const availability = {
       failed: (source: string) => void reports.push(`failed ${source}`),
+      interrupted: (source: string) => void reports.push(`interrupted ${source}`),
       succeeded: (source: string) => void reports.push(`succeeded ${source}`),
       forget: (source: string) => void reports.push(`forget ${source}`),
     }

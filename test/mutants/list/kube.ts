@@ -29,4 +29,32 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "this.#state = 'absent'",
     tests: ['kube/informer.test.ts'],
   },
+  'a-broken-watch-is-nobodys-business': {
+    broken: 'An outage ends while the watches that broke with it are still closed.',
+    file: 'kube/reflector.ts',
+    text: 'availability.interrupted(this.#source)',
+    instead: 'availability.outages',
+    tests: ['kube/reflector.test.ts'],
+  },
+  'keep-the-memory-of-long-answers': {
+    broken: 'Leaves the memory of a long answer to the garbage collector.',
+    file: 'kube/http-streams.ts',
+    text: '    this.#large?.resize(0)\n',
+    instead: '',
+    tests: ['kube/http-streams.test.ts'],
+  },
+  'refuse-in-an-outage': {
+    broken: 'Logs each refusal of a server that also fails in other ways.',
+    file: 'kube/availability.ts',
+    text: 'lasts && !hidden && ',
+    instead: 'lasts && ',
+    tests: ['kube/availability.test.ts'],
+  },
+  'hide-what-outlasts-the-outage': {
+    broken: 'Never logs a symptom that began in an outage.',
+    file: 'telemetry/outages.ts',
+    text: "if (this.#state === 'logged') return\n",
+    instead: "if (this.#state !== 'absent') return\n",
+    tests: ['telemetry/outages.test.ts'],
+  },
 }

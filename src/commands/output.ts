@@ -1,4 +1,5 @@
-import { messageOf, printableLines } from '../runtime/errors.ts'
+import { messageOf, printable, printableLines } from '../runtime/errors.ts'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 
 /** Whether standard output can still be written. */
 export interface OutputWatch {
@@ -35,6 +36,11 @@ export function print(text: string): Promise<void> {
       else reject(new Error(fault))
     }),
   )
+}
+
+/** Text of other programs, such as the message of a server, as one line for a person: printable, without secrets. */
+export function presentable(text: string): string {
+  return printable(withoutSecrets(text))
 }
 
 /** Runs one after the other, even if some fail. Rejects, in one line, with all failures. */

@@ -51,8 +51,8 @@ export function writeReport(directory: string, report: DrillReport): Promise<voi
 }
 
 /**
- * Writes as many files as possible; existing ones are replaced, links included. Rejects, in one line, when one could not
- * be written.
+ * Writes as many files as possible; existing ones are replaced, links included. Rejects, in one line, when one could
+ * not be written.
  */
 export async function writeFiles(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
   const faults: string[] = []

@@ -42,10 +42,10 @@ async function main(argv: readonly string[]): Promise<{ readonly code: number; r
 async function explain(error: unknown): Promise<number> {
   const { CommanderError } = await import('commander')
   const { InvalidInputError, formatMistake } = await import('./documents/validation.ts')
-  const { messageOf, printable } = await import('./runtime/errors.ts')
-  const { withoutSecrets } = await import('./telemetry/secrets.ts')
+  const { messageOf } = await import('./runtime/errors.ts')
+  const { presentable } = await import('./commands/output.ts')
   const fail = (code: 1 | 2, ...lines: readonly string[]): number => {
-    for (const line of lines) process.stderr.write(`${printable(withoutSecrets(line))}\n`)
+    for (const line of lines) process.stderr.write(`${presentable(line)}\n`)
     return code
   }
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : fail(2, describeUsageError(error))

@@ -6,10 +6,10 @@ import { type Flags, resolveConfiguration } from '../config/resolve.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 import type { LiveOptions } from '../drill/live/cluster.ts'
 import type { DrillOptions } from '../drill/run-drill.ts'
-import { printable } from '../runtime/errors.ts'
 import type { VariedScenario } from './drill-request.ts'
 import { checkCertificates, etcdFiles } from './etcd-store.ts'
 import type { DrillValues } from './options.ts'
+import { presentable } from './output.ts'
 
 /**
  * Returns what opens the fleets of a live drill. Contacts nothing yet. Throws an {@link InvalidInputError} with every
@@ -36,7 +36,7 @@ export async function liveTargets(
     kubeApiserver: kubeApiserver ?? builtKubeApiserver(program),
     serviceClusterIpRange: values.serviceClusterIpRange?.map(({ text }) => text).join(),
     program,
-    log: (line) => process.stderr.write(`${printable(line)}\n`),
+    log: (line) => process.stderr.write(`${presentable(line)}\n`),
   }
   const { liveFaults } = await import('../drill/live/cluster.ts')
   refuseFaults(varied, options, liveFaults)

@@ -1,5 +1,6 @@
+import { randomUUID } from 'node:crypto'
 import { constants, existsSync } from 'node:fs'
-import { access, mkdir, writeFile } from 'node:fs/promises'
+import { access, mkdir, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { formatDuration } from '../documents/duration.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
@@ -50,16 +51,29 @@ export function writeReport(directory: string, report: DrillReport): Promise<voi
 }
 
 /**
- * Writes as many files as possible; existing ones are overwritten. Rejects, in one line, when one could not be written.
+ * Writes as many files as possible; existing ones are replaced, links included. Rejects, in one line, when one could
+ * not be written.
  */
 export async function writeFiles(directory: string, files: Readonly<Record<string, string>>): Promise<void> {
   const faults: string[] = []
   for (const [name, text] of Object.entries(files)) {
     const file = join(directory, name)
-    await writeFile(file, text).catch((cause) => faults.push(`cannot write ${file}: ${unreadableReason(cause)}`))
+    await replaceFile(file, text).catch((cause) => faults.push(`cannot write ${file}: ${unreadableReason(cause)}`))
   }
   if (faults.length === 0) return
   throw new Error(`${faults.join('; ')}; correct that, or give --report another directory`)
+}
+
+/** Follows no link: in a directory that others can write they could lead to any file of this user. */
+async function replaceFile(file: string, text: string): Promise<void> {
+  const next = `${file}.${randomUUID()}`
+  try {
+    await writeFile(next, text, { flag: 'wx' })
+    await rename(next, file)
+  } catch (error) {
+    await rm(next, { force: true })
+    throw error
+  }
 }
 
 /** Every recorded run, one after the other; with a heading each where there are several. */

@@ -8,13 +8,12 @@ import { runDrill } from '../drill/run-drill.ts'
 import { builtInScenarios, loadScenario } from '../drill/scenario/load-scenario.ts'
 import type { Scenario } from '../drill/scenario/scenario.ts'
 import { DrillError } from '../drill/target.ts'
-import { printable } from '../runtime/errors.ts'
 import { packageVersion } from '../runtime/system-package.ts'
 import { DrillScreen, DrillTimeline, prepareReportDirectory, writeReport } from './drill-output.ts'
 import { type DrillRequest, readDrillRequest, variantsOf } from './drill-request.ts'
 import type { DrillValues } from './options.ts'
-import { doAll, print, watchOutput } from './output.ts'
-import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
+import { doAll, presentable, print, watchOutput } from './output.ts'
+import { onUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
  * Drills a fleet with a scenario, and reports. Resolves with 0 when everything held, with 1 when something did not or
@@ -59,10 +58,17 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   if (directory !== undefined) await prepareReportDirectory(directory)
 
   const stop = stopSignals()
-  dieOfUnhandled((error) => process.stderr.write(`apiserver-bootstrap: ${printable(String(error))}\n`))
+  const crash = new AbortController()
+  let isRestored = !live
+  onUnhandled((error) => {
+    process.stderr.write(`apiserver-bootstrap: ${presentable(String(error))}\n`)
+    if (isRestored) process.exit(1)
+    // As after a signal: the processes end, and the objects are restored.
+    crash.abort(error)
+  })
   // Without a reader of the output the drill ends.
   const stdout = watchOutput()
-  const signal = AbortSignal.any([stop.signal, stdout.gone])
+  const signal = AbortSignal.any([stop.signal, stdout.gone, crash.signal])
   const showsEvents = output === 'text'
   const screen = new DrillScreen(showsEvents ? process.stdout : process.stderr)
   const variants = varied.map(({ variant }) => variant)
@@ -88,15 +94,18 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
       signal,
       onEvent: (event, run) => timeline.take(event, run),
     })
+    crash.signal.throwIfAborted()
   } catch (error) {
     // Objects that could not be restored are reported, whatever ended the drill.
     if (!signal.aborted || error instanceof DrillError) throw error
     timeline.end()
     const found = live ? ', and the objects are restored' : ''
-    if (stop.signal.aborted) process.stderr.write(`interrupted: the drill did not come to its end${found}\n`)
+    if (crash.signal.aborted) process.stderr.write(`the drill ended with this error${found}\n`)
+    else if (stop.signal.aborted) process.stderr.write(`interrupted: the drill did not come to its end${found}\n`)
     else if (stdout.fault() !== undefined) throw new Error(`${stdout.fault()}${found}`)
     return 1
   } finally {
+    isRestored = true
     timeline.end()
     stop.release()
   }

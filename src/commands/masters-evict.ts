@@ -5,9 +5,9 @@ import type { InspectedLease } from '../kubernetes-service/masters/inspection.ts
 import { type EvictionPlan, planEviction } from '../kubernetes-service/masters/masters.ts'
 import { type Address, AddressError, parseAddress } from '../net/address.ts'
 import { sleep } from '../runtime/clock.ts'
-import { printable } from '../runtime/errors.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { evictionOptions } from './options.ts'
+import { presentable } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
 /** How many TTLs to wait at most while leases are watched. */
@@ -26,10 +26,10 @@ export async function execute(flags: Flags, argument: string): Promise<number> {
   const stop = stopSignals()
   const source = await openMasters(rest, true)
   try {
-    const report = (line: string): boolean => process.stderr.write(`${printable(line)}\n`)
+    const report = (line: string): boolean => process.stderr.write(`${presentable(line)}\n`)
     const { code, line } = await evictAddress(source, { address: address.text, ...own, report }, stop.signal)
     const out = code === 0 ? process.stdout : process.stderr
-    out.write(`${printable(line)}\n`)
+    out.write(`${presentable(line)}\n`)
     return code
   } finally {
     await source.close()

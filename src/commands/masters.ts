@@ -5,7 +5,7 @@ import { sleep } from '../runtime/clock.ts'
 import { printable, printableLines } from '../runtime/errors.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { mastersOptions } from './options.ts'
-import { clip, redraw, type Screen, watchOutput } from './output.ts'
+import { clip, presentable, redraw, type Screen, watchOutput } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
 /**
@@ -70,7 +70,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
     } catch (error) {
       signal.throwIfAborted()
       if (!(error instanceof Error)) throw error
-      notes = [printable(`cannot read the leases: ${error.message}`)]
+      notes = [presentable(`cannot read the leases: ${error.message}`)]
     }
     if (inPlace) screen.show(notes.length === 0 ? lines : [...lines, '', ...notes], '')
     // Nothing accumulates for a reader that pauses: it then gets the latest state.
@@ -92,7 +92,7 @@ function notesOf({ leases, unlistedReason }: MastersReading, { place }: MastersS
   return [
     ...(leases.length === 0 ? [`no leases of masters ${place}`] : []),
     ...(unlistedReason === undefined ? [] : [`the listed addresses are unknown: ${unlistedReason}`]),
-  ].map(printable)
+  ].map(presentable)
 }
 
 /** The masters as one object for programs; docs/masters.md names its fields. Unknown values are null. Pure. */

@@ -1,4 +1,5 @@
-import { messageOf, printableLines } from '../runtime/errors.ts'
+import { messageOf, printable, printableLines } from '../runtime/errors.ts'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 
 /** Whether standard output can still be written. */
 export interface OutputWatch {
@@ -55,6 +56,11 @@ export function redraw(screen: Screen, lines: readonly string[], drawn: number):
 export function clip(line: string, columns: number): string {
   const plain = line.trimEnd()
   return plain.length > columns ? `${plain.slice(0, columns - 1)}…` : plain
+}
+
+/** Text of other programs, such as the message of a server, as one line for a person: printable, without secrets. */
+export function presentable(text: string): string {
+  return printable(withoutSecrets(text))
 }
 
 /** Runs one after the other, even if some fail. Rejects, in one line, with all failures. */

@@ -41,10 +41,14 @@ export function stopSignals(): { readonly signal: AbortSignal; readonly release:
 
 /** Ends the process with 1 after an unhandled rejection or an uncaught exception; `report` gets it first. */
 export function dieOfUnhandled(report: (error: unknown) => void): void {
-  const die = (error: unknown): void => {
+  onUnhandled((error) => {
     report(error)
     process.exit(1)
-  }
-  process.on('unhandledRejection', die)
-  process.on('uncaughtException', die)
+  })
+}
+
+/** Unhandled rejections and uncaught exceptions do not end the process any more; `take` gets each. */
+export function onUnhandled(take: (error: unknown) => void): void {
+  process.on('unhandledRejection', take)
+  process.on('uncaughtException', take)
 }

@@ -6,9 +6,10 @@ import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import { formatDuration } from '../documents/duration.ts'
 import { InvalidInputError } from '../documents/validation.ts'
-import { printable, RemoteError } from '../runtime/errors.ts'
+import { RemoteError } from '../runtime/errors.ts'
 import { auditUser, openApiServer, openSurroundings } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
+import { presentable } from './output.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
@@ -58,7 +59,7 @@ export async function execute(flags: Flags): Promise<number> {
       const bound = stop.signal.aborted ? `before ${stop.signal.reason.message}` : `within ${formatDuration(limitMs)}`
       throw new Error(`not withdrawn ${bound}: ${lastFailure}`, { cause: error })
     })
-    process.stdout.write(`${type === 'nothing' ? 'nothing withdrawn' : type}: ${printable(reason)}\n`)
+    process.stdout.write(`${type === 'nothing' ? 'nothing withdrawn' : type}: ${presentable(reason)}\n`)
     return type === 'nothing' ? 1 : 0
   } finally {
     await Promise.all([close(), etcd?.kv.close()])

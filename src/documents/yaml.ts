@@ -1,4 +1,5 @@
 import {
+  type Alias,
   type Document,
   isAlias,
   isCollection,
@@ -8,17 +9,21 @@ import {
   isSeq,
   LineCounter,
   type Node,
+  type Pair,
   type ParsedNode,
   parseAllDocuments,
   visit,
   type YAMLError,
+  type YAMLMap,
 } from 'yaml'
 import { InvalidInputError, type Mistake } from './validation.ts'
 
 /** Every real configuration is shorter; a longer file was given by mistake. */
-const MAX_LENGTH = 1 << 20
-/** Enough for any honest use of anchors, far from a "billion laughs". */
-const MAX_ALIAS_COUNT = 100
+const MAX_LENGTH = 256 << 10
+/** Aliases in a file, and their copies of a value. Configurations hardly have any, and resolving many takes long. */
+const MAX_ALIASES = 20
+/** A file with more of them is no YAML, and describing one can take a walk too. */
+const MAX_BAD_LINES = 100
 
 /** A YAML document with the position of each of its values. */
 export interface YamlDocument {
@@ -40,7 +45,7 @@ export interface YamlDocument {
  * keys are in its `mistakes`, or in the error if there are other mistakes.
  */
 export function parseYaml(text: string, file: string): YamlDocument {
-  if (text.length > MAX_LENGTH) throw new InvalidInputError([{ where: file, message: 'is larger than 1 MiB' }])
+  if (text.length > MAX_LENGTH) throw new InvalidInputError([{ where: file, message: 'is larger than 256 KiB' }])
   const lines = new LineCounter()
   const at = (offset: number): string => {
     const { line, col } = lines.linePos(offset)
@@ -49,38 +54,45 @@ export function parseYaml(text: string, file: string): YamlDocument {
   const refuseAny = (mistakes: readonly Mistake[]): void => {
     if (mistakes.length > 0) throw new InvalidInputError(mistakes)
   }
-  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true })
+  const documents = parseAllDocuments(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: false })
   const [document, second] = 'empty' in documents ? [] : documents
   if (document === undefined) throw new InvalidInputError([{ where: at(0), message: 'is empty' }])
-  const lineAt = (offset: number): number => lines.linePos(offset).line
-  const mistakes = syntaxMistakes(text, document, lineAt).map(({ offset, message }) => ({ where: at(offset), message }))
+  const syntax = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line)
+  const mistakes = [...syntax, ...duplicateKeys(text, document.contents)]
+    .sort((a, b) => a.offset - b.offset)
+    .map(({ offset, message }) => ({ where: at(offset), message }))
   if (second !== undefined) {
     mistakes.push({ where: at(second.range[0]), message: 'a second document begins here; only one is read' })
   }
-  if (second !== undefined || !isReadable(document)) refuseAny(mistakes)
+  if (second !== undefined || syntax.length > 0) refuseAny(mistakes)
   const aliases = aliasesOf(document)
+  const placeOf = ({ range }: Alias): string => at(range?.[0] ?? 0)
+  const [first, ...others] = [...aliases.keys()]
+  const more = others[MAX_ALIASES - 1]
+  if (more !== undefined) {
+    const message = `more than ${MAX_ALIASES} aliases in one file; write the values out instead of *${more.source}`
+    refuseAny([{ where: placeOf(more), message }])
+  }
   refuseAny(
-    aliases
-      .filter((alias) => alias.target === undefined)
-      .map(({ name, offset }) => ({
-        where: at(offset),
-        message: `the alias *${name} has no anchor; put a value that begins with * in quotation marks`,
+    [...aliases]
+      .filter(([, target]) => target === undefined)
+      .map(([alias]) => ({
+        where: placeOf(alias),
+        message: `the alias *${alias.source} has no anchor; put a value that begins with * in quotation marks`,
       })),
   )
   try {
-    return { file, value: document.toJS({ MAX_ALIAS_COUNT }), mistakes, positionOf }
+    return { file, value: document.toJS({ maxAliasCount: MAX_ALIASES }), mistakes, positionOf }
   } catch (cause) {
-    const where = at(aliases[0]?.offset ?? 0)
-    throw new InvalidInputError([{ where, message: `aliases expand to more than ${MAX_ALIAS_COUNT} copies` }], {
-      cause,
-    })
+    const where = first === undefined ? at(0) : placeOf(first)
+    throw new InvalidInputError([{ where, message: `aliases expand to more than ${MAX_ALIASES} copies` }], { cause })
   }
 
   function positionOf(path: readonly (string | number)[], of: 'key' | 'value' = 'value'): string {
     let node: Node | null | undefined = document?.contents
     let offset = node?.range?.[0] ?? 0
     for (const [depth, step] of path.entries()) {
-      if (isAlias(node)) node = node.resolve(document as Document)
+      if (isAlias(node)) node = aliases.get(node)
       const { key, value } = childOf(node, step)
       const wanted = of === 'key' && depth === path.length - 1 ? key : (value ?? key)
       if (wanted === undefined) break
@@ -100,20 +112,61 @@ function childOf(
     return { value: isNode(item) ? item : undefined }
   }
   if (!isMap(node)) return {}
-  const pair = node.items.findLast(({ key }) => String(key) === String(step))
+  const pair = pairsOf(node).get(String(step))
   return {
     key: isNode(pair?.key) ? pair.key : undefined,
     value: isNode(pair?.value) ? pair.value : undefined,
   }
 }
 
-function aliasesOf(
-  document: Document.Parsed<ParsedNode>,
-): readonly { readonly name: string; readonly offset: number; readonly target: Node | undefined }[] {
-  const found: { name: string; offset: number; target: Node | undefined }[] = []
+const pairsByKey = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>()
+
+/** Of pairs with the same key the last. */
+function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
+  const known = pairsByKey.get(map)
+  if (known !== undefined) return known
+  const pairs = new Map(map.items.map((pair) => [String(pair.key), pair]))
+  pairsByKey.set(map, pairs)
+  return pairs
+}
+
+/** The aliases in the order of the text, each with its node: the last before it with an anchor of that name. */
+function aliasesOf(document: Document.Parsed<ParsedNode>): ReadonlyMap<Alias, Node | undefined> {
+  const found = new Map<Alias, Node | undefined>()
+  const anchors = new Map<string, Node>()
   visit(document, {
     Alias(_, alias) {
-      found.push({ name: alias.source, offset: alias.range?.[0] ?? 0, target: alias.resolve(document) })
+      found.set(alias, anchors.get(alias.source))
+    },
+    Value(_, node) {
+      if (node.anchor !== undefined) anchors.set(node.anchor, node)
+    },
+  })
+  return found
+}
+
+/** A mistake in plain words, and its offset in the text. */
+interface SyntaxMistake {
+  readonly offset: number
+  readonly message: string
+}
+
+/** A mistake for each key that its mapping has already. Takes linear time, which the parser's own check does not. */
+function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMistake[] {
+  const found: SyntaxMistake[] = []
+  visit(contents, {
+    Map(_, { items }) {
+      const before = new Set<unknown>()
+      for (const { key } of items) {
+        if (!isScalar(key)) continue
+        const offset = key.range?.[0] ?? 0
+        if (before.has(key.value))
+          found.push({
+            offset,
+            message: `${shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])} is given twice`,
+          })
+        before.add(key.value)
+      }
     },
   })
   return found
@@ -121,21 +174,19 @@ function aliasesOf(
 
 /**
  * The syntax mistakes of a document in plain words, in the order of the text. One mistake can cause several errors of
- * the parser: the first mistake of each line is reported, and every duplicate key.
+ * the parser: the first mistake of each line is reported, up to a hundred lines.
  */
 function syntaxMistakes(
   text: string,
   { errors, warnings, contents }: Document.Parsed,
   lineAt: (offset: number) => number,
-): readonly { readonly offset: number; readonly message: string }[] {
+): readonly SyntaxMistake[] {
   const found = [...errors, ...warnings].sort((a, b) => a.pos[0] - b.pos[0])
   const reported = new Set<number>()
   return found.flatMap(({ code, message, pos: [offset] }) => {
     const rest = text.slice(offset)
-    if (code === 'DUPLICATE_KEY')
-      return [{ offset, message: `${shortened(/^[^:\n]*/.exec(rest)?.[0])} is given twice` }]
     const line = lineAt(offset)
-    if (reported.has(line)) return []
+    if (reported.has(line) || reported.size === MAX_BAD_LINES) return []
     reported.add(line)
     const isMultiline = found.some((other) => other.code === 'MULTILINE_IMPLICIT_KEY' && other.pos[0] === offset)
     const known = wordings.find(([ofCode, pattern]) => ofCode === code && pattern.test(message))
@@ -150,11 +201,6 @@ function syntaxMistakes(
       },
     ]
   })
-}
-
-/** Whether the document is readable despite these mistakes: then the mistakes in its contents can be reported too. */
-function isReadable({ errors, warnings }: Document.Parsed): boolean {
-  return [...errors, ...warnings].every(({ code }) => code === 'DUPLICATE_KEY')
 }
 
 /** Where the parser stumbles: its message, the text from there on, and whether it took several lines for one key. */
@@ -220,7 +266,8 @@ const wordings: readonly (readonly [
 function startOf(contents: Node | null, offset: number, isMeant: (node: unknown) => boolean): number {
   let start = offset
   visit(contents, (_, node) => {
-    const range = (node as Partial<Node>).range
+    // A pair whose value is missing has null for it.
+    const range = isNode(node) ? node.range : undefined
     if (isMeant(node) && range && range[0] <= offset && range[2] >= offset) start = range[0]
   })
   return start

@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
+import { lstat, mkdir, readdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
-import { DrillScreen, DrillTimeline } from '../../src/commands/drill-output.ts'
+import { DrillScreen, DrillTimeline, writeFiles } from '../../src/commands/drill-output.ts'
 import type { DrillEvent } from '../../src/drill/event.ts'
+import { tempDir } from '../support/temp-dir.ts'
 
 const clear = '\r\u001b[2K'
 const kill: DrillEvent = { atMs: 5000, type: 'step', action: 'kill', masters: ['a'], text: 'kill a' }
@@ -117,4 +120,20 @@ test('elsewhere there is no progress', () => {
   screen.line('a line')
   screen.end()
   assert.equal(text, 'a line\n')
+})
+
+test('a file of a report takes the place of a link, and what the link leads to stays as it is', async (t) => {
+  const [mine, directory] = [join(await tempDir(t), 'mine'), await tempDir(t)]
+  await writeFile(mine, 'untouched')
+  await symlink(mine, join(directory, 'report.json'))
+  await symlink(join(directory, 'nowhere'), join(directory, 'timeline.txt'))
+  await mkdir(join(directory, 'report.html'))
+  const files = { 'report.json': '{}', 'timeline.txt': 'steps', 'report.html': 'a page' }
+  await assert.rejects(writeFiles(directory, files), /^Error: cannot write \S+report\.html: it is a directory; /)
+  assert.equal(await readFile(mine, 'utf8'), 'untouched')
+  assert.deepEqual((await readdir(directory)).sort(), ['report.html', 'report.json', 'timeline.txt'])
+  for (const name of ['report.json', 'timeline.txt'] as const) {
+    assert.ok((await lstat(join(directory, name))).isFile(), name)
+    assert.equal(await readFile(join(directory, name), 'utf8'), files[name])
+  }
 })

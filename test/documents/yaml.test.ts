@@ -55,6 +55,7 @@ const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] =
   ['a:\n\tb: 1\n', '2:1: a tab indents this line; YAML takes blanks only'],
   ['a: "open\nb: 1\n', '1:4: the quotation mark that begins here is not closed'],
   ["a: 1\nb: 'open\n", '2:4: the quotation mark that begins here is not closed'],
+  ['b: 1\na: [\nc\n', '2:4: the [ here is not closed with ]'],
   ['b: 2\na:1\nc: 3\n', `2:1: "a:1" ${noSetting}`],
   ['a: 1\nb\n', `2:1: "b" ${noSetting}`],
   [
@@ -114,11 +115,34 @@ test('aliases that multiply are refused where they begin', () => {
       .fill(`*l${n - 1}`)
       .join()}]\n`
   const bomb = `l0: &l0 [x]\n${[1, 2, 3, 4, 5, 6, 7, 8].map(level).join('')}`
-  assert.deepEqual(refusal(bomb), ['a.yaml:2:10: aliases expand to more than 100 copies'])
+  const refused = 'a.yaml:4:18: more than 20 aliases in one file; write the values out instead of *l2'
+  assert.deepEqual(refusal(bomb), [refused])
+  const small = 'a: &a [x]\nb: &b [*a,*a,*a,*a,*a]\nc: [*b,*b,*b,*b,*b]\n'
+  assert.deepEqual(refusal(small), ['a.yaml:2:8: aliases expand to more than 20 copies'])
+})
+
+test('twenty aliases are read, each as the last anchor of its name before it', () => {
+  const text = `a: &x 1\nb: [${Array(19).fill('*x').join()}]\nc: &x 2\nd: *x\n`
+  assert.deepEqual(parseYaml(text, 'a.yaml').value, { a: 1, b: Array(19).fill(1), c: 2, d: 2 })
+  assert.deepEqual(refusal(`${text}e: *x\n`), [
+    'a.yaml:5:4: more than 20 aliases in one file; write the values out instead of *x',
+  ])
+})
+
+test('the largest file with nothing but keys, or mistakes, is read in time that grows with its length', () => {
+  const many = (lineOf: (number: number) => string, length = 20_000): string =>
+    Array.from({ length }, (_, i) => lineOf(i)).join('')
+  const { mistakes, positionOf } = parseYaml(`${many((i) => `k${i}: 1\n`)}k7: 2\n`, 'a.yaml')
+  assert.deepEqual(mistakes, [{ where: 'a.yaml:20001:1', message: '"k7" is given twice' }])
+  for (let i = 0; i < 20_000; i++) if (i !== 7) assert.equal(positionOf([`k${i}`], 'key'), `a.yaml:${i + 1}:1`)
+  const flow = parseYaml(`{a: [${many(() => '{k,k},')}]}`, 'a.yaml')
+  assert.equal(flow.mistakes.length, 20_000)
+  assert.equal(refusal(`a: &a 1\nb: [${many(() => '*a,', 2_000)}]\n`).length, 1)
+  assert.equal(refusal(many(() => 'a: [\n', 2_000)).filter((line) => line.endsWith('not closed with ]')).length, 100)
 })
 
 test('a file that nobody wrote by hand is refused unread', () => {
-  assert.deepEqual(refusal(`a: ${'x'.repeat(1 << 20)}`), ['a.yaml: is larger than 1 MiB'])
+  assert.deepEqual(refusal(`a: ${'x'.repeat(256 << 10)}`), ['a.yaml: is larger than 256 KiB'])
 })
 
 test('a key cannot reach the prototype', () => {

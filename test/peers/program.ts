@@ -31,13 +31,20 @@ export class Program {
     })
   }
 
-  /** `host` names the machine that it takes itself to be on; this one when left out. */
-  static async start(owner: Owner, args: readonly string[], host?: string): Promise<Program> {
+  /**
+   * `host` names the machine that it takes itself to be on; this one when left out. `nodeArgs` stand before the program.
+   */
+  static async start(
+    owner: Owner,
+    args: readonly string[],
+    host?: string,
+    nodeArgs: readonly string[] = [],
+  ): Promise<Program> {
     const onHost = fileURLToPath(new URL('on-host.ts', import.meta.url))
     const running = await RunningProcess.start(owner, {
       name: 'apiserver-bootstrap',
       command: process.execPath,
-      args: host === undefined ? [programPath(), ...args] : ['--import', onHost, programPath(), ...args],
+      args: [...nodeArgs, ...(host === undefined ? [] : ['--import', onHost]), programPath(), ...args],
       ...(host !== undefined && { env: { HOST_NAME: host } }),
     })
     owner.explain(() => `apiserver-bootstrap ${args.join(' ')}\n${running.tail()}`)

@@ -30,6 +30,8 @@ const head = `apiVersion: apiserver-bootstrap/v1alpha1
 kind: Drill
 description: For a test.
 `
+/** Throws, where nothing catches it, at SIGUSR2. */
+const throwing = `--import=data:text/javascript,process.on('SIGUSR2',()=>{throw new Error('unforeseen')})`
 const quick = `leaseTtl: 3s
   reconcileInterval: 1s`
 
@@ -207,17 +209,27 @@ steps:
     })
   }
 
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    test(`a drill that gets ${signal} puts back what it found`, async (t) => {
+  const restored = /interrupted.*objects are restored/
+  const endings = [
+    ['a drill that gets SIGINT', 'SIGINT', restored],
+    ['a drill that gets SIGTERM', 'SIGTERM', restored],
+    [
+      'a drill with an error that nothing catches',
+      'SIGUSR2',
+      /Error: unforeseen\n.*error, and the objects are restored$/,
+    ],
+  ] as const
+  for (const [what, signal, said] of endings) {
+    test(`${what} puts back what it found`, async (t) => {
       const { server } = cluster
       await listByHand(t)
-      const program = await started(cluster)
+      const program = await started(cluster, [throwing])
       const children = childrenOf(program)
       assert.ok(children.length >= 2, 'sidecars run')
       program.process.signal(signal)
       const { code } = await program.process.exited
       assert.equal(code, 1, program.process.tail())
-      assert.match(program.process.tail(5), /interrupted.*objects are restored/)
+      assert.match(program.process.tail(5), said)
       await whenEnded(children)
       assert.equal((await server.api.send('GET', kinds[0] as string)).status, 404)
       const endpoints = await server.api.get<typeof found>(kinds[1] as string)
@@ -282,7 +294,7 @@ steps:
   }
 
   /** A drill whose masters are listed. */
-  async function started(cluster: Cluster): Promise<Program> {
+  async function started(cluster: Cluster, nodeArgs: readonly string[] = []): Promise<Program> {
     const program = await startDrill(
       owner,
       cluster,
@@ -295,6 +307,7 @@ steps:
   - { at: 1s, action: freeze, masters: [master-2], part: sidecar }
 `,
       ['--yes'],
+      nodeArgs,
     )
     await untilPasses(
       'the first step',

@@ -13,12 +13,14 @@ export function startDrill(
   { etcd, server }: Pick<Cluster, 'etcd' | 'server'>,
   scenario: string,
   flags: readonly string[],
+  nodeArgs: readonly string[] = [],
 ): Promise<Program> {
   const file = scenario.includes('\n') ? join(temporaryDirectory(owner, 'scenario'), 'scenario.yaml') : scenario
   if (file !== scenario) writeFileSync(file, scenario)
   const where = [`--kubeconfig=${server.kubeconfig}`, `--etcd-servers=${etcd.url}`]
   const range = `--service-cluster-ip-range=${serviceRange}`
-  return Program.start(owner, ['drill', file, '--target=live', ...where, range, ...flags])
+  const args = ['drill', file, '--target=live', ...where, range, ...flags]
+  return Program.start(owner, args, undefined, nodeArgs)
 }
 
 /** What came of a drill. */

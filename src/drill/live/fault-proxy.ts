@@ -138,6 +138,10 @@ export class FaultProxy {
   }
 
   #serve(request: IncomingMessage, response: ServerResponse): void {
+    if (!isPath(request.url)) {
+      response.writeHead(400).end()
+      return
+    }
     const sent = this.#read(request)
     const { method, path } = sent
     this.#onRequest?.({ method: method as ObservedRequest['request']['method'], path })
@@ -165,7 +169,9 @@ export class FaultProxy {
   #forward(request: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { url } = this.#server
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
-    const upstream = send(new URL(request.url ?? '/', url.origin), {
+    // The path is no part of a URL here: it cannot name another server.
+    const upstream = send(url.origin, {
+      path: request.url,
       method: request.method,
       agent: this.#agent,
       headers: this.#headersOf(request.headers),
@@ -240,9 +246,15 @@ export function answer(response: ServerResponse, status: number, retryAfterMs?: 
   response.writeHead(status, { ...refused.headers, 'content-length': Buffer.byteLength(text) }).end(text)
 }
 
-/** Each side of a proxy has connections of its own. */
-function withoutConnection({ connection, 'keep-alive': _, ...headers }: IncomingHttpHeaders): IncomingHttpHeaders {
-  return headers
+/** Whether a request's target is a path, not a URL or `//HOST`: those can name another server. Pure. */
+export function isPath(target: string | undefined): boolean {
+  return /^\/(?![/\\])/.test(target ?? '')
+}
+
+/** Each side of a proxy has connections of its own. Trailers are not passed on: Node throws for announced ones. */
+function withoutConnection(headers: IncomingHttpHeaders): IncomingHttpHeaders {
+  const { connection: _, 'keep-alive': __, trailer: ___, ...others } = headers
+  return others
 }
 
 function frameOf(line: string): unknown {

@@ -3,7 +3,7 @@ import { createServer, type Server, type ServerResponse } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { StoreState } from '../datastore.ts'
 import type { RequestFaults } from '../request-faults.ts'
-import { answer } from './fault-proxy.ts'
+import { answer, isPath } from './fault-proxy.ts'
 import { listenAnywhere } from './tcp-proxy.ts'
 
 /** The real API server's own answer: a status and its text. */
@@ -79,6 +79,10 @@ export class ReadyzResponder {
   }
 
   async #meet(url: string, response: ServerResponse): Promise<void> {
+    if (!isPath(url)) {
+      response.writeHead(400).end()
+      return
+    }
     const { delayMs, end } = this.#options.faults.meet({
       method: 'GET',
       path: url.split('?', 1)[0] ?? '',

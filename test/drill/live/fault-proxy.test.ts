@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
+import { connect as connectTcp } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { connect, type TLSSocket } from 'node:tls'
@@ -136,6 +137,48 @@ test('a server that is gone is met as one that closes the connection', async (t)
   await stop()
   await assert.rejects(send({ path: endpoints }), /Unreachable|closed|reset/i)
 })
+
+for (const scheme of ['http', 'https'] as const) {
+  test(`over ${scheme} no request reaches another server, and none ends the process`, async (t) => {
+    const others: string[] = []
+    const other = createServer(({ url = '' }, response) => {
+      others.push(url)
+      response.end()
+    })
+    const elsewhere = `127.0.0.1:${await listenAnywhere(other)}`
+    t.after(() => other.close())
+    const tls = new CertificateAuthority().issue({ commonName: 'proxy', ips: ['127.0.0.1'] })
+    const { proxy, seen } = await open(t, scheme === 'https' ? { tls } : {})
+    const send = (head: string): Promise<string> => sendRaw(proxy.port, head, scheme === 'https')
+    for (const target of [
+      '//[',
+      '//',
+      `//${elsewhere}/a`,
+      `/\\${elsewhere}/a`,
+      `http://${elsewhere}/a`,
+      'http://[',
+      '*',
+    ]) {
+      assert.match(await send(`OPTIONS ${target} HTTP/1.1`), /^HTTP\/1\.1 400 /, target)
+    }
+    assert.deepEqual([seen, others], [[], []])
+    for (const target of ['/', '/a//b', '/[', `/a?b=//${elsewhere}`, '/a\r\nTrailer: b', '/a\r\nUpgrade: b']) {
+      const [path, header = 'A: b'] = target.split('\r\n')
+      assert.match(await send(`GET ${path} HTTP/1.1\r\n${header}`), /^HTTP\/1\.1 200 /, target)
+    }
+    assert.deepEqual([seen.length, others], [6, []])
+  })
+}
+
+/** The answer to a request that no client library sends. */
+async function sendRaw(port: number, head: string, secure: boolean): Promise<string> {
+  const place = { host: '127.0.0.1', port }
+  const socket = secure ? connect({ ...place, rejectUnauthorized: false }) : connectTcp(place)
+  socket.write(`${head}\r\nHost: proxy\r\nConnection: close\r\n\r\n`)
+  let text = ''
+  for await (const chunk of socket) text += chunk
+  return text
+}
 
 interface Seen {
   readonly path: string

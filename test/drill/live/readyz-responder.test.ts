@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { get } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,6 +19,16 @@ test('it says what the real one says, and remembers which life heard it', async 
     [1, true],
     [2, false],
   ])
+})
+
+test('a target that names another server is refused, and is nobody’s probe', async (t) => {
+  const { responder, heard } = await open(t, real)
+  for (const path of ['//1/readyz', '//[', 'http://127.0.0.1/1/readyz']) {
+    const [response] = await once(get({ host: '127.0.0.1', port: responder.port, path, agent: false }), 'response')
+    response.resume()
+    assert.equal(response.statusCode, 400, path)
+  }
+  assert.deepEqual(heard, [])
 })
 
 test('it can be made to fail as a whole, in its etcd check alone, and to hang', async (t) => {

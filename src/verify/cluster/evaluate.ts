@@ -1,0 +1,62 @@
+import { type CheckId, checkIds } from './check-ids.ts'
+import { skipped, type Verdict } from './finding.ts'
+import { judgeEndpoints, judgeNamespaces, judgeService, judgeSlice } from './kubernetes-service.ts'
+import type { About, Part, PartName, Parts } from './state.ts'
+
+/** A check: what it needs of the cluster's state, and its verdict on that. */
+interface Check<Need extends PartName> {
+  /** Without these it is skipped. */
+  readonly needs: readonly Need[]
+  /** It is stricter with these. */
+  readonly wants?: readonly PartName[]
+  /** Pure. */
+  judge(parts: Pick<Parts, Need>, about: About): Verdict
+}
+
+type AnyCheck = Omit<Check<PartName>, 'judge'> & {
+  judge(parts: Partial<Parts>, about: About): Verdict
+}
+
+function define<Need extends PartName>(check: Check<Need>): AnyCheck {
+  return check as unknown as AnyCheck
+}
+
+/** The three objects and the range that belong together. */
+const beside: readonly PartName[] = ['kubernetesService', 'kubernetesEndpoints', 'kubernetesSlices', 'serviceCidrs']
+
+const checks: Readonly<Record<CheckId, AnyCheck>> = {
+  'system-namespaces': define({ needs: ['namespaces'], wants: ['nodesServed'], judge: judgeNamespaces }),
+  'kubernetes-service': define({ needs: ['kubernetesService'], wants: beside, judge: judgeService }),
+  'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], wants: beside, judge: judgeEndpoints }),
+  'kubernetes-endpointslice': define({
+    needs: ['kubernetesSlices', 'kubernetesEndpoints'],
+    wants: beside,
+    judge: judgeSlice,
+  }),
+}
+
+/** The parts of the state that these checks read. */
+export function partsFor(ids: readonly CheckId[]): readonly PartName[] {
+  return [...new Set(ids.flatMap((id) => [...checks[id].needs, ...(checks[id].wants ?? [])]))]
+}
+
+/** The verdict of one check. Pure. */
+export function evaluate(id: CheckId, about: About): Verdict {
+  const { needs, judge } = checks[id]
+  const parts: Record<string, unknown> = {}
+  for (const name of needs) {
+    const part = about.state[name] as Part<unknown> | undefined
+    if (part?.type !== 'read') return skipped(part?.reason ?? `${name} was not read`)
+    parts[name] = part.value
+  }
+  return judge(parts as Partial<Parts>, about)
+}
+
+/** The checks that were chosen, in the order of reports. */
+export function chosenChecks(choice: {
+  readonly only?: readonly CheckId[] | undefined
+  readonly skip?: readonly CheckId[] | undefined
+}): readonly CheckId[] {
+  const { only = checkIds, skip = [] } = choice
+  return checkIds.filter((id) => only.includes(id) && !skip.includes(id))
+}

@@ -1,0 +1,110 @@
+import type { KubeApi, ListQuery } from '../../kube/api.ts'
+import { listPages } from '../../kube/api-wrappers.ts'
+import { isKubeError } from '../../kube/errors.ts'
+import {
+  type EndpointSlice,
+  endpointSlices,
+  endpoints,
+  type KubeObject,
+  namespaces,
+  nodes,
+  type Resource,
+  serviceCidrs,
+  services,
+} from '../../kube/resources.ts'
+import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
+import type { ClusterState, Part, PartName, Parts } from './state.ts'
+
+/** Where the state of a cluster is read. */
+export interface ClusterSource {
+  readonly api: KubeApi
+}
+
+/** Reads one part. A KubeError `Forbidden` or `NotFound` is the reason why there is none. */
+type Reader<T> = (source: ClusterSource, signal: AbortSignal) => Promise<T>
+
+const named = `metadata.name=${KUBERNETES_SERVICE.name}`
+const inDefault = { namespace: KUBERNETES_SERVICE.namespace }
+
+const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
+  async namespaces(source, signal) {
+    const all = await listed(source, namespaces, {}, trimmedMeta, signal)
+    return new Map(all.map((namespace) => [namespace.metadata?.name ?? '', namespace]))
+  },
+  async nodesServed({ api }, signal) {
+    try {
+      await api.list(nodes, { limit: 1, signal })
+      return true
+    } catch (error) {
+      if (isKubeError(error, 'NotFound')) return false
+      throw error
+    }
+  },
+  // Lists of one object: unlike a get, they distinguish an object that is missing from a kind that is not served.
+  async kubernetesService(source, signal) {
+    return (await listed(source, services, { ...inDefault, fieldSelector: named }, whole, signal))[0]
+  },
+  async kubernetesEndpoints(source, signal) {
+    return (await listed(source, endpoints, { ...inDefault, fieldSelector: named }, whole, signal))[0]
+  },
+  async kubernetesSlices(source, signal) {
+    const selectors: readonly ListQuery[] = [
+      { fieldSelector: named },
+      { labelSelector: `${SERVICE_NAME_LABEL}=${KUBERNETES_SERVICE.name}` },
+    ]
+    const lists = await Promise.all(
+      selectors.map((selector) => listed(source, endpointSlices, { ...inDefault, ...selector }, whole, signal)),
+    )
+    return [
+      ...new Map(lists.flat().map((slice): [string, EndpointSlice] => [slice.metadata?.name ?? '', slice])).values(),
+    ]
+  },
+  serviceCidrs: (source, signal) => listed(source, serviceCidrs, {}, whole, signal),
+}
+
+/**
+ * Reads these parts of a cluster, each as of a moment of its own. A part that the user may not read, or that the server
+ * does not have, is `unread`. Rejects with a KubeError if the cluster cannot be asked.
+ */
+export async function readCluster(
+  source: ClusterSource,
+  names: readonly PartName[],
+  signal: AbortSignal,
+): Promise<ClusterState> {
+  const parts = await Promise.all(names.map(async (name) => [name, await readPart(source, name, signal)] as const))
+  return Object.fromEntries(parts) as ClusterState
+}
+
+async function readPart(source: ClusterSource, name: PartName, signal: AbortSignal): Promise<Part<unknown>> {
+  try {
+    return { type: 'read', value: await readers[name](source, signal) }
+  } catch (error) {
+    if (isKubeError(error, 'Forbidden')) return { type: 'unread', reason: error.message }
+    if (isKubeError(error, 'NotFound'))
+      return { type: 'unread', reason: `the server does not have it: ${error.message}` }
+    throw error
+  }
+}
+
+async function listed<T extends KubeObject>(
+  { api }: ClusterSource,
+  resource: Resource<T>,
+  query: ListQuery,
+  trim: (object: T) => T,
+  signal: AbortSignal,
+): Promise<readonly T[]> {
+  const objects: T[] = []
+  for await (const page of listPages(api, resource, { ...query, signal })) {
+    for (const object of page) objects.push(trim(object))
+  }
+  return objects
+}
+
+function whole<T>(object: T): T {
+  return object
+}
+
+function trimmedMeta<T extends KubeObject>({ metadata }: T): T {
+  const { name, deletionTimestamp } = metadata ?? {}
+  return { metadata: { name, ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) } } as T
+}

@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { createApiServer, inProcessReadiness, inProcessTransport } from '../../../src/apiserver/api-server.ts'
+import { createMaster } from '../../../src/bootstrap/master.ts'
+import { defineMaster, type MasterSettings } from '../../../src/config/master-options.ts'
+import type { KubeApi } from '../../../src/kube/api.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../../src/telemetry/logger.ts'
+import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
+import type { CheckId } from '../../../src/verify/cluster/check-ids.ts'
+import type { Command } from '../../../src/verify/cluster/finding.ts'
+import { checkCluster, type VerifyOptions, type VerifyReport } from '../../../src/verify/cluster/verify-cluster.ts'
+import { type KubeObject, type Resource, resourceNamed } from './resources.ts'
+
+export interface World {
+  readonly api: KubeApi
+  readonly time: VirtualClock
+  /** Verifies; time passes meanwhile. */
+  verify(options?: Partial<VerifyOptions>): Promise<VerifyReport>
+  /** Runs a promise that waits for time. */
+  settle<T>(work: Promise<T>): Promise<T>
+}
+
+/** An API server in the process that masters of these settings have bootstrapped and left: from now on nobody writes. */
+export async function bootstrapped(...masters: readonly MasterSettings[]): Promise<World> {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'verify')
+  const server = createApiServer({ clock, random })
+  const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
+  const ports = { api, readiness: inProcessReadiness(server), clock, random, logger: silentLogger }
+  const stop = new AbortController()
+  const running = masters.map((settings, index) =>
+    createMaster(defineMaster({ onShutdown: 'keep', ...settings }, `host-${index + 1}`), {
+      ...ports,
+      metrics: prometheusMetrics(),
+    }).run(stop.signal),
+  )
+  const settle = async <T>(work: Promise<T>): Promise<T> => {
+    let ended = false
+    const noted = work.finally(() => {
+      ended = true
+    })
+    noted.catch(() => {})
+    await time.runUntil(() => ended, 60_000)
+    return noted
+  }
+  await time.advance(5_000)
+  stop.abort()
+  await settle(Promise.all(running))
+  return {
+    api,
+    time,
+    settle,
+    verify: (options = {}) =>
+      settle(
+        checkCluster({ source: { api }, clock, confirmAfterMs: 100, signal: new AbortController().signal, ...options }),
+      ),
+  }
+}
+
+/** The ids of the failed checks. */
+export function failedIn({ results }: VerifyReport): readonly CheckId[] {
+  return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
+}
+
+/** Runs what kubectl would do. */
+export async function execute(api: KubeApi, { tool, args, input }: Command): Promise<void> {
+  assert.equal(tool, 'kubectl')
+  const [verb, plural = '', ...rest] = args
+  const flag = (name: string): string | undefined =>
+    rest.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3)
+  const [name = ''] = rest.filter((word) => !word.startsWith('--'))
+  const ref = { namespace: flag('namespace'), name }
+  if (verb === 'create' && input !== undefined) {
+    const object = input as KubeObject
+    await api.create(resourceNamed(object.kind ?? ''), object)
+    return
+  }
+  const resource: Resource = resourceNamed(plural)
+  switch (verb) {
+    case 'create':
+      await api.create(resource, { apiVersion: 'v1', kind: resource.kind, metadata: { name } })
+      return
+    case 'delete':
+      return api.delete(resource, ref)
+    case 'label': {
+      const labels = Object.fromEntries(rest.filter((word) => /^[^-].*=/.test(word)).map((word) => word.split('=')))
+      await api.patch(resource, ref, { type: 'merge', body: { metadata: { labels } } })
+      return
+    }
+    case 'patch': {
+      const subresource = flag('subresource') === 'status' ? ('status' as const) : undefined
+      const body: unknown = JSON.parse(flag('patch') ?? '')
+      await api.patch(resource, ref, { type: 'merge', body }, { subresource })
+      return
+    }
+    default:
+      assert.fail(`unexpected command: ${args.join(' ')}`)
+  }
+}

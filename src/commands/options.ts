@@ -3,6 +3,7 @@ import { type OptionGroup, parsedText, type ValuesOf, wholeNumber } from '../doc
 import { etcdOptions } from '../etcd/options.ts'
 import { connectionOptions } from '../kube/options.ts'
 import { parseAddress } from '../net/address.ts'
+import { parsePortRange } from '../net/host-port.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { checkIds } from '../verify/cluster/check-ids.ts'
 
@@ -66,6 +67,12 @@ export const verifyOptions = {
       metavar: 'CIDR[,CIDR]',
       description: "addresses of Services, as the API servers' own flag has them",
       unset: 'that of the ServiceCIDR kubernetes',
+    },
+    serviceNodePortRange: {
+      schema: parsedText(parsePortRange, (range) => range.text),
+      metavar: 'A-B',
+      description: "node ports of Services, as the API servers' own flag has them",
+      unset: 'not checked',
     },
     output: {
       schema: z.enum(['table']),

@@ -9,6 +9,7 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
 import { checkCluster } from '../verify/cluster/verify-cluster.ts'
 import { openApiServer } from './api-server.ts'
+import { openEtcd } from './etcd-store.ts'
 import { verifyOptions } from './options.ts'
 import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
@@ -30,11 +31,14 @@ export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(rest, observerRules)
   const clock = systemClock
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
+  const { leaseNamespace, etcdPrefix } = resolved.configuration
   const server = await openApiServer(resolved, surroundings, { gated: false })
+  const store = await openEtcd(resolved, surroundings)
+  const etcd = store === undefined ? undefined : { kv: store.kv, prefix: etcdPrefix }
   const stop = stopSignals()
   try {
     const report = await checkCluster({
-      source: { api: server.api },
+      source: { api: server.api, etcd, leaseNamespace },
       clock,
       only: own.only,
       skip: own.skip,
@@ -42,6 +46,7 @@ export async function execute(flags: Flags): Promise<number> {
         addresses: own.expectAddresses?.map(({ text }) => text),
         masters: own.expectMasters,
         serviceClusterIpRange: own.serviceClusterIpRange,
+        serviceNodePortRange: own.serviceNodePortRange,
       },
       confirmAfterMs: CONFIRM_AFTER_MS,
       signal: stop.signal,
@@ -53,7 +58,7 @@ export async function execute(flags: Flags): Promise<number> {
     process.stderr.write(`${printable(`apiserver-bootstrap: ${error.message}`)}\n`)
     return NOT_ASKED
   } finally {
-    await server.close()
+    await Promise.all([server.close(), store?.kv.close()])
     stop.release()
   }
 }

@@ -30,6 +30,41 @@ export const checkTexts = {
     why: 'kube-proxy reads the slice, other clients the Endpoints: they must reach the same API servers.',
     repair: 'write the slice from the Endpoints',
   },
+  'expected-masters': {
+    title: 'Endpoints default/kubernetes list exactly the masters that the flags name.',
+    why: 'A master that is not listed serves nobody; an address that is nobody’s loses requests.',
+    repair: 'start the missing master, or evict the unknown one',
+  },
+  'master-leases': {
+    title: 'Each listed address has a live lease, and each live lease is listed.',
+    why: 'An address without a lease is never removed when its API server dies.',
+    repair: 'evict the stale lease, or patch the list',
+  },
+  'shared-addresses': {
+    title: 'No two masters hold one address.',
+    why: 'Behind a virtual address this is meant (skip the check); else clients reach only one of them.',
+    repair: 'evict the one that should not have it',
+  },
+  'service-cidr': {
+    title: 'The default ServiceCIDR is Ready, and has the range of the flags.',
+    why: 'Without it no Service gets a ClusterIP.',
+    repair: 'create it, or set its condition',
+  },
+  'cluster-ips': {
+    title: 'Every ClusterIP is in a range, and no two Services have the same.',
+    why: 'Traffic to a shared ClusterIP reaches one of the Services by chance.',
+    repair: 'give the Service another ClusterIP',
+  },
+  'ip-addresses': {
+    title: 'Every ClusterIP has its IPAddress, and every IPAddress its Service.',
+    why: 'A ClusterIP without one is given to a second Service; one without a Service is lost.',
+    repair: 'create, label or delete the IPAddress',
+  },
+  'node-ports': {
+    title: 'No two Services have the same NodePort, and each is in the range that is known.',
+    why: 'A node forwards a shared NodePort to only one of the Services.',
+    repair: 'give the younger Service another NodePort',
+  },
 } as const satisfies Readonly<Record<string, CheckText>>
 
 export type CheckId = keyof typeof checkTexts

@@ -1,7 +1,10 @@
+import { judgeClusterIps, judgeIpAddresses, judgeNodePorts, judgeServiceCidr } from './allocations.ts'
 import { type CheckId, checkIds } from './check-ids.ts'
 import { skipped, type Verdict } from './finding.ts'
-import { judgeEndpoints, judgeNamespaces, judgeService, judgeSlice } from './kubernetes-service.ts'
-import type { About, Part, PartName, Parts } from './state.ts'
+import { judgeEndpoints, judgeSlice } from './kubernetes-endpoints.ts'
+import { judgeNamespaces, judgeService } from './kubernetes-service.ts'
+import { judgeExpected, judgeLeases, judgeShared } from './masters.ts'
+import type { About, Expectations, Part, PartName, Parts } from './state.ts'
 
 /** A check: what it needs of the cluster's state, and its verdict on that. */
 interface Check<Need extends PartName> {
@@ -9,6 +12,8 @@ interface Check<Need extends PartName> {
   readonly needs: readonly Need[]
   /** It is stricter with these. */
   readonly wants?: readonly PartName[]
+  /** Whether it is among the checks when none is named. @default always */
+  isAsked?(expect: Expectations): boolean
   /** Pure. */
   judge(parts: Pick<Parts, Need>, about: About): Verdict
 }
@@ -33,6 +38,17 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
     wants: beside,
     judge: judgeSlice,
   }),
+  'expected-masters': define({
+    needs: ['kubernetesEndpoints'],
+    isAsked: ({ addresses, masters }) => addresses !== undefined || masters !== undefined,
+    judge: judgeExpected,
+  }),
+  'master-leases': define({ needs: ['masterLeases', 'kubernetesEndpoints'], wants: beside, judge: judgeLeases }),
+  'shared-addresses': define({ needs: ['masterLeases'], wants: ['kubernetesEndpoints'], judge: judgeShared }),
+  'service-cidr': define({ needs: ['serviceCidrs'], judge: judgeServiceCidr }),
+  'cluster-ips': define({ needs: ['services'], wants: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
+  'ip-addresses': define({ needs: ['services', 'ipAddresses'], judge: judgeIpAddresses }),
+  'node-ports': define({ needs: ['services'], judge: judgeNodePorts }),
 }
 
 /** The parts of the state that these checks read. */
@@ -56,7 +72,9 @@ export function evaluate(id: CheckId, about: About): Verdict {
 export function chosenChecks(choice: {
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
+  readonly expect?: Expectations | undefined
 }): readonly CheckId[] {
-  const { only = checkIds, skip = [] } = choice
-  return checkIds.filter((id) => only.includes(id) && !skip.includes(id))
+  const { only, skip = [], expect = {} } = choice
+  const isChosen = (id: CheckId): boolean => only?.includes(id) ?? checks[id].isAsked?.(expect) ?? true
+  return checkIds.filter((id) => isChosen(id) && !skip.includes(id))
 }

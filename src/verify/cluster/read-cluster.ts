@@ -1,3 +1,4 @@
+import type { EtcdKv } from '../../etcd/kv.ts'
 import type { KubeApi, ListQuery } from '../../kube/api.ts'
 import { listPages } from '../../kube/api-wrappers.ts'
 import { isKubeError } from '../../kube/errors.ts'
@@ -5,23 +6,37 @@ import {
   type EndpointSlice,
   endpointSlices,
   endpoints,
+  type IpAddress,
+  ipAddresses,
   type KubeObject,
   namespaces,
   nodes,
   type Resource,
+  type Service,
   serviceCidrs,
   services,
 } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
+import { EtcdLeaseInspector, KubernetesLeaseInspector } from '../../kubernetes-service/masters/inspection.ts'
+import type { Clock } from '../../runtime/clock.ts'
+import { trimService } from '../../workloads/trimmed.ts'
 import type { ClusterState, Part, PartName, Parts } from './state.ts'
 
 /** Where the state of a cluster is read. */
 export interface ClusterSource {
   readonly api: KubeApi
+  /** The etcd of the API servers. With it the leases are theirs. `prefix`: without a slash at the end. */
+  readonly etcd?: { readonly kv: EtcdKv; readonly prefix: string } | undefined
+  /** The namespace of the Leases of masters. @default kube-system */
+  readonly leaseNamespace?: string | undefined
+}
+
+interface TimedSource extends ClusterSource {
+  readonly clock: Clock
 }
 
 /** Reads one part. A KubeError `Forbidden` or `NotFound` is the reason why there is none. */
-type Reader<T> = (source: ClusterSource, signal: AbortSignal) => Promise<T>
+type Reader<T> = (source: TimedSource, signal: AbortSignal) => Promise<T>
 
 const named = `metadata.name=${KUBERNETES_SERVICE.name}`
 const inDefault = { namespace: KUBERNETES_SERVICE.namespace }
@@ -60,6 +75,16 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
     ]
   },
   serviceCidrs: (source, signal) => listed(source, serviceCidrs, {}, whole, signal),
+  services: (source, signal) => listed(source, services, {}, trimmedService, signal),
+  ipAddresses: (source, signal) => listed(source, ipAddresses, {}, trimmedIpAddress, signal),
+  async masterLeases({ api, clock, etcd, leaseNamespace }, signal) {
+    if (etcd !== undefined) {
+      const inspector = new EtcdLeaseInspector({ etcd: etcd.kv, prefix: etcd.prefix })
+      return { store: 'etcd', leases: await inspector.inspect(signal) }
+    }
+    const inspector = new KubernetesLeaseInspector({ api, clock, namespace: leaseNamespace })
+    return { store: 'kubernetes', leases: await inspector.inspect(signal) }
+  },
 }
 
 /**
@@ -67,7 +92,7 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
  * does not have, is `unread`. Rejects with a KubeError if the cluster cannot be asked.
  */
 export async function readCluster(
-  source: ClusterSource,
+  source: TimedSource,
   names: readonly PartName[],
   signal: AbortSignal,
 ): Promise<ClusterState> {
@@ -75,7 +100,7 @@ export async function readCluster(
   return Object.fromEntries(parts) as ClusterState
 }
 
-async function readPart(source: ClusterSource, name: PartName, signal: AbortSignal): Promise<Part<unknown>> {
+async function readPart(source: TimedSource, name: PartName, signal: AbortSignal): Promise<Part<unknown>> {
   try {
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
@@ -107,4 +132,21 @@ function whole<T>(object: T): T {
 function trimmedMeta<T extends KubeObject>({ metadata }: T): T {
   const { name, deletionTimestamp } = metadata ?? {}
   return { metadata: { name, ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) } } as T
+}
+
+/** What Endpoints and allocations need of a Service. */
+function trimmedService(service: Service): Service {
+  const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
+  const trimmed = trimService(service)
+  const spec = {
+    ...trimmed.spec,
+    ports,
+    ...(healthCheckNodePort ? { healthCheckNodePort, externalTrafficPolicy } : {}),
+  }
+  return { ...trimmed, spec } as Service
+}
+
+function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {
+  const { name, labels, creationTimestamp } = metadata ?? {}
+  return { metadata: { name, labels, creationTimestamp }, spec } as IpAddress
 }

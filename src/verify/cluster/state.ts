@@ -1,4 +1,5 @@
-import type { EndpointSlice, Endpoints, Namespace, Service, ServiceCidr } from '../../kube/resources.ts'
+import type { EndpointSlice, Endpoints, IpAddress, Namespace, Service, ServiceCidr } from '../../kube/resources.ts'
+import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import type { Cidr } from '../../net/cidr.ts'
 import type { PortRange } from '../../net/host-port.ts'
 
@@ -13,6 +14,16 @@ export interface Parts {
   /** The slice of that name, and every slice that names the Service. */
   readonly kubernetesSlices: readonly EndpointSlice[]
   readonly serviceCidrs: readonly ServiceCidr[]
+  /** Of all namespaces. */
+  readonly services: readonly Service[]
+  readonly ipAddresses: readonly IpAddress[]
+  readonly masterLeases: MasterLeasesRead
+}
+
+/** The leases of masters in the one store that was read. */
+interface MasterLeasesRead {
+  readonly store: 'etcd' | 'kubernetes'
+  readonly leases: readonly InspectedLease[]
 }
 
 export type PartName = keyof Parts

@@ -46,7 +46,7 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
 
 async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<ReadonlyMap<CheckId, Verdict>> {
   const { source, clock, expect = {}, signal } = options
-  const state = await readCluster(source, partsFor(ids), signal)
+  const state = await readCluster({ ...source, clock }, partsFor(ids), signal)
   const about: About = { state, expect, nowMs: clock.wallMs() }
   return new Map(ids.map((id) => [id, evaluate(id, about)]))
 }

@@ -1,5 +1,15 @@
 import type { KubeApi } from '../../../src/kube/api.ts'
-import { endpointSlices, endpoints, namespaces, services } from '../../../src/kube/resources.ts'
+import {
+  endpointSlices,
+  endpoints,
+  ipAddresses,
+  type Lease,
+  leases,
+  namespaces,
+  serviceCidrs,
+  services,
+} from '../../../src/kube/resources.ts'
+import { HOLDER_ANNOTATION } from '../../../src/kubernetes-service/leases/kubernetes.ts'
 import type { CheckId } from '../../../src/verify/cluster/check-ids.ts'
 import type { KubeObject, Resource } from './resources.ts'
 
@@ -8,6 +18,10 @@ export interface Damage {
   readonly name: string
   readonly check: CheckId
   readonly inflict: (api: KubeApi) => Promise<unknown>
+  /** It counts only after this time, in milliseconds. */
+  readonly visibleAfterMs?: number
+  /** The command is complete only with the range as a flag. */
+  readonly expectsRange?: true
 }
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
@@ -175,6 +189,215 @@ export const kubernetesDamages: readonly Damage[] = [
     },
   },
 ]
+
+/** The Lease of the master at an address. */
+async function leaseOf(api: KubeApi, address: string): Promise<Lease> {
+  const { items } = await api.list(leases, { namespace: 'kube-system' })
+  const found = items.find(({ metadata }) => holderIn(metadata?.annotations).includes(`"${address}"`))
+  if (found === undefined) throw new Error(`no lease of ${address}`)
+  return found
+}
+
+function holderIn(annotations: Readonly<Record<string, string>> | undefined): string {
+  return annotations?.[HOLDER_ANNOTATION] ?? ''
+}
+
+function refOf({ metadata }: Lease) {
+  return { namespace: 'kube-system', name: metadata?.name ?? '' }
+}
+
+/** Damage to the list and the leases of two masters, 192.0.2.1 and 192.0.2.2, which nobody renews. */
+export const leaseDamages: readonly Damage[] = [
+  {
+    name: 'a listed master has no lease',
+    check: 'master-leases',
+    inflict: async (api) => api.delete(leases, refOf(await leaseOf(api, '192.0.2.2'))),
+  },
+  {
+    name: 'the lease of a listed master has long been over',
+    check: 'master-leases',
+    inflict: async (api) =>
+      api.patch(leases, refOf(await leaseOf(api, '192.0.2.2')), {
+        type: 'merge',
+        body: { spec: { renewTime: '2020-01-01T00:00:00.000000Z', leaseDurationSeconds: 2 } },
+      }),
+  },
+  {
+    name: 'a live master is listed nowhere',
+    check: 'master-leases',
+    async inflict(api) {
+      const { subsets } = await api.get(endpoints, kubernetes)
+      const left = subsets?.map((subset) => ({ ...subset, addresses: subset.addresses?.slice(0, 1) }))
+      await patch(endpoints, { subsets: left })(api)
+      await patch(endpointSlices, { endpoints: [{ addresses: ['192.0.2.1'], conditions: { ready: true } }] })(api)
+    },
+  },
+  {
+    name: 'somebody who has no lease is listed',
+    check: 'master-leases',
+    async inflict(api) {
+      const { subsets } = await api.get(endpoints, kubernetes)
+      const more = [{ ip: '192.0.2.1' }, { ip: '192.0.2.2' }, { ip: '192.0.2.66' }]
+      await patch(endpoints, { subsets: subsets?.map((subset) => ({ ...subset, addresses: more })) })(api)
+      const listed = more.map(({ ip }) => ({ addresses: [ip], conditions: { ready: true } }))
+      await patch(endpointSlices, { endpoints: listed })(api)
+    },
+  },
+  {
+    name: 'a second host has a lease for an address',
+    check: 'shared-addresses',
+    async inflict(api) {
+      const { metadata, spec } = await leaseOf(api, '192.0.2.2')
+      const holder = JSON.parse(holderIn(metadata?.annotations)) as object
+      const annotations = { [HOLDER_ANNOTATION]: JSON.stringify({ ...holder, host: 'another', instanceId: 'another' }) }
+      const copy = { namespace: 'kube-system', name: 'apiserver-bootstrap-copy', labels: metadata?.labels, annotations }
+      const renewTime = new Date(Date.parse(spec?.renewTime ?? '') - 1_000).toISOString().replace('Z', '000Z')
+      return api.create(leases, { metadata: copy, spec: { ...spec, renewTime } } as never)
+    },
+  },
+]
+
+const web = { namespace: 'default', name: 'web' } as const
+
+async function webIp(api: KubeApi): Promise<string> {
+  return (await api.get(services, web)).spec?.clusterIP ?? ''
+}
+
+function ipAddress(name: string, service: string, managedBy = 'ipallocator.k8s.io') {
+  const labels = { 'ipaddress.kubernetes.io/ip-family': 'IPv4', 'ipaddress.kubernetes.io/managed-by': managedBy }
+  const parentRef = { resource: 'services', namespace: 'default', name: service }
+  return { metadata: { name, labels }, spec: { parentRef } } as never
+}
+
+/** Another address of the same range. */
+async function freeIp(api: KubeApi): Promise<string> {
+  return (await webIp(api)).replace(/\.\d+$/, (last) => `.${((Number(last.slice(1)) + 5) % 200) + 10}`)
+}
+
+/** Damage to ServiceCIDR, ClusterIPs and IPAddresses. */
+export const allocationDamages: readonly Damage[] = [
+  {
+    name: 'the default ServiceCIDR is deleted',
+    check: 'service-cidr',
+    expectsRange: true,
+    inflict: (api) => api.delete(serviceCidrs, { name: 'kubernetes' }),
+  },
+  {
+    name: 'the default ServiceCIDR is not Ready',
+    check: 'service-cidr',
+    inflict: setCondition('False'),
+  },
+  {
+    name: 'the default ServiceCIDR has no condition',
+    check: 'service-cidr',
+    inflict: (api) =>
+      api.patch(
+        serviceCidrs,
+        { name: 'kubernetes' },
+        { type: 'merge', body: { status: { conditions: null } } },
+        { subresource: 'status' },
+      ),
+  },
+  {
+    name: 'the IPAddress of a Service is deleted',
+    check: 'ip-addresses',
+    inflict: async (api) => api.delete(ipAddresses, { name: await webIp(api) }),
+  },
+  {
+    name: 'the IPAddress of default/kubernetes is deleted',
+    check: 'ip-addresses',
+    inflict: async (api) =>
+      api.delete(ipAddresses, { name: (await api.get(services, kubernetes)).spec?.clusterIP ?? '' }),
+  },
+  {
+    name: 'an IPAddress has lost the label of its family',
+    check: 'ip-addresses',
+    inflict: async (api) =>
+      api.patch(
+        ipAddresses,
+        { name: await webIp(api) },
+        { type: 'merge', body: { metadata: { labels: { 'ipaddress.kubernetes.io/ip-family': 'IPv6' } } } },
+      ),
+  },
+  {
+    name: 'an IPAddress is managed by somebody else',
+    check: 'ip-addresses',
+    inflict: async (api) =>
+      api.patch(
+        ipAddresses,
+        { name: await webIp(api) },
+        { type: 'merge', body: { metadata: { labels: { 'ipaddress.kubernetes.io/managed-by': 'me' } } } },
+      ),
+  },
+  {
+    name: 'the IPAddress of a Service is of a Service that is not there',
+    check: 'ip-addresses',
+    async inflict(api) {
+      const name = await webIp(api)
+      await api.delete(ipAddresses, { name })
+      return api.create(ipAddresses, ipAddress(name, 'nobody'))
+    },
+  },
+  {
+    name: 'an IPAddress has no Service',
+    check: 'ip-addresses',
+    visibleAfterMs: 6_000,
+    inflict: async (api) => api.create(ipAddresses, ipAddress(await freeIp(api), 'nobody')),
+  },
+  {
+    name: 'an IPAddress is of a Service with another ClusterIP',
+    check: 'ip-addresses',
+    visibleAfterMs: 6_000,
+    inflict: async (api) => api.create(ipAddresses, ipAddress(await freeIp(api), 'web')),
+  },
+  {
+    name: 'two Services have one ClusterIP',
+    check: 'cluster-ips',
+    async inflict(api) {
+      const clusterIP = await webIp(api)
+      await api.delete(ipAddresses, { name: clusterIP })
+      const spec = { clusterIP, ports: [{ port: 80 }] }
+      return api.create(services, { metadata: { namespace: 'default', name: 'thief' }, spec } as never)
+    },
+  },
+  {
+    name: 'a ClusterIP is in no ServiceCIDR',
+    check: 'cluster-ips',
+    async inflict(api) {
+      const name = 'other'
+      await api.create(serviceCidrs, { metadata: { name }, spec: { cidrs: ['203.0.113.0/24'] } } as never)
+      await setCondition('True', name)(api)
+      const spec = { clusterIP: '203.0.113.7', ports: [{ port: 80 }] }
+      const service = { metadata: { namespace: 'default', name: 'outside' }, spec } as never
+      await eventually(() => api.create(services, service))
+      await api.delete(serviceCidrs, { name })
+    },
+  },
+]
+
+/** A server takes a moment to use a new range. */
+async function eventually(attempt: () => Promise<unknown>): Promise<void> {
+  for (let tries = 0; ; tries++) {
+    try {
+      await attempt()
+      return
+    } catch (error) {
+      if (tries === 50) throw error
+      await new Promise((resolve) => setTimeout(resolve, 100))
+    }
+  }
+}
+
+function setCondition(status: 'True' | 'False', name = 'kubernetes') {
+  const condition = { type: 'Ready', status, reason: 'Test', message: '', lastTransitionTime: '2026-01-01T00:00:00Z' }
+  return (api: KubeApi) =>
+    api.patch(
+      serviceCidrs,
+      { name },
+      { type: 'merge', body: { status: { conditions: [condition] } } },
+      { subresource: 'status' },
+    )
+}
 
 interface Subset {
   readonly addresses?: readonly object[]

@@ -5,6 +5,7 @@ import { KubeError } from '../../../src/kube/errors.ts'
 import { endpointSlices, endpoints, nodes, services } from '../../../src/kube/resources.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
+import type { Expectations } from '../../../src/verify/cluster/state.ts'
 import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
 import { bootstrapped, failedIn } from './world.ts'
 
@@ -89,14 +90,16 @@ test('what a controller corrects between two readings does not count', async () 
 
 test('the range of the flag is demanded, whatever the ServiceCIDR', async () => {
   const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
-  const expected = (range: string) => verify({ expect: { serviceClusterIpRange: [parseCidr(range)] } })
+  const expected = (range: string) =>
+    verify({ only: ['kubernetes-service', 'service-cidr'], expect: { serviceClusterIpRange: [parseCidr(range)] } })
   assert.deepEqual(failedIn(await expected('10.96.0.0/12')), [])
   const report = await expected('10.80.0.0/12')
   assert.deepEqual(
-    findingsOf(report)
-      .filter(({ object }) => object.startsWith('Service '))
-      .map(({ expected, found }) => [expected, found]),
-    [['ClusterIP 10.80.0.1', 'ClusterIP 10.96.0.1']],
+    findingsOf(report).map(({ expected, found }) => [expected, found]),
+    [
+      ['ClusterIP 10.80.0.1', 'ClusterIP 10.96.0.1'],
+      ['10.80.0.0/12', '10.96.0.0/12'],
+    ],
   )
 })
 
@@ -141,4 +144,17 @@ test('the checks are chosen by their ids, in the order of reports', () => {
     'kubernetes-service',
   ])
   assert.ok(!chosenChecks({ skip: ['kubernetes-service'] }).includes('kubernetes-service'))
+})
+
+test('the demanded masters must be listed, and no others', async () => {
+  const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
+  const found = async (expect: Expectations) =>
+    findingsOf(await verify({ expect })).map(({ expected, remedy }) => [expected, remedy[0]?.args.join(' ')])
+  assert.deepEqual(await found({ addresses: ['192.0.2.2', '192.0.2.1'], masters: 2 }), [])
+  assert.deepEqual(await found({ masters: 3 }), [['lists 3 addresses', 'masters']])
+  assert.deepEqual(await found({ addresses: ['192.0.2.1', '192.0.2.3'] }), [
+    ['lists 192.0.2.3', 'run --advertise-address=192.0.2.3'],
+    ['does not list 192.0.2.2', 'masters evict 192.0.2.2 --yes'],
+  ])
+  assert.ok(!(await verify()).results.some(({ id }) => id === 'expected-masters'))
 })

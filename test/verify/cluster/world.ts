@@ -3,6 +3,7 @@ import { createApiServer, inProcessReadiness, inProcessTransport } from '../../.
 import { createMaster } from '../../../src/bootstrap/master.ts'
 import { defineMaster, type MasterSettings } from '../../../src/config/master-options.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
+import { leases } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
@@ -12,6 +13,9 @@ import type { CheckId } from '../../../src/verify/cluster/check-ids.ts'
 import type { Command } from '../../../src/verify/cluster/finding.ts'
 import { checkCluster, type VerifyOptions, type VerifyReport } from '../../../src/verify/cluster/verify-cluster.ts'
 import { type KubeObject, type Resource, resourceNamed } from './resources.ts'
+import { addWorkload } from './workload.ts'
+
+const CONTROLLERS = 'auto,endpoints,endpointslice'
 
 export interface World {
   readonly api: KubeApi
@@ -32,7 +36,7 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
   const ports = { api, readiness: inProcessReadiness(server), clock, random, logger: silentLogger }
   const stop = new AbortController()
   const running = masters.map((settings, index) =>
-    createMaster(defineMaster({ onShutdown: 'keep', ...settings }, `host-${index + 1}`), {
+    createMaster(defineMaster({ onShutdown: 'keep', controllers: CONTROLLERS, ...settings }, `host-${index + 1}`), {
       ...ports,
       metrics: prometheusMetrics(),
     }).run(stop.signal),
@@ -47,6 +51,8 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
     return noted
   }
   await time.advance(5_000)
+  await settle(addWorkload(api))
+  await time.advance(10_000)
   stop.abort()
   await settle(Promise.all(running))
   return {
@@ -67,7 +73,7 @@ export function failedIn({ results }: VerifyReport): readonly CheckId[] {
 
 /** Runs what kubectl would do. */
 export async function execute(api: KubeApi, { tool, args, input }: Command): Promise<void> {
-  assert.equal(tool, 'kubectl')
+  if (tool === 'apiserver-bootstrap') return evict(api, args)
   const [verb, plural = '', ...rest] = args
   const flag = (name: string): string | undefined =>
     rest.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3)
@@ -98,5 +104,16 @@ export async function execute(api: KubeApi, { tool, args, input }: Command): Pro
     }
     default:
       assert.fail(`unexpected command: ${args.join(' ')}`)
+  }
+}
+
+/** Removes the Leases of an address. */
+async function evict(api: KubeApi, args: readonly string[]): Promise<void> {
+  assert.deepEqual(args.slice(0, 2), ['masters', 'evict'])
+  const { items } = await api.list(leases, { namespace: 'kube-system' })
+  for (const { metadata } of items) {
+    if (JSON.stringify(metadata?.annotations ?? {}).includes(`\\"${args[2]}\\"`)) {
+      await api.delete(leases, { namespace: 'kube-system', name: metadata?.name ?? '' })
+    }
   }
 }

@@ -97,9 +97,11 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: Ab
   for (const [name, held] of holders) {
     const fault = faultOf(name, ranges)
     if (fault !== undefined) {
+      // No allocator answers for an address outside all ranges: its IPAddress would stay.
+      const forget = kubectl('delete', ipAddressResource.plural, name, '--ignore-not-found')
       // That of default/kubernetes is the check kubernetes-service's.
       const others = held.filter((one) => keyOfObject(one) !== keyOf(KUBERNETES_SERVICE))
-      findings.push(...others.map((one) => ({ ...fault, object: objectOf(one), remedy: newClusterIp(one, undefined) })))
+      findings.push(...others.map((one) => ({ ...fault, object: objectOf(one), remedy: newClusterIp(one, [forget]) })))
     }
     if (held.length === 1) continue
     const [keeper, ...others] = byAge(held, allocated.get(name))
@@ -110,7 +112,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: Ab
         object: objectOf(service),
         expected: 'a ClusterIP of its own',
         found,
-        remedy: newClusterIp(service, again),
+        remedy: newClusterIp(service, again === undefined ? [] : [kubectlCreate(again)]),
       })
     }
   }
@@ -145,14 +147,14 @@ function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): read
 
 /**
  * A ClusterIP is immutable, except through a type that has none. The server then deletes the IPAddress, whosoever it
- * is: `again` is that of another holder.
+ * is: `between` creates that of another holder again.
  */
-function newClusterIp(service: Service, again: IpAddress | undefined): readonly Command[] {
+function newClusterIp(service: Service, between: readonly Command[]): readonly Command[] {
   const target = { plural: serviceResource.plural, ...refOf(service) }
   const { type, ports } = service.spec ?? {}
   return [
     kubectlPatch(target, { spec: { type: 'ExternalName', externalName: 'released.invalid' } }),
-    ...(again === undefined ? [] : [kubectlCreate(again)]),
+    ...between,
     kubectlPatch(target, { spec: { type, externalName: null, ports } }),
   ]
 }

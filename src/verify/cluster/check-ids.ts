@@ -65,6 +65,26 @@ export const checkTexts = {
     why: 'A node forwards a shared NodePort to only one of the Services.',
     repair: 'give the younger Service another NodePort',
   },
+  'service-endpoints': {
+    title: 'The Endpoints of each Service with a selector list what its Pods call for.',
+    why: 'Clients that read Endpoints miss a Pod, or reach one that is gone.',
+    repair: 'run the controller of Endpoints',
+  },
+  'service-endpointslices': {
+    title: 'The EndpointSlices of each Service with a selector list what its Pods call for.',
+    why: 'kube-proxy sends traffic to these endpoints, and to no others.',
+    repair: 'run the controller of EndpointSlices',
+  },
+  'orphan-slices': {
+    title: 'Every EndpointSlice and Endpoints of a controller belongs to a Service that exists.',
+    why: 'Nobody updates what a deleted Service has left, and a new one of the name inherits it.',
+    repair: 'delete it',
+  },
+  'duplicate-slices': {
+    title: 'No endpoint is in two slices of a Service, and default/kubernetes has no further slice.',
+    why: 'Clients that read all slices count an endpoint twice, or follow the older copy.',
+    repair: 'delete the copy',
+  },
 } as const satisfies Readonly<Record<string, CheckText>>
 
 export type CheckId = keyof typeof checkTexts

@@ -5,6 +5,7 @@ import { judgeEndpoints, judgeSlice } from './kubernetes-endpoints.ts'
 import { judgeNamespaces, judgeService } from './kubernetes-service.ts'
 import { judgeExpected, judgeLeases, judgeShared } from './masters.ts'
 import type { About, Expectations, Part, PartName, Parts } from './state.ts'
+import { judgeDuplicates, judgeOrphans, judgeServiceEndpoints, judgeServiceSlices } from './workloads.ts'
 
 /** A check: what it needs of the cluster's state, and its verdict on that. */
 interface Check<Need extends PartName> {
@@ -49,6 +50,13 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'cluster-ips': define({ needs: ['services'], wants: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
   'ip-addresses': define({ needs: ['services', 'ipAddresses'], judge: judgeIpAddresses }),
   'node-ports': define({ needs: ['services'], judge: judgeNodePorts }),
+  'service-endpoints': define({ needs: ['services', 'pods', 'endpoints'], judge: judgeServiceEndpoints }),
+  'service-endpointslices': define({
+    needs: ['services', 'pods', 'nodes', 'endpointSlices'],
+    judge: judgeServiceSlices,
+  }),
+  'orphan-slices': define({ needs: ['services', 'endpointSlices'], wants: ['endpoints'], judge: judgeOrphans }),
+  'duplicate-slices': define({ needs: ['endpointSlices'], wants: ['services'], judge: judgeDuplicates }),
 }
 
 /** The parts of the state that these checks read. */

@@ -44,6 +44,11 @@ export function kubectlCreate(object: unknown): Command {
   return { tool: 'kubectl', args: ['create', '--filename=-'], input: object }
 }
 
+/** The same for an object that may be there. */
+export function kubectlApply(object: unknown): Command {
+  return { tool: 'kubectl', args: ['apply', '--server-side', '--force-conflicts', '--filename=-'], input: object }
+}
+
 /** A merge patch of one object; `null` removes a field. */
 export function kubectlPatch(
   target: { readonly plural: string; readonly namespace?: string | undefined; readonly name: string },

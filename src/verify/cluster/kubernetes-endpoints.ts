@@ -33,7 +33,13 @@ export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesE
   const wanted = wantedEndpoints(about)
   const remedy = [remedyOf(current, wanted, about)]
   const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
-  if (current === undefined) return verdictOf([finding('exists', 'missing')], '')
+  if (current === undefined) {
+    const service = about.state.kubernetesService
+    const isAlone = service?.type !== 'read' || service.value !== undefined
+    return isAlone
+      ? verdictOf([finding('exists', 'missing')], '')
+      : skipped(`there is no Service: see kubernetes-service`)
+  }
   const subsets = current.subsets ?? []
   const listed = addressesIn(current)
   const notReady = subsets.flatMap(({ notReadyAddresses }) => notReadyAddresses ?? []).map(({ ip }) => ip)

@@ -5,7 +5,17 @@ import { planService, SERVICE_PORT, type ServiceSettings } from '../../kubernete
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
 import { tryParseAddress } from '../../net/address.ts'
 import { serviceIpOf } from '../../net/cidr.ts'
-import { type Finding, kubectl, kubectlCreate, kubectlPatch, type Verdict, verdictOf } from './finding.ts'
+import {
+  type Command,
+  type Finding,
+  kubectl,
+  kubectlApply,
+  kubectlCreate,
+  kubectlPatch,
+  type Verdict,
+  verdictOf,
+} from './finding.ts'
+import { wantedEndpoints } from './kubernetes-endpoints.ts'
 import { portsText, runMaster, securePortOf, targetPortOf } from './kubernetes-objects.ts'
 import { serviceRanges } from './ranges.ts'
 import { type About, type Parts, partOf } from './state.ts'
@@ -23,7 +33,7 @@ export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>
   )
   const findings = needed.flatMap((name): readonly Finding[] => {
     const object = `Namespace ${name}`
-    const create = kubectl('create', namespaces.plural, name)
+    const create = kubectl('create', 'namespace', name)
     const namespace = found.get(name)
     if (namespace === undefined) return [{ object, expected: 'exists', found: 'missing', remedy: [create] }]
     if (namespace.metadata?.deletionTimestamp === undefined) return []
@@ -45,11 +55,12 @@ export function judgeService({ kubernetesService: service }: Pick<Parts, 'kubern
   }
   if (service === undefined) {
     const plan = planService(undefined, settings, true)
-    const remedy = first === undefined || plan.type !== 'create' ? [runMaster(about)] : [kubectlCreate(plan.object)]
+    const isKnown = first !== undefined && plan.type === 'create'
+    const remedy = isKnown ? [kubectlCreate(plan.object), ...endpointsAgain(about)] : [runMaster(about)]
     return verdictOf([{ object: SERVICE, expected: 'exists', found: 'missing', remedy }], '')
   }
   const findings = [
-    ...clusterIpFindings(service, settings, first),
+    ...clusterIpFindings(service, settings, first, about),
     ...specFindings(service, settings),
     ...labelFindings(service),
     ...familyFindings(service, about),
@@ -58,7 +69,12 @@ export function judgeService({ kubernetesService: service }: Pick<Parts, 'kubern
   return verdictOf(findings, `ClusterIP ${service.spec?.clusterIP}, ${ports}`)
 }
 
-function clusterIpFindings(service: Service, settings: ServiceSettings, first: string | undefined): readonly Finding[] {
+function clusterIpFindings(
+  service: Service,
+  settings: ServiceSettings,
+  first: string | undefined,
+  about: About,
+): readonly Finding[] {
   const clusterIp = service.spec?.clusterIP ?? ''
   const address = tryParseAddress(clusterIp)
   const expected = first ?? 'the first address of a range'
@@ -67,8 +83,15 @@ function clusterIpFindings(service: Service, settings: ServiceSettings, first: s
   if (isFirst || service.spec?.type === 'ExternalName') return []
   const create = planService(undefined, settings, true)
   const again = first === undefined || create.type !== 'create' ? [] : [kubectlCreate(create.object)]
-  const remedy = [kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT), ...again]
+  const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
+  const remedy = [remove, ...again, ...endpointsAgain(about)]
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
+}
+
+/** A server deletes the Endpoints with their Service. */
+function endpointsAgain(about: About): readonly Command[] {
+  const wanted = wantedEndpoints(about)
+  return wanted === undefined ? [] : [kubectlApply(wanted)]
 }
 
 /** Whether an address is the one after the network address of some range that a server may have. */

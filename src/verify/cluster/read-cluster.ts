@@ -11,6 +11,7 @@ import {
   type KubeObject,
   namespaces,
   nodes,
+  pods,
   type Resource,
   type Service,
   serviceCidrs,
@@ -19,7 +20,7 @@ import {
 import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import { EtcdLeaseInspector, KubernetesLeaseInspector } from '../../kubernetes-service/masters/inspection.ts'
 import type { Clock } from '../../runtime/clock.ts'
-import { trimService } from '../../workloads/trimmed.ts'
+import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../workloads/trimmed.ts'
 import type { ClusterState, Part, PartName, Parts } from './state.ts'
 
 /** Where the state of a cluster is read. */
@@ -77,6 +78,10 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   serviceCidrs: (source, signal) => listed(source, serviceCidrs, {}, whole, signal),
   services: (source, signal) => listed(source, services, {}, trimmedService, signal),
   ipAddresses: (source, signal) => listed(source, ipAddresses, {}, trimmedIpAddress, signal),
+  pods: (source, signal) => listed(source, pods, {}, trimPod, signal),
+  nodes: (source, signal) => listed(source, nodes, {}, trimNode, signal),
+  endpoints: (source, signal) => listed(source, endpoints, {}, trimEndpoints, signal),
+  endpointSlices: (source, signal) => listed(source, endpointSlices, {}, trimmedSlice, signal),
   async masterLeases({ api, clock, etcd, leaseNamespace }, signal) {
     if (etcd !== undefined) {
       const inspector = new EtcdLeaseInspector({ etcd: etcd.kv, prefix: etcd.prefix })
@@ -149,4 +154,12 @@ function trimmedService(service: Service): Service {
 function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {
   const { name, labels, creationTimestamp } = metadata ?? {}
   return { metadata: { name, labels, creationTimestamp }, spec } as IpAddress
+}
+
+/** Hints are another question than who is listed, and only a controller with its memory can answer it. */
+function trimmedSlice(slice: EndpointSlice): EndpointSlice {
+  const trimmed = trimEndpointSlice(slice)
+  const { endpoints: listedIn, ...rest } = trimmed
+  if (listedIn?.some(({ hints }) => hints !== undefined) !== true) return trimmed
+  return { ...rest, endpoints: listedIn.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
 }

@@ -1,4 +1,13 @@
-import type { EndpointSlice, Endpoints, IpAddress, Namespace, Service, ServiceCidr } from '../../kube/resources.ts'
+import type {
+  EndpointSlice,
+  Endpoints,
+  IpAddress,
+  Namespace,
+  Node,
+  Pod,
+  Service,
+  ServiceCidr,
+} from '../../kube/resources.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import type { Cidr } from '../../net/cidr.ts'
 import type { PortRange } from '../../net/host-port.ts'
@@ -18,6 +27,11 @@ export interface Parts {
   readonly services: readonly Service[]
   readonly ipAddresses: readonly IpAddress[]
   readonly masterLeases: MasterLeasesRead
+  readonly pods: readonly Pod[]
+  readonly nodes: readonly Node[]
+  readonly endpoints: readonly Endpoints[]
+  /** Without hints. */
+  readonly endpointSlices: readonly EndpointSlice[]
 }
 
 /** The leases of masters in the one store that was read. */

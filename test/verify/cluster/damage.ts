@@ -1,4 +1,5 @@
 import type { KubeApi } from '../../../src/kube/api.ts'
+import { isKubeError } from '../../../src/kube/errors.ts'
 import {
   endpointSlices,
   endpoints,
@@ -44,7 +45,7 @@ function changed<T extends KubeObject>(resource: Resource, change: (object: T) =
 const https = { name: 'https', protocol: 'TCP' }
 
 /** Damage to the namespaces and to default/kubernetes. */
-export const kubernetesDamages: readonly Damage[] = [
+const kubernetesDamages: readonly Damage[] = [
   {
     name: 'the namespace kube-node-lease is deleted',
     check: 'system-namespaces',
@@ -96,11 +97,17 @@ export const kubernetesDamages: readonly Damage[] = [
     check: 'kubernetes-service',
     async inflict(api) {
       const { spec } = await api.get(services, kubernetes)
+      const listed = await api.get(endpoints, kubernetes)
       await api.delete(services, kubernetes)
       const labels = { component: 'apiserver', provider: 'kubernetes' }
       const clusterIP = `${spec?.clusterIP?.replace(/\.\d+$/, '')}.9`
       const next = { type: 'ClusterIP', clusterIP, ports: spec?.ports }
-      return api.create(services, { metadata: { ...kubernetes, labels }, spec: next } as never)
+      await api.create(services, { metadata: { ...kubernetes, labels }, spec: next } as never)
+      // A real server deletes them with the Service.
+      const { resourceVersion: _, uid: __, ...metadata } = listed.metadata ?? {}
+      await api.create(endpoints, { ...listed, metadata }).catch((error: unknown) => {
+        if (!isKubeError(error, 'AlreadyExists')) throw error
+      })
     },
   },
   { name: 'the Endpoints are deleted', check: 'kubernetes-endpoints', inflict: remove(endpoints) },
@@ -206,8 +213,32 @@ function refOf({ metadata }: Lease) {
   return { namespace: 'kube-system', name: metadata?.name ?? '' }
 }
 
+/** Lists 192.0.2.2 again, with a lease like that of 192.0.2.1: earlier repairs may have removed it. */
+async function withTwoMasters(api: KubeApi): Promise<void> {
+  const one = await leaseOf(api, '192.0.2.1')
+  const isThere = await leaseOf(api, '192.0.2.2').then(
+    () => true,
+    () => false,
+  )
+  if (isThere) return
+  const holder = holderIn(one.metadata?.annotations).replaceAll('192.0.2.1', '192.0.2.2')
+  const metadata = {
+    namespace: 'kube-system',
+    name: 'apiserver-bootstrap-again',
+    labels: one.metadata?.labels,
+    annotations: { [HOLDER_ANNOTATION]: holder },
+  }
+  await api.create(leases, { metadata, spec: one.spec } as never)
+  const both = ['192.0.2.1', '192.0.2.2']
+  const { subsets } = await api.get(endpoints, kubernetes)
+  const addresses = both.map((ip) => ({ ip }))
+  await patch(endpoints, { subsets: subsets?.map((subset) => ({ ...subset, addresses })) })(api)
+  const listed = both.map((address) => ({ addresses: [address], conditions: { ready: true } }))
+  await patch(endpointSlices, { endpoints: listed })(api)
+}
+
 /** Damage to the list and the leases of two masters, 192.0.2.1 and 192.0.2.2, which nobody renews. */
-export const leaseDamages: readonly Damage[] = [
+const leaseDamages: readonly Damage[] = [
   {
     name: 'a listed master has no lease',
     check: 'master-leases',
@@ -275,7 +306,7 @@ async function freeIp(api: KubeApi): Promise<string> {
 }
 
 /** Damage to ServiceCIDR, ClusterIPs and IPAddresses. */
-export const allocationDamages: readonly Damage[] = [
+const allocationDamages: readonly Damage[] = [
   {
     name: 'the default ServiceCIDR is deleted',
     check: 'service-cidr',
@@ -399,6 +430,151 @@ function setCondition(status: 'True' | 'False', name = 'kubernetes') {
     )
 }
 
+const manager = 'endpointslice.kubernetes.io/managed-by'
+const controller = 'endpointslice-controller.k8s.io'
+
+async function sliceOf(api: KubeApi, service: string): Promise<SliceObject> {
+  const labelSelector = `kubernetes.io/service-name=${service},${manager}=${controller}`
+  const { items } = await api.list(endpointSlices, { namespace: 'default', labelSelector })
+  return items[0] as unknown as SliceObject
+}
+
+function changedSlice(change: (slice: SliceObject) => SliceObject) {
+  return async (api: KubeApi) => api.update(endpointSlices, change(await sliceOf(api, 'web')) as never)
+}
+
+function changedEndpoints(change: (object: EndpointsObject) => EndpointsObject) {
+  return async (api: KubeApi) =>
+    api.update(endpoints, change((await api.get(endpoints, web)) as unknown as EndpointsObject) as never)
+}
+
+/** Another slice with the endpoints of `web`. */
+function copyOfSlice(labels: Readonly<Record<string, string>>, name: string, owned = true) {
+  return async (api: KubeApi) => {
+    const { metadata, addressType, endpoints: listed, ports } = await sliceOf(api, 'web')
+    const owners = owned ? { ownerReferences: metadata?.ownerReferences } : {}
+    const copy = { metadata: { namespace: 'default', name, labels, ...owners }, addressType, endpoints: listed, ports }
+    return api.create(endpointSlices, copy as never)
+  }
+}
+
+/** Damage to the Endpoints and slices of Services, while no controller runs. */
+const workloadDamages: readonly Damage[] = [
+  {
+    name: 'the Endpoints of a Service are deleted',
+    check: 'service-endpoints',
+    inflict: (api) => api.delete(endpoints, web),
+  },
+  {
+    name: 'the Endpoints of a Service have lost a Pod',
+    check: 'service-endpoints',
+    inflict: changedEndpoints((object) => ({
+      ...object,
+      subsets: object.subsets.map((subset) => ({ ...subset, addresses: subset.addresses?.slice(1) ?? [] })),
+    })),
+  },
+  {
+    name: 'the Endpoints of a Service list a Pod as not ready',
+    check: 'service-endpoints',
+    inflict: changedEndpoints((object) => ({
+      ...object,
+      subsets: object.subsets.map(({ addresses = [], ...subset }) => ({ ...subset, notReadyAddresses: addresses })),
+    })),
+  },
+  {
+    name: 'the Endpoints of a Service have another port',
+    check: 'service-endpoints',
+    inflict: changedEndpoints((object) => ({
+      ...object,
+      subsets: object.subsets.map((subset) => ({ ...subset, ports: [{ name: 'http', port: 1, protocol: 'TCP' }] })),
+    })),
+  },
+  {
+    name: 'the slice of a Service is deleted',
+    check: 'service-endpointslices',
+    inflict: async (api) => {
+      const name = (await sliceOf(api, 'web')).metadata?.name ?? ''
+      return api.delete(endpointSlices, { namespace: 'default', name })
+    },
+  },
+  {
+    name: 'the slice of a Service has lost a Pod',
+    check: 'service-endpointslices',
+    inflict: changedSlice((slice) => ({ ...slice, endpoints: slice.endpoints.slice(1) })),
+  },
+  {
+    name: 'the slice of a Service lists a Pod as not ready',
+    check: 'service-endpointslices',
+    inflict: changedSlice((slice) => ({
+      ...slice,
+      endpoints: slice.endpoints.map((one) => ({ ...one, conditions: { ready: false } })),
+    })),
+  },
+  {
+    name: 'the slice of a Service lists another address',
+    check: 'service-endpointslices',
+    inflict: changedSlice((slice) => ({
+      ...slice,
+      endpoints: slice.endpoints.map((one, index) => (index === 0 ? { ...one, addresses: ['198.51.100.99'] } : one)),
+    })),
+  },
+  {
+    name: 'the slice of a Service has another port',
+    check: 'service-endpointslices',
+    inflict: changedSlice((slice) => ({ ...slice, ports: [{ name: 'http', port: 1, protocol: 'TCP' }] })),
+  },
+  {
+    name: 'the slice of a Service is managed by nobody',
+    check: 'service-endpointslices',
+    inflict: changedSlice((slice) => ({
+      ...slice,
+      metadata: { ...slice.metadata, labels: { 'kubernetes.io/service-name': 'web' } },
+    })),
+  },
+  {
+    name: 'a slice is of a Service that is not there',
+    check: 'orphan-slices',
+    inflict: copyOfSlice({ 'kubernetes.io/service-name': 'gone', [manager]: controller }, 'gone-abcde', false),
+  },
+  {
+    name: 'Endpoints are of a Service that is not there',
+    check: 'orphan-slices',
+    async inflict(api) {
+      const { metadata, subsets } = await api.get(endpoints, web)
+      return api.create(endpoints, {
+        metadata: { namespace: 'default', name: 'gone', labels: metadata?.labels },
+        subsets,
+      } as never)
+    },
+  },
+  {
+    name: 'a slice is of an earlier Service of the name',
+    check: 'orphan-slices',
+    async inflict(api) {
+      const { metadata, ...slice } = await sliceOf(api, 'web')
+      const [owner] = (metadata?.ownerReferences ?? []) as readonly object[]
+      const owners = [{ ...owner, uid: '00000000-0000-0000-0000-000000000000' }]
+      const old = { namespace: 'default', name: 'web-old', labels: metadata?.labels, ownerReferences: owners }
+      return api.create(endpointSlices, { ...slice, endpoints: [], metadata: old } as never)
+    },
+  },
+  {
+    name: 'two slices of a Service have the same endpoints',
+    check: 'duplicate-slices',
+    visibleAfterMs: 1_000,
+    inflict: copyOfSlice({ 'kubernetes.io/service-name': 'web', [manager]: controller }, 'web-zzzzz'),
+  },
+  {
+    name: 'default/kubernetes has a mirrored slice as well',
+    check: 'duplicate-slices',
+    inflict: copyOfSlice(
+      { 'kubernetes.io/service-name': 'kubernetes', [manager]: 'endpointslicemirroring-controller.k8s.io' },
+      'kubernetes-abcde',
+      false,
+    ),
+  },
+]
+
 interface Subset {
   readonly addresses?: readonly object[]
   readonly notReadyAddresses?: readonly object[]
@@ -406,8 +582,26 @@ interface Subset {
 }
 
 type EndpointsObject = KubeObject & { readonly subsets: readonly Subset[] }
-type SliceObject = KubeObject & { readonly endpoints: readonly object[] }
+type SliceObject = KubeObject & {
+  readonly addressType?: string
+  readonly endpoints: readonly object[]
+  readonly ports?: readonly object[]
+}
 
 function changedSubset(change: (subset: Subset) => Subset) {
   return changed<EndpointsObject>(endpoints, (object) => ({ ...object, subsets: object.subsets.map(change) }))
 }
+
+/** All kinds. */
+export const damages: readonly Damage[] = [
+  ...kubernetesDamages,
+  ...leaseDamages.map((one) => ({
+    ...one,
+    async inflict(api: KubeApi) {
+      await withTwoMasters(api)
+      return one.inflict(api)
+    },
+  })),
+  ...allocationDamages,
+  ...workloadDamages,
+]

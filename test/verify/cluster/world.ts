@@ -3,6 +3,7 @@ import { createApiServer, inProcessReadiness, inProcessTransport } from '../../.
 import { createMaster } from '../../../src/bootstrap/master.ts'
 import { defineMaster, type MasterSettings } from '../../../src/config/master-options.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
+import { ifFound } from '../../../src/kube/errors.ts'
 import { leases } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
@@ -22,6 +23,8 @@ export interface World {
   readonly time: VirtualClock
   /** Verifies; time passes meanwhile. */
   verify(options?: Partial<VerifyOptions>): Promise<VerifyReport>
+  /** Runs what a printed command would do. */
+  execute(command: Command): Promise<void>
   /** Runs a promise that waits for time. */
   settle<T>(work: Promise<T>): Promise<T>
 }
@@ -55,10 +58,29 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
   await time.advance(10_000)
   stop.abort()
   await settle(Promise.all(running))
+  const run = async (args: readonly string[]): Promise<void> => {
+    const flags = args.map((word) => word.replace(/^--/, '').split('='))
+    const given = Object.fromEntries(
+      flags.map(([flag = '', value]) => [flag.replace(/-([a-z])/g, (_, one: string) => one.toUpperCase()), value]),
+    )
+    const end = new AbortController()
+    const master = createMaster(defineMaster({ advertiseAddress: '192.0.2.9', ...given }, 'host-9'), {
+      ...ports,
+      metrics: prometheusMetrics(),
+    })
+    const ended = master.run(end.signal)
+    await time.advance(5_000)
+    end.abort()
+    await settle(ended)
+  }
   return {
     api,
     time,
     settle,
+    execute: (command) =>
+      command.tool === 'apiserver-bootstrap' && command.args[0] === 'run'
+        ? run(command.args.slice(1))
+        : execute(api, command),
     verify: (options = {}) =>
       settle(
         checkCluster({ source: { api }, clock, confirmAfterMs: 100, signal: new AbortController().signal, ...options }),
@@ -71,26 +93,34 @@ export function failedIn({ results }: VerifyReport): readonly CheckId[] {
   return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
 }
 
-/** Runs what kubectl would do. */
-export async function execute(api: KubeApi, { tool, args, input }: Command): Promise<void> {
+/** What kubectl would do. */
+async function execute(api: KubeApi, { tool, args, input }: Command): Promise<void> {
   if (tool === 'apiserver-bootstrap') return evict(api, args)
   const [verb, plural = '', ...rest] = args
   const flag = (name: string): string | undefined =>
     rest.find((word) => word.startsWith(`--${name}=`))?.slice(name.length + 3)
   const [name = ''] = rest.filter((word) => !word.startsWith('--'))
   const ref = { namespace: flag('namespace'), name }
-  if (verb === 'create' && input !== undefined) {
+  if (input !== undefined) {
     const object = input as KubeObject
+    if (verb === 'apply') {
+      const { namespace, name: own = '' } = object.metadata ?? {}
+      const resource = resourceNamed(object.kind ?? '')
+      await api.patch(resource, { namespace, name: own }, { type: 'apply', body: object, force: true })
+      return
+    }
+    assert.equal(verb, 'create')
     await api.create(resourceNamed(object.kind ?? ''), object)
     return
   }
-  const resource: Resource = resourceNamed(plural)
+  const resource: Resource = resourceNamed(plural === 'namespace' ? 'namespaces' : plural)
   switch (verb) {
     case 'create':
       await api.create(resource, { apiVersion: 'v1', kind: resource.kind, metadata: { name } })
       return
     case 'delete':
-      return api.delete(resource, ref)
+      await (rest.includes('--ignore-not-found') ? ifFound(api.delete(resource, ref)) : api.delete(resource, ref))
+      return
     case 'label': {
       const labels = Object.fromEntries(rest.filter((word) => /^[^-].*=/.test(word)).map((word) => word.split('=')))
       await api.patch(resource, ref, { type: 'merge', body: { metadata: { labels } } })

@@ -1,4 +1,5 @@
 import * as z from 'zod/mini'
+import { duration } from '../documents/duration.ts'
 import { type OptionGroup, parsedText, type ValuesOf, wholeNumber } from '../documents/option.ts'
 import { etcdOptions } from '../etcd/options.ts'
 import { connectionOptions } from '../kube/options.ts'
@@ -75,10 +76,16 @@ export const verifyOptions = {
       unset: 'not checked',
     },
     output: {
-      schema: z.enum(['table']),
+      schema: z.enum(['table', 'json', 'junit', 'github']),
       metavar: 'FORMAT',
-      description: 'table',
+      description: 'table, json, junit, or github for the annotations of a workflow',
       default: 'table',
+    },
+    wait: {
+      schema: duration({ minMs: 0 }),
+      metavar: 'DURATION',
+      description: 'check again until everything holds, for at most this long',
+      default: '0s',
     },
   },
 } as const satisfies OptionGroup

@@ -1,5 +1,7 @@
+import { attributesOf, escapeText } from '../drill/report/junit.ts'
 import { printable } from '../runtime/errors.ts'
-import { type CommandFlags, shellLine } from '../verify/cluster/finding.ts'
+import { type CommandFlags, type Finding, shellLine } from '../verify/cluster/finding.ts'
+import type { ReportDocument } from '../verify/cluster/report-schema.ts'
 import type { CheckResult, VerifyReport } from '../verify/cluster/verify-cluster.ts'
 
 /** How many findings of one check a person is shown. */
@@ -15,9 +17,14 @@ export function renderTable(report: VerifyReport, flags: CommandFlags): string {
 }
 
 /** How many checks ended how, as one line. */
-export function summaryOf({ results }: VerifyReport): string {
+function summaryOf(report: VerifyReport): string {
+  const { held, failed, skipped } = countsOf(report)
+  return `${held} held, ${failed} failed, ${skipped} skipped`
+}
+
+function countsOf({ results }: VerifyReport): Readonly<Record<CheckResult['status'], number>> {
   const count = (status: CheckResult['status']): number => results.filter((one) => one.status === status).length
-  return `${count('held')} held, ${count('failed')} failed, ${count('skipped')} skipped`
+  return { held: count('held'), failed: count('failed'), skipped: count('skipped') }
 }
 
 function shortOf(result: CheckResult): string {
@@ -54,4 +61,73 @@ function detailsOf(result: CheckResult, flags: CommandFlags): readonly string[] 
     }),
     ...(rest > 0 ? [`  and ${rest} more`] : []),
   ]
+}
+
+/** The report as one JSON document, of config/verify.schema.json. Ends with a newline. Pure. */
+export function renderJson(report: VerifyReport, flags: CommandFlags): string {
+  const document: ReportDocument = {
+    apiVersion: 'apiserver-bootstrap/v1alpha1',
+    kind: 'VerifyReport',
+    holds: report.holds,
+    ...countsOf(report),
+    checks: report.results.map((result) => {
+      if (result.status !== 'failed') return result
+      const findings = result.findings.map(({ remedy, ...finding }) => ({
+        ...finding,
+        repair: shellLine(remedy, flags),
+      }))
+      return { ...result, findings }
+    }),
+  }
+  return `${JSON.stringify(document, undefined, 2)}\n`
+}
+
+/** The report as JUnit XML: a case for each check. Ends with a newline. Pure. */
+export function renderJunit(report: VerifyReport, flags: CommandFlags): string {
+  const { failed: failures, skipped } = countsOf(report)
+  const counts = { name: 'verify', tests: report.results.length, failures, errors: 0, skipped, time: '0.000' }
+  const { skipped: _, ...totals } = counts
+  const cases = report.results.flatMap((result): readonly string[] => {
+    const attributes = attributesOf({ name: result.id, classname: 'verify', time: '0.000' })
+    if (result.status === 'held') return [`    <testcase${attributes}/>`]
+    return [`    <testcase${attributes}>`, `      ${junitResult(result, flags)}`, '    </testcase>']
+  })
+  return `${[
+    '<?xml version="1.0" encoding="UTF-8"?>',
+    `<testsuites${attributesOf(totals)}>`,
+    `  <testsuite${attributesOf(counts)}>`,
+    ...cases,
+    '  </testsuite>',
+    '</testsuites>',
+  ].join('\n')}\n`
+}
+
+function junitResult(result: CheckResult, flags: CommandFlags): string {
+  if (result.status === 'skipped') return `<skipped${attributesOf({ message: result.reason })}/>`
+  const findings = result.status === 'failed' ? result.findings : []
+  const detail = findings.map((finding) => textOf(finding, flags).join('\n')).join('\n')
+  return `<failure${attributesOf({ message: result.title, type: result.id })}>${escapeText(detail)}</failure>`
+}
+
+/** The report as workflow commands of GitHub Actions: an error for each finding, a notice for each skipped check. */
+export function renderGithub(report: VerifyReport, flags: CommandFlags): string {
+  const lines = report.results.flatMap((result) => {
+    if (result.status === 'skipped') return [workflowCommand('notice', `${result.id} skipped`, result.reason)]
+    if (result.status === 'held') return []
+    const findings = result.findings.slice(0, MAX_SHOWN)
+    return findings.map((finding) =>
+      workflowCommand('error', `${result.id} failed`, [...textOf(finding, flags), result.why].join('\n')),
+    )
+  })
+  return `${[...lines, summaryOf(report)].join('\n')}\n`
+}
+
+function textOf({ object, expected, found, remedy }: Finding, flags: CommandFlags): readonly string[] {
+  return [`${object}: expected ${expected}, found ${found}`, shellLine(remedy, flags)].map(printable)
+}
+
+/** https://docs.github.com/actions/reference/workflow-commands-for-github-actions: line breaks are escaped. */
+function workflowCommand(command: 'error' | 'notice', title: string, message: string): string {
+  const data = message.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
+  return `::${command} title=${title}::${data}`
 }

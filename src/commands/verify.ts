@@ -7,16 +7,18 @@ import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
-import { checkCluster } from '../verify/cluster/verify-cluster.ts'
+import { verifyUntil } from '../verify/cluster/verify-cluster.ts'
 import { openApiServer } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 import { verifyOptions } from './options.ts'
 import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
-import { renderTable } from './verify-output.ts'
+import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
 
 /** The exit code if the cluster could not be asked. */
 const NOT_ASKED = 3
+
+const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const
 
 /** See VerifyOptions. */
 const CONFIRM_AFTER_MS = 1_000
@@ -37,7 +39,7 @@ export async function execute(flags: Flags): Promise<number> {
   const etcd = store === undefined ? undefined : { kv: store.kv, prefix: etcdPrefix }
   const stop = stopSignals()
   try {
-    const report = await checkCluster({
+    const report = await verifyUntil({
       source: { api: server.api, etcd, leaseNamespace },
       clock,
       only: own.only,
@@ -49,9 +51,11 @@ export async function execute(flags: Flags): Promise<number> {
         serviceNodePortRange: own.serviceNodePortRange,
       },
       confirmAfterMs: CONFIRM_AFTER_MS,
+      waitMs: own.wait,
+      onProgress: (line) => process.stderr.write(`${printable(line)}\n`),
       signal: stop.signal,
     })
-    await print(renderTable(report, commandFlags(resolved)))
+    await print(renderers[own.output](report, commandFlags(resolved)))
     return report.holds ? 0 : 1
   } catch (error) {
     if (!(error instanceof RemoteError)) throw error

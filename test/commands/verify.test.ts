@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { renderTable } from '../../src/commands/verify-output.ts'
+import { renderGithub, renderJson, renderJunit, renderTable } from '../../src/commands/verify-output.ts'
 import { checkTexts } from '../../src/verify/cluster/check-ids.ts'
+import { reportSchema } from '../../src/verify/cluster/report-schema.ts'
 import type { CheckResult, VerifyReport } from '../../src/verify/cluster/verify-cluster.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { freePort } from '../support/free-port.ts'
@@ -18,7 +19,8 @@ function finding(object: string): object {
 }
 
 function report(...results: readonly object[]): VerifyReport {
-  const full = results.map((result) => ({ ...checkTexts['system-namespaces'], ...result }) as unknown as CheckResult)
+  const { title, why } = checkTexts['system-namespaces']
+  const full = results.map((result) => ({ title, why, ...result }) as unknown as CheckResult)
   return { results: full, holds: full.every(({ status }) => status !== 'failed') }
 }
 
@@ -85,4 +87,58 @@ test('a wrong command line is exit code 2, before anything is contacted', async 
     assert.equal(code, 2, stderr.join('\n'))
     assert.match(stderr.join('\n'), pattern)
   }
+})
+
+const every = report(
+  { id: 'system-namespaces', status: 'failed', findings: [finding('Namespace <b>,100%')] },
+  { id: 'kubernetes-service', status: 'held', found: 'ClusterIP 10.96.0.1' },
+  { id: 'kubernetes-endpoints', status: 'skipped', reason: 'list endpoints: "forbidden"\nhere' },
+)
+
+test('the JSON output is of the published schema', () => {
+  const document = reportSchema.parse(JSON.parse(renderJson(every, flags)))
+  assert.deepEqual([document.holds, document.held, document.failed, document.skipped], [false, 1, 1, 1])
+  const [failed] = document.checks
+  assert.ok(failed?.status === 'failed')
+  assert.equal(failed.findings[0]?.repair, 'kubectl create namespaces kube-public --kubeconfig=k')
+})
+
+test('the JUnit output has a case for each check', () => {
+  assert.equal(
+    renderJunit(every, flags),
+    `<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="verify" tests="3" failures="1" errors="0" time="0.000">
+  <testsuite name="verify" tests="3" failures="1" errors="0" skipped="1" time="0.000">
+    <testcase name="system-namespaces" classname="verify" time="0.000">
+      <failure message="The system namespaces exist." type="system-namespaces">Namespace &lt;b&gt;,100%: expected exists, found missing
+kubectl create namespaces kube-public --kubeconfig=k</failure>
+    </testcase>
+    <testcase name="kubernetes-service" classname="verify" time="0.000"/>
+    <testcase name="kubernetes-endpoints" classname="verify" time="0.000">
+      <skipped message="list endpoints: &quot;forbidden&quot;&#10;here"/>
+    </testcase>
+  </testsuite>
+</testsuites>
+`,
+  )
+})
+
+test('the output for GitHub has an annotation for each finding, in one line', () => {
+  assert.deepEqual(renderGithub(every, flags).split('\n'), [
+    `::error title=system-namespaces failed::Namespace <b>,100%25: expected exists, found missing%0Akubectl create namespaces kube-public --kubeconfig=k%0A${checkTexts['system-namespaces'].why}`,
+    '::notice title=kubernetes-endpoints skipped::list endpoints: "forbidden"%0Ahere',
+    '1 held, 1 failed, 1 skipped',
+    '',
+  ])
+})
+
+test('--wait asks again until its time is over, with what it waits for', async (t) => {
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
+  const { code, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, '--wait=1500ms'])
+  assert.equal(code, 3)
+  assert.match(
+    stderr.join('\n'),
+    /^waiting for list .*connection refused.*\n(?:waiting for .*\n)*apiserver-bootstrap: list /,
+  )
 })

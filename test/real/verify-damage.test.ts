@@ -9,7 +9,7 @@ import { parseCidr } from '../../src/net/cidr.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { shellLine } from '../../src/verify/cluster/finding.ts'
-import { checkCluster, findingsOf } from '../../src/verify/cluster/verify-cluster.ts'
+import { checkCluster, failedIn, findingsOf } from '../../src/verify/cluster/verify-cluster.ts'
 import { serviceRange } from '../peers/apiserver.ts'
 import { binary } from '../peers/binaries.ts'
 import { startCluster } from '../peers/cluster.ts'
@@ -21,7 +21,6 @@ import { programPath, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 import { damages } from '../verify/cluster/damage.ts'
 import { addWorkload } from '../verify/cluster/workload.ts'
-import { failedIn } from '../verify/cluster/world.ts'
 
 test('each kind of damage is found by its check alone, and its printed command repairs it', async (t) => {
   const owner = openOwner(t)

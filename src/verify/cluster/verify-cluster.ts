@@ -1,4 +1,5 @@
 import { type Clock, sleep } from '../../runtime/clock.ts'
+import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkTexts } from './check-ids.ts'
 import { chosenChecks, evaluate, partsFor } from './evaluate.ts'
 import type { Finding, Verdict } from './finding.ts'
@@ -44,6 +45,52 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   return reportOf(new Map([...first].map(([id, verdict]) => [id, confirmed(verdict, second.get(id))])))
 }
 
+/** Between two attempts, in milliseconds. */
+const ATTEMPTS_MS = 1_000
+
+export interface WaitOptions extends VerifyOptions {
+  /** In milliseconds; 0 for one attempt. */
+  readonly waitMs: number
+  /** Takes a line whenever what is awaited changes. */
+  readonly onProgress?: ((line: string) => void) | undefined
+}
+
+/**
+ * Checks a cluster until everything holds, but not for longer than `waitMs`; resolves with the last report. A cluster
+ * that does not answer is asked again; rejects with its KubeError if it does not answer at the end.
+ */
+export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
+  const { clock, waitMs, onProgress, signal } = options
+  const endMs = clock.monotonicMs() + waitMs
+  let awaited = ''
+  for (;;) {
+    const attempt = await attemptOf(options)
+    if (attempt.type === 'report' && attempt.report.holds) return attempt.report
+    if (clock.monotonicMs() + ATTEMPTS_MS > endMs) {
+      if (attempt.type === 'report') return attempt.report
+      throw attempt.error
+    }
+    const now = attempt.type === 'report' ? failedIn(attempt.report).join(', ') : attempt.error.message
+    if (now !== awaited) onProgress?.(`waiting for ${now}`)
+    awaited = now
+    await sleep(clock, ATTEMPTS_MS, signal)
+  }
+}
+
+async function attemptOf(
+  options: VerifyOptions,
+): Promise<
+  | { readonly type: 'report'; readonly report: VerifyReport }
+  | { readonly type: 'no-answer'; readonly error: RemoteError }
+> {
+  try {
+    return { type: 'report', report: await checkCluster(options) }
+  } catch (error) {
+    if (!(error instanceof RemoteError)) throw error
+    return { type: 'no-answer', error }
+  }
+}
+
 async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<ReadonlyMap<CheckId, Verdict>> {
   const { source, clock, expect = {}, signal } = options
   const state = await readCluster({ ...source, clock }, partsFor(ids), signal)
@@ -62,8 +109,16 @@ function confirmed(first: Verdict, second: Verdict | undefined): Verdict {
 }
 
 function reportOf(verdicts: ReadonlyMap<CheckId, Verdict>): VerifyReport {
-  const results = [...verdicts].map(([id, verdict]): CheckResult => ({ id, ...checkTexts[id], ...verdict }))
+  const results = [...verdicts].map(([id, verdict]): CheckResult => {
+    const { title, why } = checkTexts[id]
+    return { id, title, why, ...verdict }
+  })
   return { results, holds: results.every(({ status }) => status !== 'failed') }
+}
+
+/** The ids of the checks that failed. */
+export function failedIn({ results }: VerifyReport): readonly CheckId[] {
+  return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
 }
 
 /** Every finding of a report. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCidr } from '../../../src/net/cidr.ts'
-import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { failedIn, findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
 import { damages } from './damage.ts'
-import { bootstrapped, failedIn } from './world.ts'
+import { bootstrapped } from './world.ts'
 
 const start = () => bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
 

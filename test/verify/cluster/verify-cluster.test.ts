@@ -6,8 +6,8 @@ import { endpointSlices, endpoints, nodes, services } from '../../../src/kube/re
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
-import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
-import { bootstrapped, failedIn } from './world.ts'
+import { failedIn, findingsOf, verifyUntil } from '../../../src/verify/cluster/verify-cluster.ts'
+import { bootstrapped } from './world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
 
@@ -157,4 +157,25 @@ test('the demanded masters must be listed, and no others', async () => {
     ['does not list 192.0.2.2', 'masters evict 192.0.2.2 --yes'],
   ])
   assert.ok(!(await verify()).results.some(({ id }) => id === 'expected-masters'))
+})
+
+test('a cluster that comes up while it is waited for holds in the end', async () => {
+  const { api, time, verify, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const clock = time.view()
+  const only = ['kubernetes-endpoints'] as const
+  const { metadata, ...rest } = await api.get(endpoints, kubernetes)
+  await api.delete(endpoints, kubernetes)
+  clock.schedule(
+    5_000,
+    () => void api.create(endpoints, { ...rest, metadata: { ...kubernetes, labels: metadata?.labels ?? {} } }),
+  )
+  const lines: string[] = []
+  const options = { source: { api }, clock, only, confirmAfterMs: 0, signal: new AbortController().signal }
+  const onProgress = (line: string): void => void lines.push(line)
+  const short = await settle(verifyUntil({ ...options, waitMs: 2_000, onProgress }))
+  assert.ok(!short.holds)
+  const long = await settle(verifyUntil({ ...options, waitMs: 10_000, onProgress }))
+  assert.ok(long.holds)
+  assert.deepEqual(lines, ['waiting for kubernetes-endpoints', 'waiting for kubernetes-endpoints'])
+  assert.ok((await verify({ only })).holds)
 })

@@ -10,7 +10,6 @@ import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
-import type { CheckId } from '../../../src/verify/cluster/check-ids.ts'
 import type { Command } from '../../../src/verify/cluster/finding.ts'
 import { checkCluster, type VerifyOptions, type VerifyReport } from '../../../src/verify/cluster/verify-cluster.ts'
 import { type KubeObject, type Resource, resourceNamed } from './resources.ts'
@@ -86,11 +85,6 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
         checkCluster({ source: { api }, clock, confirmAfterMs: 100, signal: new AbortController().signal, ...options }),
       ),
   }
-}
-
-/** The ids of the failed checks. */
-export function failedIn({ results }: VerifyReport): readonly CheckId[] {
-  return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
 }
 
 /** What kubectl would do. */

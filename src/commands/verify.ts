@@ -7,7 +7,7 @@ import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
-import { verifyUntil } from '../verify/cluster/verify-cluster.ts'
+import { CONFIRM_AFTER_MS, verifyUntil } from '../verify/cluster/verify-cluster.ts'
 import { openApiServer } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 import { verifyOptions } from './options.ts'
@@ -19,9 +19,6 @@ import { renderGithub, renderJson, renderJunit, renderTable } from './verify-out
 const NOT_ASKED = 3
 
 const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const
-
-/** See VerifyOptions. */
-const CONFIRM_AFTER_MS = 1_000
 
 /**
  * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one

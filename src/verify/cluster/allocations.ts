@@ -15,8 +15,17 @@ import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
 import { formatTime, tryParseTime } from '../../runtime/time-format.ts'
 import { DEFAULT_SERVICE_CIDR, planServiceCidr, readyStatus } from '../../service-cidr/service-cidr-plan.ts'
-import { type Command, type Finding, kubectl, kubectlCreate, kubectlPatch, type Verdict, verdictOf } from './finding.ts'
-import { type About, type Parts, partOf } from './state.ts'
+import {
+  type Command,
+  type Finding,
+  kubectl,
+  kubectlCreate,
+  kubectlPatch,
+  skipped,
+  type Verdict,
+  verdictOf,
+} from './finding.ts'
+import { type About, type DryRun, type Parts, partOf } from './state.ts'
 
 /**
  * A younger IPAddress may belong to a Service that is about to be stored, in milliseconds; upstream's `repairip.go`
@@ -256,4 +265,35 @@ function refOf({ metadata }: Service): { readonly namespace: string; readonly na
 
 function objectOf(service: Service): string {
   return `Service ${keyOfObject(service)}`
+}
+
+/** Whether a new Service gets a ClusterIP. */
+export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>, about: About): Verdict {
+  return dryRunVerdict(clusterIpDryRun, 'a ClusterIP', 'default-service-cidr,cluster-ip-repair', about)
+}
+
+/** Whether a new Service gets a NodePort. */
+export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
+  if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {
+    return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
+  }
+  return dryRunVerdict(nodePortDryRun, 'a NodePort', 'node-port-repair', about)
+}
+
+function dryRunVerdict(answer: DryRun, item: string, controllers: string, about: About): Verdict {
+  if (answer.type === 'allocated') return verdictOf([], `${item} such as ${answer.item}`)
+  const cidrsFound = partOf(about, 'serviceCidrs')
+  if (cidrsFound !== undefined && judgeServiceCidr({ serviceCidrs: cidrsFound }, about).status === 'failed') {
+    return skipped('there is no range to allocate from: see service-cidr')
+  }
+  const { expect } = about
+  const cidrs = expect.serviceClusterIpRange?.map(({ text }) => text).join(',') ?? 'CIDR'
+  const flags = [
+    '--endpoint-reconciler-type=none',
+    `--controllers=${controllers}`,
+    `--service-cluster-ip-range=${cidrs}`,
+    '--health-bind-address=127.0.0.1:0',
+  ]
+  const run: Command = { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
+  return verdictOf([{ object: 'a new Service', expected: item, found: answer.reason, remedy: [run] }], '')
 }

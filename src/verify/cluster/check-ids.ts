@@ -65,6 +65,16 @@ export const checkTexts = {
     why: 'A node forwards a shared NodePort to only one of the Services.',
     repair: 'give the younger Service another NodePort',
   },
+  'cluster-ip-available': {
+    title: 'A new Service gets a ClusterIP (asked by a server-side dry run).',
+    why: 'Else no Service can be created.',
+    repair: 'run the repair of ClusterIPs, which creates what the server’s allocator needs',
+  },
+  'node-port-available': {
+    title: 'A new Service gets a NodePort (asked by a server-side dry run).',
+    why: 'Else no Service of type NodePort or LoadBalancer can be created.',
+    repair: 'run the repair of NodePorts, with --etcd-servers',
+  },
   'service-endpoints': {
     title: 'The Endpoints of each Service with a selector list what its Pods call for.',
     why: 'Clients that read Endpoints miss a Pod, or reach one that is gone.',

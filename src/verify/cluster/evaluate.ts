@@ -1,4 +1,11 @@
-import { judgeClusterIps, judgeIpAddresses, judgeNodePorts, judgeServiceCidr } from './allocations.ts'
+import {
+  judgeClusterIpDryRun,
+  judgeClusterIps,
+  judgeIpAddresses,
+  judgeNodePortDryRun,
+  judgeNodePorts,
+  judgeServiceCidr,
+} from './allocations.ts'
 import { type CheckId, checkIds } from './check-ids.ts'
 import { skipped, type Verdict } from './finding.ts'
 import { judgeEndpoints, judgeSlice } from './kubernetes-endpoints.ts'
@@ -50,6 +57,12 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'cluster-ips': define({ needs: ['services'], wants: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
   'ip-addresses': define({ needs: ['services', 'ipAddresses'], judge: judgeIpAddresses }),
   'node-ports': define({ needs: ['services'], judge: judgeNodePorts }),
+  'cluster-ip-available': define({ needs: ['clusterIpDryRun'], wants: ['serviceCidrs'], judge: judgeClusterIpDryRun }),
+  'node-port-available': define({
+    needs: ['nodePortDryRun'],
+    wants: ['clusterIpDryRun', 'serviceCidrs'],
+    judge: judgeNodePortDryRun,
+  }),
   'service-endpoints': define({ needs: ['services', 'pods', 'endpoints'], judge: judgeServiceEndpoints }),
   'service-endpointslices': define({
     needs: ['services', 'pods', 'nodes', 'endpointSlices'],

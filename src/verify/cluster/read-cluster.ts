@@ -21,7 +21,7 @@ import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service
 import { EtcdLeaseInspector, KubernetesLeaseInspector } from '../../kubernetes-service/masters/inspection.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../workloads/trimmed.ts'
-import type { ClusterState, Part, PartName, Parts } from './state.ts'
+import type { ClusterState, DryRun, Part, PartName, Parts } from './state.ts'
 
 /** Where the state of a cluster is read. */
 export interface ClusterSource {
@@ -78,6 +78,12 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   serviceCidrs: (source, signal) => listed(source, serviceCidrs, {}, whole, signal),
   services: (source, signal) => listed(source, services, {}, trimmedService, signal),
   ipAddresses: (source, signal) => listed(source, ipAddresses, {}, trimmedIpAddress, signal),
+  async clusterIpDryRun({ api }, signal) {
+    return dryRun(api, { type: 'ClusterIP' }, ({ spec }) => spec?.clusterIP, signal)
+  },
+  async nodePortDryRun({ api }, signal) {
+    return dryRun(api, { type: 'NodePort' }, ({ spec }) => spec?.ports?.[0]?.nodePort, signal)
+  },
   pods: (source, signal) => listed(source, pods, {}, trimPod, signal),
   nodes: (source, signal) => listed(source, nodes, {}, trimNode, signal),
   endpoints: (source, signal) => listed(source, endpoints, {}, trimEndpoints, signal),
@@ -109,7 +115,8 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   try {
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
-    if (isKubeError(error, 'Forbidden')) return { type: 'unread', reason: error.message }
+    // An admission webhook may not support dry runs.
+    if (isKubeError(error, 'Forbidden', 'BadRequest')) return { type: 'unread', reason: error.message }
     if (isKubeError(error, 'NotFound'))
       return { type: 'unread', reason: `the server does not have it: ${error.message}` }
     throw error
@@ -162,4 +169,23 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
   const { endpoints: listedIn, ...rest } = trimmed
   if (listedIn?.some(({ hints }) => hints !== undefined) !== true) return trimmed
   return { ...rest, endpoints: listedIn.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
+}
+
+/** Creates a Service without storing it. Every other failure than that of its allocation rejects. */
+async function dryRun(
+  api: KubeApi,
+  spec: object,
+  itemOf: (created: Service) => string | number | undefined,
+  signal: AbortSignal,
+): Promise<DryRun> {
+  const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }
+  const service = { apiVersion: 'v1', kind: 'Service', metadata, spec: { ...spec, ports: [{ port: 80 }] } } as Service
+  try {
+    const created = await api.create(services, service, { dryRun: true, signal })
+    return { type: 'allocated', item: `${itemOf(created) ?? ''}` }
+  } catch (error) {
+    const isRefused = isKubeError(error, 'Invalid') || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
+    if (!isRefused) throw error
+    return { type: 'refused', reason: error.message }
+  }
 }

@@ -27,6 +27,8 @@ export interface Parts {
   readonly services: readonly Service[]
   readonly ipAddresses: readonly IpAddress[]
   readonly masterLeases: MasterLeasesRead
+  readonly clusterIpDryRun: DryRun
+  readonly nodePortDryRun: DryRun
   readonly pods: readonly Pod[]
   readonly nodes: readonly Node[]
   readonly endpoints: readonly Endpoints[]
@@ -39,6 +41,11 @@ interface MasterLeasesRead {
   readonly store: 'etcd' | 'kubernetes'
   readonly leases: readonly InspectedLease[]
 }
+
+/** What a server answered to the dry run of a new Service: an allocation, or its refusal. */
+export type DryRun =
+  | { readonly type: 'allocated'; readonly item: string }
+  | { readonly type: 'refused'; readonly reason: string }
 
 export type PartName = keyof Parts
 

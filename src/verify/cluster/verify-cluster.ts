@@ -1,3 +1,4 @@
+import type { KubeApi } from '../../kube/api.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkTexts } from './check-ids.ts'
@@ -44,6 +45,9 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   const second = await evaluateAll(failed, options)
   return reportOf(new Map([...first].map(([id, verdict]) => [id, confirmed(verdict, second.get(id))])))
 }
+
+/** See VerifyOptions. */
+export const CONFIRM_AFTER_MS = 1_000
 
 /** Between two attempts, in milliseconds. */
 const ATTEMPTS_MS = 1_000
@@ -124,4 +128,27 @@ export function failedIn({ results }: VerifyReport): readonly CheckId[] {
 /** Every finding of a report. */
 export function findingsOf({ results }: VerifyReport): readonly Finding[] {
   return results.flatMap((result) => (result.status === 'failed' ? result.findings : []))
+}
+
+/** What {@link verifyCluster} takes. Durations are in milliseconds. */
+export interface VerifyClusterOptions {
+  /** @default all */
+  readonly only?: readonly CheckId[] | undefined
+  readonly skip?: readonly CheckId[] | undefined
+  readonly expect?: Expectations | undefined
+  /** Check again until everything holds, for at most this long. @default 0 */
+  readonly waitMs?: number | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Checks a cluster, as the command `verify` does, for tests: the connection is that of `connect`, or the ports of an
+ * API server in this process. Writes nothing. Rejects with a KubeError if the cluster does not answer.
+ */
+export function verifyCluster(
+  { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
+  options: VerifyClusterOptions = {},
+): Promise<VerifyReport> {
+  const { waitMs = 0, signal = new AbortController().signal } = options
+  return verifyUntil({ ...options, source: { api }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
 }

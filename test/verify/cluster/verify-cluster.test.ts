@@ -6,7 +6,7 @@ import { endpointSlices, endpoints, nodes, services } from '../../../src/kube/re
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
-import { failedIn, findingsOf, verifyUntil } from '../../../src/verify/cluster/verify-cluster.ts'
+import { failedIn, findingsOf, verifyCluster, verifyUntil } from '../../../src/verify/cluster/verify-cluster.ts'
 import { bootstrapped } from './world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
@@ -178,4 +178,33 @@ test('a cluster that comes up while it is waited for holds in the end', async ()
   assert.ok(long.holds)
   assert.deepEqual(lines, ['waiting for kubernetes-endpoints', 'waiting for kubernetes-endpoints'])
   assert.ok((await verify({ only })).holds)
+})
+
+test('whether a Service gets a ClusterIP and a NodePort is asked without storing it', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const before = (await api.list(services)).items.length
+  const only = ['cluster-ip-available', 'node-port-available'] as const
+  assert.deepEqual(
+    (await verify({ only })).results.map((one) => one.status === 'held' && one.found.replace(/[\d.]+$/, 'N')),
+    ['a ClusterIP such as N', 'a NodePort such as N'],
+  )
+  assert.equal((await api.list(services)).items.length, before)
+  const refusing = (error: KubeError): KubeApi => ({ ...wrapped(api), create: () => Promise.reject(error) })
+  const full = new KubeError('ServerError', 'create services: range is full', { httpStatus: 500 })
+  const refused = await verify({ only, source: { api: refusing(full) } })
+  assert.deepEqual(failedIn(refused), ['cluster-ip-available'], 'the other follows from it')
+  assert.equal(findingsOf(refused)[0]?.found, 'create services: range is full')
+  const forbidden = await verify({ only, source: { api: refusing(new KubeError('Forbidden', 'no right')) } })
+  assert.deepEqual(
+    forbidden.results.map(({ status }) => status),
+    ['skipped', 'skipped'],
+  )
+  await assert.rejects(verify({ only, source: { api: refusing(new KubeError('Unreachable', 'gone')) } }))
+})
+
+test('a test verifies a cluster by a function', async () => {
+  const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const report = await settle(verifyCluster({ api, clock: time.view() }, { expect: { masters: 1 } }))
+  assert.ok(report.holds)
+  assert.ok(report.results.some(({ id, status }) => id === 'expected-masters' && status === 'held'))
 })

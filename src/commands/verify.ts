@@ -4,6 +4,7 @@ import { type Flags, type Resolved, takeOwnOptions } from '../config/resolve.ts'
 import { flagOf } from '../documents/option.ts'
 import { printable, RemoteError } from '../runtime/errors.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
+import { limitHeap } from '../runtime/system-heap.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
@@ -28,6 +29,7 @@ const renderers = { table: renderTable, json: renderJson, junit: renderJunit, gi
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
   const resolved = await loadConfiguration(rest, observerRules)
+  limitHeap()
   const clock = systemClock
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
   const { leaseNamespace, etcdPrefix } = resolved.configuration

@@ -2,13 +2,15 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { configurationReference, configurationSchema } from '../src/config/reference.ts'
 import { scenarioSchema } from '../src/drill/scenario/render.ts'
+import { reportJsonSchema } from '../src/verify/cluster/report-schema.ts'
 
-// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the options and from the keys of scenarios, below DIRECTORY or the repository.
+// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the options, the keys of scenarios and the report of verify, below DIRECTORY or the repository.
 
 const directory = resolve(process.argv[2] ?? join(import.meta.dirname, '..'))
 const files = {
   'config/configuration.schema.json': `${JSON.stringify(configurationSchema(), undefined, 2)}\n`,
   'config/drill.schema.json': `${JSON.stringify(scenarioSchema(), undefined, 2)}\n`,
+  'config/verify.schema.json': `${JSON.stringify(reportJsonSchema(), undefined, 2)}\n`,
   'docs/configuration.md': configurationReference(),
 }
 for (const [path, text] of Object.entries(files)) {

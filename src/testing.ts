@@ -1,6 +1,6 @@
 /**
- * The public door for tests: an API server in this process, simulated time and randomness, failover drills, and the
- * contract of lease stores.
+ * The public door for tests: an API server in this process, simulated time and randomness, failover drills, checks of a
+ * cluster, and the contract of lease stores.
  */
 export {
   type ApiServer,
@@ -25,6 +25,14 @@ export type { Host, SimulatedMaster } from './drill/simulator/master.ts'
 export { type Random, seededRandom } from './runtime/random.ts'
 export { type ClockView, VirtualClock } from './runtime/virtual-clock.ts'
 export { memoryLogger } from './telemetry/logger.ts'
+export type { CheckId } from './verify/cluster/check-ids.ts'
+export type { Finding } from './verify/cluster/finding.ts'
+export {
+  type CheckResult,
+  type VerifyClusterOptions,
+  type VerifyReport,
+  verifyCluster,
+} from './verify/cluster/verify-cluster.ts'
 export {
   type LeaseContractCase,
   type LeaseLifetime,

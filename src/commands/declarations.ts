@@ -12,6 +12,7 @@ import {
   drillReportOptions,
   evictionOptions,
   mastersOptions,
+  verifyOptions,
 } from './options.ts'
 
 /** One command of the program. */
@@ -49,6 +50,12 @@ export const commands: readonly CommandDeclaration[] = [
     summary: "take this master's address out now, and return when it is out (a preStop hook)",
     groups: [file, connection, etcd, kubernetesService, serviceCidr, logging],
     load: () => import('./withdraw.ts'),
+  },
+  {
+    path: ['verify'],
+    summary: 'check a live cluster, without writing: whether it came up right, and what is wrong',
+    groups: [verifyOptions, ...observed],
+    load: () => import('./verify.ts'),
   },
   {
     path: ['masters'],

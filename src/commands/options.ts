@@ -1,8 +1,12 @@
 import * as z from 'zod/mini'
-import { type OptionGroup, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import { duration } from '../documents/duration.ts'
+import { type OptionGroup, parsedText, type ValuesOf, wholeNumber } from '../documents/option.ts'
 import { etcdOptions } from '../etcd/options.ts'
 import { connectionOptions } from '../kube/options.ts'
+import { parseAddress } from '../net/address.ts'
+import { parsePortRange } from '../net/host-port.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
+import { checkIds } from '../verify/cluster/check-ids.ts'
 
 /** For `masters` alone. */
 export const mastersOptions = {
@@ -35,6 +39,53 @@ export const evictionOptions = {
       schema: z.boolean(),
       description: 'also one that lives; never the last one that clients could use',
       default: false,
+    },
+  },
+} as const satisfies OptionGroup
+
+const checkList = z
+  .array(z.enum(checkIds, { error: 'is no check; docs/verify.md lists them' }))
+  .check(z.minLength(1, 'needs at least one check'))
+
+/** For `verify` alone. */
+export const verifyOptions = {
+  title: 'Checks',
+  options: {
+    only: { schema: checkList, metavar: 'LIST', description: 'only these checks, by their ids', unset: 'all' },
+    skip: { schema: checkList, metavar: 'LIST', description: 'all checks but these' },
+    expectAddresses: {
+      schema: z.array(parsedText(parseAddress, ({ text }) => text)).check(z.minLength(1, 'needs at least one address')),
+      metavar: 'LIST',
+      description: 'default/kubernetes must list exactly these addresses',
+    },
+    expectMasters: {
+      schema: wholeNumber(1, 1000),
+      metavar: 'N',
+      description: 'default/kubernetes must list this many addresses',
+    },
+    serviceClusterIpRange: {
+      schema: serviceCidrOptions.options.serviceClusterIpRange.schema,
+      metavar: 'CIDR[,CIDR]',
+      description: "addresses of Services, as the API servers' own flag has them",
+      unset: 'that of the ServiceCIDR kubernetes',
+    },
+    serviceNodePortRange: {
+      schema: parsedText(parsePortRange, (range) => range.text),
+      metavar: 'A-B',
+      description: "node ports of Services, as the API servers' own flag has them",
+      unset: 'not checked',
+    },
+    output: {
+      schema: z.enum(['table', 'json', 'junit', 'github']),
+      metavar: 'FORMAT',
+      description: 'table, json, junit, or github for the annotations of a workflow',
+      default: 'table',
+    },
+    wait: {
+      schema: duration({ minMs: 0 }),
+      metavar: 'DURATION',
+      description: 'check again until everything holds, for at most this long',
+      default: '0s',
     },
   },
 } as const satisfies OptionGroup

@@ -66,6 +66,8 @@ export interface WriteOptions extends CallOptions {
   readonly subresource?: 'status' | undefined
   /** Overrides the client's field manager, `apiserver-bootstrap`. */
   readonly fieldManager?: string | undefined
+  /** The server checks and answers as usual, and stores nothing. @default false */
+  readonly dryRun?: boolean | undefined
 }
 
 export interface DeleteOptions extends CallOptions {

@@ -181,7 +181,11 @@ class RestKubeApi implements KubeApi {
     content: { body: unknown; contentType: string; query?: readonly (readonly [string, string])[] },
   ): Promise<T> {
     const call = this.#call(method, name, path, {
-      query: [['fieldManager', options.fieldManager ?? this.#fieldManager], ...(content.query ?? [])],
+      query: [
+        ['fieldManager', options.fieldManager ?? this.#fieldManager],
+        ...(options.dryRun === true ? [['dryRun', 'All'] as const] : []),
+        ...(content.query ?? []),
+      ],
       headers: { ...acceptJson, 'content-type': content.contentType },
       body: content.body,
     })

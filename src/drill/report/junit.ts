@@ -78,13 +78,15 @@ function flatten(figures: Figures): readonly (readonly [string, number])[] {
   )
 }
 
-function attributesOf(attributes: Readonly<Record<string, string | number>>): string {
+/** Attributes of an XML element, each with a space before it. */
+export function attributesOf(attributes: Readonly<Record<string, string | number>>): string {
   return Object.entries(attributes)
     .map(([name, value]) => ` ${name}="${escapeAttribute(`${value}`)}"`)
     .join('')
 }
 
-function escapeText(text: string): string {
+/** Text of an XML element. */
+export function escapeText(text: string): string {
   return withoutControls(text).replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;')
 }
 

@@ -1,0 +1,299 @@
+import {
+  type IpAddress,
+  ipAddresses as ipAddressResource,
+  type Service,
+  type ServiceCidr,
+  serviceCidrs as serviceCidrResource,
+  services as serviceResource,
+} from '../../kube/resources.ts'
+import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
+import { portRangeContains } from '../../net/host-port.ts'
+import { ipAddressNameOf, newIpAddress, refersTo, serviceRefOf } from '../../repair/ip-address/ip-address.ts'
+import { planIpAddress, planServiceIp } from '../../repair/ip-address/plan.ts'
+import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
+import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
+import { formatTime, tryParseTime } from '../../runtime/time-format.ts'
+import { DEFAULT_SERVICE_CIDR, planServiceCidr, readyStatus } from '../../service-cidr/service-cidr-plan.ts'
+import {
+  type Command,
+  type Finding,
+  kubectl,
+  kubectlCreate,
+  kubectlPatch,
+  skipped,
+  type Verdict,
+  verdictOf,
+} from './finding.ts'
+import { type About, type DryRun, type Parts, partOf } from './state.ts'
+
+/**
+ * A younger IPAddress may belong to a Service that is about to be stored, in milliseconds; upstream's `repairip.go`
+ * waits as long.
+ */
+const STORED_WITHIN_MS = 5_000
+
+/** The default ServiceCIDR: that it is there, Ready, and of the range of the flags. */
+export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, about: About): Verdict {
+  const object = `ServiceCIDR ${DEFAULT_SERVICE_CIDR}`
+  const current = serviceCidrs.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
+  const found = current?.spec?.cidrs ?? []
+  const wanted = about.expect.serviceClusterIpRange?.map(({ text }) => text) ?? found
+  if (current?.metadata?.deletionTimestamp !== undefined) {
+    const remedy = [kubectl('wait', `${serviceCidrResource.plural}/${DEFAULT_SERVICE_CIDR}`, '--for=delete')]
+    return verdictOf([{ object, expected: 'exists', found: 'is being deleted', remedy }], '')
+  }
+  const plan = planServiceCidr(current, wanted)
+  const create = kubectlCreate(newCidr(wanted.length === 0 ? ['CIDR'] : wanted))
+  const setReady = statusPatch(about)
+  const again = [kubectl('delete', serviceCidrResource.plural, DEFAULT_SERVICE_CIDR), create, setReady]
+  const finding = (expected: string, seen: string, remedy: readonly Command[]): Verdict =>
+    verdictOf([{ object, expected, found: seen, remedy }], '')
+  switch (plan.type) {
+    case 'none':
+      return verdictOf([], found.join(', '))
+    case 'create':
+      return finding('exists', 'missing', [create, setReady])
+    case 'upgrade': {
+      const patch = kubectlPatch(
+        { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR },
+        { spec: { cidrs: wanted } },
+      )
+      return finding(wanted.join(', '), found.join(', '), [patch])
+    }
+    case 'set-ready':
+      return finding('Ready', 'no condition Ready', [setReady])
+    case 'complain': {
+      const isSame = found.join() === wanted.join()
+      return isSame
+        ? finding('Ready', `not Ready: ${plan.complaint.note}`, [setReady])
+        : finding(wanted.join(', '), found.join(', '), again)
+    }
+  }
+}
+
+function newCidr(cidrs: readonly string[]): unknown {
+  const plan = planServiceCidr(undefined, cidrs)
+  return plan.type === 'create' ? plan.serviceCidr : undefined
+}
+
+function statusPatch({ nowMs }: About): Command {
+  const { status } = readyStatus(formatTime(nowMs)) as { readonly status: unknown }
+  const target = { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR }
+  return kubectlPatch(target, { status }, '--subresource=status')
+}
+
+/** The Services that hold each address, by its canonical form; malformed addresses by their text. */
+function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly Service[]> {
+  const holders = new Map<string, Service[]>()
+  for (const service of services) {
+    for (const text of new Set(clusterIpsOf(service))) {
+      const name = ipAddressNameOf(text) ?? text
+      const known = holders.get(name)
+      if (known === undefined) holders.set(name, [service])
+      else known.push(service)
+    }
+  }
+  return holders
+}
+
+/** Every ClusterIP for itself, and against the others. */
+export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: About): Verdict {
+  const ranges = rangesOf(about)
+  const holders = holdersOf(services)
+  const allocated = new Map((partOf(about, 'ipAddresses') ?? []).map((one) => [one.metadata?.name ?? '', one]))
+  const findings: Finding[] = []
+  for (const [name, held] of holders) {
+    const fault = faultOf(name, ranges)
+    if (fault !== undefined) {
+      // No allocator answers for an address outside all ranges: its IPAddress would stay.
+      const forget = kubectl('delete', ipAddressResource.plural, name, '--ignore-not-found')
+      // That of default/kubernetes is the check kubernetes-service's.
+      const others = held.filter((one) => keyOfObject(one) !== keyOf(KUBERNETES_SERVICE))
+      findings.push(...others.map((one) => ({ ...fault, object: objectOf(one), remedy: newClusterIp(one, [forget]) })))
+    }
+    if (held.length === 1) continue
+    const [keeper, ...others] = byAge(held, allocated.get(name))
+    const again = allocated.size === 0 || keeper === undefined ? undefined : newIpAddress(name, refOf(keeper))
+    for (const service of others) {
+      const found = `ClusterIP ${name}, as ${keeper === undefined ? '' : keyOfObject(keeper)}`
+      findings.push({
+        object: objectOf(service),
+        expected: 'a ClusterIP of its own',
+        found,
+        remedy: newClusterIp(service, again === undefined ? [] : [kubectlCreate(again)]),
+      })
+    }
+  }
+  return verdictOf(findings, `${holders.size} ClusterIPs`)
+}
+
+function faultOf(name: string, ranges: ServiceIpRanges | undefined): Omit<Finding, 'object' | 'remedy'> | undefined {
+  if (ipAddressNameOf(name) === undefined) return { expected: 'an IP address', found: `ClusterIP ${name}` }
+  if (ranges === undefined || ranges.contains(name)) return undefined
+  return { expected: 'a ClusterIP in a ServiceCIDR', found: `ClusterIP ${name}` }
+}
+
+/** All ranges that ClusterIPs may be of: those demanded, or of all ServiceCIDRs; undefined if none is known. */
+function rangesOf(about: About): ServiceIpRanges | undefined {
+  const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)
+  const found = partOf(about, 'serviceCidrs') ?? []
+  if (demanded !== undefined) {
+    const others = found.filter(({ metadata }) => metadata?.name !== DEFAULT_SERVICE_CIDR)
+    return new ServiceIpRanges([{ spec: { cidrs: demanded } } as ServiceCidr, ...others])
+  }
+  return found.some(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR) ? new ServiceIpRanges(found) : undefined
+}
+
+/** The one to which the IPAddress belongs first, then by age. */
+function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): readonly Service[] {
+  const rank = (service: Service): string => {
+    const owns = ipAddress !== undefined && refersTo(ipAddress, refOf(service))
+    return `${owns ? 0 : 1} ${service.metadata?.creationTimestamp} ${keyOfObject(service)}`
+  }
+  return held.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))
+}
+
+/**
+ * A ClusterIP is immutable, except through a type that has none. The server then deletes the IPAddress, whosoever it
+ * is: `between` creates that of another holder again.
+ */
+function newClusterIp(service: Service, between: readonly Command[]): readonly Command[] {
+  const target = { plural: serviceResource.plural, ...refOf(service) }
+  const { type, ports } = service.spec ?? {}
+  return [
+    kubectlPatch(target, { spec: { type: 'ExternalName', externalName: 'released.invalid' } }),
+    ...between,
+    kubectlPatch(target, { spec: { type, externalName: null, ports } }),
+  ]
+}
+
+/** Services against their IPAddresses, in both directions. ClusterIPs that are wrong themselves are another check's. */
+export function judgeIpAddresses(
+  { services, ipAddresses }: Pick<Parts, 'services' | 'ipAddresses'>,
+  about: About,
+): Verdict {
+  const byName = new Map(ipAddresses.map((one) => [one.metadata?.name ?? '', one]))
+  const byKey = new Map(services.map((service) => [keyOfObject(service), service]))
+  const parentOf = (ipAddress: IpAddress): Service | undefined => {
+    const ref = serviceRefOf(ipAddress)
+    return ref === undefined ? undefined : byKey.get(keyOf(ref))
+  }
+  const findings = services.flatMap((service) =>
+    clusterIpsOf(service).flatMap((clusterIp): readonly Finding[] => {
+      const ipAddress = byName.get(ipAddressNameOf(clusterIp) ?? clusterIp)
+      const parent = ipAddress === undefined ? undefined : parentOf(ipAddress)
+      const observed = { service, clusterIp, ipAddress, parent, inRange: () => true, repairing: false }
+      const plan = planServiceIp(observed)
+      if (plan.type === 'none' || plan.type === 'report') return []
+      const expected = `IPAddress ${plan.ipAddress.metadata?.name} of this Service, with the allocator's labels`
+      return [{ object: objectOf(service), expected, found: plan.finding.note, remedy: ipAddressRemedy(plan) }]
+    }),
+  )
+  const recreated = new Set(findings.flatMap(({ remedy }) => remedy.flatMap(({ args }) => args[2] ?? [])))
+  const orphans = ipAddresses.flatMap((ipAddress): readonly Finding[] => {
+    const { name = '', creationTimestamp = '' } = ipAddress.metadata ?? {}
+    const isYoung = about.nowMs - (tryParseTime(creationTimestamp) ?? 0) < STORED_WITHIN_MS
+    const ageMs = isYoung ? 0 : Number.POSITIVE_INFINITY
+    const plan = planIpAddress({ ipAddress, service: parentOf(ipAddress), ageMs, repairing: false })
+    if (plan.type !== 'delete' || recreated.has(name)) return []
+    const remedy = [kubectl('delete', ipAddressResource.plural, name)]
+    return [
+      { object: `IPAddress ${name}`, expected: 'a Service with this ClusterIP', found: plan.finding.note, remedy },
+    ]
+  })
+  return verdictOf([...findings, ...orphans], `${ipAddresses.length} IPAddresses`)
+}
+
+function ipAddressRemedy(
+  plan: Exclude<ReturnType<typeof planServiceIp>, { type: 'none' | 'report' }>,
+): readonly Command[] {
+  const { name = '', labels = {} } = plan.ipAddress.metadata ?? {}
+  switch (plan.type) {
+    case 'create':
+      return [kubectlCreate(plan.ipAddress)]
+    case 'recreate':
+      return [kubectl('delete', ipAddressResource.plural, name), kubectlCreate(plan.ipAddress)]
+    case 'relabel': {
+      const words = Object.entries(labels).map(([label, value]) => `${label}=${value}`)
+      return [kubectl('label', ipAddressResource.plural, name, '--overwrite', ...words)]
+    }
+  }
+}
+
+/** Every NodePort against the others, and against the range where one is known. */
+export function judgeNodePorts({ services }: Pick<Parts, 'services'>, about: About): Verdict {
+  const range = about.expect.serviceNodePortRange
+  const holders = new Map<number, Service>()
+  const findings: Finding[] = []
+  for (const service of byAge(services, undefined)) {
+    for (const port of nodePortsOf(service)) {
+      const finding = (expected: string, found: string): Finding => ({
+        object: objectOf(service),
+        expected,
+        found,
+        remedy: newNodePort(service, port),
+      })
+      const holder = holders.get(port)
+      if (holder === undefined) holders.set(port, service)
+      else findings.push(finding('a NodePort of its own', `NodePort ${port}, as ${keyOfObject(holder)}`))
+      if (range !== undefined && !portRangeContains(range, port)) {
+        findings.push(finding(`a NodePort in ${range.text}`, `NodePort ${port}`))
+      }
+    }
+  }
+  return verdictOf(findings, `${holders.size} NodePorts${range === undefined ? '; the range is not known' : ''}`)
+}
+
+function newNodePort(service: Service, port: number): readonly Command[] {
+  const target = { plural: serviceResource.plural, ...refOf(service) }
+  const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
+  const others = ports?.map(({ nodePort, ...rest }) =>
+    nodePort === port || nodePort === undefined ? rest : { ...rest, nodePort },
+  )
+  if (healthCheckNodePort !== port) return [kubectlPatch(target, { spec: { ports: others } })]
+  // It is given back with the policy that needs it.
+  return [
+    kubectlPatch(target, { spec: { externalTrafficPolicy: 'Cluster' } }),
+    kubectlPatch(target, { spec: { externalTrafficPolicy } }),
+  ]
+}
+
+function refOf({ metadata }: Service): { readonly namespace: string; readonly name: string } {
+  return { namespace: metadata?.namespace ?? '', name: metadata?.name ?? '' }
+}
+
+function objectOf(service: Service): string {
+  return `Service ${keyOfObject(service)}`
+}
+
+/** Whether a new Service gets a ClusterIP. */
+export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>, about: About): Verdict {
+  return dryRunVerdict(clusterIpDryRun, 'a ClusterIP', 'default-service-cidr,cluster-ip-repair', about)
+}
+
+/** Whether a new Service gets a NodePort. */
+export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
+  if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {
+    return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
+  }
+  return dryRunVerdict(nodePortDryRun, 'a NodePort', 'node-port-repair', about)
+}
+
+function dryRunVerdict(answer: DryRun, item: string, controllers: string, about: About): Verdict {
+  if (answer.type === 'allocated') return verdictOf([], `${item} such as ${answer.item}`)
+  const cidrsFound = partOf(about, 'serviceCidrs')
+  if (cidrsFound !== undefined && judgeServiceCidr({ serviceCidrs: cidrsFound }, about).status === 'failed') {
+    return skipped('there is no range to allocate from: see service-cidr')
+  }
+  const { expect } = about
+  const cidrs = expect.serviceClusterIpRange?.map(({ text }) => text).join(',') ?? 'CIDR'
+  const flags = [
+    '--endpoint-reconciler-type=none',
+    `--controllers=${controllers}`,
+    `--service-cluster-ip-range=${cidrs}`,
+    '--health-bind-address=127.0.0.1:0',
+  ]
+  const run: Command = { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
+  return verdictOf([{ object: 'a new Service', expected: item, found: answer.reason, remedy: [run] }], '')
+}

@@ -1,0 +1,102 @@
+/** What a check of a cluster is about, without its code: for the command line and the documents. */
+export interface CheckText {
+  /** What holds, as a sentence. */
+  readonly title: string
+  /** The consequence when it does not hold. */
+  readonly why: string
+  /** What repairs it; the report has the command. */
+  readonly repair: string
+}
+
+/** The checks of a cluster by their ids, which are stable, in the order of reports. */
+export const checkTexts = {
+  'system-namespaces': {
+    title: 'The system namespaces exist.',
+    why: 'Controllers, nodes and leases keep their objects there, and fail without them.',
+    repair: 'create the namespace',
+  },
+  'kubernetes-service': {
+    title: 'Service default/kubernetes has the first ClusterIP of the range, its port, type and labels.',
+    why: 'Every Pod reaches the API server by this Service.',
+    repair: 'patch the Service, or create it again',
+  },
+  'kubernetes-endpoints': {
+    title: 'Endpoints default/kubernetes list usable addresses at the port of the API servers.',
+    why: 'Clients are sent to each listed address; EndpointSlice kubernetes follows them.',
+    repair: 'patch the Endpoints, or create them from the slice',
+  },
+  'kubernetes-endpointslice': {
+    title: 'EndpointSlice default/kubernetes equals the Endpoints.',
+    why: 'kube-proxy reads the slice, other clients the Endpoints: they must reach the same API servers.',
+    repair: 'write the slice from the Endpoints',
+  },
+  'expected-masters': {
+    title: 'Endpoints default/kubernetes list exactly the masters that the flags name.',
+    why: 'A master that is not listed serves nobody; an address that is nobody’s loses requests.',
+    repair: 'start the missing master, or evict the unknown one',
+  },
+  'master-leases': {
+    title: 'Each listed address has a live lease, and each live lease is listed.',
+    why: 'An address without a lease is never removed when its API server dies.',
+    repair: 'evict the stale lease, or patch the list',
+  },
+  'shared-addresses': {
+    title: 'No two masters hold one address.',
+    why: 'Behind a virtual address this is meant (skip the check); else clients reach only one of them.',
+    repair: 'evict the one that should not have it',
+  },
+  'service-cidr': {
+    title: 'The default ServiceCIDR is Ready, and has the range of the flags.',
+    why: 'Without it no Service gets a ClusterIP.',
+    repair: 'create it, or set its condition',
+  },
+  'cluster-ips': {
+    title: 'Every ClusterIP is in a range, and no two Services have the same.',
+    why: 'Traffic to a shared ClusterIP reaches one of the Services by chance.',
+    repair: 'give the Service another ClusterIP',
+  },
+  'ip-addresses': {
+    title: 'Every ClusterIP has its IPAddress, and every IPAddress its Service.',
+    why: 'A ClusterIP without one is given to a second Service; one without a Service is lost.',
+    repair: 'create, label or delete the IPAddress',
+  },
+  'node-ports': {
+    title: 'No two Services have the same NodePort, and each is in the range that is known.',
+    why: 'A node forwards a shared NodePort to only one of the Services.',
+    repair: 'give the younger Service another NodePort',
+  },
+  'cluster-ip-available': {
+    title: 'A new Service gets a ClusterIP (asked by a server-side dry run).',
+    why: 'Else no Service can be created.',
+    repair: 'run the repair of ClusterIPs, which creates what the server’s allocator needs',
+  },
+  'node-port-available': {
+    title: 'A new Service gets a NodePort (asked by a server-side dry run).',
+    why: 'Else no Service of type NodePort or LoadBalancer can be created.',
+    repair: 'run the repair of NodePorts, with --etcd-servers',
+  },
+  'service-endpoints': {
+    title: 'The Endpoints of each Service with a selector list what its Pods call for.',
+    why: 'Clients that read Endpoints miss a Pod, or reach one that is gone.',
+    repair: 'run the controller of Endpoints',
+  },
+  'service-endpointslices': {
+    title: 'The EndpointSlices of each Service with a selector list what its Pods call for.',
+    why: 'kube-proxy sends traffic to these endpoints, and to no others.',
+    repair: 'run the controller of EndpointSlices',
+  },
+  'orphan-slices': {
+    title: 'Every EndpointSlice and Endpoints of a controller belongs to a Service that exists.',
+    why: 'Nobody updates what a deleted Service has left, and a new one of the name inherits it.',
+    repair: 'delete it',
+  },
+  'duplicate-slices': {
+    title: 'No endpoint is in two slices of a Service, and default/kubernetes has no further slice.',
+    why: 'Clients that read all slices count an endpoint twice, or follow the older copy.',
+    repair: 'delete the copy',
+  },
+} as const satisfies Readonly<Record<string, CheckText>>
+
+export type CheckId = keyof typeof checkTexts
+
+export const checkIds = Object.keys(checkTexts) as readonly CheckId[]

@@ -1,0 +1,81 @@
+import { printable } from '../../runtime/errors.ts'
+
+/** One command that an operator can run. The connection's own flags are added when it is printed. */
+export interface Command {
+  readonly tool: 'kubectl' | 'apiserver-bootstrap'
+  readonly args: readonly string[]
+  /** An object for its standard input. */
+  readonly input?: unknown
+}
+
+/** One thing that is not as it should be. */
+export interface Finding {
+  /** What it is about: `Service default/kubernetes`. */
+  readonly object: string
+  readonly expected: string
+  readonly found: string
+  /** The commands that repair it, to be run in this order. */
+  readonly remedy: readonly Command[]
+}
+
+/** The result of one check. */
+export type Verdict =
+  /** `found` is what was seen, in a few words. */
+  | { readonly status: 'held'; readonly found: string }
+  | { readonly status: 'failed'; readonly findings: readonly Finding[] }
+  /** It could not be decided. */
+  | { readonly status: 'skipped'; readonly reason: string }
+
+/** Failed with the findings; held when there are none. */
+export function verdictOf(findings: readonly Finding[], found: string): Verdict {
+  return findings.length === 0 ? { status: 'held', found } : { status: 'failed', findings }
+}
+
+export function skipped(reason: string): Verdict {
+  return { status: 'skipped', reason }
+}
+
+export function kubectl(...args: readonly string[]): Command {
+  return { tool: 'kubectl', args }
+}
+
+/** `kubectl create` of one object. */
+export function kubectlCreate(object: unknown): Command {
+  return { tool: 'kubectl', args: ['create', '--filename=-'], input: object }
+}
+
+/** The same for an object that may be there. */
+export function kubectlApply(object: unknown): Command {
+  return { tool: 'kubectl', args: ['apply', '--server-side', '--force-conflicts', '--filename=-'], input: object }
+}
+
+/** A merge patch of one object; `null` removes a field. */
+export function kubectlPatch(
+  target: { readonly plural: string; readonly namespace?: string | undefined; readonly name: string },
+  patch: unknown,
+  ...more: readonly string[]
+): Command {
+  const { plural, namespace, name } = target
+  const scope = namespace === undefined ? [] : [`--namespace=${namespace}`]
+  return kubectl('patch', plural, name, ...scope, ...more, '--type=merge', `--patch=${JSON.stringify(patch)}`)
+}
+
+/** The flags with which the printed commands reach the same cluster. */
+export interface CommandFlags {
+  readonly kubectl: readonly string[]
+  readonly 'apiserver-bootstrap': readonly string[]
+}
+
+/** The commands as one line for a POSIX shell. */
+export function shellLine(commands: readonly Command[], flags: CommandFlags): string {
+  const lines = commands.map(({ tool, args, input }) => {
+    const words = [tool, ...args, ...flags[tool]].map(quoted).join(' ')
+    return input === undefined ? words : `printf %s ${quoted(JSON.stringify(input))} | ${words}`
+  })
+  return printable(lines.join(' && '))
+}
+
+/** A word of a POSIX shell. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`
+}

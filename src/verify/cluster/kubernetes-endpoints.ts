@@ -1,0 +1,196 @@
+import { type EndpointSlice, type Endpoints, endpointSlices, endpoints } from '../../kube/resources.ts'
+import { planEndpointSlice, secondSliceName, sliceOf } from '../../kubernetes-service/endpoints-plan.ts'
+import {
+  addressesIn,
+  addressesInSlice,
+  type EndpointSubset,
+  endpointPorts,
+  isListable,
+  KUBERNETES_SERVICE,
+  SERVICE_NAME_LABEL,
+  SKIP_MIRROR_LABEL,
+  samePorts,
+} from '../../kubernetes-service/identity.ts'
+import {
+  type Command,
+  type Finding,
+  kubectl,
+  kubectlCreate,
+  kubectlPatch,
+  skipped,
+  type Verdict,
+  verdictOf,
+} from './finding.ts'
+import { ownSlice, portsText, runMaster, securePortOf } from './kubernetes-objects.ts'
+import { type About, type Parts, partOf } from './state.ts'
+
+const ENDPOINTS = 'Endpoints default/kubernetes'
+const SLICE = 'EndpointSlice default/kubernetes'
+
+/** The Endpoints themselves: what clients could use of them. Who is listed is another check's. */
+export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, about: About): Verdict {
+  const current = kubernetesEndpoints
+  const wanted = wantedEndpoints(about)
+  const remedy = [remedyOf(current, wanted, about)]
+  const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
+  if (current === undefined) {
+    const service = about.state.kubernetesService
+    const isAlone = service?.type !== 'read' || service.value !== undefined
+    return isAlone
+      ? verdictOf([finding('exists', 'missing')], '')
+      : skipped(`there is no Service: see kubernetes-service`)
+  }
+  const subsets = current.subsets ?? []
+  const listed = addressesIn(current)
+  const notReady = subsets.flatMap(({ notReadyAddresses }) => notReadyAddresses ?? []).map(({ ip }) => ip)
+  const unusable = listed.filter((address) => !isListable(address))
+  const twice = listed.filter((address, index) => listed.indexOf(address) !== index)
+  const findings: Finding[] = []
+  if (listed.length === 0) findings.push(finding('at least one address', 'no address'))
+  else if (subsets.length > 1) findings.push(finding('one subset', `${subsets.length} subsets`))
+  if (unusable.length > 0) findings.push(finding('addresses that clients can reach', unusable.join(', ')))
+  if (twice.length > 0) findings.push(finding('each address once', `${twice.join(', ')} more than once`))
+  if (notReady.length > 0) findings.push(finding('no notReadyAddresses', `not ready: ${notReady.join(', ')}`))
+  const ports = wanted?.subsets?.[0]?.ports ?? []
+  const wrong = subsets.find((subset) => !samePorts(subset.ports ?? [], ports))
+  if (listed.length > 0 && wrong !== undefined) findings.push(finding(portsText(ports), portsText(wrong.ports)))
+  if (current.metadata?.labels?.[SKIP_MIRROR_LABEL] !== 'true') {
+    findings.push(finding(`label ${SKIP_MIRROR_LABEL}=true`, 'no such label, so the Endpoints are mirrored too'))
+  }
+  return verdictOf(findings, `${listed.join(', ')} at ${portsText(subsets[0]?.ports)}`)
+}
+
+function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined, about: About): Command {
+  if (wanted === undefined) return runMaster(about)
+  if (current === undefined) return kubectlCreate(wanted)
+  const patch = { metadata: { labels: { [SKIP_MIRROR_LABEL]: 'true' } }, subsets: wanted.subsets }
+  return kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, patch)
+}
+
+/**
+ * The Endpoints without their faults: their usable addresses, else those of the slice, at the port of the API servers.
+ * Undefined if no address is known.
+ */
+export function wantedEndpoints(about: About): Endpoints | undefined {
+  const current = partOf(about, 'kubernetesEndpoints')
+  const usable = [...new Set(addressesIn(current).filter((address) => isListable(address)))]
+  const own = usable.length > 0 ? usable : addressesInSlice(ownSlice(about)).filter((address) => isListable(address))
+  return own.length === 0 ? undefined : endpointsOf(own, about)
+}
+
+/** Undefined if no port is known. */
+function endpointsOf(own: readonly string[], about: About): Endpoints | undefined {
+  const current = partOf(about, 'kubernetesEndpoints')
+  const securePort = securePortOf(about)
+  if (securePort === undefined) return undefined
+  const found = new Map(
+    (current?.subsets ?? []).flatMap(({ addresses = [] }) => addresses).map((address) => [address.ip, address]),
+  )
+  const subset: EndpointSubset = {
+    addresses: own.map((ip) => found.get(ip) ?? { ip }),
+    ports: endpointPorts(securePort),
+  }
+  return {
+    apiVersion: 'v1',
+    kind: 'Endpoints',
+    metadata: { ...KUBERNETES_SERVICE, labels: { [SKIP_MIRROR_LABEL]: 'true' } },
+    subsets: [subset],
+  }
+}
+
+/**
+ * The commands that make Endpoints and slice list exactly these addresses. Without an address, or without a known port,
+ * a master must do it: the list never becomes empty.
+ */
+export function relist(addresses: readonly string[], about: About): readonly Command[] {
+  const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, about)
+  if (wanted === undefined) return [runMaster(about)]
+  const { endpoints: listed } = sliceOf(wanted)
+  return [
+    kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, { subsets: wanted.subsets }),
+    kubectlPatch({ plural: endpointSlices.plural, ...KUBERNETES_SERVICE }, { endpoints: listed }),
+  ]
+}
+
+/** The slice against the Endpoints as they should be, and the slice of the second family for itself. */
+export function judgeSlice(
+  { kubernetesSlices }: Pick<Parts, 'kubernetesSlices' | 'kubernetesEndpoints'>,
+  about: About,
+): Verdict {
+  const wanted = wantedEndpoints(about)
+  if (wanted === undefined || partOf(about, 'kubernetesEndpoints') === undefined) {
+    return skipped('there are no Endpoints to compare it with: see kubernetes-endpoints')
+  }
+  const own = ownSlice(about)
+  const plan = planEndpointSlice(wanted, own)
+  const findings =
+    plan.type === 'create' || plan.type === 'update' || plan.type === 'replace'
+      ? plan.reasons.map((reason) => sliceFinding(reason, own, plan.object))
+      : []
+  const second = kubernetesSlices.find(({ metadata }) => isSecondSlice(metadata?.name))
+  const secondFindings = second === undefined ? [] : secondSliceFindings(second, wanted)
+  const listed = addressesInSlice(own).join(', ')
+  return verdictOf(
+    [...findings, ...secondFindings],
+    second === undefined ? listed : `${listed}; ${addressesInSlice(second).join(', ')}`,
+  )
+}
+
+function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: EndpointSlice): Finding {
+  const target = { plural: endpointSlices.plural, ...KUBERNETES_SERVICE }
+  const remove = kubectl('delete', target.plural, target.name, `--namespace=${target.namespace}`)
+  // A merge patch preserves labels that it does not name.
+  const foreign = Object.keys(own?.metadata?.labels ?? {}).map((label) => [label, null] as const)
+  const labels = { ...Object.fromEntries(foreign), ...wanted.metadata?.labels }
+  const patch = kubectlPatch(target, { metadata: { labels }, endpoints: wanted.endpoints, ports: wanted.ports })
+  const finding = (expected: string, found: string, ...remedy: readonly Command[]): Finding => ({
+    object: SLICE,
+    expected,
+    found,
+    remedy,
+  })
+  switch (reason) {
+    case 'missing':
+      return finding('exists', 'missing', kubectlCreate(wanted))
+    case 'address-type':
+      return finding(wanted.addressType, `${own?.addressType}`, remove, kubectlCreate(wanted))
+    case 'labels':
+      return finding(`only the label ${SERVICE_NAME_LABEL}`, JSON.stringify(own?.metadata?.labels ?? {}), patch)
+    case 'ports':
+      return finding(portsText(wanted.ports), portsText(own?.ports), patch)
+    default:
+      return finding(`lists ${endpointsText(wanted)}, as the Endpoints`, `lists ${endpointsText(own)}`, patch)
+  }
+}
+
+function secondSliceFindings(second: EndpointSlice, wanted: Endpoints): readonly Finding[] {
+  const { name = '' } = second.metadata ?? {}
+  const listed = addressesInSlice(second)
+  const ports = wanted.subsets?.[0]?.ports ?? []
+  const remedy = [kubectl('delete', endpointSlices.plural, name, `--namespace=${KUBERNETES_SERVICE.namespace}`)]
+  const finding = (expected: string, found: string): Finding => ({
+    object: `EndpointSlice default/${name}`,
+    expected,
+    found,
+    remedy,
+  })
+  const unusable = listed.filter((address) => !isListable(address))
+  return [
+    ...(listed.length === 0 ? [finding('at least one address', 'no address')] : []),
+    ...(unusable.length === 0 ? [] : [finding('addresses that clients can reach', unusable.join(', '))]),
+    ...(portsText(second.ports) === portsText(ports) ? [] : [finding(portsText(ports), portsText(second.ports))]),
+  ]
+}
+
+/** Whether a slice of that name lists the API servers' addresses of the second family. */
+export function isSecondSlice(name: string | undefined): boolean {
+  return name === secondSliceName(4) || name === secondSliceName(6)
+}
+
+function endpointsText(slice: EndpointSlice | undefined): string {
+  const texts = (slice?.endpoints ?? []).map(({ addresses, conditions }) => {
+    const ready = conditions?.ready === true && Object.keys(conditions).length === 1
+    return `${addresses.join('+')}${ready ? '' : ` with ${JSON.stringify(conditions ?? {})}`}`
+  })
+  return texts.length === 0 ? 'nothing' : texts.join(', ')
+}

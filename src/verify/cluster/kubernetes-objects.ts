@@ -1,0 +1,48 @@
+import type { EndpointSlice, Service } from '../../kube/resources.ts'
+import { KUBERNETES_SERVICE, type portTexts } from '../../kubernetes-service/identity.ts'
+import { SERVICE_PORT } from '../../kubernetes-service/service-plan.ts'
+import type { Command } from './finding.ts'
+import { type About, partOf } from './state.ts'
+
+/** The slice that lists the addresses of the first family. */
+export function ownSlice(about: About): EndpointSlice | undefined {
+  return partOf(about, 'kubernetesSlices')?.find(({ metadata }) => metadata?.name === KUBERNETES_SERVICE.name)
+}
+
+/**
+ * The port of the API servers: what most of Service, Endpoints and slice state, the Endpoints where all differ. So a
+ * single wrong one is recognised. Undefined if none states any.
+ */
+export function securePortOf(about: About): number | undefined {
+  const stated = [
+    partOf(about, 'kubernetesEndpoints')?.subsets?.[0]?.ports?.[0]?.port,
+    ownSlice(about)?.ports?.[0]?.port,
+    targetPortOf(partOf(about, 'kubernetesService')),
+  ].filter((port) => port !== undefined)
+  return stated.find((port, index) => stated.indexOf(port) !== index) ?? stated[0]
+}
+
+/** The port of the Service as a number; undefined for a named one. */
+export function targetPortOf(service: Service | undefined): number | undefined {
+  const port = service?.spec?.ports?.find((one) => one.port === SERVICE_PORT)?.targetPort as unknown
+  return typeof port === 'number' ? port : undefined
+}
+
+/** Ports for people. */
+export function portsText(ports: Parameters<typeof portTexts>[0]): string {
+  const texts = (ports ?? []).map(({ name, port, protocol, targetPort, nodePort }) => {
+    const target = targetPort === undefined ? '' : ` to ${targetPort}`
+    const node = nodePort === undefined || nodePort === 0 ? '' : ` at node port ${nodePort}`
+    return `port ${name ?? ''} ${port}/${protocol ?? 'TCP'}${target}${node}`
+  })
+  return texts.length === 0 ? 'no port' : texts.join(', ')
+}
+
+/** A master of this cluster, where only that knows what to write. */
+export function runMaster({ expect }: About): Command {
+  const range = expect.serviceClusterIpRange?.map(({ text }) => text).join(',') ?? 'CIDR'
+  return {
+    tool: 'apiserver-bootstrap',
+    args: ['run', '--advertise-address=ADDRESS', `--service-cluster-ip-range=${range}`],
+  }
+}

@@ -1,0 +1,170 @@
+import { namespaces, type Service, services } from '../../kube/resources.ts'
+import { secondSliceName } from '../../kubernetes-service/endpoints-plan.ts'
+import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
+import { planService, SERVICE_PORT, type ServiceSettings } from '../../kubernetes-service/service-plan.ts'
+import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
+import { tryParseAddress } from '../../net/address.ts'
+import { serviceIpOf } from '../../net/cidr.ts'
+import {
+  type Command,
+  type Finding,
+  kubectl,
+  kubectlApply,
+  kubectlCreate,
+  kubectlPatch,
+  type Verdict,
+  verdictOf,
+} from './finding.ts'
+import { wantedEndpoints } from './kubernetes-endpoints.ts'
+import { portsText, runMaster, securePortOf, targetPortOf } from './kubernetes-objects.ts'
+import { serviceRanges } from './ranges.ts'
+import { type About, type Parts, partOf } from './state.ts'
+
+const SERVICE = 'Service default/kubernetes'
+const IN_DEFAULT = `--namespace=${KUBERNETES_SERVICE.namespace}`
+
+/** The fewest addresses of a range, as a power of two: kube-apiserver has no smaller one. */
+const FEWEST_ADDRESSES = 8n
+
+/** An API server without Nodes needs no namespace for their Leases. */
+export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>, about: About): Verdict {
+  const needed = SYSTEM_NAMESPACES.filter(
+    (name) => name !== 'kube-node-lease' || partOf(about, 'nodesServed') !== false,
+  )
+  const findings = needed.flatMap((name): readonly Finding[] => {
+    const object = `Namespace ${name}`
+    const create = kubectl('create', 'namespace', name)
+    const namespace = found.get(name)
+    if (namespace === undefined) return [{ object, expected: 'exists', found: 'missing', remedy: [create] }]
+    if (namespace.metadata?.deletionTimestamp === undefined) return []
+    const gone = kubectl('wait', `${namespaces.plural}/${name}`, '--for=delete', '--timeout=5m')
+    return [{ object, expected: 'exists', found: 'is being deleted', remedy: [gone, create] }]
+  })
+  return verdictOf(findings, needed.join(', '))
+}
+
+/** The Service against the range, where one is known, and against the port of the API servers. */
+export function judgeService({ kubernetesService: service }: Pick<Parts, 'kubernetesService'>, about: About): Verdict {
+  const range = serviceRanges(about)?.[0]
+  const first = range === undefined ? undefined : serviceIpOf(range).text
+  const securePort = securePortOf(about)
+  const settings: ServiceSettings = {
+    clusterIp: first ?? '',
+    securePort: securePort ?? targetPortOf(service) ?? 6443,
+    nodePort: service === undefined ? 0 : nodePortOf(service),
+  }
+  if (service === undefined) {
+    const plan = planService(undefined, settings, true)
+    const isKnown = first !== undefined && plan.type === 'create'
+    const remedy = isKnown ? [kubectlCreate(plan.object), ...endpointsAgain(about)] : [runMaster(about)]
+    return verdictOf([{ object: SERVICE, expected: 'exists', found: 'missing', remedy }], '')
+  }
+  const findings = [
+    ...clusterIpFindings(service, settings, first, about),
+    ...specFindings(service, settings),
+    ...labelFindings(service),
+    ...familyFindings(service, about),
+  ]
+  const ports = portsText(service.spec?.ports)
+  return verdictOf(findings, `ClusterIP ${service.spec?.clusterIP}, ${ports}`)
+}
+
+function clusterIpFindings(
+  service: Service,
+  settings: ServiceSettings,
+  first: string | undefined,
+  about: About,
+): readonly Finding[] {
+  const clusterIp = service.spec?.clusterIP ?? ''
+  const address = tryParseAddress(clusterIp)
+  const expected = first ?? 'the first address of a range'
+  const isFirst = first === undefined ? isFirstOfSomeRange(address?.value) : address?.text === first
+  // The plan for the type gives an address to a Service that has none.
+  if (isFirst || service.spec?.type === 'ExternalName') return []
+  const create = planService(undefined, settings, true)
+  const again = first === undefined || create.type !== 'create' ? [] : [kubectlCreate(create.object)]
+  const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
+  const remedy = [remove, ...again, ...endpointsAgain(about)]
+  return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
+}
+
+/** A server deletes the Endpoints with their Service. */
+function endpointsAgain(about: About): readonly Command[] {
+  const wanted = wantedEndpoints(about)
+  return wanted === undefined ? [] : [kubectlApply(wanted)]
+}
+
+/** Whether an address is the one after the network address of some range that a server may have. */
+function isFirstOfSomeRange(value: bigint | undefined): boolean {
+  return value !== undefined && (value - 1n) % FEWEST_ADDRESSES === 0n
+}
+
+/** Type, ports and selector: what the plan of a master would correct. */
+function specFindings(service: Service, settings: ServiceSettings): readonly Finding[] {
+  const plan = planService(service, settings, true)
+  if (plan.type !== 'update') return []
+  const { type, ports, clusterIP, clusterIPs } = plan.object.spec ?? {}
+  const released = (service.spec?.clusterIP ?? '') === '' ? { clusterIP, clusterIPs, externalName: null } : {}
+  const patch = kubectlPatch(
+    { plural: services.plural, ...KUBERNETES_SERVICE },
+    {
+      spec: { type, ports, selector: null, ...released },
+    },
+  )
+  return plan.reasons.map((reason): Finding => {
+    const [expected, found] = differenceOf(reason, service, plan.object)
+    return { object: SERVICE, expected, found, remedy: [patch] }
+  })
+}
+
+function differenceOf(reason: string, { spec: found }: Service, { spec: wanted }: Service): readonly [string, string] {
+  switch (reason) {
+    case 'type':
+      return [`type ${wanted?.type}`, `type ${found?.type}`]
+    case 'ports':
+      return [portsText(wanted?.ports), portsText(found?.ports)]
+    default:
+      return ['no selector', `selector ${JSON.stringify(found?.selector)}`]
+  }
+}
+
+const wantedLabels = { component: 'apiserver', provider: 'kubernetes' } as const
+
+function labelFindings({ metadata }: Service): readonly Finding[] {
+  const { component, provider } = metadata?.labels ?? {}
+  if (component === wantedLabels.component && provider === wantedLabels.provider) return []
+  const patch = { metadata: { labels: wantedLabels } }
+  return [
+    {
+      object: SERVICE,
+      expected: 'labels component=apiserver, provider=kubernetes',
+      found: `labels component=${component ?? ''}, provider=${provider ?? ''}`,
+      remedy: [kubectlPatch({ plural: services.plural, ...KUBERNETES_SERVICE }, patch)],
+    },
+  ]
+}
+
+/** A second ClusterIP leads somewhere only with a second slice, and the other way round. */
+function familyFindings({ spec }: Service, about: About): readonly Finding[] {
+  const slices = partOf(about, 'kubernetesSlices')
+  const clusterIPs = spec?.clusterIPs ?? []
+  if (slices === undefined || clusterIPs.length < 2) return []
+  const second = clusterIPs[1]?.includes(':') ? 6 : 4
+  if (slices.some(({ metadata }) => metadata?.name === secondSliceName(second))) return []
+  const [first = ''] = clusterIPs
+  const families = [first.includes(':') ? 'IPv6' : 'IPv4']
+  const patch = { spec: { ipFamilyPolicy: 'SingleStack', ipFamilies: families, clusterIPs: [first] } }
+  return [
+    {
+      object: SERVICE,
+      expected: `one ClusterIP, as no slice ${secondSliceName(second)} lists API servers`,
+      found: `ClusterIPs ${clusterIPs.join(', ')}`,
+      remedy: [kubectlPatch({ plural: services.plural, ...KUBERNETES_SERVICE }, patch)],
+    },
+  ]
+}
+
+function nodePortOf({ spec }: Service): number {
+  if (spec?.type !== 'NodePort') return 0
+  return spec.ports?.find(({ port }) => port === SERVICE_PORT)?.nodePort ?? 0
+}

@@ -1,0 +1,133 @@
+import { leases as leaseResource } from '../../kube/resources.ts'
+import { addressesIn } from '../../kubernetes-service/identity.ts'
+import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
+import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kubernetes-service/masters/masters.ts'
+import { type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
+import { relist } from './kubernetes-endpoints.ts'
+import { type About, type Parts, partOf } from './state.ts'
+
+/** The listed addresses against those that were demanded. */
+export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, { expect }: About): Verdict {
+  const { addresses, masters } = expect
+  if (addresses === undefined && masters === undefined) return skipped('give --expect-addresses or --expect-masters')
+  const listed = [...new Set(addressesIn(kubernetesEndpoints))]
+  const missing = (addresses ?? []).filter((address) => !listed.includes(address))
+  const unknown = addresses === undefined ? [] : listed.filter((address) => !addresses.includes(address))
+  const found = listed.join(', ') || 'nobody'
+  const finding = (expected: string, remedy: readonly Command[]): Finding => ({
+    object: 'Endpoints default/kubernetes',
+    expected,
+    found: `lists ${found}`,
+    remedy,
+  })
+  const wrongCount = masters !== undefined && masters !== listed.length
+  const show = { tool: 'apiserver-bootstrap', args: ['masters'] } as const
+  return verdictOf(
+    [
+      ...missing.map((address) => finding(`lists ${address}`, [runAt(address)])),
+      ...unknown.map((address) => finding(`does not list ${address}`, [evict(address)])),
+      ...(wrongCount ? [finding(`lists ${masters} addresses`, [show])] : []),
+    ],
+    found,
+  )
+}
+
+function runAt(address: string): Command {
+  return { tool: 'apiserver-bootstrap', args: ['run', `--advertise-address=${address}`] }
+}
+
+function evict(address: string): Command {
+  return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
+}
+
+/**
+ * Whether a lease is renewed, from one reading: one whose times alone decide is stale when it is over for one more TTL,
+ * because clocks differ.
+ */
+export function livenessOf({ life }: InspectedLease): Liveness {
+  switch (life.type) {
+    case 'ends':
+      return 'live'
+    case 'never':
+      return 'stale'
+    case 'renewed':
+      if (life.leftMs === undefined) return 'unknown'
+      return life.leftMs < -life.ttlMs ? 'stale' : life.leftMs > 0 ? 'live' : 'unknown'
+  }
+}
+
+/** The leases against the list. */
+export function judgeLeases(
+  { masterLeases, kubernetesEndpoints }: Pick<Parts, 'masterLeases' | 'kubernetesEndpoints'>,
+  about: About,
+): Verdict {
+  const { leases, store } = masterLeases
+  const listed = addressesIn(kubernetesEndpoints)
+  if (leases.length === 0 && store === 'kubernetes') {
+    return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
+  }
+  if (listed.length === 0) return skipped('the Endpoints list nobody: see kubernetes-endpoints')
+  const rows = mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
+  const live = rows.filter(({ leased, verdict }) => leased && verdict !== 'stale')
+  const right = [...new Set(live.filter(isWanted).flatMap(({ address }) => address ?? []))]
+  const findings = rows.flatMap((row) => leaseFindings(row, right, about))
+  return verdictOf(findings, right.join(', '))
+}
+
+function isWanted({ listed, holder }: MasterRow): boolean {
+  return listed === true || (holder?.state ?? 'ready') === 'ready'
+}
+
+function leaseFindings(row: MasterRow, right: readonly string[], about: About): readonly Finding[] {
+  const { address, conflicts, id = '', listed, verdict } = row
+  const object = address === undefined ? `lease ${id}` : `master ${address}`
+  const afterwards = listed === true ? relist(right, about) : []
+  const away: readonly Command[] = address === undefined ? deletion(id) : [evict(address), ...afterwards]
+  const stale: Finding = { object, expected: 'a lease that is renewed', found: 'it is not renewed', remedy: away }
+  const noted = conflicts.flatMap(({ code, message }): readonly Finding[] => {
+    switch (code) {
+      case 'listed-without-lease':
+        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
+      case 'not-listed':
+        return [{ object, expected: 'listed', found: message, remedy: relist(right, about) }]
+      case 'never-ends':
+      case 'unreadable-value':
+      case 'misplaced-value':
+      case 'unlistable-value':
+        return [{ object, expected: 'the lease of a master', found: message, remedy: away }]
+      // A record outlives its lease, a kube-apiserver has none, and an old cluster's JSON counts by its key.
+      default:
+        return []
+    }
+  })
+  return verdict === 'stale' && noted.length === 0 ? [stale] : noted
+}
+
+/** A Lease without an address cannot be evicted by it. */
+function deletion(id: string): readonly Command[] {
+  const [, namespace = '', name = ''] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
+  return [kubectl('delete', leaseResource.plural, name, `--namespace=${namespace}`)]
+}
+
+/** Addresses that several hosts hold. */
+export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLeases'>, about: About): Verdict {
+  if (leases.length === 0) return skipped('there are no leases of masters')
+  const listed = addressesIn(partOf(about, 'kubernetesEndpoints'))
+  const rows = mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
+  const shared = rows.filter(({ conflicts }) => conflicts.some(({ code }) => code === 'shared-address'))
+  const addresses = [...new Set(shared.flatMap(({ address }) => address ?? []))]
+  const findings = addresses.map((address): Finding => {
+    const hosts = shared.filter((row) => row.address === address).map(({ holder }) => holder?.host ?? '')
+    const found = `held by ${[...new Set(hosts)].join(', ')}`
+    const [, ...older] = leases.filter((lease) => lease.address === address).sort(byRenewal)
+    const remedy = older.length === 0 ? [evict(address)] : older.flatMap(({ id }) => deletion(id))
+    return { object: `master ${address}`, expected: 'held by one host', found, remedy }
+  })
+  return verdictOf(findings, 'each address is held by one')
+}
+
+/** The latest renewal first. */
+function byRenewal(a: InspectedLease, b: InspectedLease): number {
+  const leftOf = ({ life }: InspectedLease): number => (life.type === 'never' ? 0 : (life.leftMs ?? 0))
+  return leftOf(b) - leftOf(a)
+}

@@ -1,0 +1,82 @@
+import type {
+  EndpointSlice,
+  Endpoints,
+  IpAddress,
+  Namespace,
+  Node,
+  Pod,
+  Service,
+  ServiceCidr,
+} from '../../kube/resources.ts'
+import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
+import type { Cidr } from '../../net/cidr.ts'
+import type { PortRange } from '../../net/host-port.ts'
+
+/** The parts of a cluster's state that checks read. Objects are trimmed to what checks need. */
+export interface Parts {
+  /** All of them, by name. */
+  readonly namespaces: ReadonlyMap<string, Namespace>
+  /** Whether the server has Nodes at all. */
+  readonly nodesServed: boolean
+  readonly kubernetesService: Service | undefined
+  readonly kubernetesEndpoints: Endpoints | undefined
+  /** The slice of that name, and every slice that names the Service. */
+  readonly kubernetesSlices: readonly EndpointSlice[]
+  readonly serviceCidrs: readonly ServiceCidr[]
+  /** Of all namespaces. */
+  readonly services: readonly Service[]
+  readonly ipAddresses: readonly IpAddress[]
+  readonly masterLeases: MasterLeasesRead
+  readonly clusterIpDryRun: DryRun
+  readonly nodePortDryRun: DryRun
+  readonly pods: readonly Pod[]
+  readonly nodes: readonly Node[]
+  readonly endpoints: readonly Endpoints[]
+  /** Without hints. */
+  readonly endpointSlices: readonly EndpointSlice[]
+}
+
+/** The leases of masters in the one store that was read. */
+interface MasterLeasesRead {
+  readonly store: 'etcd' | 'kubernetes'
+  readonly leases: readonly InspectedLease[]
+}
+
+/** What a server answered to the dry run of a new Service: an allocation, or its refusal. */
+export type DryRun =
+  | { readonly type: 'allocated'; readonly item: string }
+  | { readonly type: 'refused'; readonly reason: string }
+
+export type PartName = keyof Parts
+
+/** A part of the state, or why it could not be read. */
+export type Part<T> =
+  | { readonly type: 'read'; readonly value: T }
+  | { readonly type: 'unread'; readonly reason: string }
+
+/** A cluster at one moment. Parts that no check needs are left out. */
+export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }
+
+/** What an operator demands beyond what can be found out. */
+export interface Expectations {
+  /** The addresses that Endpoints must list, in canonical form. */
+  readonly addresses?: readonly string[] | undefined
+  /** How many addresses Endpoints must list. */
+  readonly masters?: number | undefined
+  readonly serviceClusterIpRange?: readonly Cidr[] | undefined
+  readonly serviceNodePortRange?: PortRange | undefined
+}
+
+/** What a check knows besides the parts that it needs. */
+export interface About {
+  readonly state: ClusterState
+  readonly expect: Expectations
+  /** Wall time. */
+  readonly nowMs: number
+}
+
+/** A part, if it could be read. */
+export function partOf<Name extends PartName>({ state }: About, name: Name): Parts[Name] | undefined {
+  const part = state[name] as Part<Parts[Name]> | undefined
+  return part?.type === 'read' ? part.value : undefined
+}

@@ -1,0 +1,154 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import { RemoteError } from '../../runtime/errors.ts'
+import { type CheckId, checkTexts } from './check-ids.ts'
+import { chosenChecks, evaluate, partsFor } from './evaluate.ts'
+import type { Finding, Verdict } from './finding.ts'
+import { type ClusterSource, readCluster } from './read-cluster.ts'
+import type { About, Expectations } from './state.ts'
+
+/** The result of one check, with its texts. */
+export type CheckResult = Verdict & { readonly id: CheckId; readonly title: string; readonly why: string }
+
+/** The results of all chosen checks, in the order of reports. */
+export interface VerifyReport {
+  readonly results: readonly CheckResult[]
+  /** Whether no check failed. */
+  readonly holds: boolean
+}
+
+export interface VerifyOptions {
+  readonly source: ClusterSource
+  readonly clock: Clock
+  readonly expect?: Expectations | undefined
+  /** @default all */
+  readonly only?: readonly CheckId[] | undefined
+  readonly skip?: readonly CheckId[] | undefined
+  /** A finding counts once it is still there after this time, in milliseconds: objects are read one after the other. */
+  readonly confirmAfterMs: number
+  readonly signal: AbortSignal
+}
+
+/**
+ * Checks a cluster once, and writes nothing. A finding about an object counts if a second reading shows one about the
+ * same object: in between a controller may have been at work.
+ *
+ * Rejects with a KubeError if the cluster cannot be asked, and with the reason of the signal.
+ */
+export async function checkCluster(options: VerifyOptions): Promise<VerifyReport> {
+  const { clock, confirmAfterMs, signal } = options
+  const chosen = chosenChecks(options)
+  const first = await evaluateAll(chosen, options)
+  const failed = chosen.filter((id) => first.get(id)?.status === 'failed')
+  if (failed.length === 0) return reportOf(first)
+  await sleep(clock, confirmAfterMs, signal)
+  const second = await evaluateAll(failed, options)
+  return reportOf(new Map([...first].map(([id, verdict]) => [id, confirmed(verdict, second.get(id))])))
+}
+
+/** See VerifyOptions. */
+export const CONFIRM_AFTER_MS = 1_000
+
+/** Between two attempts, in milliseconds. */
+const ATTEMPTS_MS = 1_000
+
+export interface WaitOptions extends VerifyOptions {
+  /** In milliseconds; 0 for one attempt. */
+  readonly waitMs: number
+  /** Takes a line whenever what is awaited changes. */
+  readonly onProgress?: ((line: string) => void) | undefined
+}
+
+/**
+ * Checks a cluster until everything holds, but not for longer than `waitMs`; resolves with the last report. A cluster
+ * that does not answer is asked again; rejects with its KubeError if it does not answer at the end.
+ */
+export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
+  const { clock, waitMs, onProgress, signal } = options
+  const endMs = clock.monotonicMs() + waitMs
+  let awaited = ''
+  for (;;) {
+    const attempt = await attemptOf(options)
+    if (attempt.type === 'report' && attempt.report.holds) return attempt.report
+    if (clock.monotonicMs() + ATTEMPTS_MS > endMs) {
+      if (attempt.type === 'report') return attempt.report
+      throw attempt.error
+    }
+    const now = attempt.type === 'report' ? failedIn(attempt.report).join(', ') : attempt.error.message
+    if (now !== awaited) onProgress?.(`waiting for ${now}`)
+    awaited = now
+    await sleep(clock, ATTEMPTS_MS, signal)
+  }
+}
+
+async function attemptOf(
+  options: VerifyOptions,
+): Promise<
+  | { readonly type: 'report'; readonly report: VerifyReport }
+  | { readonly type: 'no-answer'; readonly error: RemoteError }
+> {
+  try {
+    return { type: 'report', report: await checkCluster(options) }
+  } catch (error) {
+    if (!(error instanceof RemoteError)) throw error
+    return { type: 'no-answer', error }
+  }
+}
+
+async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<ReadonlyMap<CheckId, Verdict>> {
+  const { source, clock, expect = {}, signal } = options
+  const state = await readCluster({ ...source, clock }, partsFor(ids), signal)
+  const about: About = { state, expect, nowMs: clock.wallMs() }
+  return new Map(ids.map((id) => [id, evaluate(id, about)]))
+}
+
+function confirmed(first: Verdict, second: Verdict | undefined): Verdict {
+  if (first.status !== 'failed' || second === undefined) return first
+  if (second.status !== 'failed') return second
+  const before = new Set(first.findings.map(({ object }) => object))
+  const findings = second.findings.filter(({ object }) => before.has(object))
+  return findings.length === 0
+    ? { status: 'held', found: 'what differed was corrected meanwhile' }
+    : { ...second, findings }
+}
+
+function reportOf(verdicts: ReadonlyMap<CheckId, Verdict>): VerifyReport {
+  const results = [...verdicts].map(([id, verdict]): CheckResult => {
+    const { title, why } = checkTexts[id]
+    return { id, title, why, ...verdict }
+  })
+  return { results, holds: results.every(({ status }) => status !== 'failed') }
+}
+
+/** The ids of the checks that failed. */
+export function failedIn({ results }: VerifyReport): readonly CheckId[] {
+  return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
+}
+
+/** Every finding of a report. */
+export function findingsOf({ results }: VerifyReport): readonly Finding[] {
+  return results.flatMap((result) => (result.status === 'failed' ? result.findings : []))
+}
+
+/** What {@link verifyCluster} takes. Durations are in milliseconds. */
+export interface VerifyClusterOptions {
+  /** @default all */
+  readonly only?: readonly CheckId[] | undefined
+  readonly skip?: readonly CheckId[] | undefined
+  readonly expect?: Expectations | undefined
+  /** Check again until everything holds, for at most this long. @default 0 */
+  readonly waitMs?: number | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Checks a cluster, as the command `verify` does, for tests: the connection is that of `connect`, or the ports of an
+ * API server in this process. Writes nothing. Rejects with a KubeError if the cluster does not answer.
+ */
+export function verifyCluster(
+  { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
+  options: VerifyClusterOptions = {},
+): Promise<VerifyReport> {
+  const { waitMs = 0, signal = new AbortController().signal } = options
+  return verifyUntil({ ...options, source: { api }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
+}

@@ -1,0 +1,252 @@
+import { countAddresses, hasEndpoints, isMadeFromPods, planEndpoints } from '../../endpoints/endpoints-plan.ts'
+import { wantedSubsets } from '../../endpoints/wanted-subsets.ts'
+import type { Endpoint } from '../../endpointslice/endpoint.ts'
+import { managedByLabel, portsKey, serviceKeyOf } from '../../endpointslice/slice.ts'
+import { managedByController, planSlices } from '../../endpointslice/slices-plan.ts'
+import {
+  type EndpointSlice,
+  type Endpoints,
+  endpoints as endpointsResource,
+  type Pod,
+  type Service,
+  endpointSlices as sliceResource,
+} from '../../kube/resources.ts'
+import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { addressesInSlice, KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
+import { type Labels, SelectorIndex } from '../../workloads/selector-index.ts'
+import { type Command, type Finding, kubectl, type Verdict, verdictOf } from './finding.ts'
+import { isSecondSlice } from './kubernetes-endpoints.ts'
+import { type About, type Parts, partOf } from './state.ts'
+
+/** kube-controller-manager's controller of slices for Endpoints without a selector. */
+const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
+/** The largest slice of any controller: whether slices are in sync does not depend on it. */
+const MAX_ENDPOINTS = 1_000
+/** An object with this annotation is the lock of a leader election, and needs no Service. */
+const LEADER = 'control-plane.alpha.kubernetes.io/leader'
+
+/** The Endpoints of each Service against the plan of the controller. */
+export function judgeServiceEndpoints(
+  { services, pods, endpoints }: Pick<Parts, 'services' | 'pods' | 'endpoints'>,
+  _about: About,
+): Verdict {
+  const byKey = new Map(endpoints.map((one) => [keyOfObject(one), one]))
+  const selected = selectedPods(services, pods)
+  const findings: Finding[] = []
+  for (const [service, own] of selected) {
+    const key = keyOfObject(service)
+    const current = byKey.get(key)
+    const plan = planEndpoints({ service, pods: own, current })
+    if (plan.type === 'none') continue
+    const wanted = countAddresses(wantedSubsets(service, own))
+    const found =
+      current === undefined ? 'missing' : `${countAddresses(current.subsets ?? [])} addresses, or other contents`
+    const expected = `${wanted} addresses, as its ${own.length} Pods call for`
+    findings.push({ object: `Endpoints ${key}`, expected, found, remedy: [runControllers('endpoints')] })
+  }
+  return verdictOf(findings, `${selected.size} Services with a selector`)
+}
+
+/** The slices of each Service against the plan of the controller. Copies are another check's. */
+export function judgeServiceSlices(
+  { services, pods, nodes, endpointSlices }: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>,
+  _about: About,
+): Verdict {
+  const copies = new Set(copiesIn(endpointSlices))
+  const byService = new Map<string, EndpointSlice[]>()
+  for (const slice of endpointSlices) {
+    const { labels, deletionTimestamp } = slice.metadata ?? {}
+    const key = serviceKeyOf(slice)
+    const isForeign = labels?.[managedByLabel] !== managedByController || deletionTimestamp !== undefined
+    if (key === undefined || isForeign || copies.has(slice)) continue
+    const own = byService.get(key)
+    if (own === undefined) byService.set(key, [slice])
+    else own.push(slice)
+  }
+  const byName = new Map(nodes.map((node) => [node.metadata?.name ?? '', node]))
+  const selected = selectedPods(services, pods)
+  const findings: Finding[] = []
+  for (const [service, own] of selected) {
+    const key = keyOfObject(service)
+    const slices = byService.get(key) ?? []
+    const plan = planSlices({
+      service: withoutHints(service),
+      pods: own,
+      nodeOf: (name) => byName.get(name),
+      slices: slices.filter((slice) => isOfService(slice, service)),
+      maxEndpointsPerSlice: MAX_ENDPOINTS,
+      triggerTime: undefined,
+      topology: undefined,
+    })
+    const actions = plan.addressTypes.flatMap(({ actions }) => actions)
+    if (actions.length === 0 && plan.unsupported.length === 0) continue
+    const added = plan.addressTypes.reduce((sum, one) => sum + one.added, 0)
+    const removed = plan.addressTypes.reduce((sum, one) => sum + one.removed, 0)
+    const writes = actions.length + plan.unsupported.length
+    const found = `${slices.length} slices, of which ${writes} must be written: ${added} endpoints are missing, ${removed} are wrong`
+    const expected = `endpoints as its ${own.length} Pods call for`
+    findings.push({ object: `EndpointSlices of ${key}`, expected, found, remedy: [runControllers('endpointslice')] })
+  }
+  return verdictOf(findings, `${selected.size} Services with a selector`)
+}
+
+/** The slices of an earlier Service of the name are orphans. */
+function isOfService({ metadata }: EndpointSlice, service: Service): boolean {
+  const owners = (metadata?.ownerReferences ?? []) as readonly { readonly uid?: string }[]
+  return owners.length === 0 || owners.some(({ uid }) => uid === service.metadata?.uid)
+}
+
+function withoutHints(service: Service): Service {
+  const { trafficDistribution: _hinted, ...spec } = service.spec ?? {}
+  const { annotations: _asking, ...metadata } = service.metadata ?? {}
+  return { ...service, metadata, spec } as Service
+}
+
+/** What a controller writes in one go: it must be started if none runs. */
+function runControllers(controllers: 'endpoints' | 'endpointslice'): Command {
+  const flags = [
+    '--endpoint-reconciler-type=none',
+    `--controllers=${controllers}`,
+    '--range-registry=none',
+    '--health-bind-address=127.0.0.1:0',
+  ]
+  return { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
+}
+
+/** The Pods that each Service with a selector selects. */
+function selectedPods(services: readonly Service[], pods: readonly Pod[]): ReadonlyMap<Service, readonly Pod[]> {
+  interface Labelled {
+    readonly pod: Pod
+    readonly labels: Labels | undefined
+  }
+  interface Selecting {
+    readonly service: Service
+    readonly selector: Labels
+  }
+  const byNamespace = new Map<string, { readonly services: Selecting[]; readonly pods: Labelled[] }>()
+  const namespaceOf = (name: string) => {
+    const known = byNamespace.get(name)
+    if (known !== undefined) return known
+    const fresh = { services: [], pods: [] }
+    byNamespace.set(name, fresh)
+    return fresh
+  }
+  for (const service of services) {
+    // A selector of default/kubernetes is the check kubernetes-service's.
+    if (!hasEndpoints(service) || keyOfObject(service) === keyOf(KUBERNETES_SERVICE)) continue
+    const selector = service.spec?.selector ?? {}
+    namespaceOf(service.metadata?.namespace ?? '').services.push({ service, selector })
+  }
+  for (const pod of pods) {
+    const { namespace = '', labels } = pod.metadata ?? {}
+    byNamespace.get(namespace)?.pods.push({ pod, labels })
+  }
+  const selected = new Map<Service, readonly Pod[]>()
+  for (const { services: own, pods: all } of byNamespace.values()) {
+    const index = new SelectorIndex<Selecting, Labelled>(() => all)
+    for (const selecting of own) index.addSelector(selecting)
+    for (const selecting of own) {
+      selected.set(
+        selecting.service,
+        index.matching(selecting).map(({ pod }) => pod),
+      )
+    }
+  }
+  return selected
+}
+
+/** What controllers have made for Services that are gone. */
+export function judgeOrphans(
+  { services, endpointSlices }: Pick<Parts, 'services' | 'endpointSlices'>,
+  about: About,
+): Verdict {
+  const byKey = new Map(services.map((service) => [keyOfObject(service), service]))
+  const slices = endpointSlices.flatMap((slice): readonly Finding[] => {
+    const key = serviceKeyOf(slice)
+    if (key === undefined || slice.metadata?.deletionTimestamp !== undefined) return []
+    const managedBy = slice.metadata?.labels?.[managedByLabel] ?? ''
+    const service = byKey.get(key)
+    const isOrphan =
+      service === undefined
+        ? managedBy === managedByController || managedBy === MIRRORING
+        : managedBy === managedByController && !isOfService(slice, service)
+    return isOrphan ? [orphan('EndpointSlice', sliceResource.plural, slice, `no Service ${key}`)] : []
+  })
+  const endpoints = (partOf(about, 'endpoints') ?? []).flatMap((one): readonly Finding[] => {
+    const { annotations, deletionTimestamp } = one.metadata ?? {}
+    const isNeeded =
+      byKey.has(keyOfObject(one)) || annotations?.[LEADER] !== undefined || deletionTimestamp !== undefined
+    if (isNeeded || !isMadeFromPods(one)) return []
+    return [orphan('Endpoints', endpointsResource.plural, one, `no Service ${keyOfObject(one)}`)]
+  })
+  return verdictOf([...slices, ...endpoints], `${endpointSlices.length} slices`)
+}
+
+function orphan(kind: string, plural: string, object: Endpoints | EndpointSlice, lacks: string): Finding {
+  return {
+    object: `${kind} ${keyOfObject(object)}`,
+    expected: 'the Service that it was made for',
+    found: lacks.replace('no Service', 'there is no such Service:'),
+    remedy: [removal(plural, object)],
+  }
+}
+
+function removal(plural: string, { metadata }: Endpoints | EndpointSlice): Command {
+  return kubectl('delete', plural, metadata?.name ?? '', `--namespace=${metadata?.namespace ?? ''}`)
+}
+
+/** Slices that repeat others, and those that default/kubernetes should not have. */
+export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>, _about: About): Verdict {
+  const kubernetes = keyOf(KUBERNETES_SERVICE)
+  const findings = endpointSlices.flatMap((slice): readonly Finding[] => {
+    const { name = '' } = slice.metadata ?? {}
+    if (serviceKeyOf(slice) !== kubernetes || name === KUBERNETES_SERVICE.name || isSecondSlice(name)) return []
+    return [copyOf(slice, `only the slice ${kubernetes}`)]
+  })
+  const copies = copiesIn(endpointSlices).map((slice) => copyOf(slice, 'endpoints that are in no other slice'))
+  return verdictOf([...findings, ...copies], `${endpointSlices.length} slices`)
+}
+
+function copyOf(slice: EndpointSlice, expected: string): Finding {
+  const listed = addressesInSlice(slice).slice(0, 3).join(', ')
+  return {
+    object: `EndpointSlice ${keyOfObject(slice)}`,
+    expected,
+    found: `lists ${listed || 'nobody'}`,
+    remedy: [removal(sliceResource.plural, slice)],
+  }
+}
+
+/**
+ * The slices of the controller whose endpoints are all in older slices of the same Service, with the same ports and of
+ * the same family.
+ */
+function copiesIn(slices: readonly EndpointSlice[]): readonly EndpointSlice[] {
+  const groups = new Map<string, EndpointSlice[]>()
+  for (const slice of slices) {
+    if (slice.metadata?.labels?.[managedByLabel] !== managedByController || !slice.endpoints?.length) continue
+    const key = `${serviceKeyOf(slice)} ${slice.addressType} ${portsKey(slice.ports)}`
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [slice])
+    else group.push(slice)
+  }
+  return [...groups.values()].flatMap((group) => {
+    if (group.length < 2) return []
+    const seen = new Set<string>()
+    return group.sort(byCreation).filter(({ endpoints }) => {
+      const texts = (endpoints ?? []).map(endpointText)
+      const isCopy = texts.every((text) => seen.has(text))
+      for (const text of texts) seen.add(text)
+      return isCopy
+    })
+  })
+}
+
+function endpointText({ addresses, targetRef }: Endpoint): string {
+  return `${addresses.join()} ${targetRef?.name ?? ''}`
+}
+
+function byCreation(a: EndpointSlice, b: EndpointSlice): number {
+  const rank = ({ metadata }: EndpointSlice): string => `${metadata?.creationTimestamp} ${metadata?.name}`
+  return rank(a) < rank(b) ? -1 : 1
+}

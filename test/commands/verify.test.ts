@@ -1,0 +1,144 @@
+import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { test } from 'node:test'
+import { renderGithub, renderJson, renderJunit, renderTable } from '../../src/commands/verify-output.ts'
+import { checkTexts } from '../../src/verify/cluster/check-ids.ts'
+import { reportSchema } from '../../src/verify/cluster/report-schema.ts'
+import type { CheckResult, VerifyReport } from '../../src/verify/cluster/verify-cluster.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
+import { freePort } from '../support/free-port.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { runProgram } from './command-line.ts'
+
+const flags = { kubectl: ['--kubeconfig=k'], 'apiserver-bootstrap': ['--kubeconfig=k'] }
+
+function finding(object: string): object {
+  const remedy = [{ tool: 'kubectl', args: ['create', 'namespaces', 'kube-public'] }]
+  return { object, expected: 'exists', found: 'missing', remedy }
+}
+
+function report(...results: readonly object[]): VerifyReport {
+  const { title, why } = checkTexts['system-namespaces']
+  const full = results.map((result) => ({ title, why, ...result }) as unknown as CheckResult)
+  return { results: full, holds: full.every(({ status }) => status !== 'failed') }
+}
+
+test('a report is a line for each check, then what was found and what repairs it', () => {
+  const text = renderTable(
+    report(
+      { id: 'system-namespaces', status: 'failed', findings: [finding('Namespace kube-public')] },
+      { id: 'kubernetes-service', status: 'held', found: 'ClusterIP 10.96.0.1' },
+      { id: 'kubernetes-endpoints', status: 'skipped', reason: 'list endpoints: forbidden' },
+    ),
+    flags,
+  )
+  assert.equal(
+    text,
+    `system-namespaces     failed   Namespace kube-public: missing
+kubernetes-service    held     ClusterIP 10.96.0.1
+kubernetes-endpoints  skipped  list endpoints: forbidden
+
+system-namespaces: ${checkTexts['system-namespaces'].why}
+  Namespace kube-public
+    expected  exists
+    found     missing
+    repair    kubectl create namespaces kube-public --kubeconfig=k
+
+1 held, 1 failed, 1 skipped
+`,
+  )
+})
+
+test('many findings are cut, and a command that repairs several is shown once', () => {
+  const findings = Array.from({ length: 12 }, (_, index) => finding(`Namespace ${index}`))
+  const lines = renderTable(report({ id: 'system-namespaces', status: 'failed', findings }), flags).split('\n')
+  assert.match(lines[0] ?? '', /Namespace 0: missing, and 11 more$/)
+  assert.equal(lines.filter((line) => line.includes('kubectl create')).length, 1)
+  assert.equal(lines.filter((line) => line.includes('the same command')).length, 9)
+  assert.ok(lines.includes('  and 2 more'))
+})
+
+test('names from a cluster cannot control the terminal', () => {
+  const text = renderTable(report({ id: 'system-namespaces', status: 'held', found: '\u001b[2J\nheld' }), flags)
+  assert.match(text, /\\u001b\[2J\\u000aheld/)
+})
+
+test('a cluster that cannot be asked is exit code 3 and one line', async (t) => {
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
+  const { code, stdout, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`])
+  assert.equal(code, 3, stderr.join('\n'))
+  assert.equal(stdout, '')
+  assert.match(stderr.join('\n'), /^apiserver-bootstrap: list \w+.*: connection refused.*$/)
+})
+
+test('a wrong command line is exit code 2, before anything is contacted', async (t) => {
+  const wrong = join(await tempDir(t), 'kubeconfig')
+  writeFileSync(wrong, 'clusters: 7')
+  for (const [args, pattern] of [
+    [['--only=nonsense'], /--only: .*is no check/],
+    [['--expect-masters=0'], /--expect-masters/],
+    [['--expect-addresses=nowhere'], /--expect-addresses/],
+    [[`--kubeconfig=${wrong}`], /--kubeconfig/],
+    [['--advertise-address=192.0.2.1'], /unknown option/],
+  ] as const) {
+    const { code, stderr } = await runProgram(t, ['verify', ...args])
+    assert.equal(code, 2, stderr.join('\n'))
+    assert.match(stderr.join('\n'), pattern)
+  }
+})
+
+const every = report(
+  { id: 'system-namespaces', status: 'failed', findings: [finding('Namespace <b>,100%')] },
+  { id: 'kubernetes-service', status: 'held', found: 'ClusterIP 10.96.0.1' },
+  { id: 'kubernetes-endpoints', status: 'skipped', reason: 'list endpoints: "forbidden"\nhere' },
+)
+
+test('the JSON output is of the published schema', () => {
+  const document = reportSchema.parse(JSON.parse(renderJson(every, flags)))
+  assert.deepEqual([document.holds, document.held, document.failed, document.skipped], [false, 1, 1, 1])
+  const [failed] = document.checks
+  assert.ok(failed?.status === 'failed')
+  assert.equal(failed.findings[0]?.repair, 'kubectl create namespaces kube-public --kubeconfig=k')
+})
+
+test('the JUnit output has a case for each check', () => {
+  assert.equal(
+    renderJunit(every, flags),
+    `<?xml version="1.0" encoding="UTF-8"?>
+<testsuites name="verify" tests="3" failures="1" errors="0" time="0.000">
+  <testsuite name="verify" tests="3" failures="1" errors="0" skipped="1" time="0.000">
+    <testcase name="system-namespaces" classname="verify" time="0.000">
+      <failure message="The system namespaces exist." type="system-namespaces">Namespace &lt;b&gt;,100%: expected exists, found missing
+kubectl create namespaces kube-public --kubeconfig=k</failure>
+    </testcase>
+    <testcase name="kubernetes-service" classname="verify" time="0.000"/>
+    <testcase name="kubernetes-endpoints" classname="verify" time="0.000">
+      <skipped message="list endpoints: &quot;forbidden&quot;&#10;here"/>
+    </testcase>
+  </testsuite>
+</testsuites>
+`,
+  )
+})
+
+test('the output for GitHub has an annotation for each finding, in one line', () => {
+  assert.deepEqual(renderGithub(every, flags).split('\n'), [
+    `::error title=system-namespaces failed::Namespace <b>,100%25: expected exists, found missing%0Akubectl create namespaces kube-public --kubeconfig=k%0A${checkTexts['system-namespaces'].why}`,
+    '::notice title=kubernetes-endpoints skipped::list endpoints: "forbidden"%0Ahere',
+    '1 held, 1 failed, 1 skipped',
+    '',
+  ])
+})
+
+test('--wait asks again until its time is over, with what it waits for', async (t) => {
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
+  const { code, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, '--wait=1500ms'])
+  assert.equal(code, 3)
+  assert.match(
+    stderr.join('\n'),
+    /^waiting for list .*connection refused.*\n(?:waiting for .*\n)*apiserver-bootstrap: list /,
+  )
+})

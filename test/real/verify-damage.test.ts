@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { test } from 'node:test'
+import { connect } from '../../src/kube/kube-config.ts'
+import { leases } from '../../src/kube/resources.ts'
+import { parseCidr } from '../../src/net/cidr.ts'
+import { systemClock } from '../../src/runtime/system-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+import { shellLine } from '../../src/verify/cluster/finding.ts'
+import { checkCluster, failedIn, findingsOf } from '../../src/verify/cluster/verify-cluster.ts'
+import { serviceRange } from '../peers/apiserver.ts'
+import { binary } from '../peers/binaries.ts'
+import { startCluster } from '../peers/cluster.ts'
+import { startControllerManager } from '../peers/controller-manager.ts'
+import { whenRight } from '../peers/kubernetes-service.ts'
+import { openOwner, temporaryDirectory } from '../peers/owner.ts'
+import { RunningProcess } from '../peers/process.ts'
+import { programPath, startMaster } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
+import { damages } from '../verify/cluster/damage.ts'
+import { addWorkload } from '../verify/cluster/workload.ts'
+
+test('each kind of damage is found by its check alone, and its printed command repairs it', async (t) => {
+  const owner = openOwner(t)
+  const { etcd, server } = await startCluster(owner, { kind: 'bare' })
+  const { api, close } = await connect({ kubeconfig: server.kubeconfig, logger: silentLogger })
+  t.after(close)
+  // The bitmap of NodePorts is in etcd.
+  const stores = [`--etcd-servers=${etcd.url}`, '--lease-store=kubernetes']
+  const addresses = ['192.0.2.1', '192.0.2.2']
+  const masters = await Promise.all(
+    addresses.map((address, index) =>
+      startMaster(owner, server, {
+        address,
+        host: `host-${index}`,
+        flags: ['--controllers=auto,endpoints,endpointslice', '--on-shutdown=keep', ...stores],
+      }),
+    ),
+  )
+  await whenRight(server.api, { addresses, port: server.port }, 30_000)
+  await addWorkload(api)
+  const verify = (more: { readonly expectsRange?: boolean | undefined } = {}) =>
+    checkCluster({
+      source: { api },
+      clock: systemClock,
+      confirmAfterMs: 20,
+      expect: more.expectsRange ? { serviceClusterIpRange: [parseCidr(serviceRange)] } : {},
+      signal: new AbortController().signal,
+    })
+  const holds = () =>
+    untilPasses('everything to hold', async () => assert.deepEqual(findingsOf(await verify()), []), {
+      withinMs: 30_000,
+    })
+  await holds()
+  // From now on nobody corrects anything, and the leases outlast the test.
+  await Promise.all(masters.map((master) => master.stop()))
+  for (const { metadata } of (await api.list(leases, { namespace: 'kube-system' })).items) {
+    if (metadata?.labels?.['apiserver-bootstrap/lease'] !== 'master') continue
+    const body = { spec: { leaseDurationSeconds: 3_600 } }
+    await api.patch(leases, { namespace: 'kube-system', name: metadata.name ?? '' }, { type: 'merge', body })
+  }
+  // A deleted namespace goes only with this one.
+  await startControllerManager(owner, server, ['namespace-controller'])
+
+  const bin = temporaryDirectory(owner, 'bin')
+  const program = `#!/bin/sh\nexec '${process.execPath}' '${programPath()}' "$@"\n`
+  writeFileSync(join(bin, 'apiserver-bootstrap'), program, { mode: 0o755 })
+  const env = { ...process.env, PATH: [bin, dirname(binary('kubectl')), process.env.PATH].join(delimiter), HOME: bin }
+  const flags = [`--kubeconfig=${server.kubeconfig}`]
+  const repair = async (line: string): Promise<void> => {
+    if (/^apiserver-bootstrap run /.test(line)) {
+      const running = await RunningProcess.start(owner, {
+        name: line,
+        command: 'sh',
+        args: ['-c', `exec ${line}`],
+        env,
+      })
+      await holds()
+      await running.stop()
+      return
+    }
+    await new Promise<void>((resolve, reject) => {
+      execFile('sh', ['-c', line], { env, timeout: 60_000 }, (error, stdout, stderr) =>
+        error === null ? resolve() : reject(new Error(`${line}\n${stdout}${stderr}`)),
+      )
+    })
+  }
+
+  for (const { name, check, inflict, expectsRange, visibleAfterMs = 0 } of damages) {
+    await inflict(api)
+    const report = await untilPasses(
+      `the failure of ${check}: ${name}`,
+      async () => {
+        const found = await verify({ expectsRange })
+        assert.deepEqual(failedIn(found), [check], JSON.stringify(findingsOf(found)))
+        return found
+      },
+      { withinMs: visibleAfterMs + 2_000 },
+    )
+    const lines = new Set(
+      findingsOf(report).map(({ remedy }) => shellLine(remedy, { kubectl: flags, 'apiserver-bootstrap': flags })),
+    )
+    for (const line of lines) await repair(line)
+    await holds()
+    t.diagnostic(`${check}: ${name}`)
+  }
+})

@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Service } from '../../../src/kube/resources.ts'
+import { parsePortRange } from '../../../src/net/host-port.ts'
+import { judgeNodePorts } from '../../../src/verify/cluster/allocations.ts'
+import type { About } from '../../../src/verify/cluster/state.ts'
+
+const about: About = { state: {}, expect: {}, nowMs: 0 }
+
+function service(name: string, second: number, spec: object): Service {
+  const creationTimestamp = `2026-01-01T00:00:0${second}Z`
+  return { metadata: { namespace: 'default', name, creationTimestamp }, spec } as Service
+}
+
+const http = { name: 'http', port: 80, targetPort: 8080, nodePort: 30_080 }
+
+test('the younger of two Services with one NodePort gets another, and keeps its other ports', () => {
+  const older = service('older', 1, { ports: [http] })
+  const younger = service('younger', 2, { ports: [http, { name: 'https', port: 443, nodePort: 30_443 }] })
+  const verdict = judgeNodePorts({ services: [younger, older] }, about)
+  assert.ok(verdict.status === 'failed')
+  const [finding, ...others] = verdict.findings
+  assert.deepEqual(others, [])
+  assert.equal(finding?.object, 'Service default/younger')
+  assert.equal(finding?.found, 'NodePort 30080, as default/older')
+  assert.deepEqual(JSON.parse(finding?.remedy[0]?.args.at(-1)?.replace('--patch=', '') ?? ''), {
+    spec: {
+      ports: [
+        { name: 'http', port: 80, targetPort: 8080 },
+        { name: 'https', port: 443, nodePort: 30_443 },
+      ],
+    },
+  })
+})
+
+test('one number for TCP and UDP of one Service is no duplicate, but for two Services it is', () => {
+  const ports = [
+    { ...http, protocol: 'TCP' },
+    { ...http, protocol: 'UDP', name: 'quic' },
+  ]
+  const one = service('one', 1, { ports })
+  assert.equal(judgeNodePorts({ services: [one] }, about).status, 'held')
+  const udp = service('two', 2, { ports: [{ ...http, protocol: 'UDP' }] })
+  assert.equal(judgeNodePorts({ services: [one, udp] }, about).status, 'failed')
+})
+
+test('the port of a health check counts, and is given back with its policy', () => {
+  const web = service('web', 1, { ports: [http] })
+  const spec = { ports: [{ port: 80 }], healthCheckNodePort: 30_080, externalTrafficPolicy: 'Local' }
+  const verdict = judgeNodePorts({ services: [web, service('checked', 2, spec)] }, about)
+  assert.ok(verdict.status === 'failed')
+  assert.deepEqual(
+    verdict.findings[0]?.remedy.map(({ args }) => args.at(-1)),
+    ['--patch={"spec":{"externalTrafficPolicy":"Cluster"}}', '--patch={"spec":{"externalTrafficPolicy":"Local"}}'],
+  )
+})
+
+test('the range counts where it is known', () => {
+  const services = [service('web', 1, { ports: [http] })]
+  const judge = (range: string) =>
+    judgeNodePorts({ services }, { ...about, expect: { serviceNodePortRange: parsePortRange(range) } }).status
+  assert.deepEqual([judge('30000-30100'), judge('30000-30010')], ['held', 'failed'])
+})

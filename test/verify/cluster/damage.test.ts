@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseCidr } from '../../../src/net/cidr.ts'
+import { failedIn, findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { damages } from './damage.ts'
+import { bootstrapped } from './world.ts'
+
+const start = () => bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
+
+test('on a server that was bootstrapped in the process everything holds', async () => {
+  const { verify } = await start()
+  const report = await verify()
+  assert.deepEqual(
+    report.results.filter(({ status }) => status !== 'held'),
+    [],
+  )
+  assert.ok(report.holds)
+})
+
+for (const { name, check, inflict, visibleAfterMs = 0, expectsRange } of damages) {
+  test(`${check} alone finds that ${name}, and its commands correct it`, async () => {
+    const { api, time, verify, execute } = await start()
+    await inflict(api)
+    await time.advance(visibleAfterMs)
+    const expect = expectsRange ? { serviceClusterIpRange: [parseCidr('10.0.0.0/24')] } : {}
+    const report = await verify({ expect })
+    assert.deepEqual(failedIn(report), [check], JSON.stringify(findingsOf(report)))
+    const remedies = new Set(findingsOf(report).map(({ remedy }) => JSON.stringify(remedy)))
+    for (const remedy of remedies) for (const command of JSON.parse(remedy)) await execute(command)
+    assert.deepEqual(findingsOf(await verify()), [])
+  })
+}

@@ -1,0 +1,25 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { test } from 'node:test'
+import { kubectl, kubectlCreate, shellLine } from '../../../src/verify/cluster/finding.ts'
+
+const flags = { kubectl: ['--kubeconfig=/a file'], 'apiserver-bootstrap': [] }
+
+test('commands are one line, with the flags of the cluster', () => {
+  const [removed, created] = [kubectl('delete', 'services', 'a'), kubectlCreate({ kind: 'Service' })]
+  assert.equal(
+    shellLine([removed, created], flags),
+    `kubectl delete services a '--kubeconfig=/a file' && printf %s '{"kind":"Service"}' | kubectl create --filename=- '--kubeconfig=/a file'`,
+  )
+})
+
+test('names from a cluster are literal words for the shell', () => {
+  const names = ['$(id)', 'a b', "it's", '`id`', 'a;b', '\\n', '"', '*', '-x', 'a\nb']
+  for (const name of names) {
+    const line = shellLine([{ tool: 'kubectl', args: [name], input: name }], { ...flags, kubectl: [] })
+    const script = `kubectl() { cat; printf ' %s' "$@"; }; ${line}`
+    const printed = execFileSync('sh', ['-c', script], { encoding: 'utf8' })
+    // A line break would be another line of the report.
+    assert.equal(printed, `${JSON.stringify(name)} ${name.replace('\n', '\\u000a')}`)
+  }
+})

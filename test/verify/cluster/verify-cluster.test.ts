@@ -1,0 +1,210 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { KubeApi } from '../../../src/kube/api.ts'
+import { KubeError } from '../../../src/kube/errors.ts'
+import { endpointSlices, endpoints, nodes, services } from '../../../src/kube/resources.ts'
+import { parseCidr } from '../../../src/net/cidr.ts'
+import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
+import type { Expectations } from '../../../src/verify/cluster/state.ts'
+import { failedIn, findingsOf, verifyCluster, verifyUntil } from '../../../src/verify/cluster/verify-cluster.ts'
+import { bootstrapped } from './world.ts'
+
+const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
+
+/** The same API, in which lists of some resources reject. */
+function rejecting(api: KubeApi, fails: Readonly<Record<string, KubeError>>): KubeApi {
+  const list: KubeApi['list'] = async (resource, query) => {
+    const error = fails[resource.plural]
+    if (error !== undefined) throw error
+    return api.list(resource, query)
+  }
+  return { ...wrapped(api), list }
+}
+
+function wrapped(api: KubeApi): KubeApi {
+  return {
+    get: (...args) => api.get(...args),
+    list: (...args) => api.list(...args),
+    create: (...args) => api.create(...args),
+    update: (...args) => api.update(...args),
+    patch: (...args) => api.patch(...args),
+    delete: (...args) => api.delete(...args),
+    watch: (...args) => api.watch(...args),
+  }
+}
+
+test('a check that may not read what it needs, or whose API is not there, is skipped with the reason', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const source = {
+    api: rejecting(api, {
+      services: new KubeError('Forbidden', 'list services: forbidden'),
+      endpointslices: new KubeError('NotFound', 'list endpointslices: 404'),
+    }),
+  }
+  const { results, holds } = await verify({ source, only: ['kubernetes-service', 'kubernetes-endpointslice'] })
+  assert.ok(holds)
+  assert.deepEqual(
+    results.map((result) => [result.status, result.status === 'skipped' && result.reason]),
+    [
+      ['skipped', 'list services: forbidden'],
+      ['skipped', 'the server does not have it: list endpointslices: 404'],
+    ],
+  )
+})
+
+test('a cluster that does not answer is no verdict', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  for (const code of ['Unreachable', 'Unauthorized', 'ServerError'] as const) {
+    const source = { api: rejecting(api, { endpoints: new KubeError(code, 'no') }) }
+    await assert.rejects(verify({ source }), { code })
+  }
+})
+
+test('a server without Nodes needs no namespace for their Leases', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  await api.delete(
+    { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false },
+    { name: 'kube-node-lease' },
+  )
+  assert.deepEqual(failedIn(await verify()), ['system-namespaces'])
+  const source = { api: rejecting(api, { [nodes.plural]: new KubeError('NotFound', 'no Nodes') }) }
+  assert.deepEqual(failedIn(await verify({ source })), [])
+})
+
+test('what a controller corrects between two readings does not count', async () => {
+  const { api, time, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { spec } = await api.get(services, kubernetes)
+  const ports = (port: number) => ({ spec: { ports: [{ ...spec?.ports?.[0], port }] } })
+  await api.patch(services, kubernetes, { type: 'merge', body: ports(444) })
+  time.view().schedule(50, () => void api.patch(services, kubernetes, { type: 'merge', body: ports(443) }))
+  const report = await verify()
+  assert.deepEqual(failedIn(report), [])
+  assert.deepEqual(
+    report.results.find(({ id }) => id === 'kubernetes-service'),
+    {
+      ...report.results.find(({ id }) => id === 'kubernetes-service'),
+      status: 'held',
+    },
+  )
+})
+
+test('the range of the flag is demanded, whatever the ServiceCIDR', async () => {
+  const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
+  const expected = (range: string) =>
+    verify({ only: ['kubernetes-service', 'service-cidr'], expect: { serviceClusterIpRange: [parseCidr(range)] } })
+  assert.deepEqual(failedIn(await expected('10.96.0.0/12')), [])
+  const report = await expected('10.80.0.0/12')
+  assert.deepEqual(
+    findingsOf(report).map(({ expected, found }) => [expected, found]),
+    [
+      ['ClusterIP 10.80.0.1', 'ClusterIP 10.96.0.1'],
+      ['10.80.0.0/12', '10.96.0.0/12'],
+    ],
+  )
+})
+
+test('without a known range the ClusterIP must be the first of some range', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
+  const source = { api: rejecting(api, { servicecidrs: new KubeError('NotFound', 'no ServiceCIDRs') }) }
+  assert.deepEqual(failedIn(await verify({ source })), [])
+  const { spec } = await api.get(services, kubernetes)
+  await api.delete(services, kubernetes)
+  const labels = { component: 'apiserver', provider: 'kubernetes' }
+  const moved = { type: 'ClusterIP', clusterIP: '10.96.0.4', ports: spec?.ports }
+  await api.create(services, { metadata: { ...kubernetes, labels }, spec: moved } as never)
+  assert.deepEqual(failedIn(await verify({ source, only: ['kubernetes-service'] })), ['kubernetes-service'])
+})
+
+test('a dual-stack list holds, and its second slice is checked as well', async () => {
+  const { api, verify } = await bootstrapped({
+    advertiseAddress: '192.0.2.1,2001:db8::1',
+    serviceClusterIpRange: '10.96.0.0/12,fd00::/108',
+  })
+  assert.deepEqual(failedIn(await verify()), [])
+  const second = { namespace: 'default', name: 'kubernetes-ipv6' }
+  await api.patch(endpointSlices, second, { type: 'merge', body: { ports: [{ name: 'https', port: 1 }] } })
+  assert.deepEqual(failedIn(await verify()), ['kubernetes-endpointslice'])
+  await api.delete(endpointSlices, second)
+  assert.deepEqual(failedIn(await verify()), ['kubernetes-service'])
+})
+
+test('Endpoints that list nobody get their addresses back from the slice', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  await api.delete(endpoints, kubernetes)
+  const [finding] = findingsOf(await verify())
+  assert.deepEqual(finding?.remedy[0]?.args, ['create', '--filename=-'])
+  await api.delete(endpointSlices, kubernetes)
+  const [without] = findingsOf(await verify({ only: ['kubernetes-endpoints'] }))
+  assert.equal(without?.remedy[0]?.tool, 'apiserver-bootstrap')
+})
+
+test('the checks are chosen by their ids, in the order of reports', () => {
+  assert.deepEqual(chosenChecks({ only: ['kubernetes-service', 'system-namespaces'] }), [
+    'system-namespaces',
+    'kubernetes-service',
+  ])
+  assert.ok(!chosenChecks({ skip: ['kubernetes-service'] }).includes('kubernetes-service'))
+})
+
+test('the demanded masters must be listed, and no others', async () => {
+  const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
+  const found = async (expect: Expectations) =>
+    findingsOf(await verify({ expect })).map(({ expected, remedy }) => [expected, remedy[0]?.args.join(' ')])
+  assert.deepEqual(await found({ addresses: ['192.0.2.2', '192.0.2.1'], masters: 2 }), [])
+  assert.deepEqual(await found({ masters: 3 }), [['lists 3 addresses', 'masters']])
+  assert.deepEqual(await found({ addresses: ['192.0.2.1', '192.0.2.3'] }), [
+    ['lists 192.0.2.3', 'run --advertise-address=192.0.2.3'],
+    ['does not list 192.0.2.2', 'masters evict 192.0.2.2 --yes'],
+  ])
+  assert.ok(!(await verify()).results.some(({ id }) => id === 'expected-masters'))
+})
+
+test('a cluster that comes up while it is waited for holds in the end', async () => {
+  const { api, time, verify, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const clock = time.view()
+  const only = ['kubernetes-endpoints'] as const
+  const { metadata, ...rest } = await api.get(endpoints, kubernetes)
+  await api.delete(endpoints, kubernetes)
+  clock.schedule(
+    5_000,
+    () => void api.create(endpoints, { ...rest, metadata: { ...kubernetes, labels: metadata?.labels ?? {} } }),
+  )
+  const lines: string[] = []
+  const options = { source: { api }, clock, only, confirmAfterMs: 0, signal: new AbortController().signal }
+  const onProgress = (line: string): void => void lines.push(line)
+  const short = await settle(verifyUntil({ ...options, waitMs: 2_000, onProgress }))
+  assert.ok(!short.holds)
+  const long = await settle(verifyUntil({ ...options, waitMs: 10_000, onProgress }))
+  assert.ok(long.holds)
+  assert.deepEqual(lines, ['waiting for kubernetes-endpoints', 'waiting for kubernetes-endpoints'])
+  assert.ok((await verify({ only })).holds)
+})
+
+test('whether a Service gets a ClusterIP and a NodePort is asked without storing it', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const before = (await api.list(services)).items.length
+  const only = ['cluster-ip-available', 'node-port-available'] as const
+  assert.deepEqual(
+    (await verify({ only })).results.map((one) => one.status === 'held' && one.found.replace(/[\d.]+$/, 'N')),
+    ['a ClusterIP such as N', 'a NodePort such as N'],
+  )
+  assert.equal((await api.list(services)).items.length, before)
+  const refusing = (error: KubeError): KubeApi => ({ ...wrapped(api), create: () => Promise.reject(error) })
+  const full = new KubeError('ServerError', 'create services: range is full', { httpStatus: 500 })
+  const refused = await verify({ only, source: { api: refusing(full) } })
+  assert.deepEqual(failedIn(refused), ['cluster-ip-available'], 'the other follows from it')
+  assert.equal(findingsOf(refused)[0]?.found, 'create services: range is full')
+  const forbidden = await verify({ only, source: { api: refusing(new KubeError('Forbidden', 'no right')) } })
+  assert.deepEqual(
+    forbidden.results.map(({ status }) => status),
+    ['skipped', 'skipped'],
+  )
+  await assert.rejects(verify({ only, source: { api: refusing(new KubeError('Unreachable', 'gone')) } }))
+})
+
+test('a test verifies a cluster by a function', async () => {
+  const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const report = await settle(verifyCluster({ api, clock: time.view() }, { expect: { masters: 1 } }))
+  assert.ok(report.holds)
+  assert.ok(report.results.some(({ id, status }) => id === 'expected-masters' && status === 'held'))
+})

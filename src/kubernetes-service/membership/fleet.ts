@@ -1,6 +1,6 @@
-import { addressesIn } from '../identity.ts'
+import { addressesIn, addressesInSlice } from '../identity.ts'
 import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
-import { isHeldBy, keepingPlaces, othersReady } from '../members.ts'
+import { isDualStack, isHeldBy, isIpv6, keepingPlaces, othersReady, secondAddresses } from '../members.ts'
 import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, FleetFacts, Membership, MissingLease, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -63,19 +63,69 @@ export function fleetAfterRead(
  * belong to masters that could renew.
  */
 export function leasesForList(
-  { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
   before: readonly string[],
 ): readonly MasterLease[] {
+  const { fleet, self } = state
   // A lease of this life in a read was renewed by it, however late the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
-  const placed = keepingPlaces(leases, current)
-  if (!isNewcomer(trust)) return placed
+  const strangers = strangersIn(state, current, before).map((address) => ({ address, expirySuspected: true }))
+  return [...keepingPlaces(leases, current), ...strangers]
+}
+
+/**
+ * Whether every live master has an address of each family, as far as this master knows: undefined while one that
+ * {@link leasesForList} keeps without its lease may have only one. Pure.
+ */
+export function isFleetDualStack(
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  current: Pick<ObservedEndpoints, 'endpoints'>,
+  before: readonly string[],
+): boolean | undefined {
+  const known = isDualStack(state.fleet.leases)
+  return known === true && strangersIn(state, current, before).length > 0 ? undefined : known
+}
+
+/**
+ * The addresses for the second slice, given the current one. Pure.
+ *
+ * While {@link leasesForList} keeps addresses without their leases, the second addresses of those masters are unknown,
+ * and so is whether they have any. So all unknown addresses of that slice stay, and without that slice there is none.
+ */
+export function secondAddressesForList(
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  current: ObservedEndpoints,
+  before: readonly string[],
+): readonly string[] {
+  const { leases } = state.fleet
+  const known = secondAddresses(leasesForList(state, current, before), leases)
+  const [stranger] = strangersIn(state, current, before)
+  if (stranger === undefined || isDualStack(leases) === false) return known
+  const isSecond = (address: string): boolean => isIpv6(address) !== isIpv6(stranger)
+  const found = current.secondSlices.flatMap(addressesInSlice).filter(isSecond)
+  if (found.length === 0) return []
+  return [...new Set([...known.filter(isSecond), ...found.filter(isUnknownTo(state))])].sort()
+}
+
+/** The addresses that a newcomer found listed when it joined, and whose leases it has never read. */
+function strangersIn(
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  { endpoints }: Pick<ObservedEndpoints, 'endpoints'>,
+  before: readonly string[],
+): readonly string[] {
+  if (!isNewcomer(state.lease.trust)) return []
+  return addressesIn(endpoints)
+    .filter((address) => before.includes(address))
+    .filter(isUnknownTo(state))
+}
+
+function isUnknownTo({ fleet, self }: Pick<Membership, 'fleet' | 'self'>): (address: string) => boolean {
+  const ofLeases = fleet.leases.flatMap(({ address, holder }) => [address, ...(holder?.addresses ?? [])])
   // This master knows about its own lease: if it is missing, this master removed it.
-  const known = new Set([...fleet.leases.map(({ address }) => address), ...self.addresses])
-  const strangers = addressesIn(current.endpoints).filter((address) => before.includes(address) && !known.has(address))
-  return [...placed, ...strangers.map((address) => ({ address, expirySuspected: true }))]
+  const known = new Set([...ofLeases, ...self.addresses])
+  return (address) => !known.has(address)
 }
 
 /** Whether it has joined after a failure, and cannot know yet which masters existed before. Pure. */

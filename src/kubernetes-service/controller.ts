@@ -168,7 +168,8 @@ export class KubernetesServiceController {
     const { address, reconciler } = this.#options
     if (address === undefined) return [this.#service]
     const second = this.#secondSlice
-    const hasSecond = second !== undefined && (second.current !== undefined || reconciler.isDualStack?.(this.#observed) === true)
+    const hasSecond =
+      second !== undefined && (second.current !== undefined || reconciler.isDualStack?.(this.#observed) === true)
     return [this.#service, this.#endpoints, hasSecond && round % 2 === 1 ? second : this.#slice]
   }
 

@@ -71,54 +71,64 @@ export function leasesForList(
   // A lease of this life in a read was renewed by it, however late the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
-  const strangers = strangersIn(state, current, before).map((address) => ({ address, expirySuspected: true }))
-  return [...keepingPlaces(leases, current), ...strangers]
+  return [...keepingPlaces(leases, current), ...strangersIn(state, current, before)]
 }
 
 /**
- * Whether every live master has an address of each family, as far as this master knows: undefined while one that
- * {@link leasesForList} keeps without its lease may have only one. Pure.
+ * Whether every live master has an address of each family. Pure.
+ *
+ * Undefined while this master does not know: when it keeps a stranger, which may have one address, or when the answer
+ * depends on a suspected expiry whose address another master has removed.
  */
 export function isFleetDualStack(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
-  current: Pick<ObservedEndpoints, 'endpoints'>,
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
   before: readonly string[],
 ): boolean | undefined {
-  const known = isDualStack(state.fleet.leases)
-  return known === true && strangersIn(state, current, before).length > 0 ? undefined : known
+  const known = isDualStack(certainLeases(state, current))
+  const all = isDualStack([...state.fleet.leases, ...strangersIn(state, current, before)])
+  return known === all ? known : undefined
 }
 
 /**
  * The addresses for the second slice, given the current one. Pure.
  *
- * While {@link leasesForList} keeps addresses without their leases, the second addresses of those masters are unknown,
- * and so is whether they have any. So all unknown addresses of that slice stay, and without that slice there is none.
+ * While {@link isFleetDualStack} is unknown, that slice is neither created nor removed, and it keeps the addresses of
+ * masters that this one does not know.
  */
 export function secondAddressesForList(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   current: ObservedEndpoints,
   before: readonly string[],
 ): readonly string[] {
-  const { leases } = state.fleet
-  const known = secondAddresses(leasesForList(state, current, before), leases)
-  const [stranger] = strangersIn(state, current, before)
-  if (stranger === undefined || isDualStack(leases) === false) return known
-  const isSecond = (address: string): boolean => isIpv6(address) !== isIpv6(stranger)
-  const found = current.secondSlices.flatMap(addressesInSlice).filter(isSecond)
+  const known = secondAddresses(leasesForList(state, current, before), certainLeases(state, current))
+  if (isFleetDualStack(state, current, before) !== undefined) return known
+  const [first = ''] = state.self.addresses
+  const found = current.secondSlices.flatMap(addressesInSlice).filter((address) => isIpv6(address) !== isIpv6(first))
   if (found.length === 0) return []
-  return [...new Set([...known.filter(isSecond), ...found.filter(isUnknownTo(state))])].sort()
+  return [...new Set([...known, ...found.filter(isUnknownTo(state))])].sort()
 }
 
-/** The addresses that a newcomer found listed when it joined, and whose leases it has never read. */
+/** The leases except those with a suspected expiry whose addresses are not listed. */
+function certainLeases(
+  { fleet: { leases } }: Pick<Membership, 'fleet'>,
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+): readonly MasterLease[] {
+  const placed = keepingPlaces(leases, current)
+  return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
+}
+
+/** Those that a newcomer found listed when it joined, and whose leases it has not read. */
 function strangersIn(
   state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   { endpoints }: Pick<ObservedEndpoints, 'endpoints'>,
   before: readonly string[],
-): readonly string[] {
+): readonly MasterLease[] {
   if (!isNewcomer(state.lease.trust)) return []
   return addressesIn(endpoints)
     .filter((address) => before.includes(address))
     .filter(isUnknownTo(state))
+    .map((address) => ({ address, expirySuspected: true }))
 }
 
 function isUnknownTo({ fleet, self }: Pick<Membership, 'fleet' | 'self'>): (address: string) => boolean {

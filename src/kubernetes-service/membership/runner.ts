@@ -14,13 +14,7 @@ import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, addressesInSlice, type EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import {
-  isHeldBy,
-  type LifeSpan,
-  listedAddresses,
-  othersReady,
-  portsAgreed,
-} from '../members.ts'
+import { isHeldBy, type LifeSpan, listedAddresses, othersReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { isFleetDualStack, leasesForList, secondAddressesForList } from './fleet.ts'

@@ -168,7 +168,8 @@ export class KubernetesServiceController {
     const { address, reconciler } = this.#options
     if (address === undefined) return [this.#service]
     const second = this.#secondSlice
-    const hasSecond = second !== undefined && (second.current !== undefined || reconciler.isDualStack?.() === true)
+    const hasSecond =
+      second !== undefined && (second.current !== undefined || reconciler.isDualStack?.(this.#observed) === true)
     return [this.#service, this.#endpoints, hasSecond && round % 2 === 1 ? second : this.#slice]
   }
 
@@ -192,14 +193,17 @@ export class KubernetesServiceController {
     if (!onlyObjects) await this.#readMembers(signal)
     this.#noteDemand()
     this.#reportForeignPorts()
-    const observed: ObservedEndpoints = {
+    if (address === undefined || reconciler.isSatisfied?.(this.#observed, this.#ports, this.#portsAgreed())) return
+    await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
+    this.#noteDemand()
+  }
+
+  get #observed(): ObservedEndpoints {
+    return {
       endpoints: this.#endpoints.current,
       slice: this.#slice.current,
       secondSlices: [this.#secondSlice?.current].filter((slice) => slice !== undefined),
     }
-    if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
-    await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
-    this.#noteDemand()
   }
 
   async #readMembers(signal: AbortSignal): Promise<void> {
@@ -217,7 +221,7 @@ export class KubernetesServiceController {
 
   #demand(): ServiceDemand {
     if (!this.#known) return unknownMembers
-    const isDualStack = this.#options.reconciler.isDualStack?.()
+    const isDualStack = this.#options.reconciler.isDualStack?.(this.#observed)
     const stack = isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
     return { settled: this.#portsAgreed(), stack }
   }

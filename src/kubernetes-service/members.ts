@@ -85,7 +85,7 @@ function isNotWithdrawn(lease: MasterLease): boolean {
   return lease.holder?.state !== 'withdrawn'
 }
 
-function isIpv6(address: string): boolean {
+export function isIpv6(address: string): boolean {
   return address.includes(':')
 }
 

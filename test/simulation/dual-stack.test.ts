@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { MasterOptions } from '../../src/bootstrap/master-options.ts'
 import { addressesOf } from '../../src/drill/listings.ts'
+import { runDrill } from '../../src/drill/run-drill.ts'
+import type { FleetPlan, Step } from '../../src/drill/scenario/scenario.ts'
 import { Fleet } from '../../src/drill/simulator/fleet.ts'
 import { SimulatedKubeApiserver } from '../../src/drill/simulator/kube-apiserver.ts'
 import type { SimulatedMaster } from '../../src/drill/simulator/master.ts'
@@ -19,6 +21,8 @@ import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
 import { type Random, randomInteger, seededRandom } from '../../src/runtime/random.ts'
+import { scenarioOf } from '../drill/drilled.ts'
+import { fleetPlan, masterPlan } from '../drill/simulator/fleet-under-test.ts'
 
 const ranges = ['10.96.0.0/16', 'fd00:10:96::/112'].map(parseCidr)
 const primaryRange = ranges.slice(0, 1)
@@ -302,6 +306,73 @@ test('beside a kube-apiserver there is one family, and two again when its lease 
   assert.deepEqual(await stateOf(fleet), dualState(1, 2))
   await assertQuiet(fleet)
 })
+
+/** A sidecar is restarted while nobody can renew. */
+const outage: readonly Step[] = [
+  { atMs: 10_000, jitterMs: 5_000, action: 'datastore-outage', how: 'full', forMs: 25_000 },
+  {
+    atMs: 15_000,
+    jitterMs: 20_000,
+    action: 'restart',
+    masters: ['master-2'],
+    part: 'sidecar',
+    signal: 'kill',
+    pauseMs: 3_000,
+  },
+]
+
+const hangs: readonly Step[] = [
+  { atMs: 10_000, jitterMs: 5_000, action: 'readyz-fails', masters: 'all', how: 'hangs', forMs: 30_000 },
+  {
+    atMs: 12_000,
+    jitterMs: 20_000,
+    action: 'restart',
+    masters: ['master-2'],
+    part: 'sidecar',
+    signal: 'kill',
+    pauseMs: 2_000,
+  },
+  { atMs: 12_000, jitterMs: 20_000, action: 'terminate', masters: ['master-1'], part: 'sidecar', forMs: 15_000 },
+]
+
+const terminated: readonly Step[] = [
+  { atMs: 10_000, jitterMs: 5_000, action: 'datastore-outage', how: 'away', forMs: 25_000 },
+  { atMs: 12_000, jitterMs: 20_000, action: 'terminate', masters: 'all', part: 'sidecar', forMs: 10_000 },
+]
+
+const killed: Step = {
+  atMs: 14_000,
+  jitterMs: 15_000,
+  action: 'kill',
+  masters: ['master-1'],
+  part: 'both',
+  forMs: 100_000,
+}
+
+/** Of each its seed, the lease stores, what happens, and how many addresses master-1 has. */
+const outages: Readonly<Record<string, readonly [number, readonly FleetPlan['leaseStore'][], readonly Step[], 1 | 2]>> = {
+  'a sidecar is restarted in an outage': [5, ['etcd'], outage, 2],
+  'servers hang, and sidecars are restarted': [12, ['etcd', 'kubernetes', 'memory'], hangs, 2],
+  'all sidecars are stopped and started in an outage': [1, ['etcd'], terminated, 2],
+  'a master has one address': [5, ['etcd'], outage, 1],
+  'a master with one address ends in the outage': [5, ['etcd'], [...outage, killed], 1],
+}
+
+for (const [name, [seed, stores, steps, addresses]] of Object.entries(outages)) {
+  test(`masters that know the fleet and one that does not never fight over the second slice: ${name}`, async () => {
+    const numbers = [1, 2, 3]
+    const masters = numbers.map((number) =>
+      masterPlan(number, { addresses: [first(number), second(number)].slice(0, number === 1 ? addresses : 2) }),
+    )
+    const variants = stores.map((leaseStore) => ({ name: leaseStore, fleet: { leaseStore } }))
+    const scenario = scenarioOf(fleetPlan(3, { masters }), steps, 80_000)
+    const report = await runDrill(scenario, { seed, variants })
+    assert.deepEqual(
+      report.variants.flatMap(({ runs }) => runs.flatMap(({ violations }) => violations)),
+      [],
+    )
+  })
+}
 
 const SEEDS = 40
 

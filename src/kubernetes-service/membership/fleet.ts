@@ -1,6 +1,6 @@
-import { addressesIn } from '../identity.ts'
+import { addressesIn, addressesInSlice } from '../identity.ts'
 import { type Holder, MAX_DEPARTURES, type MasterLease } from '../leases/master-leases.ts'
-import { isHeldBy, keepingPlaces, othersReady } from '../members.ts'
+import { isDualStack, isHeldBy, isIpv6, keepingPlaces, othersReady, secondAddresses } from '../members.ts'
 import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, FleetFacts, Membership, MissingLease, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
@@ -63,19 +63,79 @@ export function fleetAfterRead(
  * belong to masters that could renew.
  */
 export function leasesForList(
-  { fleet, self, lease: { trust } }: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
   current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
   before: readonly string[],
 ): readonly MasterLease[] {
+  const { fleet, self } = state
   // A lease of this life in a read was renewed by it, however late the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
+  return [...keepingPlaces(leases, current), ...strangersIn(state, current, before)]
+}
+
+/**
+ * Whether every live master has an address of each family. Pure.
+ *
+ * Undefined while this master does not know: when it keeps a stranger, which may have one address, or when the answer
+ * depends on a suspected expiry whose address another master has removed.
+ */
+export function isFleetDualStack(
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+  before: readonly string[],
+): boolean | undefined {
+  const known = isDualStack(certainLeases(state, current))
+  const all = isDualStack([...state.fleet.leases, ...strangersIn(state, current, before)])
+  return known === all ? known : undefined
+}
+
+/**
+ * The addresses for the second slice, given the current one. Pure.
+ *
+ * While {@link isFleetDualStack} is unknown, that slice is neither created nor removed, and it keeps the addresses of
+ * masters that this one does not know.
+ */
+export function secondAddressesForList(
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  current: ObservedEndpoints,
+  before: readonly string[],
+): readonly string[] {
+  const known = secondAddresses(leasesForList(state, current, before), certainLeases(state, current))
+  if (isFleetDualStack(state, current, before) !== undefined) return known
+  const [first = ''] = state.self.addresses
+  const found = current.secondSlices.flatMap(addressesInSlice).filter((address) => isIpv6(address) !== isIpv6(first))
+  if (found.length === 0) return []
+  return [...new Set([...known, ...found.filter(isUnknownTo(state))])].sort()
+}
+
+/** The leases except those with a suspected expiry whose addresses are not listed. */
+function certainLeases(
+  { fleet: { leases } }: Pick<Membership, 'fleet'>,
+  current: Pick<ObservedEndpoints, 'endpoints' | 'slice'>,
+): readonly MasterLease[] {
   const placed = keepingPlaces(leases, current)
-  if (!isNewcomer(trust)) return placed
+  return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
+}
+
+/** Those that a newcomer found listed when it joined, and whose leases it has not read. */
+function strangersIn(
+  state: Pick<Membership, 'fleet' | 'self' | 'lease'>,
+  { endpoints }: Pick<ObservedEndpoints, 'endpoints'>,
+  before: readonly string[],
+): readonly MasterLease[] {
+  if (!isNewcomer(state.lease.trust)) return []
+  return addressesIn(endpoints)
+    .filter((address) => before.includes(address))
+    .filter(isUnknownTo(state))
+    .map((address) => ({ address, expirySuspected: true }))
+}
+
+function isUnknownTo({ fleet, self }: Pick<Membership, 'fleet' | 'self'>): (address: string) => boolean {
+  const ofLeases = fleet.leases.flatMap(({ address, holder }) => [address, ...(holder?.addresses ?? [])])
   // This master knows about its own lease: if it is missing, this master removed it.
-  const known = new Set([...fleet.leases.map(({ address }) => address), ...self.addresses])
-  const strangers = addressesIn(current.endpoints).filter((address) => before.includes(address) && !known.has(address))
-  return [...placed, ...strangers.map((address) => ({ address, expirySuspected: true }))]
+  const known = new Set([...ofLeases, ...self.addresses])
+  return (address) => !known.has(address)
 }
 
 /** Whether it has joined after a failure, and cannot know yet which masters existed before. Pure. */

@@ -13,19 +13,10 @@ import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { addressesIn, addressesInSlice, type EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import {
-  isDualStack,
-  isHeldBy,
-  type LifeSpan,
-  listedAddresses,
-  MeasuredSpan,
-  othersReady,
-  portsAgreed,
-  secondAddresses,
-} from '../members.ts'
+import { isHeldBy, listedAddresses, MeasuredSpan, othersReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
-import { leasesForList } from './fleet.ts'
+import { isFleetDualStack, leasesForList, secondAddressesForList } from './fleet.ts'
 import { failsByEtcd } from './readiness.ts'
 import {
   type Membership,
@@ -166,19 +157,17 @@ export class MembershipRunner implements ListReconciler {
     return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
   }
 
-  /** Undefined without a live master, as before this master has announced itself as the first. */
-  isDualStack(): boolean | undefined {
-    return isDualStack(this.#state.fleet.leases)
+  /** Undefined without a live master, as before this master has announced itself as the first, and while unknown. */
+  isDualStack(observed: ObservedEndpoints): boolean | undefined {
+    return isFleetDualStack(this.#state, observed, this.#listedBefore ?? listedInBoth(observed))
   }
 
   /** The plan for the list from the last read of the leases. `stopping`: this master leaves, and may leave it empty. */
   #plan(stored: ObservedEndpoints, reconcilePorts: boolean, stopping = false): ListPlan {
     const { ports, holder } = this.#options
-    const { endpoints: current, slice } = stored
-    // An address in only one of them was not written by a master.
-    this.#listedBefore ??= addressesIn(current).filter((one) => !slice || addressesInSlice(slice).includes(one))
-    const placed = leasesForList(this.#state, stored, this.#listedBefore)
-    const listed = listedAddresses(placed)
+    const { endpoints: current } = stored
+    this.#listedBefore ??= listedInBoth(stored)
+    const listed = listedAddresses(leasesForList(this.#state, stored, this.#listedBefore))
     // While all leases have expired, it removes its own address only: the other masters may soon be back.
     const addresses =
       stopping && listed.length === 0
@@ -186,7 +175,7 @@ export class MembershipRunner implements ListReconciler {
         : listed
     return {
       endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, stopping }),
-      secondAddresses: secondAddresses(placed, this.#state.fleet.leases),
+      secondAddresses: secondAddressesForList(this.#state, stored, this.#listedBefore),
     }
   }
 
@@ -364,6 +353,11 @@ export class MembershipRunner implements ListReconciler {
   get #nowMs(): number {
     return this.#options.clock.monotonicMs()
   }
+}
+
+/** The listed addresses. One in only one of both objects was not written by a master. */
+function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[] {
+  return addressesIn(endpoints).filter((address) => !slice || addressesInSlice(slice).includes(address))
 }
 
 const outMessages: Readonly<Record<OutReason, string>> = {

@@ -53,8 +53,10 @@ export interface ListReconciler {
   /**
    * Whether every member has an address of each family, so that the Service may have two families; undefined when that
    * is unknown. Left out: always unknown. While it is unknown the Service's families stay as found.
+   *
+   * @param observed - the objects according to the watches.
    */
-  isDualStack?(): boolean | undefined
+  isDualStack?(observed: ObservedEndpoints): boolean | undefined
 }
 
 /**

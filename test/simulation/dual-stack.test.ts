@@ -350,13 +350,14 @@ const killed: Step = {
 }
 
 /** Of each its seed, the lease stores, what happens, and how many addresses master-1 has. */
-const outages: Readonly<Record<string, readonly [number, readonly FleetPlan['leaseStore'][], readonly Step[], 1 | 2]>> = {
-  'a sidecar is restarted in an outage': [5, ['etcd'], outage, 2],
-  'servers hang, and sidecars are restarted': [12, ['etcd', 'kubernetes', 'memory'], hangs, 2],
-  'all sidecars are stopped and started in an outage': [1, ['etcd'], terminated, 2],
-  'a master has one address': [5, ['etcd'], outage, 1],
-  'a master with one address ends in the outage': [5, ['etcd'], [...outage, killed], 1],
-}
+const outages: Readonly<Record<string, readonly [number, readonly FleetPlan['leaseStore'][], readonly Step[], 1 | 2]>> =
+  {
+    'a sidecar is restarted in an outage': [5, ['etcd'], outage, 2],
+    'servers hang, and sidecars are restarted': [12, ['etcd', 'kubernetes', 'memory'], hangs, 2],
+    'all sidecars are stopped and started in an outage': [1, ['etcd'], terminated, 2],
+    'a master has one address': [5, ['etcd'], outage, 1],
+    'a master with one address ends in the outage': [5, ['etcd'], [...outage, killed], 1],
+  }
 
 for (const [name, [seed, stores, steps, addresses]] of Object.entries(outages)) {
   test(`masters that know the fleet and one that does not never fight over the second slice: ${name}`, async () => {

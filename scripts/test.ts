@@ -1,6 +1,7 @@
 import { glob, stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { matchesGlob, relative, resolve } from 'node:path'
+import { finished } from 'node:stream/promises'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
@@ -14,6 +15,8 @@ interface Tier {
   readonly files: readonly string[]
   readonly except: readonly string[]
   readonly concurrency: number
+  /** Files that run after the others, two at a time: they judge how soon something happens. */
+  readonly timed?: readonly string[]
   readonly testTimeoutMs: number
   readonly tierTimeoutMs: number
   readonly needsPeers: boolean
@@ -30,8 +33,9 @@ const inProcess = {
   tierTimeoutMs: 10 * minute,
   needsPeers: false,
 }
-// Two files at a time: most of it is waiting for leases to end. With three the faults of the machine look like those of the program.
-const withPeers = { concurrency: 2, testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
+const withPeers = { testTimeoutMs: 5 * minute, tierTimeoutMs: 60 * minute, needsPeers: true }
+/** With more files at a time the pauses of the machine look like faults of the program. */
+const TIMED_CONCURRENCY = 2
 
 const tiers: Readonly<Record<string, Tier>> = {
   unit: { files: ['test/**/*.test.ts'], except: ['test/{real,long,bench,floor}/**'], ...inProcess },
@@ -40,7 +44,14 @@ const tiers: Readonly<Record<string, Tier>> = {
     except: [],
     ...inProcess,
   },
-  real: { files: ['test/real/**/*.test.ts'], except: [], ...withPeers },
+  real: {
+    files: ['test/real/**/*.test.ts'],
+    except: [],
+    // Most of a file is waiting.
+    concurrency: 4,
+    timed: ['test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control}.test.ts'],
+    ...withPeers,
+  },
   long: {
     files: ['test/long/**/*.test.ts'],
     except: [],
@@ -89,46 +100,57 @@ for (const name of ['SIGINT', 'SIGTERM'] as const) {
     interrupted.abort()
   })
 }
-const tests = run({
-  files: files.map((file) => resolve(file)),
-  concurrency: tier.concurrency,
-  timeout: tier.testTimeoutMs,
-  // Not forceExit, which loses results on their way here: leaks.ts ends a process that something keeps alive.
-  execArgv: ['--import', resolve('test/support/leaks.ts'), ...(tier.execArgv ?? [])],
-  signal: AbortSignal.any([overall, interrupted.signal]),
-  ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
-})
 const startedAt = performance.now()
-tests.on('test:pass', ({ name, file, skip, todo }) => {
-  if (skip !== undefined || todo !== undefined) problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
-})
-// A file without a test, or without one that the pattern names, counts as a test that passed: those are not ours.
-let withoutTests = 0
+const timed = files.filter((file) => tier.timed?.some((pattern) => matchesGlob(file, pattern)))
+const rest = files.filter((file) => !timed.includes(file))
 const durations: { readonly file: string; readonly ms: number }[] = []
-tests.on('test:summary', ({ file, counts, success, duration_ms }) => {
-  if (file !== undefined) {
-    durations.push({ file: inRoot(file), ms: duration_ms })
-    if (counts.tests > 0) return
-    withoutTests++
-    if (!options['test-name-pattern']) problems.push(`no test in ${inRoot(file)}`)
-    return
-  }
-  const ran = counts.tests - withoutTests
-  if (ran === 0) problems.push('no test ran')
-  if (overall.aborted) problems.push(`not done within ${tier.tierTimeoutMs / minute} minutes`)
-  if (!success) process.exitCode = 1
-  process.once('exit', () => {
-    const passed = counts.passed - withoutTests
-    const failed = ran - passed - counts.skipped - counts.todo
-    const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
-    for (const problem of problems) console.error(`✖ ${problem}`)
-    if (problems.length > 0) process.exitCode = 1
-    const slow = durations.filter(({ ms }) => ms >= SLOW_MS).sort((a, b) => b.ms - a.ms)
-    for (const { file, ms } of slow) console.log(`${(ms / 1000).toFixed(0).padStart(5)} s  ${file}`)
-    console.log(`${tierName}: ${passed} passed, ${failed} failed, ${files.length} files, ${seconds} s`)
+const total = { ran: 0, passed: 0, failed: 0 }
+if (rest.length > 0) await runFiles(rest, tier.concurrency)
+if (timed.length > 0) await runFiles(timed, TIMED_CONCURRENCY)
+if (total.ran === 0) problems.push('no test ran')
+if (overall.aborted) problems.push(`not done within ${tier.tierTimeoutMs / minute} minutes`)
+for (const problem of problems) console.error(`✖ ${problem}`)
+if (problems.length > 0) process.exitCode = 1
+const slow = durations.filter(({ ms }) => ms >= SLOW_MS).sort((a, b) => b.ms - a.ms)
+for (const { file, ms } of slow) console.log(`${(ms / 1000).toFixed(0).padStart(5)} s  ${file}`)
+const seconds = ((performance.now() - startedAt) / 1000).toFixed(1)
+console.log(`${tierName}: ${total.passed} passed, ${total.failed} failed, ${files.length} files, ${seconds} s`)
+
+/** Runs test files, prints what becomes of them, and adds up {@link total}. */
+async function runFiles(some: readonly string[], concurrency: number): Promise<void> {
+  const tests = run({
+    files: some.map((file) => resolve(file)),
+    concurrency,
+    timeout: tier?.testTimeoutMs,
+    // Not forceExit, which loses results on their way here: leaks.ts ends a process that something keeps alive.
+    execArgv: ['--import', resolve('test/support/leaks.ts'), ...(tier?.execArgv ?? [])],
+    signal: AbortSignal.any([overall, interrupted.signal]),
+    ...(options['test-name-pattern'] && { testNamePatterns: options['test-name-pattern'] }),
   })
-})
-tests.compose(new spec()).pipe(process.stdout)
+  tests.on('test:pass', ({ name, file, skip, todo }) => {
+    if (skip !== undefined || todo !== undefined) problems.push(`skipped or todo: ${name} (${inRoot(file)})`)
+  })
+  // A file without a test, or without one that the pattern names, counts as a test that passed: those are not ours.
+  let withoutTests = 0
+  tests.on('test:summary', ({ file, counts, success, duration_ms }) => {
+    if (file !== undefined) {
+      durations.push({ file: inRoot(file), ms: duration_ms })
+      if (counts.tests > 0) return
+      withoutTests++
+      if (!options['test-name-pattern']) problems.push(`no test in ${inRoot(file)}`)
+      return
+    }
+    if (!success) process.exitCode = 1
+    const ran = counts.tests - withoutTests
+    const passed = counts.passed - withoutTests
+    total.ran += ran
+    total.passed += passed
+    total.failed += ran - passed - counts.skipped - counts.todo
+  })
+  const printed = tests.compose(new spec())
+  printed.pipe(process.stdout, { end: false })
+  await finished(printed)
+}
 
 async function filesOf(pattern: string, except: readonly string[]): Promise<string[]> {
   const files = await Array.fromAsync(glob(pattern))

@@ -131,8 +131,11 @@ describe('what becomes of a real etcd, and of the way to it', () => {
         async () => (await etcd.get('/a/1', patient)) ?? assert.fail('it is gone'),
       )
       assert.ok(found.modRevision >= acknowledged)
-      acknowledged =
-        (await untilDone('a write', () => etcd.update('/a/1', bytes('three'), found.modRevision, options))) ?? 0n
+      // The update that was held up may arrive between a read and a write.
+      acknowledged = await untilDone('a write', async () => {
+        const { modRevision } = (await etcd.get('/a/1', patient)) ?? assert.fail('it is gone')
+        return (await etcd.update('/a/1', bytes('three'), modRevision, options)) ?? assert.fail('it has changed')
+      })
       assert.ok(acknowledged > found.modRevision)
       // What happened meanwhile is either seen or looked for.
       await untilDone('the watch', async () =>

@@ -27,11 +27,15 @@ export interface KubeConfigTransportOptions {
   readonly execTimeoutMs?: number | undefined
 }
 
+/** How long a request that may be anonymous waits for the first credentials, in milliseconds. */
+const ANONYMOUS_AFTER_MS = 250
+
 /**
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
  * Credentials are updated as {@link KubeCredentials} does; a request that is answered with 401 is sent once
- * more if newer credentials are available within a second. Risky settings of the kubeconfig are logged once as
+ * more if newer credentials are available within a second. A readiness probe is sent without credentials if there are
+ * still none after a quarter of a second. Risky settings of the kubeconfig are logged once as
  * warnings. When certificates change, new requests use new connections, and the old ones close when their requests and
  * watches have ended. Throws a KubeConfigError when the kubeconfig cannot be used.
  */
@@ -44,6 +48,8 @@ class KubeConfigTransport implements Transport {
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
   #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
+  /** For requests without credentials, while there are none. */
+  #anonymous: { readonly identity: string; readonly transport: HttpTransport } | undefined
   #closed = false
 
   constructor(config: KubeConfig, options: KubeConfigTransportOptions) {
@@ -63,7 +69,11 @@ class KubeConfigTransport implements Transport {
   }
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
+    if (request.mayBeAnonymous === true && !(await this.#credentials.areThere(ANONYMOUS_AFTER_MS, signal))) {
+      return this.#sendAnonymously(await this.#credentials.none(signal), request, signal)
+    }
     let credentials = await this.#credentials.current(signal)
+    this.#endAnonymous()
     let response = await this.#sendAs(credentials, request, signal)
     if (response.status === 401) {
       const rejected = credentials
@@ -77,12 +87,27 @@ class KubeConfigTransport implements Transport {
   async close(): Promise<void> {
     this.#closed = true
     this.#credentials.close()
-    const transports = [...this.#retiring, ...(this.#current === undefined ? [] : [this.#current.transport])]
+    const open = [this.#current, this.#anonymous].filter((lane) => lane !== undefined)
+    const transports = [...this.#retiring, ...open.map(({ transport }) => transport)]
     await Promise.all(transports.map((transport) => transport.close()))
   }
 
   #sendAs(credentials: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
     return this.#transportWith(credentials).send(request, signal, credentials.headers)
+  }
+
+  #sendAnonymously({ headers, tls }: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
+    const identity = JSON.stringify(tls)
+    if (this.#anonymous?.identity !== identity) {
+      this.#endAnonymous()
+      this.#anonymous = { identity, transport: this.#connect(tls) }
+    }
+    return this.#anonymous.transport.send(request, signal, headers)
+  }
+
+  #endAnonymous(): void {
+    if (this.#anonymous !== undefined) this.#retire(this.#anonymous.transport)
+    this.#anonymous = undefined
   }
 
   #transportWith({ tls }: Credentials): HttpTransport {

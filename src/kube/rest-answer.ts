@@ -48,6 +48,8 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
     throw badResponse(call, `the answer is of kind ${quote(body.kind)}, not ${resource.kind}`)
   }
   if (!isRecord(body.metadata)) throw badResponse(call, 'the answer has no metadata')
+  const fault = metadataFault(body)
+  if (fault !== undefined) throw badResponse(call, `in the answer ${fault}`)
   return body as T
 }
 
@@ -60,9 +62,14 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
   if (!isRecord(metadata) || typeof metadata.resourceVersion !== 'string') {
     throw badResponse(call, 'the list has no resourceVersion')
   }
+  if (!isAbsentOr(isText)(metadata.continue)) throw badResponse(call, 'continue of the list is not a string')
   // Go writes a nil slice as null.
   if (items === null || items === undefined) return { ...body, items: [] } as unknown as KubeList<T>
   if (!Array.isArray(items) || !items.every(isRecord)) throw badResponse(call, 'the list has no items')
+  for (const item of items) {
+    const fault = metadataFault(item)
+    if (fault !== undefined) throw badResponse(call, `in an item of the list ${fault}`)
+  }
   return body as unknown as KubeList<T>
 }
 
@@ -73,6 +80,9 @@ export function asWatchEvent<T extends KubeObject>(frame: unknown): WatchEvent<T
   if (!isRecord(frame) || !eventTypes.has(frame.type) || !isRecord(frame.object)) {
     throw new KubeError('BadResponse', `a frame of the watch is ${describe(frame)}, not an event`)
   }
+  if (frame.type === 'ERROR') return { type: frame.type, object: withTexts(frame.object) }
+  const fault = metadataFault(frame.object)
+  if (fault !== undefined) throw new KubeError('BadResponse', `in a frame of the watch ${fault}`)
   return frame as unknown as WatchEvent<T>
 }
 
@@ -80,11 +90,51 @@ export function badResponse(call: CallName, message: string): KubeError {
   return new KubeError('BadResponse', `${call}: ${message}`)
 }
 
+type Fields = Readonly<Record<string, unknown>>
+
+const isText = (value: unknown): boolean => typeof value === 'string'
+const isTexts = (value: unknown): boolean => isRecord(value) && Object.values(value).every(isText)
+const isListOf = (isItem: (value: unknown) => boolean) => (value: unknown) =>
+  Array.isArray(value) && value.every(isItem)
+/** Go writes an empty time, list or map as null. */
+const isAbsentOr = (isValue: (value: unknown) => boolean) => (value: unknown) => value == null || isValue(value)
+
+/** What the fields of ObjectMeta must be, where they are there. */
+const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown) => boolean, type: string])[] = [
+  ...['name', 'namespace', 'resourceVersion', 'uid', 'generateName'].map((field) => {
+    return [field, (value: unknown) => value === undefined || isText(value), 'a string'] as const
+  }),
+  ['creationTimestamp', isAbsentOr(isText), 'a time'],
+  ['deletionTimestamp', isAbsentOr(isText), 'a time'],
+  ['labels', isAbsentOr(isTexts), 'a map of strings'],
+  ['annotations', isAbsentOr(isTexts), 'a map of strings'],
+  ['finalizers', isAbsentOr(isListOf(isText)), 'a list of strings'],
+  ['ownerReferences', isAbsentOr(isListOf(isRecord)), 'a list of objects'],
+  ['managedFields', isAbsentOr(isListOf(isRecord)), 'a list of objects'],
+]
+
+/**
+ * The first mistake in the metadata of a received object, without its value. Everything behind this relies on it: names
+ * become keys, and a name that is no string would end the process.
+ */
+function metadataFault({ metadata }: Fields): string | undefined {
+  if (metadata === undefined) return undefined
+  if (!isRecord(metadata)) return 'metadata is not an object'
+  for (const [field, isRight, type] of metadataTypes) {
+    if (!isRight(metadata[field])) return `metadata.${field} is not ${type}`
+  }
+  return undefined
+}
+
 function asStatus(body: unknown): Status | undefined {
-  if (!isRecord(body) || body.kind !== 'Status') return undefined
-  // A Status of the wrong shape must not prevent reading the refusal that contains it.
+  return isRecord(body) && body.kind === 'Status' ? withTexts(body) : undefined
+}
+
+/** A Status of the wrong shape must not prevent reading the refusal that contains it. */
+function withTexts({ details, ...body }: Fields): Status {
   const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
-  return { ...body, message: text(body.message), reason: text(body.reason) } as Status
+  const isRight = isRecord(details) && isAbsentOr(isListOf(isRecord))(details.causes)
+  return { ...body, message: text(body.message), reason: text(body.reason), ...(isRight && { details }) } as Status
 }
 
 /** The text of an answer that is not JSON, if it is meant for people and is no HTML page. */

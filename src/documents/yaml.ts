@@ -13,6 +13,7 @@ import {
   visit,
   type YAMLError,
 } from 'yaml'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 import { InvalidInputError, type Mistake } from './validation.ts'
 
 /** Every real configuration is shorter; a longer file was given by mistake. */
@@ -227,5 +228,5 @@ function startOf(contents: Node | null, offset: number, isMeant: (node: unknown)
 }
 
 function shortened(text: string | undefined): string {
-  return JSON.stringify(text?.trim().slice(0, 80))
+  return JSON.stringify(withoutSecrets(text?.trim() ?? '').slice(0, 80))
 }

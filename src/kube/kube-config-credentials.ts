@@ -6,7 +6,7 @@ import { abortable } from '../runtime/signals.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { addSecret } from '../telemetry/secrets.ts'
+import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
 import {
@@ -381,5 +381,5 @@ async function readFileOr(file: string): Promise<string> {
 
 function noCredentials(error: unknown): KubeError {
   if (error instanceof KubeError) return error
-  return new KubeError('NoCredentials', messageOf(error).replace(/\s+/g, ' ').trim().slice(0, 300))
+  return new KubeError('NoCredentials', oneLine(messageOf(error), 300))
 }

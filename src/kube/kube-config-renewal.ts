@@ -7,7 +7,7 @@ import { messageOf } from '../runtime/errors.ts'
 import { within } from '../runtime/request-limit.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
-import { addSecret } from '../telemetry/secrets.ts'
+import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { HttpBytes } from './http-streams.ts'
 import { answerLimits } from './transport.ts'
@@ -201,7 +201,7 @@ export function authProvider(
       const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)
       return { authorization, clientCertificate: undefined, expiresMs }
     } catch (error) {
-      const words = messageOf(error).replace(/\s+/g, ' ').trim().slice(0, 200)
+      const words = oneLine(messageOf(error), 200)
       throw new KubeError('NoCredentials', `${source}: auth-provider ${JSON.stringify(name)}: ${words}`)
     }
   }

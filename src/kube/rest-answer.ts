@@ -1,6 +1,7 @@
 import type { Random } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { oneLine } from '../telemetry/secrets.ts'
 import type { Status, WatchEvent } from './api.ts'
 import { codeOf, KubeError } from './errors.ts'
 import type { KubeList, KubeObject, Resource } from './resources.ts'
@@ -9,15 +10,6 @@ import type { ApiResponse } from './transport.ts'
 
 /** The call in the words of an error message: `update services default/kubernetes`. */
 export type CallName = string
-
-const LONGEST_MESSAGE = 500
-
-/** One printable line of at most 500 characters. */
-export function oneLine(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are to be removed
-  const line = text.replace(/[\s\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim()
-  return line.length > LONGEST_MESSAGE ? `${line.slice(0, LONGEST_MESSAGE)}…` : line
-}
 
 /** The error for an answer outside 2xx. */
 export function refusal(call: CallName, response: ApiResponse & { readonly body: unknown }): KubeError {
@@ -148,7 +140,7 @@ function secondsToMs(seconds: unknown): number | undefined {
 }
 
 function quote(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(oneLine(value).slice(0, 80)) : 'unknown'
+  return typeof value === 'string' ? JSON.stringify(oneLine(value, 80)) : 'unknown'
 }
 
 /** Names the type of a value, never the value, which may be another client's object. */

@@ -46,6 +46,18 @@ export function withoutSecrets(text: string): string {
   return clean
 }
 
+/**
+ * Foreign text as one printable line of at most `most` characters, without secrets. They go before the text is cut: the
+ * first half of one would not be recognized.
+ */
+export function oneLine(text: string, most = 500): string {
+  const line = withoutSecrets(text)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are to be removed
+    .replace(/[\s\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+    .trim()
+  return line.length > most ? `${line.slice(0, most)}…` : line
+}
+
 /** Names of fields with secret contents, without case, dashes and underscores. */
 const secretFields: ReadonlySet<string> = new Set([
   'authorization',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { addSecret, withoutSecrets } from '../../src/telemetry/secrets.ts'
+import { addSecret, oneLine, withoutSecrets } from '../../src/telemetry/secrets.ts'
 
 test('what was loaded is taken out wherever it stands; what is too short to be told from words is not kept', () => {
   addSecret('opaque.token$&(1)')
@@ -47,6 +47,16 @@ for (const [text, clean] of [
     assert.equal(withoutSecrets(text), clean)
   })
 }
+
+test('a secret is taken out before the text is cut, wherever the cut would fall in it', () => {
+  const secret = 'tok3n-abcdefghijklmnopqrstuvwxyz-0123456789'
+  addSecret(secret)
+  for (let at = 0; at <= 60; at++) {
+    const line = oneLine(`${'x'.repeat(at)}\n ${secret} and\u0007 more than fits`, 60)
+    assert.equal(line, oneLine(`${'x'.repeat(at)} [redacted] and more than fits`, 60))
+    assert.ok(line.length <= 61 && !line.includes('tok3n'), line)
+  }
+})
 
 test('however many secrets come, the newest are kept, and time stays linear', () => {
   for (let index = 0; index < 2_000; index++) addSecret(`rotated-${index}-token`)

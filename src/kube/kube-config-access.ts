@@ -265,15 +265,20 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
 }
 
 function checkCertificates(ca: Pem, what: string, fail: Fail): void {
-  const blocks = certificatesIn(readable(what, ca, fail))
-  if (blocks.length === 0) fail(`no PEM certificate in the ${what}`)
-  for (const block of blocks) {
-    try {
-      new X509Certificate(block)
-    } catch {
-      fail(`a damaged PEM certificate in the ${what}`)
-    }
+  const problem = authorityProblem(readable(what, ca, fail))
+  if (problem !== undefined) fail(`${problem} in the ${what}`)
+}
+
+/** What is wrong with the PEM of certificate authorities; undefined when they can be used. */
+export function authorityProblem(pem: string): string | undefined {
+  const blocks = certificatesIn(pem)
+  if (blocks.length === 0) return 'no PEM certificate'
+  try {
+    for (const block of blocks) new X509Certificate(block)
+  } catch {
+    return 'a damaged PEM certificate'
   }
+  return undefined
 }
 
 /** The PEM that `field` names, or that `field`-data holds. */

@@ -11,6 +11,7 @@ import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
 import {
   type Access,
+  authorityProblem,
   impersonationHeaders,
   keyPairProblem,
   type Pem,
@@ -131,7 +132,7 @@ export class KubeCredentials {
   /** For an anonymous request: whom to trust, and nothing else. */
   async none(signal: AbortSignal): Promise<Credentials> {
     const { access } = this.#identity.resolved
-    const ca = access.ca === undefined ? undefined : await abortable(read(access.ca), signal)
+    const ca = await abortable(this.#authority(access), signal)
     return assemble({ ...access, user: undefined }, { ca })
   }
 
@@ -291,7 +292,7 @@ export class KubeCredentials {
     const { resolved, renewal } = this.#identity
     const { access } = resolved
     const { user } = access
-    const ca = access.ca === undefined ? undefined : await read(access.ca)
+    const ca = await this.#authority(access)
     const clientCertificate = await readPair(access)
     if (user === undefined) return { ca }
     if (user.tokenFile) return { ca, clientCertificate, authorization: `Bearer ${await readToken(user.tokenFile)}` }
@@ -304,6 +305,14 @@ export class KubeCredentials {
     const grant = await renewal.current()
     const { authorization } = grant
     return { ca, clientCertificate: grant.clientCertificate ?? clientCertificate, authorization, grant }
+  }
+
+  async #authority({ ca: pem, source }: Access): Promise<string | undefined> {
+    if (pem === undefined) return undefined
+    const ca = await read(pem)
+    const problem = ca === this.#held?.credentials.tls.ca ? undefined : authorityProblem(ca)
+    if (problem === undefined) return ca
+    throw new KubeError('NoCredentials', `${source}: ${problem} in the certificate authority`)
   }
 
   /** Resolves when `work` has settled, or after `patienceMs`, because the caller can continue without it. */

@@ -412,6 +412,29 @@ test('an id-token is renewed by the issuer before it ends, in the background', a
   assert.deepEqual(logger.lines, [])
 })
 
+for (const scheme of ['http:', 'ftp:']) {
+  test(`a token endpoint with ${scheme} gets neither refresh token nor client secret`, async (t) => {
+    const plain = await startServer(t, (_, response) => response.end('{"id_token":"a.b.c"}'))
+    const issuer = await startServer(
+      t,
+      (_, response) => response.end(JSON.stringify({ token_endpoint: `${scheme}//${plain.url.host}/token` })),
+      { tls: serverTls('loopback') },
+    )
+    const { transport } = await setUp(
+      t,
+      echo,
+      () =>
+        `auth-provider: { name: oidc, config: { client-id: client, client-secret: hunter22, refresh-token: refresh-1,
+          idp-issuer-url: "${issuer.url.origin}", idp-certificate-authority-data: ${base64(certificate('ca.crt'))} } }`,
+    )
+    await assert.rejects(
+      ask(transport),
+      /auth-provider "oidc": the token_endpoint .* is without TLS: it gets no refresh token$/,
+    )
+    assert.deepEqual([issuer.asked.length, plain.asked], [1, []])
+  })
+}
+
 test('a plugin that gives the same token with a later end has renewed it', async (t) => {
   const metrics = prometheusMetrics()
   const { transport, clock, directory } = await setUp(

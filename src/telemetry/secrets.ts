@@ -15,8 +15,9 @@ const known = new Set<string>()
 const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   // An old key has headers with hyphens in them; a truncated one extends to the end.
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gs, REDACTED],
-  // The user and password in a URL, up to the last at sign: passwords may contain unescaped ones.
-  [/(:\/\/)[^\s"'<>]{0,500}@/g, `$1${REDACTED}@`],
+  // The user and password in a URL, up to the last at sign: passwords may contain unescaped ones. They may contain
+  // quotation marks too; but after a port one ends the URL.
+  [/(:\/\/)(?:[^\s"'<>]{0,500}|[^\s"'<>:/@]{0,200}:(?!\d{1,5}["'/])[^\s<>]{0,500})@/g, `$1${REDACTED}@`],
   [/\b(Bearer|Basic) +[^\s"',;]+/gi, `$1 ${REDACTED}`],
   // A JSON Web Token, or the beginning of one.
   [/\beyJ[\w-]{8,}[\w.-]*/g, REDACTED],

@@ -32,6 +32,8 @@ test('of a private key each line is taken out, also of one that nobody has loade
 
 for (const [text, clean] of [
   ['GET https://root:hunter2/@x@10.0.0.1:2379/a', 'GET https://[redacted]@10.0.0.1:2379/a'],
+  ['cannot dial http://user:pa"ssw\'rdlong@db:1/', 'cannot dial http://[redacted]@db:1/'],
+  ['{"a":"https://h:6443","b":"u@h","c":"http://h/x"}', '{"a":"https://h:6443","b":"u@h","c":"http://h/x"}'],
   ['Authorization: Bearer abc.def-ghi, next', 'Authorization: Bearer [redacted], next'],
   ['basic YWxpY2U6c2VjcmV0', 'basic [redacted]'],
   ['issued eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln to a', 'issued [redacted] to a'],

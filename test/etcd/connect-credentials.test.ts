@@ -48,13 +48,10 @@ for (const [what, file, content] of damages) {
     const logger = memoryLogger()
     const files = { cafile: path('ca.crt'), certfile: path('client.crt'), keyfile: path('client.key') }
     const credentials = new EtcdCredentials(files, { clock: new VirtualClock().view(), logger })
+    await put('client.crt', 'client-1.crt')
+    await put('client.key', 'client-1.key')
     await assert.rejects(credentials.load(), /ca\.crt does not exist/)
-    for (const [to, from] of [
-      ['ca.crt', 'ca.crt'],
-      ['client.crt', 'client-1.crt'],
-      ['client.key', 'client-1.key'],
-    ] as const)
-      await put(to, from)
+    await put('ca.crt', 'ca.crt')
     const { context } = await credentials.load()
 
     if (content === undefined) await rename(path(file), path('away'))

@@ -46,16 +46,17 @@ interface Opened extends Omit<ApiServer, 'api'> {
 
 /**
  * Opens the configured API server, and contacts nothing. Throws an InvalidInputError for an unusable kubeconfig and,
- * with `gated`, if the URL of this master's own readiness is unknown.
+ * with `gated`, if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may be
+ * missing.
  */
 export async function openApiServer(
   resolved: Resolved,
   surroundings: Surroundings,
-  options: { readonly gated: boolean },
+  options: { readonly gated: boolean; readonly awaitsCredentials?: boolean },
 ): Promise<ApiServer> {
   const opened = resolved.configuration.embedded
     ? await openEmbedded(resolved, surroundings)
-    : await openRemote(resolved, surroundings, options.gated)
+    : await openRemote(resolved, surroundings, options)
   const { transport, ...server } = opened
   return { ...server, api: restKubeApi({ transport, ...surroundings }) }
 }
@@ -69,11 +70,15 @@ async function openEmbedded({ configuration }: Resolved, surroundings: Surroundi
   return { name: 'embedded', user: undefined, transport, readiness, close: () => transport.close() }
 }
 
-async function openRemote(resolved: Resolved, surroundings: Surroundings, gated: boolean): Promise<Opened> {
+async function openRemote(
+  resolved: Resolved,
+  surroundings: Surroundings,
+  { gated, awaitsCredentials = false }: Parameters<typeof openApiServer>[2],
+): Promise<Opened> {
   const { configuration } = resolved
   const { fromKubeConfig } = await import('../kube/kube-config-transport.ts')
   const { readyzAccess } = await import('../kube/kube-config.ts')
-  const { config, access, reload } = await loadAccess(resolved)
+  const { config, access, reload } = await loadAccess(resolved, awaitsCredentials)
   if (gated) checkReadyzUrl(resolved, access.server)
   const { clock, logger, metrics, outages } = surroundings
   const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics, outages })
@@ -113,11 +118,14 @@ async function openRemote(resolved: Resolved, surroundings: Surroundings, gated:
   }
 }
 
-async function loadAccess(resolved: Resolved): ReturnType<typeof import('../kube/kube-config.ts').loadKubeConfig> {
+async function loadAccess(
+  resolved: Resolved,
+  awaitsCredentials: boolean,
+): ReturnType<typeof import('../kube/kube-config.ts').loadKubeConfig> {
   const { loadKubeConfig } = await import('../kube/kube-config.ts')
   const { kubeconfig, context, inCluster } = resolved.configuration
   try {
-    return await loadKubeConfig({ kubeconfig, context, inCluster })
+    return await loadKubeConfig({ kubeconfig, context, inCluster, awaitsCredentials })
   } catch (cause) {
     if (!(cause instanceof Error) || cause.name !== 'KubeConfigError') throw cause
     const where = resolved.placeOf(inCluster ? 'inCluster' : 'kubeconfig')

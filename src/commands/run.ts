@@ -34,7 +34,7 @@ export async function execute(flags: Flags): Promise<number> {
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings
   const gated = isSelected(configuration.controllers, 'kubernetes-service')
-  const server = await openApiServer(resolved, surroundings, { gated })
+  const server = await openApiServer(resolved, surroundings, { gated, awaitsCredentials: true })
   const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   const endWatch = watchEventLoop({ clock, logger, metrics })

@@ -1,5 +1,6 @@
 import type * as z from 'zod/mini'
 import { messageOf } from '../runtime/errors.ts'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 
 /** One mistake, and its place: `--secure-port`, or `sidecar.yaml:7:13: securePort`. */
 export interface Mistake {
@@ -68,7 +69,7 @@ export function show(value: unknown): string {
   if (value === null || value === undefined) return 'nothing'
   if (typeof value === 'object') return 'a mapping'
   if (typeof value === 'function') return 'a function'
-  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  const text = withoutSecrets(typeof value === 'string' ? JSON.stringify(value) : String(value))
   return text.length > 80 ? `${text.slice(0, 77)}…` : text
 }
 

@@ -16,6 +16,7 @@ import {
   type YAMLError,
   type YAMLMap,
 } from 'yaml'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 import { InvalidInputError, type Mistake } from './validation.ts'
 
 /** Every real configuration is shorter; a longer file was given by mistake. */
@@ -274,5 +275,5 @@ function startOf(contents: Node | null, offset: number, isMeant: (node: unknown)
 }
 
 function shortened(text: string | undefined): string {
-  return JSON.stringify(text?.trim().slice(0, 80))
+  return JSON.stringify(withoutSecrets(text?.trim() ?? '').slice(0, 80))
 }

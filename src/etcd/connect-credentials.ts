@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
 import { readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
@@ -31,54 +31,51 @@ export interface TlsMaterial {
   readonly clientCertificate: string
 }
 
+/** The contents of the files. */
+interface Loaded {
+  readonly ca: string
+  readonly cert: string
+  readonly key: string
+  readonly context: SecureContext
+}
+
 /** How often the files are read during a connection, in milliseconds. */
 const REREAD_MS = 60_000
 
 /**
  * Reads the certificate files again for every connection, so that a rotation needs no restart: the next connection has
- * the new ones, and open connections continue with the old ones, as with etcd's own client.
+ * the new ones, and open connections continue with the old ones, as with etcd's own client. While the files cannot be
+ * used, as halfway through a rotation, new connections have the last ones that could, with one line in the log.
  */
 export class EtcdCredentials {
   readonly #files: CredentialFiles
   readonly #options: EtcdCredentialsOptions
   #readAtMs = Number.NEGATIVE_INFINITY
-  /** The result of the last reading. */
-  #last:
-    | { readonly ca: string; readonly cert: string; readonly key: string; readonly context: SecureContext }
-    | undefined
+  /** The last files that could be used. */
+  #last: Loaded | undefined
+  #isFailing = false
 
   constructor(files: CredentialFiles, options: EtcdCredentialsOptions) {
     this.#files = files
     this.#options = options
   }
 
-  /** Rejects with an EtcdError `NoCredentials` that names the file. */
+  /** Rejects with an EtcdError `NoCredentials` that names the file, if the files have not been usable once. */
   async load(): Promise<TlsMaterial> {
-    const { cafile, certfile, keyfile } = this.#files
-    const { clock, logger, onExpiry } = this.#options
+    const { cafile } = this.#files
+    const { clock, onExpiry } = this.#options
     this.#readAtMs = clock.monotonicMs()
-    const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
-    addSecret(key)
+    const { ca, cert, context } = await this.#current()
     // The certificates after the first are of authorities.
     const own = validitiesIn(cert).slice(0, 1)
-    const described = {
+    onExpiry?.('etcd-certfile', own)
+    onExpiry?.('etcd-cafile', validitiesIn(ca))
+    return {
+      context,
       authorities:
         cafile === undefined ? 'trusted are the authorities of the system' : `trusted are those in ${cafile}`,
       clientCertificate: this.#describe(own[0]),
     }
-    const last = this.#last
-    const isSame = last !== undefined && last.ca === ca && last.cert === cert && last.key === key
-    const context = isSame ? last.context : this.#contextOf(ca, cert, key)
-    this.#last = { ca, cert, key, context }
-    onExpiry?.('etcd-certfile', own)
-    onExpiry?.('etcd-cafile', validitiesIn(ca))
-    if (last !== undefined && !isSame) {
-      logger.info(
-        { cafile, certfile, keyfile },
-        'the certificates for etcd have changed: new connections use the new ones',
-      )
-    }
-    return { context, ...described }
   }
 
   /**
@@ -86,8 +83,38 @@ export class EtcdCredentials {
    * expire.
    */
   refresh(): void {
-    // Unusable files are reported when the next connection needs them.
+    // It rejects only before the first connection, which reports that itself.
     if (this.#options.clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
+  }
+
+  async #current(): Promise<Loaded> {
+    const { logger } = this.#options
+    const before = this.#last
+    try {
+      const read = await this.#read()
+      this.#last = read
+      if (this.#isFailing) logger.info({ ...this.#files }, 'the certificates for etcd can be used again')
+      this.#isFailing = false
+      if (before !== undefined && before.context !== read.context) {
+        logger.info({ ...this.#files }, 'the certificates for etcd have changed: new connections use the new ones')
+      }
+      return read
+    } catch (error) {
+      if (before === undefined) throw error
+      if (!this.#isFailing)
+        logger.warn({ error }, 'the certificates for etcd cannot be used; the last ones stay in use')
+      this.#isFailing = true
+      return before
+    }
+  }
+
+  async #read(): Promise<Loaded> {
+    const { cafile, certfile, keyfile } = this.#files
+    const [ca, cert, key] = await Promise.all([pemIn(cafile), pemIn(certfile), pemIn(keyfile)])
+    addSecret(key)
+    const last = this.#last
+    const isSame = last !== undefined && last.ca === ca && last.cert === cert && last.key === key
+    return isSame ? last : { ca, cert, key, context: this.#contextOf(ca, cert, key) }
   }
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
@@ -96,7 +123,12 @@ export class EtcdCredentials {
     if (cafile !== undefined) usePem(cafile, () => new X509Certificate(ca), failure)
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const
-    return usePem(`${certfile} with the key ${keyfile}`, () => createSecureContext(options), failure)
+    const load = (): SecureContext => {
+      // Node accepts an empty certificate or key, and then shows none.
+      if (certfile !== undefined) new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
+      return createSecureContext(options)
+    }
+    return usePem(`${certfile} with the key ${keyfile}`, load, failure)
   }
 
   #describe(own: Validity | undefined): string {

@@ -73,6 +73,9 @@ export interface EtcdEndpoint {
   readonly port: number
 }
 
+/** A host with or without scheme and port. Other text may be a user and password, and is not quoted. */
+const isAddress = /^(?:[a-z]+:\/\/)?(?:[\w.-]+|\[[\da-f:.]*\]?)(?::\d{0,5})?\/?$/i
+
 /** An endpoint or prefix that cannot be used. */
 class EtcdEndpointError extends Error {
   override readonly name = 'EtcdEndpointError'
@@ -96,9 +99,8 @@ export function parseEndpoint(text: string): EtcdEndpoint {
   }
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'https:' && url.protocol !== 'http:')) {
-    throw new EtcdEndpointError(
-      `${JSON.stringify(text)} is no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH`,
-    )
+    const given = isAddress.test(text) ? `${JSON.stringify(text)} is` : 'one is given that is'
+    throw new EtcdEndpointError(`${given} no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH`)
   }
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
     throw new EtcdEndpointError(`${JSON.stringify(text)} has more than a host and a port; keys are below --etcd-prefix`)

@@ -145,6 +145,7 @@ export async function* listPages<T extends KubeObject>(
 ): AsyncGenerator<readonly T[], void> {
   let token: string | undefined
   let limit = PAGE_SIZE
+  const seen = new Set<string>()
   for (;;) {
     const page = await api.list(resource, { ...query, limit, continue: token }).catch((error: unknown) => {
       const smaller = isKubeError(error, 'TooLarge') ? smallerPage(limit) : undefined
@@ -153,18 +154,24 @@ export async function* listPages<T extends KubeObject>(
     })
     if (page === undefined) continue
     yield page.items
-    token = nextPage(resource.plural, page, token)
+    token = nextPage(resource.plural, page, seen)
     if (token === undefined) return
   }
 }
 
+/** More than any cluster needs: five million objects. */
+const MOST_PAGES = 10_000
+
 /**
- * The token of the page after the one that began at `token`; undefined after the last. A page that leads back to itself
- * throws a KubeError, in which `source` names the collection.
+ * The token of the page after this one, which joins those that the list has `seen`; undefined after the last page. A
+ * page that leads back to an earlier one, or one page too many, throws a KubeError, in which `source` names the
+ * collection.
  */
-export function nextPage(source: string, { metadata }: KubeList<KubeObject>, token: string | undefined) {
+export function nextPage(source: string, { metadata }: KubeList<KubeObject>, seen: Set<string>): string | undefined {
   const { continue: next } = metadata
   if (next === undefined || next === '') return undefined
-  if (next === token) throw new KubeError('BadResponse', `list ${source}: a page leads back to itself`)
+  if (seen.has(next)) throw new KubeError('BadResponse', `list ${source}: a page leads back to an earlier one`)
+  if (seen.size >= MOST_PAGES) throw new KubeError('BadResponse', `list ${source}: it has over ${MOST_PAGES} pages`)
+  seen.add(next)
   return next
 }

@@ -2,6 +2,7 @@ import type { V1ObjectReference } from '@kubernetes/client-node'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 import { apiVersionOf, events, type Json, type KubeEvent, type KubeObject, type Resource } from './resources.ts'
 
 export type ObjectReference = Json<V1ObjectReference>
@@ -65,7 +66,7 @@ export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock,
     action: event.action,
     reason: event.reason,
     regarding: event.regarding,
-    note: cutBytes(event.note, MAX_NOTE_BYTES),
+    note: cutBytes(withoutSecrets(event.note), MAX_NOTE_BYTES),
     type: event.type,
   }
 }

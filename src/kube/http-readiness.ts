@@ -32,7 +32,8 @@ const REFUSALS_TO_REPORT = 2
  * Reads the readiness of an API server with GET /readyz?verbose.
  *
  * HTTP 200 is ready, 5xx is not. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether the
- * server answers at all. An answer without information about the server is `refused`: 401, 403, 404 and redirects,
+ * server answers at all. While there are no credentials, both are anonymous: a server lives without our token. An
+ * answer without information about the server is `refused`: 401, 403, 404 and redirects,
  * which have their cause in the configuration, and 429, which the server gives before it reads the request. The second
  * refusal is logged, and then the third meaningful answer in a row: occasional refusals make one line.
  */
@@ -65,7 +66,15 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
   }
   const get = (asked: string, query: ApiRequest['query'], signal: AbortSignal): Promise<ApiResponse> =>
     transport.send(
-      { method: 'GET', path: asked, query, headers: { accept: '*/*' }, timeoutMs, maxBytes: answerLimits.text },
+      {
+        method: 'GET',
+        path: asked,
+        query,
+        headers: { accept: '*/*' },
+        timeoutMs,
+        maxBytes: answerLimits.text,
+        mayBeAnonymous: true,
+      },
       signal,
     )
   return {

@@ -5,6 +5,7 @@ import { unreadableReason } from '../documents/validation.ts'
 import { certificatesIn } from '../runtime/system-pem.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
+import type { ExtraHeaders } from './http-transport.ts'
 import { type ClusterEntry, KubeConfigError, type UserEntry } from './kube-config-document.ts'
 
 /** PEM text: in a file, which may be rotated while the program runs, or given. */
@@ -39,9 +40,15 @@ export interface ResolvedKubeConfig {
 
 /**
  * Resolves the current context of `config` and checks everything that can be checked offline: the rules of client-go's
- * `clientcmd/validation.go`, and that certificates and keys can be read. Throws a KubeConfigError.
+ * `clientcmd/validation.go`, and that certificates and keys can be read. With `awaitsCredentials` the user's files are
+ * left out of this: a program that keeps running reads them again. Throws a KubeConfigError.
  */
-export function resolveAccess(config: KubeConfig, source: string, environment: ProxyEnvironment): Access {
+export function resolveAccess(
+  config: KubeConfig,
+  source: string,
+  environment: ProxyEnvironment,
+  awaitsCredentials = false,
+): Access {
   const fail = (words: string): never => {
     throw new KubeConfigError(`kubeconfig ${source}: ${words}`)
   }
@@ -57,6 +64,7 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
   const user: UserEntry | undefined = context.user ? entry('user', config.users, context.user) : undefined
   for (const secret of [user?.token, user?.password]) addSecret(secret)
   if (user !== undefined) checkUser(user, fail)
+  if (user?.tokenFile && !awaitsCredentials) checkTokenFile(user.tokenFile, user.name, fail)
   const server = serverUrl(cluster, fail)
   const ofCluster = `of cluster ${quote(cluster.name)}`
   const ca = pem('certificate-authority', cluster.caFile, cluster.caData, ofCluster, fail)
@@ -75,7 +83,7 @@ export function resolveAccess(config: KubeConfig, source: string, environment: P
     serverName: cluster.tlsServerName || undefined,
     skipVerify: cluster.skipTLSVerify === true,
     ca,
-    clientCertificate: user === undefined ? undefined : clientCertificate(user, fail),
+    clientCertificate: user === undefined ? undefined : clientCertificate(user, awaitsCredentials, fail),
     proxy: proxyOf(cluster, server, environment, fail),
     namespace: context.namespace || undefined,
     cluster,
@@ -116,6 +124,34 @@ export function remedyOf({ user, clientCertificate }: Access): string {
   if (clientCertificate === undefined) return 'there are none; write some for a user of the context into the kubeconfig'
   const { cert } = clientCertificate
   return `write a newer client certificate ${'file' in cert ? `to ${cert.file}` : 'into the kubeconfig'}`
+}
+
+/** The headers with which a user asks to be taken for another one. */
+export function impersonationHeaders(user: UserEntry | undefined): ExtraHeaders {
+  const { impersonateUser, impersonateUid, impersonateGroups, impersonateExtra } = user ?? {}
+  const headers: Record<string, string | readonly string[]> = {}
+  if (impersonateUser) headers['impersonate-user'] = impersonateUser
+  if (impersonateUid) headers['impersonate-uid'] = impersonateUid
+  if (impersonateGroups?.length) headers['impersonate-group'] = impersonateGroups
+  for (const [key, values] of Object.entries(impersonateExtra ?? {})) {
+    headers[`impersonate-extra-${escapeHeaderKey(key)}`] = values
+  }
+  return headers
+}
+
+/**
+ * As client-go's `transport.headerKeyEscape`: bytes that a header name cannot hold are percent-encoded, and so is the
+ * percent sign.
+ */
+export function escapeHeaderKey(key: string): string {
+  let escaped = ''
+  for (const byte of Buffer.from(key)) {
+    const character = String.fromCharCode(byte)
+    escaped += /[A-Za-z0-9!#$&'*+.^_`|~-]/.test(character)
+      ? character
+      : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
+  }
+  return escaped
 }
 
 /** The text of a PEM. Throws what `readFileSync` throws. */
@@ -188,19 +224,21 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
   if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)
-  if (user.tokenFile) {
-    const token = readable(`tokenFile ${user.tokenFile} of ${of}`, { file: user.tokenFile }, fail)
-    if (token.trim() === '') fail(`tokenFile ${user.tokenFile} of ${of} is empty`)
-  }
 }
 
-function clientCertificate(user: UserEntry, fail: Fail): Access['clientCertificate'] {
+function checkTokenFile(file: string, userName: string, fail: Fail): void {
+  const what = `tokenFile ${file} of user ${quote(userName)}`
+  if (readable(what, { file }, fail).trim() === '') fail(`${what} is empty`)
+}
+
+function clientCertificate(user: UserEntry, isAwaited: boolean, fail: Fail): Access['clientCertificate'] {
   const of = `of user ${quote(user.name)}`
   const cert = pem('client-certificate', user.certFile, user.certData, of, fail)
   const key = pem('client-key', user.keyFile, user.keyData, of, fail)
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) return fail(`client-key ${of} has no client-certificate`)
   if (key === undefined) return fail(`client-certificate ${of} has no client-key`)
+  if (isAwaited && ('file' in cert || 'file' in key)) return { cert, key }
   const problem = keyPairProblem(
     readable(`client certificate ${of}`, cert, fail),
     readable(`client key ${of}`, key, fail),
@@ -227,15 +265,20 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
 }
 
 function checkCertificates(ca: Pem, what: string, fail: Fail): void {
-  const blocks = certificatesIn(readable(what, ca, fail))
-  if (blocks.length === 0) fail(`no PEM certificate in the ${what}`)
-  for (const block of blocks) {
-    try {
-      new X509Certificate(block)
-    } catch {
-      fail(`a damaged PEM certificate in the ${what}`)
-    }
+  const problem = authorityProblem(readable(what, ca, fail))
+  if (problem !== undefined) fail(`${problem} in the ${what}`)
+}
+
+/** What is wrong with the PEM of certificate authorities; undefined when they can be used. */
+export function authorityProblem(pem: string): string | undefined {
+  const blocks = certificatesIn(pem)
+  if (blocks.length === 0) return 'no PEM certificate'
+  try {
+    for (const block of blocks) new X509Certificate(block)
+  } catch {
+    return 'a damaged PEM certificate'
   }
+  return undefined
 }
 
 /** The PEM that `field` names, or that `field`-data holds. */

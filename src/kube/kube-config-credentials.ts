@@ -7,10 +7,18 @@ import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
-import { addSecret } from '../telemetry/secrets.ts'
+import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import type { ClientTls, ExtraHeaders } from './http-transport.ts'
-import { type Access, keyPairProblem, type Pem, type ResolvedKubeConfig, remedyOf } from './kube-config-access.ts'
+import {
+  type Access,
+  authorityProblem,
+  impersonationHeaders,
+  keyPairProblem,
+  type Pem,
+  type ResolvedKubeConfig,
+  remedyOf,
+} from './kube-config-access.ts'
 import { clusterInfo, execPlugin } from './kube-config-exec.ts'
 import {
   authProvider,
@@ -80,7 +88,7 @@ interface Held {
  * The kubeconfig and its files are read again before a request if the last reading is a second old, and when the server
  * answers 401. Exec plugins and auth-providers are asked in the background, before their credentials expire. A request
  * that already has credentials waits at most a second. If something cannot be read or issued, the last credentials stay
- * in use, with one line in the log; only without any credentials this rejects, with NoCredentials.
+ * in use; only without any credentials this rejects, with NoCredentials. Either state makes one line in the log.
  *
  * What was read takes effect when a second reading finds the same, because a file may be half written at the first;
  * after a 401 it takes effect at once. Contents are compared, not times and sizes: a rotation within one tick of the
@@ -116,8 +124,21 @@ export class KubeCredentials {
     // A request does not wait for a reading that another request already waits for: a hanging file system must cost
     // one request its second, not each.
     const isFresh = this.#reading !== undefined || clock.monotonicMs() - this.#readAtMs < REREAD_MS
-    if (!isFresh) await abortable(this.#atMostPatience(this.#read()), signal)
+    if (!isFresh) await abortable(this.#atMost(PATIENCE_MS, this.#read()), signal)
     return (this.#held ?? held).credentials
+  }
+
+  /** Whether there are credentials, after waiting at most `patienceMs` for the first ones. */
+  async areThere(patienceMs: number, signal: AbortSignal): Promise<boolean> {
+    if (this.#held === undefined) await abortable(this.#atMost(patienceMs, this.#read()), signal)
+    return this.#held !== undefined
+  }
+
+  /** For an anonymous request: whom to trust, and nothing else. */
+  async none(signal: AbortSignal): Promise<Credentials> {
+    const { access } = this.#identity.resolved
+    const ca = await abortable(this.#authority(access), signal)
+    return assemble({ ...access, user: undefined }, { ca })
   }
 
   /**
@@ -131,7 +152,7 @@ export class KubeCredentials {
       if (isDue && this.#replacing === undefined) {
         this.#replacedAtMs = clock.monotonicMs()
         this.#rejected = rejected
-        this.#replacing = this.#atMostPatience(this.#replaceHeld(rejected)).finally(() => {
+        this.#replacing = this.#atMost(PATIENCE_MS, this.#replaceHeld(rejected)).finally(() => {
           this.#replacing = undefined
         })
       }
@@ -191,7 +212,10 @@ export class KubeCredentials {
     } catch (error) {
       problem ??= error
     }
-    if (this.#held === undefined) throw noCredentials(problem)
+    if (this.#held === undefined) {
+      this.#report(problem)
+      throw noCredentials(problem)
+    }
     for (const [kind, lifetimes] of this.#held.lifetimes) this.#options.onExpiry?.(kind, lifetimes)
     this.#report(problem ?? this.#identity.renewal?.failure)
     return this.#held.credentials
@@ -201,7 +225,10 @@ export class KubeCredentials {
     const { logger } = this.#options
     const { source } = this.#identity.resolved.access
     if (problem !== undefined && !this.#isFailing) {
-      const message = 'credentials cannot be renewed; the last ones stay in use'
+      const message =
+        this.#held === undefined
+          ? 'there are no credentials yet; until then the API server is only asked for its readiness, anonymously'
+          : 'credentials cannot be renewed; the last ones stay in use'
       logger.warn({ source, error: noCredentials(problem), ...endsOf(this.#held) }, message)
     }
     if (problem === undefined && this.#isFailing) logger.info({ source }, 'credentials can be read again')
@@ -268,7 +295,7 @@ export class KubeCredentials {
     const { resolved, renewal } = this.#identity
     const { access } = resolved
     const { user } = access
-    const ca = access.ca === undefined ? undefined : await read(access.ca)
+    const ca = await this.#authority(access)
     const clientCertificate = await readPair(access)
     if (user === undefined) return { ca }
     if (user.tokenFile) return { ca, clientCertificate, authorization: `Bearer ${await readToken(user.tokenFile)}` }
@@ -283,10 +310,18 @@ export class KubeCredentials {
     return { ca, clientCertificate: grant.clientCertificate ?? clientCertificate, authorization, grant }
   }
 
-  /** Resolves when `work` has settled, or after {@link PATIENCE_MS} where the caller can continue without it. */
-  #atMostPatience(work: Promise<unknown>): Promise<void> {
+  async #authority({ ca: pem, source }: Access): Promise<string | undefined> {
+    if (pem === undefined) return undefined
+    const ca = await read(pem)
+    const problem = ca === this.#held?.credentials.tls.ca ? undefined : authorityProblem(ca)
+    if (problem === undefined) return ca
+    throw new KubeError('NoCredentials', `${source}: ${problem} in the certificate authority`)
+  }
+
+  /** Resolves when `work` has settled, or after `patienceMs`, because the caller can continue without it. */
+  #atMost(patienceMs: number, work: Promise<unknown>): Promise<void> {
     return new Promise((resolve) => {
-      const cancel = this.#options.clock.schedule(PATIENCE_MS, resolve)
+      const cancel = this.#options.clock.schedule(patienceMs, resolve)
       const settled = (): void => {
         cancel()
         resolve()
@@ -324,17 +359,9 @@ function endsOf(held: Held | undefined): { readonly ends?: string } {
 }
 
 function assemble(access: Access, parts: Parts): Credentials {
-  const { user } = access
-  const headers: Record<string, string | readonly string[]> = {}
-  if (parts.authorization !== undefined) headers.authorization = parts.authorization
-  if (user?.impersonateUser) headers['impersonate-user'] = user.impersonateUser
-  if (user?.impersonateUid) headers['impersonate-uid'] = user.impersonateUid
-  if (user?.impersonateGroups?.length) headers['impersonate-group'] = user.impersonateGroups
-  for (const [key, values] of Object.entries(user?.impersonateExtra ?? {})) {
-    headers[`impersonate-extra-${escapeHeaderKey(key)}`] = values
-  }
+  const { authorization } = parts
   return {
-    headers,
+    headers: { ...(authorization === undefined ? {} : { authorization }), ...impersonationHeaders(access.user) },
     tls: {
       ca: parts.ca,
       cert: parts.clientCertificate?.cert,
@@ -344,21 +371,6 @@ function assemble(access: Access, parts: Parts): Credentials {
       skipVerify: access.skipVerify,
     },
   }
-}
-
-/**
- * As client-go's `transport.headerKeyEscape`: bytes that a header name cannot hold are percent-encoded, and so is the
- * percent sign.
- */
-export function escapeHeaderKey(key: string): string {
-  let escaped = ''
-  for (const byte of Buffer.from(key)) {
-    const character = String.fromCharCode(byte)
-    escaped += /[A-Za-z0-9!#$&'*+.^_`|~-]/.test(character)
-      ? character
-      : `%${byte.toString(16).toUpperCase().padStart(2, '0')}`
-  }
-  return escaped
 }
 
 async function read(pem: Pem): Promise<string> {
@@ -381,5 +393,5 @@ async function readFileOr(file: string): Promise<string> {
 
 function noCredentials(error: unknown): KubeError {
   if (error instanceof KubeError) return error
-  return new KubeError('NoCredentials', messageOf(error).replace(/\s+/g, ' ').trim().slice(0, 300))
+  return new KubeError('NoCredentials', oneLine(messageOf(error), 300))
 }

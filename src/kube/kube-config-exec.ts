@@ -2,12 +2,11 @@ import { spawn } from 'node:child_process'
 import { messageOf } from '../runtime/errors.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
 import { parseTime } from '../runtime/time-format.ts'
-import { withoutSecrets } from '../telemetry/secrets.ts'
+import { oneLine, withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { type Access, keyPairProblem, readPem } from './kube-config-access.ts'
 import { type AskForGrant, type Grant, tokenExpiry } from './kube-config-renewal.ts'
 import { isRecord } from './resources.ts'
-import { oneLine } from './rest-answer.ts'
 
 /** An exec plugin as a kubeconfig describes it. */
 export interface ExecPluginConfig {
@@ -93,7 +92,7 @@ function runPlugin(
       if (stdout.length > MAX_OUTPUT_BYTES) end(`wrote more than ${MAX_OUTPUT_BYTES} bytes`)
     })
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      stderr = (stderr + text).slice(0, 1000)
+      stderr = (stderr + text).slice(0, MAX_OUTPUT_BYTES)
     })
     child.on('error', (error: NodeJS.ErrnoException) => {
       settle(new Error(error.code === 'ENOENT' ? 'is not installed: no such command' : `cannot be run (${error.code})`))

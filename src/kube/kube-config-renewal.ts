@@ -7,8 +7,9 @@ import { messageOf } from '../runtime/errors.ts'
 import { within } from '../runtime/request-limit.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiringKind, Lifetime } from '../telemetry/expiry.ts'
-import { addSecret } from '../telemetry/secrets.ts'
+import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
+import { isLoopbackHost } from './http-proxy.ts'
 import { HttpBytes } from './http-streams.ts'
 import { answerLimits } from './transport.ts'
 
@@ -201,7 +202,7 @@ export function authProvider(
       const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)
       return { authorization, clientCertificate: undefined, expiresMs }
     } catch (error) {
-      const words = messageOf(error).replace(/\s+/g, ' ').trim().slice(0, 200)
+      const words = oneLine(messageOf(error), 200)
       throw new KubeError('NoCredentials', `${source}: auth-provider ${JSON.stringify(name)}: ${words}`)
     }
   }
@@ -251,7 +252,8 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
       signal,
     })
     const { token_endpoint: endpoint, token_endpoint_auth_methods_supported: methods } = discovery
-    if (typeof endpoint !== 'string') throw new Error('the issuer names no token_endpoint')
+    if (typeof endpoint !== 'string' || !URL.canParse(endpoint)) throw new Error('the issuer names no token_endpoint')
+    refuseClearText(new URL(endpoint), new URL(issuer))
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token })
     const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded' }
     const basic = !Array.isArray(methods) || methods.includes('client_secret_basic')
@@ -269,6 +271,15 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
   } finally {
     await dispatcher.destroy()
   }
+}
+
+/**
+ * The refresh token and the client secret go to `endpoint`. An issuer on loopback may be plain: nothing leaves the
+ * machine.
+ */
+function refuseClearText(endpoint: URL, issuer: URL): void {
+  if (endpoint.protocol === 'https:' || (endpoint.origin === issuer.origin && isLoopbackHost(issuer))) return
+  throw new Error(`the token_endpoint ${oneLine(endpoint.origin, 80)} is without TLS: it gets no refresh token`)
 }
 
 async function authorityOf(settings: OidcSettings): Promise<string | undefined> {

@@ -1,10 +1,12 @@
 import type { KubeConfig } from '@kubernetes/client-node'
+import { certificateFault, failureCode } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { systemClock } from '../runtime/system-clock.ts'
 import { expiryReporter } from '../telemetry/expiry.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import type { Outages } from '../telemetry/outages.ts'
+import { KubeError } from './errors.ts'
 import { type ClientTls, HttpTransport } from './http-transport.ts'
 import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
 import { type Credentials, KubeCredentials } from './kube-config-credentials.ts'
@@ -30,13 +32,19 @@ export interface KubeConfigTransportOptions {
   readonly execTimeoutMs?: number | undefined
 }
 
+/** How long a request that may be anonymous waits for the first credentials, in milliseconds. */
+const ANONYMOUS_AFTER_MS = 250
+
 /**
  * A Transport to the server of a kubeconfig's current context, with that context's credentials.
  *
  * Credentials are updated as {@link KubeCredentials} does; a request that is answered with 401 is sent once
- * more if newer credentials are available within a second. Risky settings of the kubeconfig are logged once as
- * warnings. When certificates change, new requests use new connections, and the old ones close when their requests and
- * watches have ended. Throws a KubeConfigError when the kubeconfig cannot be used.
+ * more if newer credentials are available within a second. A readiness probe is sent without credentials if there are
+ * still none after a quarter of a second, and under the authority before if a new one does not verify the server.
+ *
+ * Risky settings of the kubeconfig are logged once as warnings. When certificates change, new requests use new
+ * connections, and the old ones close when their requests and watches have ended. Throws a KubeConfigError when the
+ * kubeconfig cannot be used.
  */
 export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
   return new KubeConfigTransport(config, options)
@@ -44,14 +52,21 @@ export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportO
 
 class KubeConfigTransport implements Transport {
   readonly #access: Access
+  readonly #logger: Logger
   readonly #credentials: KubeCredentials
   readonly #retiring = new Set<HttpTransport>()
   #current: { readonly tls: ClientTls; readonly identity: string; readonly transport: HttpTransport } | undefined
+  /** The authority in use when the server last answered; undefined for those of the system. */
+  #verifiedCa: string | undefined
+  #isUnverified = false
+  /** For requests without credentials, while there are none. */
+  #anonymous: { readonly identity: string; readonly transport: HttpTransport } | undefined
   #closed = false
 
   constructor(config: KubeConfig, options: KubeConfigTransportOptions) {
     this.#access = options.access ?? resolveAccess(config, 'given by the program', process.env)
     const { clock = systemClock, logger = silentLogger, metrics } = options
+    this.#logger = logger
     this.#credentials = new KubeCredentials({
       config,
       access: this.#access,
@@ -67,8 +82,20 @@ class KubeConfigTransport implements Transport {
   }
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
+    if (request.mayBeAnonymous === true && !(await this.#credentials.areThere(ANONYMOUS_AFTER_MS, signal))) {
+      return this.#sendAnonymously(await this.#credentials.none(signal), request, signal)
+    }
     let credentials = await this.#credentials.current(signal)
-    let response = await this.#sendAs(credentials, request, signal)
+    let response: ApiResponse
+    try {
+      response = await this.#sendAs(credentials, request, signal)
+    } catch (error) {
+      const verified = request.mayBeAnonymous === true ? this.#authorityBefore(credentials, error) : undefined
+      if (verified === undefined) throw error
+      const none = await this.#credentials.none(signal)
+      return this.#sendAnonymously({ ...none, tls: { ...none.tls, ca: verified } }, request, signal)
+    }
+    this.#verifiedUnder(credentials)
     if (response.status === 401) {
       const rejected = credentials
       credentials = await this.#credentials.replace(rejected, signal)
@@ -81,12 +108,53 @@ class KubeConfigTransport implements Transport {
   async close(): Promise<void> {
     this.#closed = true
     this.#credentials.close()
-    const transports = [...this.#retiring, ...(this.#current === undefined ? [] : [this.#current.transport])]
+    const open = [this.#current, this.#anonymous].filter((lane) => lane !== undefined)
+    const transports = [...this.#retiring, ...open.map(({ transport }) => transport)]
     await Promise.all(transports.map((transport) => transport.close()))
   }
 
   #sendAs(credentials: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
     return this.#transportWith(credentials).send(request, signal, credentials.headers)
+  }
+
+  /**
+   * The authority under which the server was verified last, if its certificate is not verified by a newer one. Such a
+   * file may be for another cluster, or early: the server lives all the same. Nothing but a probe relies on it.
+   */
+  #authorityBefore({ tls }: Credentials, error: unknown): string | undefined {
+    const isOther = this.#verifiedCa !== undefined && tls.ca !== this.#verifiedCa
+    const cause = error instanceof KubeError ? error.cause : undefined
+    if (!isOther || certificateFault(failureCode(cause)) === undefined) return undefined
+    const { source, server } = this.#access
+    const message =
+      'the new certificate authority does not verify the API server: only its readiness is read, anonymously, under the one before'
+    if (!this.#isUnverified) this.#logger.warn({ source, server: server.origin, error }, message)
+    this.#isUnverified = true
+    return this.#verifiedCa
+  }
+
+  #verifiedUnder({ tls }: Credentials): void {
+    this.#endAnonymous()
+    this.#verifiedCa = tls.ca
+    const { source, server } = this.#access
+    if (this.#isUnverified) {
+      this.#logger.info({ source, server: server.origin }, 'the certificate authority verifies the API server again')
+    }
+    this.#isUnverified = false
+  }
+
+  #sendAnonymously({ headers, tls }: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
+    const identity = JSON.stringify(tls)
+    if (this.#anonymous?.identity !== identity) {
+      this.#endAnonymous()
+      this.#anonymous = { identity, transport: this.#connect(tls) }
+    }
+    return this.#anonymous.transport.send(request, signal, headers)
+  }
+
+  #endAnonymous(): void {
+    if (this.#anonymous !== undefined) this.#retire(this.#anonymous.transport)
+    this.#anonymous = undefined
   }
 
   #transportWith({ tls }: Credentials): HttpTransport {

@@ -30,6 +30,11 @@ export interface LoadKubeConfigOptions {
   readonly context?: string | undefined
   /** The service account of the Pod that this program runs in, and nothing else. @default false */
   readonly inCluster?: boolean | undefined
+  /**
+   * Accepts a token file, client certificate or key that is missing or unusable now: each request reads them again, and
+   * rejects until they are there. @default false
+   */
+  readonly awaitsCredentials?: boolean | undefined
   /** @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
   /** @default the user's */
@@ -61,7 +66,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     const config = new KubeConfig()
     config.loadFromOptions({ ...entries, currentContext: context ?? entries.currentContext })
     const source = origin === 'in-cluster' ? 'of the Pod' : origin.join(delimiter)
-    return { config, access: resolveAccess(config, source, environment) }
+    return { config, access: resolveAccess(config, source, environment, options.awaitsCredentials) }
   }
   if (origin === 'in-cluster') {
     // In a Pod everything that changes is in separate files.

@@ -88,6 +88,8 @@ export class Reflector<T extends KubeObject> {
   readonly #watches: Counter<'resource'> | undefined
   #state: ReflectorState<T> = startState(true)
   #streaming = true
+  /** The tokens of the pages of the current list. */
+  readonly #seen = new Set<string>()
   #listedMs = Number.NEGATIVE_INFINITY
 
   constructor(options: ReflectorOptions<T>) {
@@ -136,10 +138,11 @@ export class Reflector<T extends KubeObject> {
     const { api, resource, query } = this.#options
     if (this.#state.phase !== 'paging') return undefined
     const { items, limit, continue: token } = this.#state
+    if (token === undefined) this.#seen.clear()
     this.#lists?.add({ resource: resource.plural })
     const page = await api
       .list(resource, { ...query, limit, continue: token, signal })
-      .then((page) => ({ ...page, next: nextPage(this.#source, page, token) }))
+      .then((page) => ({ ...page, next: nextPage(this.#source, page, this.#seen) }))
       .catch(onlyKubeError)
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { next } = page

@@ -1,6 +1,7 @@
 import type { Random } from '../runtime/random.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { oneLine } from '../telemetry/secrets.ts'
 import type { Status, WatchEvent } from './api.ts'
 import { codeOf, KubeError } from './errors.ts'
 import type { KubeList, KubeObject, Resource } from './resources.ts'
@@ -9,15 +10,6 @@ import type { ApiResponse } from './transport.ts'
 
 /** The call in the words of an error message: `update services default/kubernetes`. */
 export type CallName = string
-
-const LONGEST_MESSAGE = 500
-
-/** One printable line of at most 500 characters. */
-export function oneLine(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are to be removed
-  const line = text.replace(/[\s\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').trim()
-  return line.length > LONGEST_MESSAGE ? `${line.slice(0, LONGEST_MESSAGE)}…` : line
-}
 
 /** The error for an answer outside 2xx. */
 export function refusal(call: CallName, response: ApiResponse & { readonly body: unknown }): KubeError {
@@ -48,11 +40,8 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
     throw badResponse(call, `the answer is of kind ${quote(body.kind)}, not ${resource.kind}`)
   }
   if (!isRecord(body.metadata)) throw badResponse(call, 'the answer has no metadata')
-  const { resourceVersion } = body.metadata
-  // Reviews, which are not stored, have none.
-  if (resourceVersion !== undefined && typeof resourceVersion !== 'string') {
-    throw badResponse(call, 'the resourceVersion is not a string')
-  }
+  const fault = metadataFault(body)
+  if (fault !== undefined) throw badResponse(call, `in the answer ${fault}`)
   return body as T
 }
 
@@ -65,9 +54,14 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
   if (!isRecord(metadata) || typeof metadata.resourceVersion !== 'string') {
     throw badResponse(call, 'the list has no resourceVersion')
   }
+  if (!isAbsentOr(isText)(metadata.continue)) throw badResponse(call, 'continue of the list is not a string')
   // Go writes a nil slice as null.
   if (items === null || items === undefined) return { ...body, items: [] } as unknown as KubeList<T>
   if (!Array.isArray(items) || !items.every(isRecord)) throw badResponse(call, 'the list has no items')
+  for (const item of items) {
+    const fault = metadataFault(item)
+    if (fault !== undefined) throw badResponse(call, `in an item of the list ${fault}`)
+  }
   return body as unknown as KubeList<T>
 }
 
@@ -78,6 +72,9 @@ export function asWatchEvent<T extends KubeObject>(frame: unknown): WatchEvent<T
   if (!isRecord(frame) || !eventTypes.has(frame.type) || !isRecord(frame.object)) {
     throw new KubeError('BadResponse', `a frame of the watch is ${describe(frame)}, not an event`)
   }
+  if (frame.type === 'ERROR') return { type: frame.type, object: withTexts(frame.object) }
+  const fault = metadataFault(frame.object)
+  if (fault !== undefined) throw new KubeError('BadResponse', `in a frame of the watch ${fault}`)
   return frame as unknown as WatchEvent<T>
 }
 
@@ -85,11 +82,51 @@ export function badResponse(call: CallName, message: string): KubeError {
   return new KubeError('BadResponse', `${call}: ${message}`)
 }
 
+type Fields = Readonly<Record<string, unknown>>
+
+const isText = (value: unknown): boolean => typeof value === 'string'
+const isTexts = (value: unknown): boolean => isRecord(value) && Object.values(value).every(isText)
+const isListOf = (isItem: (value: unknown) => boolean) => (value: unknown) =>
+  Array.isArray(value) && value.every(isItem)
+/** Go writes an empty time, list or map as null. */
+const isAbsentOr = (isValue: (value: unknown) => boolean) => (value: unknown) => value == null || isValue(value)
+
+/** What the fields of ObjectMeta must be, where they are there. */
+const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown) => boolean, type: string])[] = [
+  ...['name', 'namespace', 'resourceVersion', 'uid', 'generateName'].map((field) => {
+    return [field, (value: unknown) => value === undefined || isText(value), 'a string'] as const
+  }),
+  ['creationTimestamp', isAbsentOr(isText), 'a time'],
+  ['deletionTimestamp', isAbsentOr(isText), 'a time'],
+  ['labels', isAbsentOr(isTexts), 'a map of strings'],
+  ['annotations', isAbsentOr(isTexts), 'a map of strings'],
+  ['finalizers', isAbsentOr(isListOf(isText)), 'a list of strings'],
+  ['ownerReferences', isAbsentOr(isListOf(isRecord)), 'a list of objects'],
+  ['managedFields', isAbsentOr(isListOf(isRecord)), 'a list of objects'],
+]
+
+/**
+ * The first mistake in the metadata of a received object, without its value. Everything behind this relies on it: names
+ * become keys, and a name that is no string would end the process.
+ */
+function metadataFault({ metadata }: Fields): string | undefined {
+  if (metadata === undefined) return undefined
+  if (!isRecord(metadata)) return 'metadata is not an object'
+  for (const [field, isRight, type] of metadataTypes) {
+    if (!isRight(metadata[field])) return `metadata.${field} is not ${type}`
+  }
+  return undefined
+}
+
 function asStatus(body: unknown): Status | undefined {
-  if (!isRecord(body) || body.kind !== 'Status') return undefined
-  // A Status of the wrong shape must not prevent reading the refusal that contains it.
+  return isRecord(body) && body.kind === 'Status' ? withTexts(body) : undefined
+}
+
+/** A Status of the wrong shape must not prevent reading the refusal that contains it. */
+function withTexts({ details, ...body }: Fields): Status {
   const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
-  return { ...body, message: text(body.message), reason: text(body.reason) } as Status
+  const isRight = isRecord(details) && isAbsentOr(isListOf(isRecord))(details.causes)
+  return { ...body, message: text(body.message), reason: text(body.reason), ...(isRight && { details }) } as Status
 }
 
 /** The text of an answer that is not JSON, if it is meant for people and is no HTML page. */
@@ -103,7 +140,7 @@ function secondsToMs(seconds: unknown): number | undefined {
 }
 
 function quote(value: unknown): string {
-  return typeof value === 'string' ? JSON.stringify(oneLine(value).slice(0, 80)) : 'unknown'
+  return typeof value === 'string' ? JSON.stringify(oneLine(value, 80)) : 'unknown'
 }
 
 /** Names the type of a value, never the value, which may be another client's object. */

@@ -14,6 +14,11 @@ export interface ApiRequest {
   readonly timeoutMs?: number | undefined
   /** The longest accepted answer, in bytes; of a stream, the longest line. @default the limit for one object */
   readonly maxBytes?: number | undefined
+  /**
+   * The request only reads whether the server lives: while there are no credentials it is sent without, and does not
+   * wait for them. @default false
+   */
+  readonly mayBeAnonymous?: boolean | undefined
 }
 
 /** The answer. `body` is a parsed JSON value, or text where the server sent something else (`/readyz`). */

@@ -1,4 +1,5 @@
 import { messageOf } from '../runtime/errors.ts'
+import { oneLine } from '../telemetry/secrets.ts'
 import { AddressError, parseAddress } from './address.ts'
 
 /** Where a server listens. `host` is a name or an address without brackets; port 0 means any free one. */
@@ -132,5 +133,5 @@ export function failureCode(error: unknown): string {
 
 /** A foreign message as one line of bounded length. Pure. */
 export function shortMessage(error: unknown): string {
-  return messageOf(error).replace(/\s+/g, ' ').slice(0, 200)
+  return oneLine(messageOf(error), 200)
 }

@@ -1,4 +1,5 @@
 import { create, type DescMessage, fromBinary, type MessageShape, toBinary } from '@bufbuild/protobuf'
+import { withoutSecrets } from '../telemetry/secrets.ts'
 import { type Unknown, UnknownSchema } from './gen/k8s.io/apimachinery/pkg/runtime/generated_pb.ts'
 import { asGoWrites } from './go-message.ts'
 
@@ -110,7 +111,7 @@ function otherKind(wanted: StoredKind<DescMessage>, apiVersion: unknown, kind: u
 
 /** The value in one short line. */
 function quoted(found: unknown): string {
-  return JSON.stringify(typeof found === 'string' ? found.slice(0, 60) : '')
+  return JSON.stringify(typeof found === 'string' ? withoutSecrets(found).slice(0, 60) : '')
 }
 
 function unreadable(reason: string): { readonly type: 'unreadable'; readonly reason: string } {

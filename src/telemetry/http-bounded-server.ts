@@ -5,6 +5,7 @@ import type { ExpiryReporter } from './expiry.ts'
 import {
   followServingCertificate,
   readServingCertificate,
+  type ServingCertificate,
   type ServingCertificateFiles,
 } from './http-serving-certificate.ts'
 import type { Logger } from './logger.ts'
@@ -126,7 +127,16 @@ async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, o
     // A caller without a certificate may have a token, or request something public.
     rejectUnauthorized: false,
   })
-  return { server, follow: () => followServingCertificate(files, server, context, options) }
+  let { ca } = context
+  const followed = {
+    setSecureContext(next: ServingCertificate) {
+      server.setSecureContext(next)
+      // An open connection counts as authorized by the authority before.
+      if (next.ca !== ca) server.closeAllConnections()
+      ca = next.ca
+    },
+  }
+  return { server, follow: () => followServingCertificate(files, followed, context, options) }
 }
 
 /** The open connections, the oldest first, never more than the limit. */

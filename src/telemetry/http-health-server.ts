@@ -118,10 +118,11 @@ function callerOf(socket: IncomingMessage['socket'], authorization: string | und
 
 function certificateOf(socket: TLSSocket): HealthCaller['certificate'] {
   if (!socket.authorized) return undefined
+  const { subject = {}, valid_to: ends } = socket.getPeerCertificate()
+  // It was valid when the connection was made, which may be long ago.
+  if (Date.parse(ends) <= systemClock.wallMs()) return undefined
   // Names that occur more than once arrive as a list, contrary to the type.
-  const { CN, O } = (socket.getPeerCertificate().subject ?? {}) as Readonly<
-    Record<string, string | string[] | undefined>
-  >
+  const { CN, O } = subject as Readonly<Record<string, string | string[] | undefined>>
   return typeof CN === 'string' && CN !== '' ? { user: CN, groups: [O ?? []].flat() } : undefined
 }
 

@@ -52,7 +52,7 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,
-  server: { setSecureContext(context: SecureContextOptions): void },
+  server: { setSecureContext(context: ServingCertificate): void },
   from: ServingCertificate,
   { logger, onExpiry }: { readonly logger: Logger; readonly onExpiry?: ExpiryReporter | undefined },
 ): { stop(): void } {

@@ -15,8 +15,9 @@ const known = new Set<string>()
 const patterns: readonly (readonly [pattern: RegExp, replacement: string])[] = [
   // An old key has headers with hyphens in them; a truncated one extends to the end.
   [/-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|$)/gs, REDACTED],
-  // The user and password in a URL, up to the last at sign: passwords may contain unescaped ones.
-  [/(:\/\/)[^\s"'<>]{0,500}@/g, `$1${REDACTED}@`],
+  // The user and password in a URL, up to the last at sign: passwords may contain unescaped ones. They may contain
+  // quotation marks too; but after a port one ends the URL.
+  [/(:\/\/)(?:[^\s"'<>]{0,500}|[^\s"'<>:/@]{0,200}:(?!\d{1,5}["'/])[^\s<>]{0,500})@/g, `$1${REDACTED}@`],
   [/\b(Bearer|Basic) +[^\s"',;]+/gi, `$1 ${REDACTED}`],
   // A JSON Web Token, or the beginning of one.
   [/\beyJ[\w-]{8,}[\w.-]*/g, REDACTED],
@@ -44,6 +45,18 @@ export function withoutSecrets(text: string): string {
   for (const secret of known) clean = clean.replaceAll(secret, REDACTED)
   for (const [pattern, replacement] of patterns) clean = clean.replace(pattern, replacement)
   return clean
+}
+
+/**
+ * Foreign text as one printable line of at most `most` characters, without secrets. They go before the text is cut: the
+ * first half of one would not be recognized.
+ */
+export function oneLine(text: string, most = 500): string {
+  const line = withoutSecrets(text)
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are to be removed
+    .replace(/[\s\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ')
+    .trim()
+  return line.length > most ? `${line.slice(0, most)}…` : line
 }
 
 /** Names of fields with secret contents, without case, dashes and underscores. */

@@ -17,7 +17,7 @@ async function faulty(...rules: readonly FaultRule[]) {
   await embedded.api.create(endpoints, { metadata: ref })
   const transport = faultyTransport(embedded.transport, { clock, random: seededRandom(1, 'faults') })
   for (const rule of rules) transport.faults.add(rule)
-  const options = { transport, clock, random: seededRandom(1, 'client'), timeoutMs: 1_000, retry: { attempts: 1 } }
+  const options = { transport, clock, random: seededRandom(1, 'client'), retry: { attempts: 1 } }
   return { embedded, time, faults: transport.faults, transport, api: restKubeApi(options) }
 }
 
@@ -64,7 +64,7 @@ test('a lost request times out and was not done, a lost answer times out and was
   for (const lost of ['request', 'answer'] as const) {
     const { api, embedded, time } = await faulty({ fault: { type: 'drop', lost } })
     const outcome = outcomeOf(api.delete(endpoints, ref))
-    await time.advance(999)
+    await time.advance(9_999)
     assert.equal(outcome.code, undefined)
     await time.advance(1)
     assert.equal(outcome.code, 'Timeout')
@@ -92,9 +92,9 @@ test('a delay takes its time, and more than the timeout allows is a timeout', as
   assert.equal(outcome.code, undefined)
   await time.advance(1)
   assert.equal(outcome.code, 'ok')
-  faults.add({ fault: { type: 'delay', ms: 700 } })
+  faults.add({ fault: { type: 'delay', ms: 9_700 } })
   const late = outcomeOf(api.get(endpoints, ref))
-  await time.advance(1_000)
+  await time.advance(10_000)
   assert.equal(late.code, 'Timeout')
 })
 
@@ -216,7 +216,7 @@ test('in a partition nothing is refused and nothing arrives; what was not given 
   assert.equal(faults.partitioned, true)
   await embedded.api.create(endpoints, { metadata: { namespace: 'default', name: 'b' } })
   const given = outcomeOf(api.get(endpoints, ref))
-  await time.advance(600)
+  await time.advance(9_600)
   const waiting = outcomeOf(api.get(endpoints, ref))
   await time.advance(500)
   assert.deepEqual([given.code, waiting.code, told], ['Timeout', undefined, ['ADDED a']])

@@ -72,6 +72,12 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
       '--etcd-servers: an endpoint takes no user and password: etcd is asked with a client certificate',
     ],
   ),
+  ...['root:hunter2', 'http://root:hunter2', 'https://root:hunter2/', 'root hunter2'].map(
+    (etcdServers): (typeof table)[number] => [
+      { etcdServers },
+      '--etcd-servers: one is given that is no endpoint: https://HOST:PORT, http://HOST:PORT or unix:///PATH',
+    ],
+  ),
   [{ etcdServers: 'unix://' }, '--etcd-servers: "unix://" names no socket: unix:///path/of/socket'],
   [
     { etcdServers: 'https://127.0.0.1:2379,http://127.0.0.1:2479' },

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
+import { rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { EtcdCredentials } from '../../src/etcd/connect-credentials.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
-import { silentLogger } from '../../src/telemetry/logger.ts'
+import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 const data = join(import.meta.dirname, '..', 'kube', 'data')
@@ -30,3 +30,44 @@ test('of a chain of client certificates the end of the first is reported, of aut
   await credentials.load()
   assert.deepEqual(counts, { 'etcd-certfile': 1, 'etcd-cafile': 2 })
 })
+
+const damages: readonly (readonly [what: string, file: string, content: string | undefined])[] = [
+  ['the certificate is gone', 'client.crt', undefined],
+  ['the certificate is empty', 'client.crt', ''],
+  ['the key is empty', 'client.key', ''],
+  ['the key is half written', 'client.key', '-----BEGIN'],
+  ['the key is of another certificate', 'client.key', readFileSync(join(data, 'client-2.key'), 'utf8')],
+  ['the authorities are empty', 'ca.crt', ''],
+  ['the authorities are gone', 'ca.crt', undefined],
+]
+for (const [what, file, content] of damages) {
+  test(`while ${what}, new connections have the last good files, and the log says so once`, async (t) => {
+    const directory = await tempDir(t)
+    const path = (name: string): string => join(directory, name)
+    const put = (name: string, from: string): Promise<void> => writeFile(path(name), readFileSync(join(data, from)))
+    const logger = memoryLogger()
+    const files = { cafile: path('ca.crt'), certfile: path('client.crt'), keyfile: path('client.key') }
+    const credentials = new EtcdCredentials(files, { clock: new VirtualClock().view(), logger })
+    await put('client.crt', 'client-1.crt')
+    await put('client.key', 'client-1.key')
+    await assert.rejects(credentials.load(), /ca\.crt does not exist/)
+    await put('ca.crt', 'ca.crt')
+    const { context } = await credentials.load()
+
+    if (content === undefined) await rename(path(file), path('away'))
+    else await writeFile(path(file), content)
+    for (let i = 0; i < 3; i++) assert.equal((await credentials.load()).context, context)
+    await put('client.crt', 'client-2.crt')
+    await put('client.key', 'client-2.key')
+    await put('ca.crt', 'ca.crt')
+    assert.notEqual((await credentials.load()).context, context)
+    assert.deepEqual(
+      logger.lines.map(({ level, message }) => `${level} ${message}`),
+      [
+        'warn the certificates for etcd cannot be used; the last ones stay in use',
+        'info the certificates for etcd can be used again',
+        'info the certificates for etcd have changed: new connections use the new ones',
+      ],
+    )
+  })
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { KubeApi } from '../../src/kube/api.ts'
+import type { KubeApi, ListQuery } from '../../src/kube/api.ts'
 import { fencedApi, listPages } from '../../src/kube/api-wrappers.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import { configMaps, services } from '../../src/kube/resources.ts'
@@ -56,4 +56,25 @@ test('pages that are too long are asked for again in smaller ones, from where th
 test('a page that leads back to itself is an error, not a list without end', async () => {
   const api = { list: async () => ({ items: [], metadata: { continue: 'again' } }) } as unknown as KubeApi
   await assert.rejects(Array.fromAsync(listPages(api, services)), { code: 'BadResponse' })
+})
+
+test('pages that lead back to one another, or to ever new ones, are an error too', async () => {
+  const after: Record<string, string> = { '': 'a', a: 'b', b: 'c', c: 'a' }
+  let pages = 0
+  const listing = (next: (token: string) => string | undefined): KubeApi => {
+    const list = async (_: unknown, { continue: token = '' }: ListQuery) => {
+      pages++
+      return { items: [], metadata: { continue: next(token) } }
+    }
+    return { list } as unknown as KubeApi
+  }
+  const circle = listing((token) => after[token])
+  await assert.rejects(Array.fromAsync(listPages(circle, services)), {
+    message: 'list services: a page leads back to an earlier one',
+  })
+  assert.equal(pages, 4)
+  const endless = listing((token) => `${token.length > 100 ? '' : token}${pages}`)
+  await assert.rejects(Array.fromAsync(listPages(endless, services)), {
+    message: 'list services: it has over 10000 pages',
+  })
 })

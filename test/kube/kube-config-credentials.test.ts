@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { eventually } from '../support/with-timeout.ts'
-import { ask, bodyFrom, echo, kubeconfigOf, request, setUp, shown, writePair } from './kube-config-setup.ts'
+import { ask, bodyFrom, echo, kubeconfigOf, never, request, setUp, shown, writePair } from './kube-config-setup.ts'
 import { bodyOf, certificate, serverTls, startServer } from './loopback-server.ts'
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64')
@@ -181,6 +181,72 @@ test('another authority in the kubeconfig is trusted, and the one before no long
   await assert.rejects(ask(transport), /certificate/)
 })
 
+test('a new authority that does not verify the server costs everything but anonymous probes, until it does', async (t) => {
+  const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => 'token: one')
+  const file = join(directory, 'ca.crt')
+  await writeFile(file, certificate('ca.crt'))
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', `certificate-authority: ${file}`))
+  const probed = async (): Promise<unknown> => {
+    const answer = await transport.send({ ...request, mayBeAnonymous: true }, never)
+    return 'body' in answer && answer.body
+  }
+  const reread = async (): Promise<void> => {
+    for (let reading = 0; reading < 2; reading++) {
+      await clock.advance(1_000)
+      await ask(transport).catch(() => {})
+    }
+  }
+  await reread()
+  await writeFile(file, certificate('other-ca.crt'))
+  await reread()
+  for (let i = 0; i < 3; i++) {
+    await assert.rejects(ask(transport), /certificate/)
+    assert.equal(await probed(), '|')
+  }
+  await writeFile(file, certificate('ca.crt'))
+  await reread()
+  assert.equal(await probed(), 'Bearer one|')
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => `${level} ${message.split(':')[0]}`),
+    [
+      'warn the new certificate authority does not verify the API server',
+      'info the certificate authority verifies the API server again',
+    ],
+  )
+})
+
+test('an authority that never verified the server is trusted by no probe either', async (t) => {
+  const { transport, server, kubeconfig, clock } = await setUp(t, echo, () => 'token: one')
+  const other = `certificate-authority-data: ${base64(certificate('other-ca.crt'))}`
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', other))
+  const probe = { ...request, mayBeAnonymous: true }
+  await assert.rejects(transport.send(probe, never), /certificate/)
+  await clock.advance(1_000)
+  await assert.rejects(transport.send(probe, never), /certificate/)
+  assert.deepEqual(server.asked, [])
+})
+
+for (const content of ['', certificate('ca.crt').replace(/M/g, 'N')]) {
+  test(`a certificate authority file ${content === '' ? 'without a certificate' : 'of damaged ones'} is not taken over`, async (t) => {
+    const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => 'token: one')
+    const file = join(directory, 'ca.crt')
+    await writeFile(file, certificate('ca.crt'))
+    await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', `certificate-authority: ${file}`))
+    await ask(transport)
+    await writeFile(file, content)
+    for (let i = 0; i < 4; i++) {
+      await clock.advance(1_000)
+      server.cut()
+      await eventually('it is cut', () => server.open() === 0)
+      assert.equal(await bodyFrom(transport), 'Bearer one|')
+    }
+    assert.deepEqual(
+      logger.lines.map(({ level, message }) => `${level} ${message}`),
+      ['warn credentials cannot be renewed; the last ones stay in use'],
+    )
+  })
+}
+
 test('so it is for a context without a user', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
   const withoutUser = (ca?: string): string => kubeconfigOf(server.url.origin, '', ca).replace(', user: u }', ' }')
@@ -345,6 +411,29 @@ test('an id-token is renewed by the issuer before it ends, in the background', a
   assert.deepEqual(refreshed, ['refresh-1', 'refresh-2'])
   assert.deepEqual(logger.lines, [])
 })
+
+for (const scheme of ['http:', 'ftp:']) {
+  test(`a token endpoint with ${scheme} gets neither refresh token nor client secret`, async (t) => {
+    const plain = await startServer(t, (_, response) => response.end('{"id_token":"a.b.c"}'))
+    const issuer = await startServer(
+      t,
+      (_, response) => response.end(JSON.stringify({ token_endpoint: `${scheme}//${plain.url.host}/token` })),
+      { tls: serverTls('loopback') },
+    )
+    const { transport } = await setUp(
+      t,
+      echo,
+      () =>
+        `auth-provider: { name: oidc, config: { client-id: client, client-secret: hunter22, refresh-token: refresh-1,
+          idp-issuer-url: "${issuer.url.origin}", idp-certificate-authority-data: ${base64(certificate('ca.crt'))} } }`,
+    )
+    await assert.rejects(
+      ask(transport),
+      /auth-provider "oidc": the token_endpoint .* is without TLS: it gets no refresh token$/,
+    )
+    assert.deepEqual([issuer.asked.length, plain.asked], [1, []])
+  })
+}
 
 test('a plugin that gives the same token with a later end has renewed it', async (t) => {
   const metrics = prometheusMetrics()

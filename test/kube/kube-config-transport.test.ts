@@ -8,7 +8,7 @@ import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
 import { parseEndpoint } from '../../src/etcd/options.ts'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { fromKubeConfig, loadKubeConfig, readyzAccess } from '../../src/kube/kube-config.ts'
-import { escapeHeaderKey } from '../../src/kube/kube-config-credentials.ts'
+import { escapeHeaderKey } from '../../src/kube/kube-config-access.ts'
 import { refreshIdToken } from '../../src/kube/kube-config-renewal.ts'
 import type { Transport } from '../../src/kube/transport.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
@@ -274,6 +274,79 @@ test('credentials that were never had reject as NoCredentials, and nothing is se
   )
   await assert.rejects(ask(transport), (error) => isKubeError(error, 'NoCredentials'))
   assert.deepEqual(server.asked, [])
+})
+
+const probe = { ...request, mayBeAnonymous: true }
+
+test('a readiness probe does not wait for credentials that are not there yet, and goes without any', async (t) => {
+  const { transport, clock, logger, server, directory } = await setUp(t, echo, async (directory) => {
+    const script = join(directory, 'plugin.sh')
+    await writeFile(
+      script,
+      `while ! [ -e ${directory}/go ]; do sleep 0.02; done
+       printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"late"}}'`,
+    )
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }, as: alice`
+  })
+  const waiting = bodyFrom(transport)
+  for (const wait of [250, 250]) {
+    const probed = transport.send(probe, never)
+    await clock.advance(wait - 1)
+    const before = server.asked.length
+    await clock.advance(1)
+    const answer = await probed
+    assert.deepEqual([before + 1, 'body' in answer && answer.body], [server.asked.length, '|'])
+  }
+  assert.equal(server.connections(), 1)
+  await writeFile(join(directory, 'go'), '')
+  assert.equal(await waiting, 'Bearer late|')
+  const answer = await transport.send(probe, never)
+  assert.equal('body' in answer && answer.body, 'Bearer late|')
+  await eventually('the anonymous connection is closed', () => server.open() === 1)
+  assert.deepEqual(logger.lines, [])
+})
+
+test('a plugin that fails at the start costs probes their credentials only, and makes one line until it works', async (t) => {
+  const { transport, clock, logger, directory } = await setUp(t, echo, async (directory) => {
+    const script = join(directory, 'plugin.sh')
+    await writeFile(
+      script,
+      `[ -e ${directory}/go ] || exit 1
+       printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"late"}}'`,
+    )
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+  })
+  const probed = async (): Promise<unknown> => {
+    const answer = await transport.send(probe, never)
+    return 'body' in answer && answer.body
+  }
+  for (let i = 0; i < 3; i++) {
+    assert.equal(await probed(), '|')
+    await clock.advance(1_000)
+  }
+  await assert.rejects(ask(transport), (error) => isKubeError(error, 'NoCredentials'))
+  await writeFile(join(directory, 'go'), '')
+  await clock.advance(1_000)
+  assert.equal(await probed(), 'Bearer late|')
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => `${level} ${message}`),
+    [
+      'warn there are no credentials yet; until then the API server is only asked for its readiness, anonymously',
+      'info credentials can be read again',
+    ],
+  )
+})
+
+test('closing ends an anonymous probe', async (t) => {
+  const { transport, server } = await setUp(
+    t,
+    () => {},
+    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, command: "false" }',
+  )
+  const probed = assert.rejects(transport.send(probe, never), (error) => isKubeError(error, 'Unreachable'))
+  await eventually('it is asked', () => server.asked.length === 1)
+  await transport.close()
+  await probed
 })
 
 test('a rotated client certificate gets new connections; the old ones close when their watch has ended', async (t) => {

@@ -248,6 +248,20 @@ for (const [text, words, options] of mistakes) {
   })
 }
 
+test('files of a user that may come later may be missing, empty or half written, and nothing else may', async (t) => {
+  const awaited = (user: string, cluster = server): Promise<LoadedKubeConfig> =>
+    load(t, configOf(cluster, user), { awaitsCredentials: true })
+  await awaited('tokenFile: missing')
+  await awaited('client-certificate: missing.crt, client-key: missing.key')
+  await awaited(`client-certificate-data: ${cert}, client-key: missing.key`)
+  await assert.rejects(
+    awaited(`client-certificate-data: ${base64('x')}, client-key-data: ${key}`),
+    /no PEM certificate/,
+  )
+  await assert.rejects(awaited('client-certificate: missing.crt'), /has no client-key$/)
+  await assert.rejects(awaited('tokenFile: missing', `${server}, certificate-authority: missing.crt`), /no such file$/)
+})
+
 test('a file that cannot be read is named, with the reason', async (t) => {
   const directory = await tempDir(t)
   const missing = join(directory, 'missing')

@@ -151,6 +151,16 @@ test('a page that leads back to itself is asked for again with pauses, and gathe
   await stop()
 })
 
+test('pages that lead back to one another are asked for with pauses, and gather nothing', async (t) => {
+  const api = pagingApi()
+  api.answer = ({ of }) => listOf('5', [service('a', '1')], 'continue' in of && of.continue === 'b' ? 'a' : 'b')
+  const { time, told, stop } = start(t, api)
+  await time.advance(10_000)
+  assert.ok(api.asked.length > 5 && api.asked.length < 60, `${api.asked.length} requests`)
+  assert.deepEqual(told, [])
+  await stop()
+})
+
 test('where streaming is refused the list comes in pages of 500, and streaming is not asked for again', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) =>

@@ -529,3 +529,64 @@ test('an aborted watch ends without error, whenever the abort comes', async () =
   waiting.abort('enough')
   assert.deepEqual(await ended, ['open'])
 })
+
+test('metadata of a wrong type is refused in gets, lists, watches and answers to writes, without its value', async () => {
+  const fields =
+    'name namespace resourceVersion uid generateName creationTimestamp deletionTimestamp labels annotations'
+  const wrong: readonly unknown[] = [5, true, [], [1], { toString: 1 }, { a: 1 }, { a: null }, 'hunter2']
+  const texts = new Set(fields.split(' ').slice(0, 7))
+  const maps = new Set(['labels', 'annotations'])
+  const isRight = (field: string, value: unknown): boolean => {
+    if (typeof value === 'string') return texts.has(field)
+    return Array.isArray(value) && value.length === 0 && !texts.has(field) && !maps.has(field)
+  }
+  for (const field of [...fields.split(' '), 'finalizers', 'ownerReferences', 'managedFields']) {
+    for (const value of wrong.filter((value) => !isRight(field, value))) {
+      const bad = { ...namespace, metadata: { name: 'default', resourceVersion: '7', [field]: value } }
+      const list = { kind: 'NamespaceList', metadata: { resourceVersion: '7' }, items: [namespace, bad] }
+      const { api } = apiWith(({ stream, path }) =>
+        stream === true
+          ? streamOf([bad].map((object) => ({ type: 'ADDED', object }))).response
+          : ok(path.endsWith('s') ? list : bad),
+      )
+      const ref = { name: 'default' }
+      const calls: Record<string, () => Promise<unknown>> = {
+        get: () => api.get(namespaces, ref),
+        list: () => api.list(namespaces),
+        watch: () => follow(api),
+        update: () => api.update(namespaces, namespace),
+        patch: () => api.patch(namespaces, ref, { type: 'merge', body: {} }),
+      }
+      for (const [verb, call] of Object.entries(calls)) {
+        await assert.rejects(call(), (error) => {
+          assert.ok(isKubeError(error, 'BadResponse'), `${verb}: ${error}`)
+          assert.match(error.message, new RegExp(`^${verb} namespaces.*: in .* metadata\\.${field} is not a`))
+          assert.doesNotMatch(error.message, /hunter2/)
+          return true
+        })
+      }
+    }
+  }
+  for (const metadata of [null, 5, []]) {
+    const { api } = apiWith(() => streamOf([{ type: 'ADDED', object: { ...namespace, metadata } }]).response)
+    await assert.rejects(follow(api), /metadata is not an object$/)
+  }
+})
+
+test('times, lists and maps of metadata may be null, as Go writes empty ones', async () => {
+  const empty = { creationTimestamp: null, labels: null, annotations: null, finalizers: null, managedFields: null }
+  const { api } = apiWith(() => ok({ ...namespace, metadata: { ...namespace.metadata, ...empty } }))
+  assert.equal((await api.get(namespaces, { name: 'default' })).metadata?.name, 'default')
+})
+
+test('a token for the next page that is no string, and a Status of a wrong shape, do no harm', async () => {
+  const list = { kind: 'NamespaceList', metadata: { resourceVersion: '7', continue: { toString: 1 } }, items: [] }
+  const { api } = apiWith(() => ok(list))
+  await assert.rejects(api.list(namespaces), /^KubeError: list namespaces: continue of the list is not a string$/)
+
+  const shapeless = { kind: 'Status', reason: { toString: 1 }, message: 5, details: { causes: 5 } }
+  const watch = apiWith(() => streamOf([{ type: 'ERROR', object: shapeless }]).response)
+  for await (const { object } of watch.api.watch(namespaces, { signal: new AbortController().signal })) {
+    assert.deepEqual(object, { kind: 'Status', reason: undefined, message: undefined })
+  }
+})

@@ -90,6 +90,19 @@ describe('a real etcd that wants client certificates', () => {
     assert.deepEqual(watch.lines, ['stands', 'look', 'created 1', 'Unreachable', 'BadCertificate', 'stands', 'look'])
   })
 
+  test('a client whose files are damaged is served over a new connection too', async (t) => {
+    const { server, files, owner } = await startWithTls(t)
+    const proxy = await TcpProxy.start(owner, { target: server.port })
+    const etcd = openClient(t, [`https://127.0.0.1:${proxy.port}`], files.all)
+    const revision = await etcd.create('/a/1', bytes('one'), options)
+    for (const file of ['client.crt', 'client.key', 'ca.crt']) {
+      files.write(file, '-----BEGIN')
+      proxy.cut()
+      assert.ok(await etcd.get('/a/1', patient))
+    }
+    assert.equal(await etcd.delete('/a/1', revision ?? 0n, patient), true)
+  })
+
   test('an authority file that is put right needs no restart, and is logged once', async (t) => {
     const { server, files, authority } = await startWithTls(t)
     const wrong = new CertificateAuthority('not yet')

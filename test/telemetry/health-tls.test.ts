@@ -57,7 +57,7 @@ async function setUp(t: TestContext, access?: HealthAccess) {
     const [, seconds] = new RegExp(`\\{kind="${kind}"\\} (\\d+)`).exec(await metrics.expose()) ?? []
     return Number(seconds) * 1000 - Date.now()
   }
-  return { server, logger, certFile, write, served, whenServed, ends }
+  return { server, logger, certFile, clientCaFile, write, served, whenServed, ends }
 }
 
 test('a certificate that changes is served from then on, and one that cannot be used is not', async (t) => {
@@ -88,6 +88,35 @@ test('a certificate that changes is served from then on, and one that cannot be 
   plain.write('GET /livez HTTP/1.1\r\nHost: x\r\n\r\n')
   await once(plain, 'close')
   assert.equal(await served(), 'third')
+})
+
+test('a client certificate counts no longer than it is valid, or than its authority is trusted', async (t) => {
+  const { server, clientCaFile } = await setUp(t, {
+    authorize: async ({ certificate }) => (certificate === undefined ? 401 : 200),
+  })
+  const agentOf = ({ certificate: cert, key }: KeyPair): Agent => {
+    const agent = new Agent({ connections: 1, connect: { ca: authority.certificate, cert, key } })
+    t.after(() => agent.close())
+    return agent
+  }
+  let connections = 0
+  const ask = async (dispatcher: Agent): Promise<number> => {
+    const { statusCode, body } = await request(`https://${server.address}/metrics`, { dispatcher })
+    await body.text()
+    return statusCode
+  }
+  const short = agentOf(authority.issue({ commonName: 'short', validForMs: 3_000 }))
+  const long = agentOf(authority.issue({ commonName: 'long', validForMs: dayMs }))
+  for (const agent of [short, long]) agent.on('connect', () => connections++)
+  const statuses: number[] = []
+  for (let at = 0; at < 5; at++) {
+    statuses.push(await ask(short), await ask(long))
+    await sleep(1_000)
+  }
+  assert.deepEqual([...statuses.slice(0, 2), ...statuses.slice(-2), connections], [200, 200, 401, 200, 2])
+
+  writeFileSync(clientCaFile, new CertificateAuthority().certificate)
+  while ((await ask(long).catch(() => 0)) !== 401) await sleep(200)
 })
 
 test('who may see it is told why a check fails, and who is asked about is what the connection and the header say', async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { addSecret, withoutSecrets } from '../../src/telemetry/secrets.ts'
+import { addSecret, oneLine, withoutSecrets } from '../../src/telemetry/secrets.ts'
 
 test('what was loaded is taken out wherever it stands; what is too short to be told from words is not kept', () => {
   addSecret('opaque.token$&(1)')
@@ -32,6 +32,8 @@ test('of a private key each line is taken out, also of one that nobody has loade
 
 for (const [text, clean] of [
   ['GET https://root:hunter2/@x@10.0.0.1:2379/a', 'GET https://[redacted]@10.0.0.1:2379/a'],
+  ['cannot dial http://user:pa"ssw\'rdlong@db:1/', 'cannot dial http://[redacted]@db:1/'],
+  ['{"a":"https://h:6443","b":"u@h","c":"http://h/x"}', '{"a":"https://h:6443","b":"u@h","c":"http://h/x"}'],
   ['Authorization: Bearer abc.def-ghi, next', 'Authorization: Bearer [redacted], next'],
   ['basic YWxpY2U6c2VjcmV0', 'basic [redacted]'],
   ['issued eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2ln to a', 'issued [redacted] to a'],
@@ -47,6 +49,16 @@ for (const [text, clean] of [
     assert.equal(withoutSecrets(text), clean)
   })
 }
+
+test('a secret is taken out before the text is cut, wherever the cut would fall in it', () => {
+  const secret = 'tok3n-abcdefghijklmnopqrstuvwxyz-0123456789'
+  addSecret(secret)
+  for (let at = 0; at <= 60; at++) {
+    const line = oneLine(`${'x'.repeat(at)}\n ${secret} and\u0007 more than fits`, 60)
+    assert.equal(line, oneLine(`${'x'.repeat(at)} [redacted] and more than fits`, 60))
+    assert.ok(line.length <= 61 && !line.includes('tok3n'), line)
+  }
+})
 
 test('however many secrets come, the newest are kept, and time stays linear', () => {
   for (let index = 0; index < 2_000; index++) addSecret(`rotated-${index}-token`)

@@ -2,6 +2,7 @@ import * as z from 'zod/mini'
 import type { RemoteError } from '../../runtime/errors.ts'
 import { remembering } from '../../runtime/memo.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
+import { withoutSecrets } from '../../telemetry/secrets.ts'
 import { isListable } from '../identity.ts'
 
 /**
@@ -176,7 +177,7 @@ export function encodeHolder(holder: Holder): string {
     ports,
     state,
     departure,
-    reason: reason?.slice(0, MAX_REASON),
+    reason: reason && withoutSecrets(reason).slice(0, MAX_REASON),
     confirms: confirmed,
     coHolder,
   })
@@ -214,7 +215,7 @@ const schema = z.object({
   reason: z.optional(
     z.pipe(
       z.string(),
-      z.transform((text) => text.slice(0, MAX_REASON)),
+      z.transform((text) => withoutSecrets(text).slice(0, MAX_REASON)),
     ),
   ),
   confirms: z.optional(z.array(name).check(z.maxLength(MAX_DEPARTURES))),

@@ -11,10 +11,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/lost-events.test.ts'],
   },
   'kube-kube-config-provider-number': {
-    broken: 'words: has 1 for 0.',
+    broken: 'words: begins with the second character.',
     file: 'kube/kube-config-renewal.ts',
-    text: "const words = messageOf(error).replace(/\\s+/g, ' ').trim().slice(0, 200)",
-    instead: "const words = messageOf(error).replace(/\\s+/g, ' ').trim().slice(1, 200)",
+    text: 'const words = oneLine(messageOf(error), 200)',
+    instead: 'const words = oneLine(messageOf(error).slice(1), 200)',
     tests: ['kube/kube-config-transport.test.ts'],
   },
   'kube-kube-config-provider-branch': {

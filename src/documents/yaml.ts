@@ -161,11 +161,8 @@ function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMist
       for (const { key } of items) {
         if (!isScalar(key)) continue
         const offset = key.range?.[0] ?? 0
-        if (before.has(key.value))
-          found.push({
-            offset,
-            message: `${shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])} is given twice`,
-          })
+        const name = shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])
+        if (before.has(key.value)) found.push({ offset, message: `${name} is given twice` })
         before.add(key.value)
       }
     },

@@ -126,7 +126,7 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
  */
 export function assertOneOutage(lines: readonly string[], most = 4): void {
   const messages = lines.map((line) => (JSON.parse(line) as { readonly message: string }).message)
-  const server = /^(.+) is back$/.exec(messages.at(-1) ?? '')?.[1]
+  const server = /^(.+) is back$/m.exec(messages.join('\n'))?.[1]
   for (const message of [`lost ${server}`, `${server} is back`]) {
     assert.equal(messages.filter((each) => each === message).length, 1, lines.join('\n'))
   }

@@ -274,7 +274,7 @@ export class KubernetesLeases implements MasterLeases {
   }
 }
 
-/** The record in a Lease with the masters' label. Policies protect the label: without it anybody may have written it. */
+/** The record in a Lease with the masters' label. Policies protect the label: others' records may be anybody's. */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
   return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined
 }

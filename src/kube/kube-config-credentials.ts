@@ -128,9 +128,16 @@ export class KubeCredentials {
     return (this.#held ?? held).credentials
   }
 
-  /** Whether there are credentials, after waiting at most `patienceMs` for the first ones. */
+  /**
+   * Whether there are credentials, after waiting at most `patienceMs` for the first ones of a plugin or issuer, and four
+   * times as long for files: a busy start delays these, and a probe without them would report a refusal.
+   */
   async areThere(patienceMs: number, signal: AbortSignal): Promise<boolean> {
-    if (this.#held === undefined) await abortable(this.#atMost(patienceMs, this.#read()), signal)
+    const waits = this.#identity.renewal === undefined ? 4 : 1
+    // Several waits, because one that a busy process ends late leaves the files no turn of the event loop.
+    for (let wait = 0; wait < waits && this.#held === undefined; wait++) {
+      await abortable(this.#atMost(patienceMs, this.#read()), signal)
+    }
     return this.#held !== undefined
   }
 

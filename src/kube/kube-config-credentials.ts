@@ -128,14 +128,10 @@ export class KubeCredentials {
     return (this.#held ?? held).credentials
   }
 
-  /**
-   * Whether there are credentials, after waiting at most `patienceMs` for the first ones of a plugin or issuer, and four
-   * times as long for files: a busy start delays these, and a probe without them would report a refusal.
-   */
+  /** Whether there are credentials, after waiting `patienceMs` for a plugin or issuer, four times as long for files. */
   async areThere(patienceMs: number, signal: AbortSignal): Promise<boolean> {
-    const waits = this.#identity.renewal === undefined ? 4 : 1
-    // Several waits, because one that a busy process ends late leaves the files no turn of the event loop.
-    for (let wait = 0; wait < waits && this.#held === undefined; wait++) {
+    // A busy start delays the files. One long wait that ends late would leave them no turn of the event loop.
+    for (let waits = this.#identity.renewal ? 1 : 4; waits > 0 && this.#held === undefined; waits--) {
       await abortable(this.#atMost(patienceMs, this.#read()), signal)
     }
     return this.#held !== undefined

@@ -27,7 +27,8 @@ const minute = 60_000
 /** Files that took so long are named at the end. */
 const SLOW_MS = 20_000
 const inProcess = {
-  concurrency: availableParallelism(),
+  // One more than there are processors: at any time one of the files waits for a time limit to pass.
+  concurrency: availableParallelism() + 1,
   // The random schedules take 20 s on a quiet machine; a busy one must not fail them.
   testTimeoutMs: 4 * minute,
   tierTimeoutMs: 10 * minute,
@@ -82,8 +83,9 @@ const patterns = paths.length > 0 ? await Promise.all(paths.map(patternOf)) : ti
 const found = await Promise.all(patterns.map((pattern) => filesOf(pattern, paths.length > 0 ? [] : tier.except)))
 const missing = patterns.filter((_, index) => found[index]?.length === 0)
 if (missing.length > 0) fail(`no test file in ${missing.join(', ')}`)
-// The simulations take longest: begun first, they do not run on alone at the end.
-const rank = (file: string): string => (/^test\/(?:simulation\/|drill\/random-)/.test(file) ? `0 ${file}` : `1 ${file}`)
+// These take longest: begun first, they do not run on alone at the end.
+const LONGEST = /^test\/(?:simulation\/|drill\/random-|commands\/hostile-|telemetry\/h)/
+const rank = (file: string): string => `${LONGEST.test(file) ? 0 : 1} ${file}`
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
 if (tier.needsPeers && !(await ensurePeers())) process.exit(1)
 

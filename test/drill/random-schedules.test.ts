@@ -9,10 +9,11 @@ import { shortSchedule } from './short-schedule.ts'
 
 const SEEDS = 100
 const UNDER_TRIPWIRE = 50
+const COMPARED = 30
 /** The Node that the project brings: where this test runs on another one, both must come to the same. */
 const node = 'node_modules/.bin/node'
 
-test(`the first minutes of ${SEEDS} random schedules, on every lease store: what must hold does, the same in two processes`, async (t) => {
+test(`the first minutes of ${SEEDS} random schedules, on every lease store: what must hold does, ${COMPARED} the same in two processes`, async (t) => {
   const lines: string[] = []
   const failures: string[] = []
   const run = async (first: number, last: number): Promise<void> => {
@@ -26,8 +27,8 @@ test(`the first minutes of ${SEEDS} random schedules, on every lease store: what
     assert.deepEqual(await foreignResources(() => run(1, UNDER_TRIPWIRE)), [])
   })
   // Not before: what a child does would be taken for something that a schedule does.
-  const other = promisify(execFile)(node, ['test/drill/schedule-digests.ts', '1', String(SEEDS)])
+  const other = promisify(execFile)(node, ['test/drill/schedule-digests.ts', '1', String(COMPARED)])
   await run(UNDER_TRIPWIRE + 1, SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
-  assert.deepEqual((await other).stdout.trim().split('\n'), lines)
+  assert.deepEqual((await other).stdout.trim().split('\n'), lines.slice(0, COMPARED))
 })

@@ -9,7 +9,7 @@ import type { KubeApi } from '../kube/api.ts'
 import { DelegatedAccess } from '../kube/delegated-access.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { isLoopbackName } from '../net/address.ts'
-import { limitHeap } from '../runtime/system-heap.ts'
+import { limitHeap, releaseMemory } from '../runtime/system-heap.ts'
 import { type HealthEndpoint, isAlwaysAllowed } from '../telemetry/health.ts'
 import { type HealthServerOptions, serveHealth } from '../telemetry/http-health-server.ts'
 import { silentLogger } from '../telemetry/logger.ts'
@@ -37,7 +37,7 @@ export async function execute(flags: Flags): Promise<number> {
   const server = await openApiServer(resolved, surroundings, { gated, awaitsCredentials: true })
   const etcd = await openEtcd(resolved, surroundings)
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
-  const endWatch = watchEventLoop({ clock, logger, metrics })
+  const ends = [watchEventLoop({ clock, logger, metrics }), releaseMemory(clock)]
   try {
     const { api, readiness } = server
     const master = createMaster(masterOptionsOf(configuration, hostname()), {
@@ -77,7 +77,7 @@ export async function execute(flags: Flags): Promise<number> {
     if (!(error instanceof LifecycleError)) logger.error({ error }, 'failed')
     return 1
   } finally {
-    endWatch()
+    for (const end of ends) end()
     await Promise.all([server.close(), etcd?.kv.close()])
     stop.release()
   }

@@ -57,7 +57,8 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   const openTarget = live ? await (await import('./drill-live.ts')).liveTargets(varied, { rest, values }) : undefined
   if (directory !== undefined) await prepareReportDirectory(directory)
 
-  const stop = stopSignals()
+  // A terminal that is closed must not leave the cluster as the drill has made it.
+  const stop = stopSignals(live ? ['SIGHUP'] : [])
   const crash = new AbortController()
   let isRestored = !live
   onUnhandled((error) => {

@@ -12,9 +12,12 @@ export class StopRequest extends Error {
 
 /**
  * Turns the first SIGTERM or SIGINT into an abort. A later one, of either kind, ends the process at once with 1, unless
- * it arrives within a second of the first. `release` restores Node's own handling.
+ * it arrives within a second of the first. `release` restores Node's own handling. `also`: signals that do the same.
  */
-export function stopSignals(): { readonly signal: AbortSignal; readonly release: () => void } {
+export function stopSignals(also: readonly NodeJS.Signals[] = []): {
+  readonly signal: AbortSignal
+  readonly release: () => void
+} {
   const controller = new AbortController()
   let stoppedMs: number | undefined
   const isEcho = (): boolean => stoppedMs !== undefined && performance.now() - stoppedMs < ECHO_MS
@@ -27,7 +30,7 @@ export function stopSignals(): { readonly signal: AbortSignal; readonly release:
     stoppedMs = performance.now()
     controller.abort(new StopRequest(name))
   }
-  const names = ['SIGTERM', 'SIGINT'] as const
+  const names = ['SIGTERM', 'SIGINT', ...also] as const
   for (const name of names) process.on(name, onSignal)
   return {
     signal: controller.signal,

@@ -75,12 +75,16 @@ export function parseYaml(text: string, file: string): YamlDocument {
     refuseAny([{ where: placeOf(more), message }])
   }
   refuseAny(
-    [...aliases]
-      .filter(([, target]) => target === undefined)
-      .map(([alias]) => ({
-        where: placeOf(alias),
-        message: `the alias *${alias.source} has no anchor; put a value that begins with * in quotation marks`,
-      })),
+    [...aliases].flatMap(([alias, target]) => {
+      const where = placeOf(alias)
+      if (target === undefined) {
+        const advice = 'put a value that begins with * in quotation marks'
+        return [{ where, message: `the alias *${alias.source} has no anchor; ${advice}` }]
+      }
+      return isWithin(alias, target)
+        ? [{ where, message: `the alias *${alias.source} is part of what it repeats` }]
+        : []
+    }),
   )
   try {
     return { file, value: document.toJS({ maxAliasCount: MAX_ALIASES }), mistakes, positionOf }
@@ -144,6 +148,10 @@ function aliasesOf(document: Document.Parsed<ParsedNode>): ReadonlyMap<Alias, No
     },
   })
   return found
+}
+
+function isWithin({ range: inner }: Alias, { range: outer }: Node): boolean {
+  return inner != null && outer != null && outer[0] <= inner[0] && inner[1] <= outer[1]
 }
 
 /** A mistake in plain words, and its offset in the text. */

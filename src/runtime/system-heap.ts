@@ -25,7 +25,7 @@ const MIB = 1024 * 1024
 const PERIOD_MS = 5_000
 /** A burst has added this much resident memory, in bytes. Two readings of a quiet process are closer to each other. */
 const BURST_BYTES = 16 * MIB
-/** A collection stops the process for about a millisecond for each MiB of heap in use; leases must be renewed in time. */
+/** A collection stops the process for about a millisecond for each MiB of heap in use; a lease cannot wait for long. */
 const MOST_HEAP_BYTES = 64 * MIB
 
 /**

@@ -73,6 +73,7 @@ const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] =
   ['a: b: c\n', `1:4: ${second}`],
   ['a: @x\n', '1:4: a value that begins with @ must be in quotation marks'],
   ['a: *\n', '1:4: a value that begins or ends like an alias or anchor (* and &) must be in quotation marks'],
+  ['a: &a [1, *a]\n', '1:11: the alias *a is part of what it repeats'],
   ['a: *.x\n', '1:4: the alias *.x has no anchor; put a value that begins with * in quotation marks'],
   ['a: !x y\n', '1:4: a value that begins with ! must be in quotation marks; tags are not taken'],
   ['a: "C:\\dir"\n', `1:7: \\d means nothing between " and "; write \\\\ for a backslash, or use ' and '`],

@@ -213,6 +213,7 @@ steps:
   const endings = [
     ['a drill that gets SIGINT', 'SIGINT', restored],
     ['a drill that gets SIGTERM', 'SIGTERM', restored],
+    ['a drill whose terminal is closed', 'SIGHUP', restored],
     [
       'a drill with an error that nothing catches',
       'SIGUSR2',

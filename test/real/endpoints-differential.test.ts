@@ -7,6 +7,7 @@ import { expectSame } from './workloads/differential.ts'
 import { historyOf } from './workloads/history.ts'
 import { shrink } from './workloads/shrink.ts'
 import { Side } from './workloads/side.ts'
+import type { Step } from './workloads/steps.ts'
 
 const steps = 300
 
@@ -28,6 +29,59 @@ describe('kube-controller-manager and this program make the same Endpoints and E
     test(`seed ${seed}`, () => expectSame(sides, seed, { steps, maxEndpointsPerSlice, shrinkMs: 120_000 }))
   }
 
+  test('a slice that was empty when the Node of its Pod went stays, with both', async () => {
+    const name = 'drained'
+    const steps: readonly Step[] = [
+      { type: 'create', plural: 'nodes', object: { metadata: { name } } },
+      {
+        type: 'create',
+        plural: 'services',
+        namespace: 0,
+        object: { metadata: { name }, spec: { selector: { app: name }, ports: [{ port: 80 }] } } as object,
+      },
+      {
+        type: 'create',
+        plural: 'pods',
+        namespace: 0,
+        object: {
+          metadata: { name, labels: { app: name } },
+          spec: { nodeName: name, containers: [{ name, image: name }] },
+        } as object,
+      },
+      {
+        type: 'patch',
+        plural: 'pods',
+        namespace: 0,
+        name,
+        subresource: 'status',
+        patch: {
+          status: {
+            phase: 'Running',
+            podIP: '10.0.0.1',
+            podIPs: [{ ip: '10.0.0.1' }],
+            conditions: [{ type: 'Ready', status: 'True' }],
+          },
+        },
+      },
+      { type: 'quiet' },
+      { type: 'stop controllers' },
+      { type: 'spoil', namespace: 0, service: name, manager: 'selected', damage: 'drop an endpoint' },
+      { type: 'delete', plural: 'nodes', name },
+      { type: 'start controllers' },
+      { type: 'quiet' },
+    ]
+    for (const side of sides) {
+      const life = await side.live(steps)
+      try {
+        const { slices } = await life.state()
+        const left = slices.map(({ ports, endpoints }) => [ports?.length ?? 0, endpoints?.length ?? 0])
+        assert.deepEqual(left, [[1, 0]], side.controllers)
+      } finally {
+        await life.end()
+      }
+    }
+  })
+
   describe('with slices of three endpoints at most', () => {
     before(async () => {
       maxEndpointsPerSlice = 3
@@ -41,6 +95,20 @@ describe('kube-controller-manager and this program make the same Endpoints and E
 })
 
 describe('the comparison of two clusters', () => {
+  test('an empty slice counts, but not while a Node of the Pods is missing', () => {
+    const [slice] = state.slices
+    const [service] = state.services
+    assert.ok(slice !== undefined && service !== undefined)
+    const selecting = [{ ...service, spec: { ...service.spec, selector: { app: 'x' } } }]
+    const pods = [{ metadata: { name: 'p', namespace: 'a', labels: { app: 'x' } }, spec: { nodeName: 'node-1' } }]
+    const one = { ...state, services: selecting, pods: pods as unknown as ClusterState['pods'] }
+    const empty = { ...slice, ports: [{ name: 'dns', port: 53 }], endpoints: [] }
+    const other = { ...one, slices: [slice, empty] }
+    assert.equal(differencesBetween(one, other).length, 1)
+    const missing = { nodes: ['node-2'] }
+    assert.deepEqual(differencesBetween({ ...one, ...missing }, { ...other, ...missing }), [])
+  })
+
   test('finds nothing where only names, uids, versions and times differ', () => {
     const other = JSON.parse(
       JSON.stringify(state)
@@ -94,6 +162,7 @@ test('the same seed makes the same history, and another another', () => {
 
 /** A Service with one endpoint. */
 const state = {
+  nodes: ['node-1'],
   services: [
     { metadata: { name: 'shop', namespace: 'a', uid: 'uid-service' }, spec: { trafficDistribution: 'PreferClose' } },
   ],

@@ -16,6 +16,8 @@ export interface ClusterState {
   readonly pods: readonly Pod[]
   readonly endpoints: readonly Endpoints[]
   readonly slices: readonly EndpointSlice[]
+  /** The names of the Nodes. */
+  readonly nodes: readonly string[]
 }
 
 /** A Service by which one can tell that the controllers keep up; it is no part of the state, nor is what begins with its name. */
@@ -35,13 +37,14 @@ export function pathTo(plural: Plural, namespace: string | undefined, name?: str
 
 /** The namespaces are called `a` and `b` in it, whatever they are called on the server. */
 export async function readClusterState(api: ApiClient, namespaces: readonly string[]): Promise<ClusterState> {
-  const [services, pods, endpoints, slices] = await Promise.all([
+  const [services, pods, endpoints, slices, nodes] = await Promise.all([
     list<Service>(api, 'services', namespaces),
     list<Pod>(api, 'pods', namespaces),
     list<Endpoints>(api, 'endpoints', namespaces),
     list<EndpointSlice>(api, 'endpointslices', namespaces),
+    api.get<{ readonly items: readonly KubeObject[] }>(pathTo('nodes', undefined)),
   ])
-  return { services, pods, endpoints, slices }
+  return { services, pods, endpoints, slices, nodes: nodes.items.flatMap(({ metadata }) => metadata?.name ?? []) }
 }
 
 async function list<T extends KubeObject>(api: ApiClient, plural: Plural, namespaces: readonly string[]): Promise<T[]> {

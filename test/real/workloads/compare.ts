@@ -1,4 +1,4 @@
-import type { EndpointSlice, Endpoints, Service } from '../../../src/kube/resources.ts'
+import type { EndpointSlice, Endpoints, KubeObject, Service } from '../../../src/kube/resources.ts'
 import type { ClusterState } from './cluster-state.ts'
 import { sliceManagers } from './steps.ts'
 
@@ -51,7 +51,7 @@ export function differencesBetween(
 function contentOf(state: ClusterState, triggerTimes: boolean): ReadonlyMap<string, string> {
   const comparable = triggerTimes ? withAnyTriggerTime : withoutTriggerTime
   const uids = new Map<string, string>()
-  const know = (kind: string, objects: ClusterState[keyof ClusterState]): void => {
+  const know = (kind: string, objects: readonly KubeObject[]): void => {
     for (const { metadata } of objects)
       uids.set(metadata?.uid ?? '', `${kind} ${metadata?.namespace}/${metadata?.name}`)
   }
@@ -68,8 +68,10 @@ function contentOf(state: ClusterState, triggerTimes: boolean): ReadonlyMap<stri
   const filled = new Set(
     state.slices.filter((slice) => isFilled(slice) && !isGarbage(slice, { uids, services })).map(familyOf),
   )
+  const waiting = new Set(state.services.filter((service) => waitsForNode(service, state)).map(nameOf))
   for (const slice of state.slices) {
-    const isOfKept = kept.has(`${slice.metadata?.namespace}/${slice.metadata?.labels?.[serviceName]}`)
+    if (isDrained(slice) && waiting.has(serviceOf(slice))) continue
+    const isOfKept = kept.has(serviceOf(slice))
     if (isPlaceholder(slice) ? !isOfKept : isGarbage(slice, { uids, services })) continue
     if (isPlaceholder(slice) && filled.has(familyOf(slice))) continue
     const key = groupOf(slice, uids, comparable)
@@ -113,6 +115,29 @@ function isPlaceholder({ metadata, ports, endpoints }: EndpointSlice): boolean {
  */
 function isFilled({ metadata, endpoints }: EndpointSlice): boolean {
   return metadata?.labels?.[managedBy] === sliceManagers.selected && (endpoints?.length ?? 0) > 0
+}
+
+/**
+ * Whether a Service selects a Pod whose Node is missing. Both leave such a Pod out, and keep a slice with its ports that was empty before
+ * they looked, but delete one that they empty themselves: which of the two it was is a matter of which changes came together.
+ */
+function waitsForNode({ metadata, spec }: Service, { pods, nodes }: ClusterState): boolean {
+  const selector = Object.entries(spec?.selector ?? {})
+  return pods.some(
+    (pod) =>
+      pod.metadata?.namespace === metadata?.namespace &&
+      selector.every(([key, value]) => pod.metadata?.labels?.[key] === value) &&
+      !nodes.includes(pod.spec?.nodeName ?? ''),
+  )
+}
+
+function isDrained({ metadata, ports, endpoints }: EndpointSlice): boolean {
+  const isTheirs = metadata?.labels?.[managedBy] === sliceManagers.selected
+  return isTheirs && (ports?.length ?? 0) > 0 && !endpoints?.length
+}
+
+function serviceOf({ metadata }: EndpointSlice): string {
+  return `${metadata?.namespace}/${metadata?.labels?.[serviceName]}`
 }
 
 function familyOf({ metadata, addressType }: EndpointSlice): string {

@@ -2,7 +2,7 @@ import type { KubeApi } from '../../kube/api.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkTexts } from './check-ids.ts'
-import { chosenChecks, evaluate, partsFor } from './evaluate.ts'
+import { chosenChecks, evaluate, needsConfirmation, partsFor } from './evaluate.ts'
 import type { Finding, Verdict } from './finding.ts'
 import { type ClusterSource, readCluster } from './read-cluster.ts'
 import type { About, Expectations } from './state.ts'
@@ -39,7 +39,7 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   const { clock, confirmAfterMs, signal } = options
   const chosen = chosenChecks(options)
   const first = await evaluateAll(chosen, options)
-  const failed = chosen.filter((id) => first.get(id)?.status === 'failed')
+  const failed = chosen.filter((id) => first.get(id)?.status === 'failed' && needsConfirmation(id))
   if (failed.length === 0) return reportOf(first)
   await sleep(clock, confirmAfterMs, signal)
   const second = await evaluateAll(failed, options)
@@ -138,6 +138,8 @@ export interface VerifyClusterOptions {
   readonly expect?: Expectations | undefined
   /** Check again until everything holds, for at most this long. @default 0 */
   readonly waitMs?: number | undefined
+  /** How long to watch for writers that overwrite each other. @default not at all */
+  readonly watchMs?: number | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -149,6 +151,6 @@ export function verifyCluster(
   { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
   options: VerifyClusterOptions = {},
 ): Promise<VerifyReport> {
-  const { waitMs = 0, signal = new AbortController().signal } = options
-  return verifyUntil({ ...options, source: { api }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
+  const { waitMs = 0, watchMs, signal = new AbortController().signal } = options
+  return verifyUntil({ ...options, source: { api, watchMs }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
 }

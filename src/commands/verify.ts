@@ -15,7 +15,7 @@ import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
 import type { Probing } from '../verify/cluster/probe-servers.ts'
-import { CONFIRM_AFTER_MS, verifyUntil } from '../verify/cluster/verify-cluster.ts'
+import { CONFIRM_AFTER_MS, isUndecided, verifyUntil } from '../verify/cluster/verify-cluster.ts'
 import { openApiServer } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
 import { expectationHead, expectationOptions, verifyOptions } from './options.ts'
@@ -30,8 +30,8 @@ const renderers = { table: renderTable, json: renderJson, junit: renderJunit, gi
 
 /**
  * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one
- * line if the cluster could not be asked. Throws, before anything is contacted, an InvalidInputError with the mistakes
- * of the command line.
+ * line if the cluster could not be asked, or every check was skipped. Throws, before anything is contacted, an
+ * InvalidInputError with the mistakes of the command line.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
@@ -73,7 +73,9 @@ export async function execute(flags: Flags): Promise<number> {
       signal: stop.signal,
     })
     await print(renderers[own.output](report, commandFlags(resolved)))
-    return report.holds ? 0 : 1
+    if (!isUndecided(report)) return report.holds ? 0 : 1
+    say('apiserver-bootstrap: every check was skipped: nothing is known of the cluster')
+    return NOT_ASKED
   } catch (error) {
     if (!(error instanceof RemoteError)) throw error
     say(`apiserver-bootstrap: ${error.message}`)

@@ -54,6 +54,13 @@ serviceClusterIpRange: 10.96.0.0/12
   const own = await runToEnd(owner, ['verify', `--kubeconfig=${restricted}`, ...stricter])
   assert.equal(own.code, 0, own.output)
   assert.match(own.output, / 0 failed, 0 skipped/)
+  // Without any right nothing is known.
+  for (const { user } of content.users) Object.assign(user, { as: 'nobody-at-all' })
+  writeFileSync(restricted, JSON.stringify(content), { mode: 0o600 })
+  const nobody = await runToEnd(owner, ['verify', `--kubeconfig=${restricted}`])
+  assert.equal(nobody.code, 3, nobody.output)
+  assert.match(nobody.output, /^0 held, 0 failed/m)
+  assert.match(nobody.output, /every check was skipped: nothing is known of the cluster/)
   assert.doesNotMatch(own.output, /forbidden/)
 })
 

@@ -89,6 +89,10 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
     switch (code) {
       case 'listed-without-lease':
         return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
+      // A record outlives its lease: only a listed master needs both.
+      case 'no-lease':
+        if (listed !== true) return []
+        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
       case 'not-listed':
         return [{ object, expected: 'listed', found: message, remedy: relist(right, about) }]
       case 'never-ends':
@@ -96,7 +100,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
       case 'misplaced-value':
       case 'unlistable-value':
         return [{ object, expected: 'the lease of a master', found: message, remedy: away }]
-      // A record outlives its lease, a kube-apiserver has none, and an old cluster's JSON counts by its key.
+      // A kube-apiserver has no record, and an old cluster's JSON counts by its key.
       default:
         return []
     }

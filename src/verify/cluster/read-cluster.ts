@@ -169,6 +169,9 @@ async function listedServers(source: TimedSource, signal: AbortSignal): Promise<
   }
 }
 
+/** A page becomes garbage as soon as its objects are trimmed: small ones need less memory. */
+const PAGE_SIZE = 100
+
 async function listed<T extends KubeObject>(
   { api }: ClusterSource,
   resource: Resource<T>,
@@ -177,7 +180,7 @@ async function listed<T extends KubeObject>(
   signal: AbortSignal,
 ): Promise<readonly T[]> {
   const objects: T[] = []
-  for await (const page of listPages(api, resource, { ...query, signal })) {
+  for await (const page of listPages(api, resource, { ...query, limit: PAGE_SIZE, dropsManagedFields: true, signal })) {
     for (const object of page) objects.push(trim(object))
   }
   return objects

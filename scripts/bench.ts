@@ -11,6 +11,7 @@ import { measureRepairDamage } from '../test/bench/repair-damage.ts'
 import { measureRepairMass } from '../test/bench/repair-mass.ts'
 import { isMet, markdown, type Report } from '../test/bench/report.ts'
 import { measureStartup, requireBuild } from '../test/bench/startup.ts'
+import { measureVerify } from '../test/bench/verify.ts'
 import { measureWorkloadGrowth, measureWorkloads } from '../test/bench/workloads.ts'
 import { root } from './command.ts'
 import { ensurePeers } from './peers.ts'
@@ -39,6 +40,7 @@ const benches: Readonly<Record<string, () => Promise<Report>>> = {
   'repair-mass': () => measureRepairMass({ minutes: positive(values.minutes) }),
   'repair-damage': () => measureRepairDamage({ rounds: rounds(10) }),
   endpoints: () => measureWorkloads({ rounds: rounds(3) }),
+  verify: () => measureVerify({ rounds: rounds(5) }),
   'endpoints-growth': () => measureWorkloadGrowth({ rounds: rounds(3) }),
 }
 

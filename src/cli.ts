@@ -96,6 +96,8 @@ function setUp(command: Command, { Help }: typeof import('commander')): Command 
       .configureOutput({ writeErr: () => {} })
       .configureHelp({
         optionTerm: (option) => option.flags.replace(/ <(.*)>$/, ' $1').replace(/ \[BOOL\]$/, ''),
+        // Defaults are in it already.
+        optionDescription: ({ description }) => description,
         subcommandTerm: (subcommand) => subcommand.name(),
         // Longer terms get a line of their own, so that the descriptions beside the others have enough space.
         padWidth: (about, help) => Math.min(Help.prototype.padWidth.call(help, about, help), 35),
@@ -117,10 +119,12 @@ async function addFlags(command: Command, { groups, argument: operand }: Command
     for (const [key, option] of Object.entries(options)) {
       // If an argument follows the flags, a switch must not take it for its value.
       const toggle = operand === undefined ? '[BOOL]' : ''
-      const argument = option.metavar === undefined ? toggle : `<${option.metavar}>`
+      const value = option.bare === undefined ? `<${option.metavar}>` : `[${option.metavar}]`
+      const argument = option.metavar === undefined ? toggle : value
       const defaultText = defaultTextOf(option)
       const description = `${option.description}${defaultText === undefined ? '' : ` (default: ${defaultText})`}`
       const flag = new Option(`--${flagOf(key)} ${argument}`.trimEnd(), description).helpGroup(`${title}:`)
+      if (option.bare !== undefined) flag.preset(option.bare)
       if (inputKindOf(option.schema) === 'list') {
         flag.argParser((value: string, before?: string) => (before === undefined ? value : `${before},${value}`))
       }

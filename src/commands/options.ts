@@ -1,10 +1,10 @@
 import * as z from 'zod/mini'
 import { duration } from '../documents/duration.ts'
-import { type OptionGroup, parsedText, type ValuesOf, wholeNumber } from '../documents/option.ts'
+import { fileName, type OptionGroup, parsedText, type ValuesOf, wholeNumber } from '../documents/option.ts'
 import { etcdOptions } from '../etcd/options.ts'
 import { connectionOptions } from '../kube/options.ts'
-import { parseAddress } from '../net/address.ts'
-import { parsePortRange } from '../net/host-port.ts'
+import { type Address, parseAddress } from '../net/address.ts'
+import { formatHostPort, type HostPort, parseHostPort, parsePortRange } from '../net/host-port.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { checkIds } from '../verify/cluster/check-ids.ts'
 
@@ -44,8 +44,26 @@ export const evictionOptions = {
 } as const satisfies OptionGroup
 
 const checkList = z
-  .array(z.enum(checkIds, { error: 'is no check; docs/verify.md lists them' }))
+  .array(z.enum(checkIds, { error: 'must be one of the checks in docs/verify.md' }))
   .check(z.minLength(1, 'needs at least one check'))
+
+/** Where a listed address is dialled. */
+interface ProbeTarget {
+  readonly address: Address
+  readonly target: HostPort
+}
+
+function parseProbeTarget(text: string): ProbeTarget {
+  const [, address, target] = /^([^=]*)=(.*)$/.exec(text) ?? []
+  if (address === undefined || target === undefined) {
+    throw new TypeError(`${JSON.stringify(text)} is not ADDRESS=HOST:PORT, such as 192.0.2.1=127.0.0.1:6443`)
+  }
+  return { address: parseAddress(address), target: parseHostPort(target) }
+}
+
+function formatProbeTarget({ address, target }: ProbeTarget): string {
+  return `${address.text}=${formatHostPort(target)}`
+}
 
 /** For `verify` alone. */
 export const verifyOptions = {
@@ -75,6 +93,27 @@ export const verifyOptions = {
       description: "node ports of Services, as the API servers' own flag has them",
       unset: 'not checked',
     },
+    expect: {
+      schema: fileName,
+      metavar: 'FILE',
+      description: 'YAML file with the masters, ranges and checks to skip (the flags of the same names override it)',
+    },
+    probe: {
+      schema: z.boolean(),
+      description: 'connect to each listed address: certificate, /readyz, clock; no credentials are sent',
+      default: false,
+    },
+    probeMap: {
+      schema: z.array(parsedText(parseProbeTarget, formatProbeTarget)),
+      metavar: 'ADDRESS=HOST:PORT',
+      description: 'where to connect instead, for an address that is not reached directly (repeatable)',
+    },
+    watchWriters: {
+      schema: duration({ minMs: 1_000, maxMs: 3_600_000 }),
+      metavar: 'DURATION',
+      bare: '15s',
+      description: 'watch default/kubernetes for writers that overwrite each other; 15s without a value',
+    },
     output: {
       schema: z.enum(['table', 'json', 'junit', 'github']),
       metavar: 'FORMAT',
@@ -91,7 +130,20 @@ export const verifyOptions = {
 } as const satisfies OptionGroup
 
 const directory = z.string().check(z.minLength(1, 'needs the name of a directory'))
-const file = z.string().check(z.minLength(1, 'needs the name of a file'))
+
+const { expectAddresses, expectMasters, serviceClusterIpRange, serviceNodePortRange, skip } = verifyOptions.options
+
+/** The keys of the file that `--expect` names: what the flags of the same names demand. */
+export const expectationOptions = {
+  expectAddresses,
+  expectMasters,
+  serviceClusterIpRange,
+  serviceNodePortRange,
+  skip,
+} as const satisfies OptionGroup['options']
+
+/** The head of that file. */
+export const expectationHead = { apiVersion: 'apiserver-bootstrap/v1alpha1', kind: 'VerifyExpectations' } as const
 
 /** For `drill`, on any target. */
 export const drillOptions = {
@@ -175,7 +227,7 @@ export const drillLiveOptions = {
       default: false,
     },
     kubeApiserver: {
-      schema: file,
+      schema: fileName,
       metavar: 'FILE',
       description: 'kube-apiserver program, for masters that are kube-apiservers',
       unset: 'the one that npm run peers has built, if it has',

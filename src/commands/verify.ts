@@ -1,17 +1,24 @@
 import { observerRules } from '../config/configuration.ts'
-import { loadConfiguration } from '../config/load-configuration.ts'
-import { type Flags, type Resolved, takeOwnOptions } from '../config/resolve.ts'
-import { flagOf } from '../documents/option.ts'
+import { loadConfiguration, loadYaml } from '../config/load-configuration.ts'
+import { type Flags, type Resolved, readOptions, takeOwnOptions } from '../config/resolve.ts'
+import { formatDuration } from '../documents/duration.ts'
+import { flagOf, type ValuesOf } from '../documents/option.ts'
+import { InvalidInputError } from '../documents/validation.ts'
+import { serverProbe } from '../kube/http-probe.ts'
+import { loadKubeConfig } from '../kube/kube-config.ts'
+import { readPem } from '../kube/kube-config-access.ts'
+import type { Clock } from '../runtime/clock.ts'
 import { printable, RemoteError } from '../runtime/errors.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
 import { limitHeap } from '../runtime/system-heap.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
-import { CONFIRM_AFTER_MS, verifyUntil } from '../verify/cluster/verify-cluster.ts'
+import type { Probing } from '../verify/cluster/probe-servers.ts'
+import { CONFIRM_AFTER_MS, isUndecided, verifyUntil } from '../verify/cluster/verify-cluster.ts'
 import { openApiServer } from './api-server.ts'
 import { openEtcd } from './etcd-store.ts'
-import { verifyOptions } from './options.ts'
+import { expectationHead, expectationOptions, verifyOptions } from './options.ts'
 import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
@@ -23,47 +30,84 @@ const renderers = { table: renderTable, json: renderJson, junit: renderJunit, gi
 
 /**
  * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one
- * line if the cluster could not be asked. Throws, before anything is contacted, an InvalidInputError with the mistakes
- * of the command line.
+ * line if the cluster could not be asked, or every check was skipped. Throws, before anything is contacted, an
+ * InvalidInputError with the mistakes of the command line.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
   const resolved = await loadConfiguration(rest, observerRules)
+  const expected = await readExpectations(own.expect)
   limitHeap()
   const clock = systemClock
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
-  const { leaseNamespace, etcdPrefix } = resolved.configuration
+  const { leaseStore, leaseNamespace, etcdPrefix } = resolved.configuration
   const server = await openApiServer(resolved, surroundings, { gated: false })
+  const probe = await probing(own, resolved, clock)
   const store = await openEtcd(resolved, surroundings)
   const etcd = store === undefined ? undefined : { kv: store.kv, prefix: etcdPrefix }
   const stop = stopSignals()
+  const say = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
+  if (own.watchWriters !== undefined) say(`watching default/kubernetes for ${formatDuration(own.watchWriters)}`)
   try {
     const report = await verifyUntil({
-      source: { api: server.api, etcd, leaseNamespace },
+      source: {
+        api: server.api,
+        etcd,
+        leaseStore: leaseStore === 'etcd' ? 'etcd' : 'kubernetes',
+        leaseNamespace,
+        probe,
+        watchMs: own.watchWriters,
+      },
       clock,
       only: own.only,
-      skip: own.skip,
+      skip: own.skip ?? expected.skip,
       expect: {
-        addresses: own.expectAddresses?.map(({ text }) => text),
-        masters: own.expectMasters,
-        serviceClusterIpRange: own.serviceClusterIpRange,
-        serviceNodePortRange: own.serviceNodePortRange,
+        addresses: (own.expectAddresses ?? expected.expectAddresses)?.map(({ text }) => text),
+        masters: own.expectMasters ?? expected.expectMasters,
+        serviceClusterIpRange: own.serviceClusterIpRange ?? expected.serviceClusterIpRange,
+        serviceNodePortRange: own.serviceNodePortRange ?? expected.serviceNodePortRange,
       },
       confirmAfterMs: CONFIRM_AFTER_MS,
       waitMs: own.wait,
-      onProgress: (line) => process.stderr.write(`${printable(line)}\n`),
+      onProgress: say,
       signal: stop.signal,
     })
     await print(renderers[own.output](report, commandFlags(resolved)))
-    return report.holds ? 0 : 1
+    if (!isUndecided(report)) return report.holds ? 0 : 1
+    say('apiserver-bootstrap: every check was skipped: nothing is known of the cluster')
+    return NOT_ASKED
   } catch (error) {
     if (!(error instanceof RemoteError)) throw error
-    process.stderr.write(`${printable(`apiserver-bootstrap: ${error.message}`)}\n`)
+    say(`apiserver-bootstrap: ${error.message}`)
     return NOT_ASKED
   } finally {
     await Promise.all([server.close(), store?.kv.close()])
     stop.release()
   }
+}
+
+/** The file of `--expect`. Throws an InvalidInputError with every mistake. */
+async function readExpectations(
+  file: string | undefined,
+): Promise<ReturnType<typeof readOptions<typeof expectationOptions>>> {
+  if (file === undefined) return {}
+  return readOptions(await loadYaml(file, '--expect'), expectationHead, expectationOptions)
+}
+
+/** What `--probe` asks for; undefined without it. Throws an InvalidInputError. */
+async function probing(
+  { probe, probeMap = [] }: Pick<ValuesOf<typeof verifyOptions>, 'probe' | 'probeMap'>,
+  { configuration }: Resolved,
+  clock: Clock,
+): Promise<Probing | undefined> {
+  const targets = new Map(probeMap.map(({ address, target }) => [address.text, target]))
+  const mistake = (message: string): Error => new InvalidInputError([{ where: '--probe-map', message }])
+  if (targets.size < probeMap.length) throw mistake('names an address twice')
+  if (!probe && targets.size > 0) throw mistake('needs --probe')
+  if (!probe) return undefined
+  const { access } = await loadKubeConfig(configuration)
+  const ca = access.ca === undefined ? undefined : readPem(access.ca)
+  return { ask: serverProbe({ ca, clock }), targets }
 }
 
 const etcdFlags = ['etcdServers', 'etcdPrefix', 'etcdCafile', 'etcdCertfile', 'etcdKeyfile'] as const
@@ -76,6 +120,6 @@ function commandFlags({ settings }: Resolved): CommandFlags {
       .map(({ key, value }) => `--${flagOf(key)}=${value}`)
   return {
     kubectl: given(['kubeconfig', 'context']),
-    'apiserver-bootstrap': given(['kubeconfig', 'context', 'inCluster', 'leaseNamespace', ...etcdFlags]),
+    'apiserver-bootstrap': given(['kubeconfig', 'context', 'inCluster', 'leaseStore', 'leaseNamespace', ...etcdFlags]),
   }
 }

@@ -2,6 +2,7 @@ import { readFile } from 'node:fs/promises'
 import type { EtcdStore } from '../bootstrap/master-options.ts'
 import type { Rule } from '../documents/option.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
+import type { YamlDocument } from '../documents/yaml.ts'
 import type { ConnectEtcdOptions } from '../etcd/connect-etcd.ts'
 import { parseEndpoint } from '../etcd/options.ts'
 import type { Configuration } from './configuration.ts'
@@ -14,13 +15,16 @@ import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
   const file = flags.config
   if (file === undefined) return resolveConfiguration(flags, undefined, rules)
+  return resolveConfiguration(flags, await loadYaml(file, '--config'), rules)
+}
+
+/** Reads the YAML file that the flag `where` names; loads the parser. Throws an {@link InvalidInputError}. */
+export async function loadYaml(file: string, where: string): Promise<YamlDocument> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
-    throw new InvalidInputError([{ where: '--config', message: `cannot read ${file}: ${unreadableReason(cause)}` }], {
-      cause,
-    })
+    throw new InvalidInputError([{ where, message: `cannot read ${file}: ${unreadableReason(cause)}` }], { cause })
   })
   const { parseYaml } = await import('../documents/yaml.ts')
-  return resolveConfiguration(flags, parseYaml(text, file), rules)
+  return parseYaml(text, file)
 }
 
 /**

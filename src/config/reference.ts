@@ -46,16 +46,24 @@ function cell(text: string): string {
 
 /** The JSON Schema (2020-12) of a configuration file, for editors: keys, forms, bounds, choices, defaults. */
 export function configurationSchema(): Readonly<Record<string, unknown>> {
-  const settings = allOptions.map(([key, option]) => [key, schemaOf(key, option)])
+  return documentSchema({ apiVersion, kind }, 'Configuration file of apiserver-bootstrap', allOptions)
+}
+
+/** The JSON Schema of a document that may contain these options. */
+export function documentSchema(
+  { apiVersion, kind }: { readonly apiVersion: string; readonly kind: string },
+  description: string,
+  options: readonly (readonly [key: string, option: Option])[],
+): Readonly<Record<string, unknown>> {
   return {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: `${kind} (${apiVersion})`,
-    description: 'Configuration file of apiserver-bootstrap',
+    description,
     type: 'object',
     properties: {
       apiVersion: { const: apiVersion },
       kind: { const: kind },
-      ...Object.fromEntries(settings),
+      ...Object.fromEntries(options.map(([key, option]) => [key, schemaOf(key, option)])),
     },
     required: ['apiVersion', 'kind'],
     additionalProperties: false,

@@ -50,7 +50,8 @@ export function resolveConfiguration(
   document?: YamlDocument,
   rules: readonly Rule<Configuration>[] = rulesOfRun,
 ): Resolved {
-  const file = document === undefined ? { values: {}, mistakes: [] } : readDocument(document)
+  const file =
+    document === undefined ? { values: {}, mistakes: [] } : readDocument(document, { apiVersion, kind }, allOptions)
   const mistakes: Mistake[] = [...file.mistakes]
   const given = givenInputs(flags, file.values)
   const values: Record<string, unknown> = {}
@@ -115,8 +116,7 @@ function inputOf(
   const text = given.flags[key]
   if (text !== undefined) return { input: inputOfFlag(option.schema, text), source: { type: 'flag' } }
   if (Object.hasOwn(given.file, key)) {
-    const value = given.file[key]
-    const input = typeof value === 'string' && inputKindOf(option.schema) === 'list' ? splitList(value) : value
+    const input = inputOfDocument(option.schema, given.file[key])
     return { input, source: { type: 'file', position: document?.positionOf([key]) ?? '' } }
   }
   const isGiven = (other: string): boolean =>
@@ -136,8 +136,47 @@ function placeOf(
   return `${document.positionOf([key, ...path])}: ${key}`
 }
 
+/** The first lines of a document. */
+interface DocumentHead {
+  readonly apiVersion: string
+  readonly kind: string
+}
+
+/**
+ * The values of a document of these options alone, by key. Throws an {@link InvalidInputError} with every mistake, each
+ * naming its position in the file.
+ */
+export function readOptions<Options extends OptionGroup['options']>(
+  document: YamlDocument,
+  head: DocumentHead,
+  options: Options,
+): Partial<ValuesOf<{ readonly title: ''; readonly options: Options }>> {
+  const { values: inputs, mistakes } = readDocument(document, head, Object.entries(options))
+  const values: Record<string, unknown> = {}
+  for (const [key, given] of Object.entries(inputs)) {
+    const { schema } = options[key] as Option
+    const input = inputOfDocument(schema, given)
+    const result = z.safeParse(schema, input)
+    if (result.success) values[key] = result.data
+    for (const issue of result.error?.issues ?? []) {
+      const path = [key, ...issue.path.filter((step) => typeof step === 'number')]
+      mistakes.push({ where: `${document.positionOf(path)}: ${key}`, message: describeIssue(issue, input) })
+    }
+  }
+  if (mistakes.length > 0) throw new InvalidInputError(mistakes)
+  return values as ReturnType<typeof readOptions<Options>>
+}
+
+function inputOfDocument(schema: z.core.$ZodType, value: unknown): unknown {
+  return typeof value === 'string' && inputKindOf(schema) === 'list' ? splitList(value) : value
+}
+
 /** Checks the head of the document and the names of its keys. */
-function readDocument(document: YamlDocument): { values: Record<string, unknown>; mistakes: Mistake[] } {
+function readDocument(
+  document: YamlDocument,
+  { apiVersion, kind }: DocumentHead,
+  options: readonly (readonly [key: string, option: Option])[],
+): { values: Record<string, unknown>; mistakes: Mistake[] } {
   const { value } = document
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     const mistake = { where: document.positionOf([]), message: 'must be a mapping of settings' }
@@ -145,7 +184,7 @@ function readDocument(document: YamlDocument): { values: Record<string, unknown>
   }
   const mistakes: Mistake[] = [...document.mistakes]
   const values: Record<string, unknown> = {}
-  const known = ['apiVersion', 'kind', ...allOptions.map(([key]) => key)]
+  const known = ['apiVersion', 'kind', ...options.map(([key]) => key)]
   for (const [name, expected] of [
     ['apiVersion', apiVersion],
     ['kind', kind],

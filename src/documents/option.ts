@@ -14,6 +14,8 @@ export interface Option {
   readonly schema: z.ZodMiniType
   /** Stands for the value in the help: `PORT`. Left out for a switch. */
   readonly metavar?: string
+  /** What the flag without a value stands for, where it may stand without one. */
+  readonly bare?: string
   /** One line, lower case, no full stop. */
   readonly description: string
   /** In the form in which a user would write it. Without it the value is undefined when none is given. */

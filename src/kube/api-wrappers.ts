@@ -141,10 +141,10 @@ const PAGE_SIZE = 500
 export async function* listPages<T extends KubeObject>(
   api: KubeApi,
   resource: Resource<T>,
-  query: Omit<ListQuery & CallOptions, 'limit' | 'continue'> = {},
+  query: Omit<ListQuery & CallOptions, 'continue'> = {},
 ): AsyncGenerator<readonly T[], void> {
   let token: string | undefined
-  let limit = PAGE_SIZE
+  let { limit = PAGE_SIZE } = query
   const seen = new Set<string>()
   for (;;) {
     const page = await api.list(resource, { ...query, limit, continue: token }).catch((error: unknown) => {

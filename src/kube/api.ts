@@ -26,6 +26,8 @@ export interface ListQuery {
   readonly resourceVersionMatch?: 'NotOlderThan' | 'Exact' | undefined
   readonly limit?: number | undefined
   readonly continue?: string | undefined
+  /** For lists alone: the caller reads no `metadata.managedFields`, so they may be missing or empty. @default false */
+  readonly dropsManagedFields?: boolean | undefined
 }
 
 export interface WatchQuery extends Omit<ListQuery, 'limit' | 'continue'> {

@@ -119,14 +119,19 @@ export class JsonLines {
   }
 }
 
-/** Parses a JSON value from UTF-8 bytes. Otherwise throws a BadResponse that does not quote them. */
-export function parseJson(bytes: Uint8Array): unknown {
+/**
+ * Parses a JSON value from UTF-8 bytes, with empty managedFields if they are dropped. Otherwise throws a BadResponse
+ * that does not quote them.
+ */
+export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknown {
   if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
-  if (nestsDeeper(bytes, DEEPEST_NESTING)) {
+  const whole = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8')
+  const text = dropsManagedFields ? withoutManagedFields(whole) : whole
+  if (nestsDeeper(text, DEEPEST_NESTING)) {
     throw new KubeError('BadResponse', `the answer is nested more than ${DEEPEST_NESTING} deep`)
   }
   try {
-    return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('utf8'))
+    return JSON.parse(text)
   } catch {
     // The engine's message quotes the text, which may hold a Secret.
     throw new KubeError('BadResponse', 'the answer is not JSON')
@@ -137,24 +142,66 @@ export function parseJson(bytes: Uint8Array): unknown {
  * Whether brackets outside of strings are open at more than `most` levels at once. The result for text other than JSON
  * means nothing.
  */
-function nestsDeeper(bytes: Uint8Array, most: number): boolean {
-  if (bytes.length <= 2 * most) return false
+function nestsDeeper(text: string, most: number): boolean {
+  if (text.length <= 2 * most) return false
   let depth = 0
-  let quoted = false
-  for (let at = 0; at < bytes.length; at++) {
-    const byte = bytes[at]
-    if (quoted) {
-      if (byte === 0x5c) at++
-      else if (byte === 0x22) quoted = false
-    } else if (byte === 0x22) {
-      quoted = true
-    } else if (byte === 0x7b || byte === 0x5b) {
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22) {
+      at = endOfString(text, at)
+      if (at === -1) return false
+    } else if (code === 0x7b || code === 0x5b) {
       if (++depth > most) return true
-    } else if (byte === 0x7d || byte === 0x5d) {
+    } else if (code === 0x7d || code === 0x5d) {
       depth--
     }
   }
   return false
+}
+
+/** As Go writes the key, without space. Inside a string its quotes would be escaped. */
+const MANAGED_FIELDS = '"managedFields":['
+
+/** JSON text with `[]` in place of each list of managedFields: what is not parsed costs neither time nor memory. */
+function withoutManagedFields(text: string): string {
+  const pieces: string[] = []
+  let from = 0
+  for (let at = text.indexOf(MANAGED_FIELDS); at !== -1; at = text.indexOf(MANAGED_FIELDS, from)) {
+    const start = at + MANAGED_FIELDS.length
+    // A key that ends like this one.
+    const end = text.charCodeAt(at - 1) === 0x5c ? start : endOfList(text, start)
+    if (end === -1) break
+    pieces.push(text.slice(from, start))
+    from = end
+  }
+  return pieces.join('') + text.slice(from)
+}
+
+/** The bracket that closes the list whose contents begin at `start`; -1 where none does. */
+function endOfList(text: string, start: number): number {
+  let depth = 1
+  for (let at = start; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code === 0x22) {
+      at = endOfString(text, at)
+      if (at === -1) return -1
+    } else if (code === 0x7b || code === 0x5b) {
+      depth++
+    } else if ((code === 0x7d || code === 0x5d) && --depth === 0) {
+      return at
+    }
+  }
+  return -1
+}
+
+/** The quote that ends the string which begins at `start`: an even number of backslashes precede it. */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let escapes = at
+    while (text.charCodeAt(escapes - 1) === 0x5c) escapes--
+    if ((at - escapes) % 2 === 0) return at
+  }
+  return -1
 }
 
 function isBlank(bytes: Uint8Array): boolean {

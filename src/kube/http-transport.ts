@@ -125,7 +125,7 @@ export class HttpTransport implements Transport {
         }
         bytes.add(piece)
       }
-      return { ...answer, body: bytes.take((all) => decode(all, answer.headers['content-type'] ?? '')) }
+      return { ...answer, body: bytes.take((all) => decode(all, answer.headers['content-type'] ?? '', request)) }
     } catch (error) {
       if (controller.signal.aborted && dispatcher === this.#dispatcher) this.#reconnect()
       throw explain(error)
@@ -257,8 +257,8 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
   return flat
 }
 
-function decode(bytes: Uint8Array, contentType: string): unknown {
-  return /[/+]json\b/i.test(contentType) ? parseJson(bytes) : Buffer.from(bytes).toString('utf8')
+function decode(bytes: Uint8Array, contentType: string, { dropsManagedFields }: ApiRequest): unknown {
+  return /[/+]json\b/i.test(contentType) ? parseJson(bytes, dropsManagedFields) : Buffer.from(bytes).toString('utf8')
 }
 
 /** Messages for errors of undici and of TLS. */

@@ -14,6 +14,8 @@ export interface ApiRequest {
   readonly timeoutMs?: number | undefined
   /** The longest accepted answer, in bytes; of a stream, the longest line. @default the limit for one object */
   readonly maxBytes?: number | undefined
+  /** Nobody reads the managedFields of the answer, a third of most objects: they may be missing or empty. */
+  readonly dropsManagedFields?: boolean | undefined
   /**
    * The request only reads whether the server lives: while there are no credentials it is sent without, and does not
    * wait for them. @default false

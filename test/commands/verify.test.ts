@@ -76,12 +76,22 @@ test('a cluster that cannot be asked is exit code 3 and one line', async (t) => 
 test('a wrong command line is exit code 2, before anything is contacted', async (t) => {
   const wrong = join(await tempDir(t), 'kubeconfig')
   writeFileSync(wrong, 'clusters: 7')
+  const expected = `${wrong}.yaml`
+  const head = 'apiVersion: apiserver-bootstrap/v1alpha1\nkind: VerifyExpectations\n'
+  writeFileSync(expected, `${head}expectMasters: many\nexpectAdresses: [192.0.2.1]\nskip: [nonsense]\n`)
   for (const [args, pattern] of [
-    [['--only=nonsense'], /--only: .*is no check/],
+    [['--only=nonsense'], /^--only: must be one of the checks in docs\/verify\.md, not "nonsense"$/],
     [['--expect-masters=0'], /--expect-masters/],
     [['--expect-addresses=nowhere'], /--expect-addresses/],
     [[`--kubeconfig=${wrong}`], /--kubeconfig/],
     [['--advertise-address=192.0.2.1'], /unknown option/],
+    [['--probe', '--probe-map=192.0.2.1'], /^--probe-map: "192\.0\.2\.1" is not ADDRESS=HOST:PORT/],
+    [['--probe', '--probe-map=192.0.2.1=here'], /^--probe-map: "here" is not HOST:PORT/],
+    [['--watch-writers=10ms'], /^--watch-writers: must be at least 1s/],
+    [['--expect=/nowhere'], /^--expect: cannot read \/nowhere: no such file$/],
+    [[`--expect=${expected}`], /:3:16: expectMasters: must be a whole number/],
+    [[`--expect=${expected}`], /:4:1: unknown setting "expectAdresses"; did you mean expectAddresses\?/],
+    [[`--expect=${expected}`], /:5:8: skip: must be one of the checks/],
   ] as const) {
     const { code, stderr } = await runProgram(t, ['verify', ...args])
     assert.equal(code, 2, stderr.join('\n'))
@@ -94,6 +104,18 @@ const every = report(
   { id: 'kubernetes-service', status: 'held', found: 'ClusterIP 10.96.0.1' },
   { id: 'kubernetes-endpoints', status: 'skipped', reason: 'list endpoints: "forbidden"\nhere' },
 )
+
+test('a map of probes needs --probe, and names each address once', async (t) => {
+  const kubeconfig = writeKubeconfig(join(await tempDir(t), 'kubeconfig'), { server: 'http://127.0.0.1:1' })
+  const map = '--probe-map=192.0.2.1=127.0.0.1:6443'
+  for (const [args, line] of [
+    [[map], '--probe-map: needs --probe'],
+    [['--probe', map, map], '--probe-map: names an address twice'],
+  ] as const) {
+    const { code, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, ...args])
+    assert.deepEqual([code, stderr], [2, [line]])
+  }
+})
 
 test('the JSON output is of the published schema', () => {
   const document = reportSchema.parse(JSON.parse(renderJson(every, flags)))

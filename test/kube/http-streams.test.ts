@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { isKubeError } from '../../src/kube/errors.ts'
-import { HttpBytes, JsonLines } from '../../src/kube/http-streams.ts'
+import { HttpBytes, JsonLines, parseJson } from '../../src/kube/http-streams.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { type LoopbackServer, startServer } from './loopback-server.ts'
@@ -195,3 +195,40 @@ for (const [name, text] of [
     )
   })
 }
+
+const bytesOf = (value: unknown): Uint8Array => Buffer.from(JSON.stringify(value))
+
+/** A value with empty lists in place of those under the key managedFields. */
+function emptied(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(emptied)
+  if (typeof value !== 'object' || value === null) return value
+  const entries = Object.entries(value)
+  return Object.fromEntries(
+    entries.map(([key, each]) => [key, key === 'managedFields' && Array.isArray(each) ? [] : emptied(each)]),
+  )
+}
+
+test('without managedFields everything else of an answer is as it was, whatever its strings contain', () => {
+  const key = fc.constantFrom('managedFields', 'a', 'managedFields":[', '\\"managedFields', '"')
+  const text = fc.constantFrom('', 'managedFields', '"managedFields":[', '\\', '\\"', ']', '[{', 'é')
+  const { value } = fc.letrec((tie) => ({
+    value: fc.oneof({ depthSize: 'small' }, text, fc.integer(), fc.constant(null), tie('list'), tie('object')),
+    list: fc.array(tie('value'), { maxLength: 4 }),
+    object: fc.dictionary(key, tie('value'), { maxKeys: 4, noNullPrototype: true }),
+  }))
+  fc.assert(
+    fc.property(value, (given) => {
+      assert.deepEqual(parseJson(bytesOf(given), true), emptied(given))
+      assert.deepEqual(parseJson(bytesOf(given)), given)
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test('managedFields without an end are no JSON, and what is nested too deep is refused beside them', () => {
+  assert.throws(() => parseJson(Buffer.from('{"managedFields":[{"a":"b"}'), true), /is not JSON/)
+  assert.throws(() => parseJson(Buffer.from('{"managedFields":["a'), true), /is not JSON/)
+  const deep = `${'['.repeat(1_000)}${']'.repeat(1_000)}`
+  assert.throws(() => parseJson(Buffer.from(`{"managedFields":[],"a":${deep}}`), true), /nested more than 500 deep/)
+  assert.throws(() => parseJson(Buffer.from(`{"a":"\\"","b":${deep}}`)), /nested more than 500 deep/)
+})

@@ -121,7 +121,8 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
 }
 
 function writeCredentials(directory: string, authority: CertificateAuthority): void {
-  const server = authority.issue({ commonName: 'kube-apiserver', ips: ['127.0.0.1'], dnsNames: ['localhost'] })
+  const dnsNames = ['localhost', 'kubernetes.default.svc']
+  const server = authority.issue({ commonName: 'kube-apiserver', ips: ['127.0.0.1'], dnsNames })
   const serviceAccount = serviceAccountKey()
   const files = {
     'ca.crt': authority.certificate,

@@ -3,12 +3,15 @@ import { execFile } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { test } from 'node:test'
+import { connectEtcdStore } from '../../src/config/load-configuration.ts'
+import { serverProbe } from '../../src/kube/http-probe.ts'
 import { connect } from '../../src/kube/kube-config.ts'
 import { leases } from '../../src/kube/resources.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
-import { systemClock } from '../../src/runtime/system-clock.ts'
+import { systemClock, systemRandom } from '../../src/runtime/system-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { shellLine } from '../../src/verify/cluster/finding.ts'
+import type { Probing } from '../../src/verify/cluster/probe-servers.ts'
 import { checkCluster, failedIn, findingsOf } from '../../src/verify/cluster/verify-cluster.ts'
 import { serviceRange } from '../peers/apiserver.ts'
 import { binary } from '../peers/binaries.ts'
@@ -21,6 +24,7 @@ import { programPath, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 import { damages } from '../verify/cluster/damage.ts'
 import { addWorkload } from '../verify/cluster/workload.ts'
+import { serverDamages, startFront } from './server-damage.ts'
 
 test('each kind of damage is found by its check alone, and its printed command repairs it', async (t) => {
   const owner = openOwner(t)
@@ -29,6 +33,14 @@ test('each kind of damage is found by its check alone, and its printed command r
   t.after(close)
   // The bitmap of NodePorts is in etcd.
   const stores = [`--etcd-servers=${etcd.url}`, '--lease-store=kubernetes']
+  const store = await connectEtcdStore({ endpoints: [etcd.url], clock: systemClock, random: systemRandom() })
+  t.after(() => store.kv.close())
+  const front = await startFront(owner, server.authority)
+  const targets = new Map([
+    ['192.0.2.1', { host: '127.0.0.1', port: server.port }],
+    ['192.0.2.2', { host: '127.0.0.1', port: front.port }],
+  ])
+  const ask = serverProbe({ ca: server.authority.certificate, clock: systemClock, timeoutMs: 1_000 })
   const addresses = ['192.0.2.1', '192.0.2.2']
   const masters = await Promise.all(
     addresses.map((address, index) =>
@@ -41,9 +53,21 @@ test('each kind of damage is found by its check alone, and its printed command r
   )
   await whenRight(server.api, { addresses, port: server.port }, 30_000)
   await addWorkload(api)
-  const verify = (more: { readonly expectsRange?: boolean | undefined } = {}) =>
+  const verify = (
+    more: {
+      readonly expectsRange?: boolean | undefined
+      readonly probe?: Probing
+      readonly watchMs?: number | undefined
+    } = {},
+  ) =>
     checkCluster({
-      source: { api },
+      source: {
+        api,
+        etcd: { kv: store.kv, prefix: '/registry' },
+        leaseStore: 'kubernetes',
+        probe: more.probe,
+        watchMs: more.watchMs,
+      },
       clock: systemClock,
       confirmAfterMs: 20,
       expect: more.expectsRange ? { serviceClusterIpRange: [parseCidr(serviceRange)] } : {},
@@ -68,7 +92,8 @@ test('each kind of damage is found by its check alone, and its printed command r
   const program = `#!/bin/sh\nexec '${process.execPath}' '${programPath()}' "$@"\n`
   writeFileSync(join(bin, 'apiserver-bootstrap'), program, { mode: 0o755 })
   const env = { ...process.env, PATH: [bin, dirname(binary('kubectl')), process.env.PATH].join(delimiter), HOME: bin }
-  const flags = [`--kubeconfig=${server.kubeconfig}`]
+  const kubectl = [`--kubeconfig=${server.kubeconfig}`]
+  const flags = { kubectl, 'apiserver-bootstrap': [...kubectl, ...stores] }
   const repair = async (line: string): Promise<void> => {
     if (/^apiserver-bootstrap run /.test(line)) {
       const running = await RunningProcess.start(owner, {
@@ -88,8 +113,8 @@ test('each kind of damage is found by its check alone, and its printed command r
     })
   }
 
-  for (const { name, check, inflict, expectsRange, visibleAfterMs = 0 } of damages) {
-    await inflict(api)
+  for (const { name, check, inflict, expectsRange, visibleAfterMs = 0 } of damages.filter(({ isSlow }) => !isSlow)) {
+    await inflict(api, store.kv)
     const report = await untilPasses(
       `the failure of ${check}: ${name}`,
       async () => {
@@ -99,11 +124,24 @@ test('each kind of damage is found by its check alone, and its printed command r
       },
       { withinMs: visibleAfterMs + 2_000 },
     )
-    const lines = new Set(
-      findingsOf(report).map(({ remedy }) => shellLine(remedy, { kubectl: flags, 'apiserver-bootstrap': flags })),
-    )
+    const lines = new Set(findingsOf(report).map(({ remedy }) => shellLine(remedy, flags)))
     for (const line of lines) await repair(line)
     await holds()
+    t.diagnostic(`${check}: ${name}`)
+  }
+
+  const world = { api, etcd: store.kv, front, stops: [] }
+  const probe = { ask, targets }
+  for (const { name, check, inflict, mend } of serverDamages) {
+    const watchMs = check === 'single-writer' ? 2_000 : undefined
+    await inflict(world)
+    const report = await verify({ probe, watchMs })
+    assert.deepEqual(failedIn(report), [check], `${name}: ${JSON.stringify(findingsOf(report))}`)
+    const lines = findingsOf(report).map(({ remedy }) => shellLine(remedy, flags))
+    if (mend === undefined) for (const line of lines) await repair(line)
+    await mend?.(world)
+    await holds()
+    assert.deepEqual(findingsOf(await verify({ probe, watchMs })), [])
     t.diagnostic(`${check}: ${name}`)
   }
 })

@@ -17,15 +17,31 @@ test('on a healthy kube-apiserver with kube-controller-manager everything holds,
   await startControllerManager(owner, server)
   const { code, output } = await runToEnd(owner, ['verify', `--kubeconfig=${server.kubeconfig}`, '--wait=60s'])
   assert.equal(code, 0, output)
-  assert.match(output, / 0 failed, 2 skipped/)
+  assert.match(output, / 0 failed, 3 skipped/)
+  const expectations = `${server.kubeconfig}-expectations`
+  writeFileSync(
+    expectations,
+    `apiVersion: apiserver-bootstrap/v1alpha1
+kind: VerifyExpectations
+expectAddresses: [192.0.2.250]
+serviceClusterIpRange: 10.96.0.0/12
+`,
+  )
   const stricter = [
     `--etcd-servers=${etcd.url}`,
-    '--expect-addresses=192.0.2.250',
-    '--service-cluster-ip-range=10.96.0.0/12',
+    `--expect=${expectations}`,
+    '--probe',
+    `--probe-map=192.0.2.250=127.0.0.1:${server.port}`,
+    '--watch-writers=2s',
   ]
   const again = await runToEnd(owner, ['verify', `--kubeconfig=${server.kubeconfig}`, ...stricter])
   assert.equal(again.code, 0, again.output)
   assert.match(again.output, /master-leases +held +192\.0\.2\.250/)
+  assert.match(again.output, /expected-masters +held +192\.0\.2\.250/)
+  assert.match(again.output, /server-ready +held +1 are ready/)
+  assert.match(again.output, /single-writer +held +nobody overwrote 3 objects in 2s/)
+  assert.match(again.output, /range-allocations +held +servicenodeports/)
+  assert.match(again.output, / 0 failed, 0 skipped/)
 
   // The rights in config/kustomize/rbac-verify are enough.
   const manifests = fileURLToPath(new URL('../../config/kustomize/rbac-verify', import.meta.url))
@@ -35,9 +51,16 @@ test('on a healthy kube-apiserver with kube-controller-manager everything holds,
   for (const { user } of content.users) Object.assign(user, { as: 'apiserver-bootstrap-verify' })
   const restricted = `${server.kubeconfig}-restricted`
   writeFileSync(restricted, JSON.stringify(content), { mode: 0o600 })
-  const own = await runToEnd(owner, ['verify', `--kubeconfig=${restricted}`])
+  const own = await runToEnd(owner, ['verify', `--kubeconfig=${restricted}`, ...stricter])
   assert.equal(own.code, 0, own.output)
-  assert.match(own.output, / 0 failed, 2 skipped/)
+  assert.match(own.output, / 0 failed, 0 skipped/)
+  // Without any right nothing is known.
+  for (const { user } of content.users) Object.assign(user, { as: 'nobody-at-all' })
+  writeFileSync(restricted, JSON.stringify(content), { mode: 0o600 })
+  const nobody = await runToEnd(owner, ['verify', `--kubeconfig=${restricted}`])
+  assert.equal(nobody.code, 3, nobody.output)
+  assert.match(nobody.output, /^0 held, 0 failed/m)
+  assert.match(nobody.output, /every check was skipped: nothing is known of the cluster/)
   assert.doesNotMatch(own.output, /forbidden/)
 })
 

@@ -239,7 +239,7 @@ function isInSync(contention: Contention): boolean {
  * The managed content of a Service, Endpoints or an EndpointSlice, as text: equal for two objects exactly if their
  * managed content is equal. Pure.
  */
-function contentOf(object: KubeObject | undefined): string {
+export function contentOf(object: KubeObject | undefined): string {
   if (object === undefined) return 'absent'
   const { subsets } = object as Endpoints
   const { addressType, ports } = object as EndpointSlice

@@ -31,7 +31,7 @@ export const checkTexts = {
     repair: 'write the slice from the Endpoints',
   },
   'expected-masters': {
-    title: 'Endpoints default/kubernetes list exactly the masters that the flags name.',
+    title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',
     why: 'A master that is not listed serves nobody; an address that is nobody’s loses requests.',
     repair: 'start the missing master, or evict the unknown one',
   },
@@ -44,6 +44,32 @@ export const checkTexts = {
     title: 'No two masters hold one address.',
     why: 'Behind a virtual address this is meant (skip the check); else clients reach only one of them.',
     repair: 'evict the one that should not have it',
+  },
+  'server-answers': {
+    title: 'Each listed address answers over TLS on its port (with --probe).',
+    why: 'A client that is sent to a silent address waits, or fails.',
+    repair: 'start the API server, or evict the address',
+  },
+  'server-certificate': {
+    title:
+      'The certificate at each listed address is for that address, the ClusterIP or kubernetes.default.svc (with --probe).',
+    why: 'Clients refuse a certificate that is for another name, has expired, or is of an unknown authority.',
+    repair: 'give the API server another certificate',
+  },
+  'server-ready': {
+    title: 'At each listed address /readyz answers 200 (with --probe).',
+    why: 'An API server that is not ready refuses requests, or answers from old data.',
+    repair: 'see what fails in /readyz?verbose',
+  },
+  'clock-skew': {
+    title: 'The clocks of the API servers differ by no more than five seconds.',
+    why: 'Certificates, tokens and leases are judged by the time: what one server accepts is over for another.',
+    repair: 'synchronise the clocks',
+  },
+  'single-writer': {
+    title: 'No two writers overwrite each other’s default/kubernetes (with --watch-writers).',
+    why: 'Clients lose and regain API servers with each write, which every node follows.',
+    repair: 'stop one of the writers',
   },
   'service-cidr': {
     title: 'The default ServiceCIDR is Ready, and has the range of the flags.',
@@ -64,6 +90,11 @@ export const checkTexts = {
     title: 'No two Services have the same NodePort, and each is in the range that is known.',
     why: 'A node forwards a shared NodePort to only one of the Services.',
     repair: 'give the younger Service another NodePort',
+  },
+  'range-allocations': {
+    title: 'The bitmaps in etcd are equal to the ClusterIPs and NodePorts that Services use (with --etcd-servers).',
+    why: 'A number that is used but not allocated is given to a second Service; one that is only allocated is lost.',
+    repair: 'run the repair of the allocations',
   },
   'cluster-ip-available': {
     title: 'A new Service gets a ClusterIP (asked by a server-side dry run).',

@@ -11,8 +11,18 @@ import { skipped, type Verdict } from './finding.ts'
 import { judgeEndpoints, judgeSlice } from './kubernetes-endpoints.ts'
 import { judgeNamespaces, judgeService } from './kubernetes-service.ts'
 import { judgeExpected, judgeLeases, judgeShared } from './masters.ts'
+import { judgeRangeAllocations } from './range-allocations.ts'
+import type { ClusterSource } from './read-cluster.ts'
+import { judgeAnswers, judgeCertificates, judgeClocks, judgeReadiness } from './servers.ts'
 import type { About, Expectations, Part, PartName, Parts } from './state.ts'
 import { judgeDuplicates, judgeOrphans, judgeServiceEndpoints, judgeServiceSlices } from './workloads.ts'
+import { judgeWriters } from './writers.ts'
+
+/** What was given besides the API server. */
+interface Asked {
+  readonly expect: Expectations
+  readonly source: Pick<ClusterSource, 'etcd' | 'leaseStore' | 'probe' | 'watchMs'>
+}
 
 /** A check: what it needs of the cluster's state, and its verdict on that. */
 interface Check<Need extends PartName> {
@@ -21,7 +31,9 @@ interface Check<Need extends PartName> {
   /** It is stricter with these. */
   readonly wants?: readonly PartName[]
   /** Whether it is among the checks when none is named. @default always */
-  isAsked?(expect: Expectations): boolean
+  isAsked?(asked: Asked): boolean
+  /** Its reading takes its time, and shows no passing moment: a finding counts at once. */
+  readonly isConfirmed?: true
   /** Pure. */
   judge(parts: Pick<Parts, Need>, about: About): Verdict
 }
@@ -37,6 +49,11 @@ function define<Need extends PartName>(check: Check<Need>): AnyCheck {
 /** The three objects and the range that belong together. */
 const beside: readonly PartName[] = ['kubernetesService', 'kubernetesEndpoints', 'kubernetesSlices', 'serviceCidrs']
 
+const probed = {
+  needs: ['serverProbes'] as const,
+  isAsked: ({ source }: Asked): boolean => source.probe !== undefined,
+}
+
 const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'system-namespaces': define({ needs: ['namespaces'], wants: ['nodesServed'], judge: judgeNamespaces }),
   'kubernetes-service': define({ needs: ['kubernetesService'], wants: beside, judge: judgeService }),
@@ -48,15 +65,38 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   }),
   'expected-masters': define({
     needs: ['kubernetesEndpoints'],
-    isAsked: ({ addresses, masters }) => addresses !== undefined || masters !== undefined,
+    isAsked: ({ expect: { addresses, masters } }) => addresses !== undefined || masters !== undefined,
     judge: judgeExpected,
   }),
   'master-leases': define({ needs: ['masterLeases', 'kubernetesEndpoints'], wants: beside, judge: judgeLeases }),
   'shared-addresses': define({ needs: ['masterLeases'], wants: ['kubernetesEndpoints'], judge: judgeShared }),
+  'server-answers': define({ ...probed, wants: [...beside, 'masterLeases'], judge: judgeAnswers }),
+  'server-certificate': define({ ...probed, judge: judgeCertificates }),
+  'server-ready': define({ ...probed, judge: judgeReadiness }),
+  'clock-skew': define({
+    needs: [],
+    wants: ['serverProbes', 'masterLeases'],
+    // Leases in etcd hold no times.
+    isAsked: ({ source }) =>
+      source.probe !== undefined || source.etcd === undefined || source.leaseStore === 'kubernetes',
+    judge: judgeClocks,
+  }),
+  'single-writer': define({
+    needs: ['objectWrites'],
+    isAsked: ({ source }) => source.watchMs !== undefined,
+    isConfirmed: true,
+    judge: judgeWriters,
+  }),
   'service-cidr': define({ needs: ['serviceCidrs'], judge: judgeServiceCidr }),
   'cluster-ips': define({ needs: ['services'], wants: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
   'ip-addresses': define({ needs: ['services', 'ipAddresses'], judge: judgeIpAddresses }),
   'node-ports': define({ needs: ['services'], judge: judgeNodePorts }),
+  'range-allocations': define({
+    needs: ['services', 'rangeAllocations'],
+    wants: ['serviceCidrs', 'ipAddresses'],
+    isAsked: ({ source }) => source.etcd !== undefined,
+    judge: judgeRangeAllocations,
+  }),
   'cluster-ip-available': define({ needs: ['clusterIpDryRun'], wants: ['serviceCidrs'], judge: judgeClusterIpDryRun }),
   'node-port-available': define({
     needs: ['nodePortDryRun'],
@@ -77,6 +117,11 @@ export function partsFor(ids: readonly CheckId[]): readonly PartName[] {
   return [...new Set(ids.flatMap((id) => [...checks[id].needs, ...(checks[id].wants ?? [])]))]
 }
 
+/** Whether a finding must be there in a second reading. */
+export function needsConfirmation(id: CheckId): boolean {
+  return checks[id].isConfirmed !== true
+}
+
 /** The verdict of one check. Pure. */
 export function evaluate(id: CheckId, about: About): Verdict {
   const { needs, judge } = checks[id]
@@ -94,8 +139,9 @@ export function chosenChecks(choice: {
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
   readonly expect?: Expectations | undefined
+  readonly source?: Asked['source'] | undefined
 }): readonly CheckId[] {
-  const { only, skip = [], expect = {} } = choice
-  const isChosen = (id: CheckId): boolean => only?.includes(id) ?? checks[id].isAsked?.(expect) ?? true
+  const { only, skip = [], expect = {}, source = {} } = choice
+  const isChosen = (id: CheckId): boolean => only?.includes(id) ?? checks[id].isAsked?.({ expect, source }) ?? true
   return checkIds.filter((id) => isChosen(id) && !skip.includes(id))
 }

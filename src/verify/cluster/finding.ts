@@ -1,8 +1,11 @@
 import { printable } from '../../runtime/errors.ts'
 
-/** One command that an operator can run. The connection's own flags are added when it is printed. */
+/**
+ * One command that an operator can run. The connection's own flags are added when it is printed. `by-hand`: what no
+ * command can do from here; its one argument says it.
+ */
 export interface Command {
-  readonly tool: 'kubectl' | 'apiserver-bootstrap'
+  readonly tool: 'kubectl' | 'apiserver-bootstrap' | 'by-hand'
   readonly args: readonly string[]
   /** An object for its standard input. */
   readonly input?: unknown
@@ -60,15 +63,21 @@ export function kubectlPatch(
   return kubectl('patch', plural, name, ...scope, ...more, '--type=merge', `--patch=${JSON.stringify(patch)}`)
 }
 
+/** What somebody must do elsewhere, as an instruction. */
+export function byHand(instruction: string): Command {
+  return { tool: 'by-hand', args: [instruction] }
+}
+
 /** The flags with which the printed commands reach the same cluster. */
 export interface CommandFlags {
   readonly kubectl: readonly string[]
   readonly 'apiserver-bootstrap': readonly string[]
 }
 
-/** The commands as one line for a POSIX shell. */
+/** The commands as one line for a POSIX shell; what is to be done by hand is a comment. */
 export function shellLine(commands: readonly Command[], flags: CommandFlags): string {
   const lines = commands.map(({ tool, args, input }) => {
+    if (tool === 'by-hand') return `# ${args.join(' ')}`
     const words = [tool, ...args, ...flags[tool]].map(quoted).join(' ')
     return input === undefined ? words : `printf %s ${quoted(JSON.stringify(input))} | ${words}`
   })

@@ -2,7 +2,7 @@ import { leases as leaseResource } from '../../kube/resources.ts'
 import { addressesIn } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kubernetes-service/masters/masters.ts'
-import { type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
+import { byHand, type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
@@ -36,7 +36,8 @@ function runAt(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['run', `--advertise-address=${address}`] }
 }
 
-function evict(address: string): Command {
+/** Removes the leases of an address, unless somebody renews them. */
+export function evict(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
 }
 
@@ -88,6 +89,10 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
     switch (code) {
       case 'listed-without-lease':
         return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
+      // A record outlives its lease: only a listed master needs both.
+      case 'no-lease':
+        if (listed !== true) return []
+        return [{ object, expected: 'a live lease', found: message, remedy: relist(right, about) }]
       case 'not-listed':
         return [{ object, expected: 'listed', found: message, remedy: relist(right, about) }]
       case 'never-ends':
@@ -95,7 +100,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
       case 'misplaced-value':
       case 'unlistable-value':
         return [{ object, expected: 'the lease of a master', found: message, remedy: away }]
-      // A record outlives its lease, a kube-apiserver has none, and an old cluster's JSON counts by its key.
+      // A kube-apiserver has no record, and an old cluster's JSON counts by its key.
       default:
         return []
     }
@@ -105,7 +110,8 @@ function leaseFindings(row: MasterRow, right: readonly string[], about: About): 
 
 /** A Lease without an address cannot be evicted by it. */
 function deletion(id: string): readonly Command[] {
-  const [, namespace = '', name = ''] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
+  const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
+  if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]
   return [kubectl('delete', leaseResource.plural, name, `--namespace=${namespace}`)]
 }
 
@@ -120,10 +126,16 @@ export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLea
     const hosts = shared.filter((row) => row.address === address).map(({ holder }) => holder?.host ?? '')
     const found = `held by ${[...new Set(hosts)].join(', ')}`
     const [, ...older] = leases.filter((lease) => lease.address === address).sort(byRenewal)
-    const remedy = older.length === 0 ? [evict(address)] : older.flatMap(({ id }) => deletion(id))
+    const remedy = older.length === 0 ? [byHand(separation(address))] : older.flatMap(({ id }) => deletion(id))
     return { object: `master ${address}`, expected: 'held by one host', found, remedy }
   })
   return verdictOf(findings, 'each address is held by one')
+}
+
+/** In etcd the hosts share one lease, which goes only with all of their records. */
+function separation(address: string): string {
+  const evict = `apiserver-bootstrap masters evict ${address} --yes --force`
+  return `give one of them another --advertise-address; if it is gone, ${evict} removes the records of both`
 }
 
 /** The latest renewal first. */

@@ -1,4 +1,4 @@
-import type { EtcdKv } from '../../etcd/kv.ts'
+import { type EtcdKv, isEtcdError } from '../../etcd/kv.ts'
 import type { KubeApi, ListQuery } from '../../kube/api.ts'
 import { listPages } from '../../kube/api-wrappers.ts'
 import { isKubeError } from '../../kube/errors.ts'
@@ -19,17 +19,27 @@ import {
 } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import { EtcdLeaseInspector, KubernetesLeaseInspector } from '../../kubernetes-service/masters/inspection.ts'
+import { EtcdRangeRegistry } from '../../repair/registries/etcd.ts'
+import { rangeNames } from '../../repair/registries/range-registry.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import { trimEndpointSlice, trimEndpoints, trimNode, trimPod, trimService } from '../../workloads/trimmed.ts'
+import { type ListedServers, type Probing, probeServers } from './probe-servers.ts'
 import type { ClusterState, DryRun, Part, PartName, Parts } from './state.ts'
+import { watchWrites } from './watch-writes.ts'
 
 /** Where the state of a cluster is read. */
 export interface ClusterSource {
   readonly api: KubeApi
-  /** The etcd of the API servers. With it the leases are theirs. `prefix`: without a slash at the end. */
+  /** The etcd of the API servers. `prefix`: without a slash at the end. */
   readonly etcd?: { readonly kv: EtcdKv; readonly prefix: string } | undefined
+  /** Where the leases of masters are. @default etcd, if that is known */
+  readonly leaseStore?: 'etcd' | 'kubernetes' | undefined
   /** The namespace of the Leases of masters. @default kube-system */
   readonly leaseNamespace?: string | undefined
+  /** How each listed address is probed. @default none is */
+  readonly probe?: Probing | undefined
+  /** How long default/kubernetes is watched for writers, in milliseconds. @default not at all */
+  readonly watchMs?: number | undefined
 }
 
 interface TimedSource extends ClusterSource {
@@ -88,15 +98,37 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   nodes: (source, signal) => listed(source, nodes, {}, trimNode, signal),
   endpoints: (source, signal) => listed(source, endpoints, {}, trimEndpoints, signal),
   endpointSlices: (source, signal) => listed(source, endpointSlices, {}, trimmedSlice, signal),
-  async masterLeases({ api, clock, etcd, leaseNamespace }, signal) {
-    if (etcd !== undefined) {
+  async masterLeases({ api, clock, etcd, leaseStore = 'etcd', leaseNamespace }, signal) {
+    if (etcd !== undefined && leaseStore === 'etcd') {
       const inspector = new EtcdLeaseInspector({ etcd: etcd.kv, prefix: etcd.prefix })
       return { store: 'etcd', leases: await inspector.inspect(signal) }
     }
     const inspector = new KubernetesLeaseInspector({ api, clock, namespace: leaseNamespace })
     return { store: 'kubernetes', leases: await inspector.inspect(signal) }
   },
+  async rangeAllocations({ etcd }, signal) {
+    if (etcd === undefined) throw new NotAsked('give --etcd-servers')
+    const registry = new EtcdRangeRegistry({ etcd: etcd.kv, prefix: etcd.prefix })
+    return Promise.all(
+      rangeNames.map(async (name) => ({
+        name,
+        where: registry.where(name),
+        stored: await registry.read(name, signal),
+      })),
+    )
+  },
+  async serverProbes(source, signal) {
+    if (source.probe === undefined) throw new NotAsked('give --probe')
+    return probeServers(source.probe, await listedServers(source, signal), signal)
+  },
+  async objectWrites(source, signal) {
+    if (source.watchMs === undefined) throw new NotAsked('give --watch-writers')
+    return watchWrites(source, source.watchMs, signal)
+  },
 }
+
+/** A part that nobody asked for; the message says how. */
+class NotAsked extends Error {}
 
 /**
  * Reads these parts of a cluster, each as of a moment of its own. A part that the user may not read, or that the server
@@ -116,12 +148,29 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
     return { type: 'read', value: await readers[name](source, signal) }
   } catch (error) {
     // An admission webhook may not support dry runs.
-    if (isKubeError(error, 'Forbidden', 'BadRequest')) return { type: 'unread', reason: error.message }
-    if (isKubeError(error, 'NotFound'))
-      return { type: 'unread', reason: `the server does not have it: ${error.message}` }
+    const isWithheld = isKubeError(error, 'Forbidden', 'BadRequest') || isEtcdError(error, 'PermissionDenied')
+    if (isWithheld || error instanceof NotAsked) return { type: 'unread', reason: error.message }
+    if (isKubeError(error, 'NotFound')) {
+      return { type: 'unread', reason: `the server does not have it: ${error.message}`, isServed: false }
+    }
     throw error
   }
 }
+
+/** What must be known of default/kubernetes to probe its servers; its Service and slices may be unreadable. */
+async function listedServers(source: TimedSource, signal: AbortSignal): Promise<ListedServers> {
+  const endpoints = await readers.kubernetesEndpoints(source, signal)
+  const state = await readCluster(source, ['kubernetesService', 'kubernetesSlices'], signal)
+  const { kubernetesService: service, kubernetesSlices: slices } = state
+  return {
+    endpoints,
+    service: service?.type === 'read' ? service.value : undefined,
+    slices: slices?.type === 'read' ? slices.value : [],
+  }
+}
+
+/** A page becomes garbage as soon as its objects are trimmed: small ones need less memory. */
+const PAGE_SIZE = 100
 
 async function listed<T extends KubeObject>(
   { api }: ClusterSource,
@@ -131,7 +180,7 @@ async function listed<T extends KubeObject>(
   signal: AbortSignal,
 ): Promise<readonly T[]> {
   const objects: T[] = []
-  for await (const page of listPages(api, resource, { ...query, signal })) {
+  for await (const page of listPages(api, resource, { ...query, limit: PAGE_SIZE, dropsManagedFields: true, signal })) {
     for (const object of page) objects.push(trim(object))
   }
   return objects

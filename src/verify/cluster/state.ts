@@ -1,7 +1,9 @@
+import type { ServerAnswer } from '../../kube/http-probe.ts'
 import type {
   EndpointSlice,
   Endpoints,
   IpAddress,
+  KubeObject,
   Namespace,
   Node,
   Pod,
@@ -11,6 +13,7 @@ import type {
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import type { Cidr } from '../../net/cidr.ts'
 import type { PortRange } from '../../net/host-port.ts'
+import type { RangeName, StoredRange } from '../../repair/registries/range-registry.ts'
 
 /** The parts of a cluster's state that checks read. Objects are trimmed to what checks need. */
 export interface Parts {
@@ -27,6 +30,11 @@ export interface Parts {
   readonly services: readonly Service[]
   readonly ipAddresses: readonly IpAddress[]
   readonly masterLeases: MasterLeasesRead
+  /** The answer at each listed address, where probes were asked for. */
+  readonly serverProbes: readonly ProbedServer[]
+  readonly rangeAllocations: readonly StoredBitmap[]
+  /** What happened to default/kubernetes while it was watched. */
+  readonly objectWrites: WatchedWrites
   readonly clusterIpDryRun: DryRun
   readonly nodePortDryRun: DryRun
   readonly pods: readonly Pod[]
@@ -42,6 +50,31 @@ interface MasterLeasesRead {
   readonly leases: readonly InspectedLease[]
 }
 
+/** A listed address, and what answered there. */
+export interface ProbedServer {
+  readonly address: string
+  /** Where it was dialled, as HOST:PORT. */
+  readonly dialled: string
+  /** Its certificate must be for one of these. */
+  readonly names: readonly string[]
+  readonly answer: ServerAnswer
+}
+
+/** A range in the API servers' etcd. */
+export interface StoredBitmap {
+  readonly name: RangeName
+  /** Its place, for people. */
+  readonly where: string
+  readonly stored: StoredRange
+}
+
+/** The states of watched objects in their order. */
+export interface WatchedWrites {
+  readonly forMs: number
+  /** By `Endpoints default/kubernetes`: the first is the state when the watch began; undefined: deleted. */
+  readonly states: ReadonlyMap<string, readonly (KubeObject | undefined)[]>
+}
+
 /** What a server answered to the dry run of a new Service: an allocation, or its refusal. */
 export type DryRun =
   | { readonly type: 'allocated'; readonly item: string }
@@ -52,7 +85,8 @@ export type PartName = keyof Parts
 /** A part of the state, or why it could not be read. */
 export type Part<T> =
   | { readonly type: 'read'; readonly value: T }
-  | { readonly type: 'unread'; readonly reason: string }
+  /** `isServed` is false where the server does not have the kind. */
+  | { readonly type: 'unread'; readonly reason: string; readonly isServed?: false }
 
 /** A cluster at one moment. Parts that no check needs are left out. */
 export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }

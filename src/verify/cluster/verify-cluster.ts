@@ -2,10 +2,10 @@ import type { KubeApi } from '../../kube/api.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkTexts } from './check-ids.ts'
-import { chosenChecks, evaluate, partsFor } from './evaluate.ts'
+import { chosenChecks, evaluate, needsConfirmation, partsFor } from './evaluate.ts'
 import type { Finding, Verdict } from './finding.ts'
 import { type ClusterSource, readCluster } from './read-cluster.ts'
-import type { About, Expectations } from './state.ts'
+import type { About, ClusterState, Expectations, PartName } from './state.ts'
 
 /** The result of one check, with its texts. */
 export type CheckResult = Verdict & { readonly id: CheckId; readonly title: string; readonly why: string }
@@ -39,7 +39,7 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   const { clock, confirmAfterMs, signal } = options
   const chosen = chosenChecks(options)
   const first = await evaluateAll(chosen, options)
-  const failed = chosen.filter((id) => first.get(id)?.status === 'failed')
+  const failed = chosen.filter((id) => first.get(id)?.status === 'failed' && needsConfirmation(id))
   if (failed.length === 0) return reportOf(first)
   await sleep(clock, confirmAfterMs, signal)
   const second = await evaluateAll(failed, options)
@@ -69,12 +69,15 @@ export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   let awaited = ''
   for (;;) {
     const attempt = await attemptOf(options)
-    if (attempt.type === 'report' && attempt.report.holds) return attempt.report
+    if (attempt.type === 'report' && attempt.report.holds && !isUndecided(attempt.report)) return attempt.report
     if (clock.monotonicMs() + ATTEMPTS_MS > endMs) {
       if (attempt.type === 'report') return attempt.report
       throw attempt.error
     }
-    const now = attempt.type === 'report' ? failedIn(attempt.report).join(', ') : attempt.error.message
+    const now =
+      attempt.type === 'report'
+        ? failedIn(attempt.report).join(', ') || 'a check that can be decided'
+        : attempt.error.message
     if (now !== awaited) onProgress?.(`waiting for ${now}`)
     awaited = now
     await sleep(clock, ATTEMPTS_MS, signal)
@@ -95,11 +98,32 @@ async function attemptOf(
   }
 }
 
+/** Long lists: each is read alone, when the first check needs it, and dropped after the last one. */
+const longParts: readonly PartName[] = ['pods', 'endpoints', 'endpointSlices']
+
 async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<ReadonlyMap<CheckId, Verdict>> {
   const { source, clock, expect = {}, signal } = options
-  const state = await readCluster({ ...source, clock }, partsFor(ids), signal)
-  const about: About = { state, expect, nowMs: clock.wallMs() }
-  return new Map(ids.map((id) => [id, evaluate(id, about)]))
+  const read = (names: readonly PartName[]): Promise<ClusterState> => readCluster({ ...source, clock }, names, signal)
+  const state = new Map<string, unknown>(
+    Object.entries(await read(partsFor(ids).filter((name) => !longParts.includes(name)))),
+  )
+  const verdicts = new Map<CheckId, Verdict>()
+  const ordered = ids.toSorted((a, b) => rankOf(a) - rankOf(b))
+  for (const [index, id] of ordered.entries()) {
+    for (const name of partsFor([id]).filter((each) => !state.has(each))) state.set(name, (await read([name]))[name])
+    const about: About = { state: Object.fromEntries(state) as ClusterState, expect, nowMs: clock.wallMs() }
+    verdicts.set(id, evaluate(id, about))
+    const later = partsFor(ordered.slice(index + 1))
+    for (const name of longParts) if (!later.includes(name)) state.delete(name)
+  }
+  return new Map(ids.map((id) => [id, verdicts.get(id) as Verdict]))
+}
+
+/** So that Endpoints and slices are hardly ever in memory together. */
+function rankOf(id: CheckId): number {
+  const parts = partsFor([id])
+  if (!parts.includes('endpoints')) return 0
+  return parts.includes('endpointSlices') ? 1 : 2
 }
 
 function confirmed(first: Verdict, second: Verdict | undefined): Verdict {
@@ -125,6 +149,11 @@ export function failedIn({ results }: VerifyReport): readonly CheckId[] {
   return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
 }
 
+/** Whether every check was skipped, as for a user without any right: the report says nothing about the cluster. */
+export function isUndecided({ results }: VerifyReport): boolean {
+  return results.every(({ status }) => status === 'skipped')
+}
+
 /** Every finding of a report. */
 export function findingsOf({ results }: VerifyReport): readonly Finding[] {
   return results.flatMap((result) => (result.status === 'failed' ? result.findings : []))
@@ -138,6 +167,8 @@ export interface VerifyClusterOptions {
   readonly expect?: Expectations | undefined
   /** Check again until everything holds, for at most this long. @default 0 */
   readonly waitMs?: number | undefined
+  /** How long to watch for writers that overwrite each other. @default not at all */
+  readonly watchMs?: number | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -149,6 +180,6 @@ export function verifyCluster(
   { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
   options: VerifyClusterOptions = {},
 ): Promise<VerifyReport> {
-  const { waitMs = 0, signal = new AbortController().signal } = options
-  return verifyUntil({ ...options, source: { api }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
+  const { waitMs = 0, watchMs, signal = new AbortController().signal } = options
+  return verifyUntil({ ...options, source: { api, watchMs }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
 }

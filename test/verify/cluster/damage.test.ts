@@ -17,16 +17,17 @@ test('on a server that was bootstrapped in the process everything holds', async 
   assert.ok(report.holds)
 })
 
-for (const { name, check, inflict, visibleAfterMs = 0, expectsRange } of damages) {
+for (const { name, check, inflict, visibleAfterMs = 0, expectsRange, isSlow } of damages) {
   test(`${check} alone finds that ${name}, and its commands correct it`, async () => {
-    const { api, time, verify, execute } = await start()
-    await inflict(api)
+    const { api, etcd, time, verify, execute } = await start()
+    await inflict(api, etcd.kv)
     await time.advance(visibleAfterMs)
     const expect = expectsRange ? { serviceClusterIpRange: [parseCidr('10.0.0.0/24')] } : {}
     const report = await verify({ expect })
     assert.deepEqual(failedIn(report), [check], JSON.stringify(findingsOf(report)))
     const remedies = new Set(findingsOf(report).map(({ remedy }) => JSON.stringify(remedy)))
     for (const remedy of remedies) for (const command of JSON.parse(remedy)) await execute(command)
-    assert.deepEqual(findingsOf(await verify()), [])
+    // Nobody renews the leases for minutes.
+    assert.deepEqual(findingsOf(await verify({ skip: isSlow ? ['master-leases'] : [] })), [])
   })
 }

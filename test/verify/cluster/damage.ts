@@ -1,3 +1,4 @@
+import type { EtcdKv } from '../../../src/etcd/kv.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { isKubeError } from '../../../src/kube/errors.ts'
 import {
@@ -11,6 +12,9 @@ import {
   services,
 } from '../../../src/kube/resources.ts'
 import { HOLDER_ANNOTATION } from '../../../src/kubernetes-service/leases/kubernetes.ts'
+import { Bitmap } from '../../../src/net/bitmap.ts'
+import { parsePortRange } from '../../../src/net/host-port.ts'
+import { EtcdRangeRegistry } from '../../../src/repair/registries/etcd.ts'
 import type { CheckId } from '../../../src/verify/cluster/check-ids.ts'
 import type { KubeObject, Resource } from './resources.ts'
 
@@ -18,7 +22,9 @@ import type { KubeObject, Resource } from './resources.ts'
 export interface Damage {
   readonly name: string
   readonly check: CheckId
-  readonly inflict: (api: KubeApi) => Promise<unknown>
+  readonly inflict: (api: KubeApi, etcd: EtcdKv) => Promise<unknown>
+  /** Its repair takes minutes of real time. */
+  readonly isSlow?: true
   /** It counts only after this time, in milliseconds. */
   readonly visibleAfterMs?: number
   /** The command is complete only with the range as a flag. */
@@ -198,7 +204,7 @@ const kubernetesDamages: readonly Damage[] = [
 ]
 
 /** The Lease of the master at an address. */
-async function leaseOf(api: KubeApi, address: string): Promise<Lease> {
+export async function leaseOf(api: KubeApi, address: string): Promise<Lease> {
   const { items } = await api.list(leases, { namespace: 'kube-system' })
   const found = items.find(({ metadata }) => holderIn(metadata?.annotations).includes(`"${address}"`))
   if (found === undefined) throw new Error(`no lease of ${address}`)
@@ -214,7 +220,7 @@ function refOf({ metadata }: Lease) {
 }
 
 /** Lists 192.0.2.2 again, with a lease like that of 192.0.2.1: earlier repairs may have removed it. */
-async function withTwoMasters(api: KubeApi): Promise<void> {
+export async function withTwoMasters(api: KubeApi): Promise<void> {
   const one = await leaseOf(api, '192.0.2.1')
   const isThere = await leaseOf(api, '192.0.2.2').then(
     () => true,
@@ -430,6 +436,54 @@ function setCondition(status: 'True' | 'False', name = 'kubernetes') {
     )
 }
 
+/** Writes the bitmap of NodePorts, changed. */
+function changedNodePorts(change: (ports: Bitmap, offset: number) => void) {
+  return async (api: KubeApi, kv: EtcdKv) => {
+    const registry = new EtcdRangeRegistry({ etcd: kv, prefix: '/registry' })
+    const signal = new AbortController().signal
+    const stored = await registry.read('servicenodeports', signal)
+    if (stored.type !== 'range') throw new Error(`the bitmap of NodePorts is ${stored.type}`)
+    const { first, size } = parsePortRange(stored.range)
+    const ports = Bitmap.fromBytes(size, stored.data) ?? new Bitmap(size)
+    const { spec } = await api.get(services, web)
+    change(ports, (spec?.ports?.[0]?.nodePort ?? 0) - first)
+    await registry.write('servicenodeports', { range: stored.range, data: ports.toBytes() }, stored, signal)
+  }
+}
+
+/** Damage to the bitmap of NodePorts in etcd. */
+const bitmapDamages: readonly Damage[] = [
+  {
+    name: 'the bitmap of NodePorts is zeroed',
+    check: 'range-allocations',
+    inflict: changedNodePorts((ports) => {
+      for (const port of [...ports]) ports.delete(port)
+    }),
+  },
+  {
+    name: 'the NodePort of one of two Services is not allocated',
+    check: 'range-allocations',
+    async inflict(api, kv) {
+      const spec = { type: 'NodePort', ports: [{ port: 80 }] }
+      await api.create(services, { metadata: { namespace: 'default', name: 'second' }, spec } as never)
+      // A server in the process has an allocator of its own.
+      const { nodePort = 0 } =
+        (await api.get(services, { namespace: 'default', name: 'second' })).spec?.ports?.[0] ?? {}
+      await changedNodePorts((ports, offset) => {
+        const other = nodePort - 30_000
+        if (!ports.has(other)) ports.add(other)
+        ports.delete(offset)
+      })(api, kv)
+    },
+  },
+  {
+    name: 'a NodePort is allocated that no Service uses',
+    check: 'range-allocations',
+    isSlow: true,
+    inflict: changedNodePorts((ports, offset) => void ports.add(offset === 7 ? 8 : 7)),
+  },
+]
+
 const manager = 'endpointslice.kubernetes.io/managed-by'
 const controller = 'endpointslice-controller.k8s.io'
 
@@ -597,11 +651,12 @@ export const damages: readonly Damage[] = [
   ...kubernetesDamages,
   ...leaseDamages.map((one) => ({
     ...one,
-    async inflict(api: KubeApi) {
+    async inflict(api: KubeApi, etcd: EtcdKv) {
       await withTwoMasters(api)
-      return one.inflict(api)
+      return one.inflict(api, etcd)
     },
   })),
   ...allocationDamages,
+  ...bitmapDamages,
   ...workloadDamages,
 ]

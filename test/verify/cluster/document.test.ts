@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
+import { expectationHead, expectationOptions } from '../../../src/commands/options.ts'
+import { readOptions } from '../../../src/config/resolve.ts'
+import { parseYaml } from '../../../src/documents/yaml.ts'
 import { checkTexts } from '../../../src/verify/cluster/check-ids.ts'
 
 test('docs/verify.md has every check with its texts, in their order', () => {
@@ -14,4 +17,16 @@ test('docs/verify.md has every check with its texts, in their order', () => {
     ([id, { title, why, repair }]) => `| \`${id}\` | ${title} | ${why} | ${repair} |`,
   )
   assert.deepEqual(rows, wanted)
+})
+
+test('the file of expectations in docs/verify.md is one, and names each of its keys', () => {
+  const page = readFileSync('docs/verify.md', 'utf8')
+  const [, text = '', after = ''] = /```yaml\n(.*?)```(.*?)\n## /s.exec(page) ?? []
+  const values = readOptions(parseYaml(text, 'docs/verify.md'), expectationHead, expectationOptions)
+  assert.deepEqual(values.skip, ['shared-addresses'])
+  assert.deepEqual(
+    values.expectAddresses?.map((address) => address.text),
+    ['192.0.2.1', '192.0.2.2'],
+  )
+  for (const key of Object.keys(expectationOptions)) assert.ok(key in values || after.includes(`\`${key}\``), key)
 })

@@ -1,12 +1,25 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
+import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
-import { endpointSlices, endpoints, nodes, services } from '../../../src/kube/resources.ts'
+import { endpointSlices, endpoints, namespaces, nodes, services } from '../../../src/kube/resources.ts'
+import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { checkTexts } from '../../../src/verify/cluster/check-ids.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
-import { failedIn, findingsOf, verifyCluster, verifyUntil } from '../../../src/verify/cluster/verify-cluster.ts'
+import {
+  checkCluster,
+  failedIn,
+  findingsOf,
+  verifyCluster,
+  verifyUntil,
+} from '../../../src/verify/cluster/verify-cluster.ts'
 import { bootstrapped } from './world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' } as const
@@ -180,6 +193,27 @@ test('a cluster that comes up while it is waited for holds in the end', async ()
   assert.ok((await verify({ only })).holds)
 })
 
+test('a user who gets rights only later is waited for', async () => {
+  const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const clock = time.view()
+  const fails: Record<string, KubeError> = { endpoints: new KubeError('Forbidden', 'list endpoints: forbidden') }
+  clock.schedule(3_000, () => void delete fails.endpoints)
+  const lines: string[] = []
+  const report = await settle(
+    verifyUntil({
+      source: { api: rejecting(api, fails) },
+      clock,
+      only: ['kubernetes-endpoints'],
+      confirmAfterMs: 0,
+      waitMs: 10_000,
+      onProgress: (line) => void lines.push(line),
+      signal: new AbortController().signal,
+    }),
+  )
+  assert.ok(report.results.every(({ status }) => status === 'held'))
+  assert.deepEqual(lines, ['waiting for a check that can be decided'])
+})
+
 test('whether a Service gets a ClusterIP and a NodePort is asked without storing it', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const before = (await api.list(services)).items.length
@@ -207,4 +241,39 @@ test('a test verifies a cluster by a function', async () => {
   const report = await settle(verifyCluster({ api, clock: time.view() }, { expect: { masters: 1 } }))
   assert.ok(report.holds)
   assert.ok(report.results.some(({ id, status }) => id === 'expected-masters' && status === 'held'))
+})
+
+test('on a control plane without Services, Pods and Nodes every check but that of namespaces is skipped with the reason', async () => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  const random = seededRandom(1, 'generic')
+  const inner = inProcessTransport(createApiServer({ clock, random }))
+  const isAbsent = ({ path }: ApiRequest): boolean =>
+    /\/(services|endpoints|endpointslices|pods|nodes|servicecidrs|ipaddresses)(\/|$)/.test(path)
+  const absent = { status: 404, headers: { 'content-type': 'text/plain' }, body: '404 page not found\n' }
+  const transport: Transport = {
+    send: async (request, signal) => (isAbsent(request) ? absent : inner.send(request, signal)),
+    close: () => inner.close(),
+  }
+  const api = restKubeApi({ transport, clock, random })
+  for (const name of ['default', 'kube-system', 'kube-public'])
+    await api.create(namespaces, { metadata: { name } } as never)
+  const ask = (): never => assert.fail('nothing is listed')
+  const etcd = { kv: new MemoryEtcd({ clock }).client(), prefix: '/registry' }
+  const source = { api, etcd, leaseStore: 'kubernetes', probe: { ask, targets: new Map() }, watchMs: 1_000 } as const
+  const { results, holds } = await checkCluster({
+    source,
+    clock,
+    expect: { masters: 1 },
+    confirmAfterMs: 0,
+    signal: new AbortController().signal,
+  })
+  assert.ok(holds)
+  assert.equal(results.length, Object.keys(checkTexts).length)
+  const held = results.filter(({ status }) => status !== 'skipped').map(({ id }) => id)
+  assert.deepEqual(held, ['system-namespaces'])
+  for (const result of results) {
+    if (result.status !== 'skipped') continue
+    assert.match(result.reason, /^(the server does not have it: |there are no |nothing states )/, result.id)
+  }
 })

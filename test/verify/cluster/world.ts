@@ -2,10 +2,14 @@ import assert from 'node:assert/strict'
 import { createApiServer, inProcessReadiness, inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { createMaster } from '../../../src/bootstrap/master.ts'
 import { defineMaster, type MasterSettings } from '../../../src/config/master-options.ts'
+import type { EtcdKv } from '../../../src/etcd/kv.ts'
+import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { ifFound } from '../../../src/kube/errors.ts'
 import { leases } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
+import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd/leases.ts'
+import { EtcdRangeRegistry } from '../../../src/repair/registries/etcd.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
@@ -19,6 +23,8 @@ const CONTROLLERS = 'auto,endpoints,endpointslice'
 
 export interface World {
   readonly api: KubeApi
+  /** The bitmaps are there. */
+  readonly etcd: { readonly kv: EtcdKv; readonly prefix: string }
   readonly time: VirtualClock
   /** Verifies; time passes meanwhile. */
   verify(options?: Partial<VerifyOptions>): Promise<VerifyReport>
@@ -35,10 +41,13 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
   const random = seededRandom(1, 'verify')
   const server = createApiServer({ clock, random })
   const api = restKubeApi({ transport: inProcessTransport(server), clock, random })
-  const ports = { api, readiness: inProcessReadiness(server), clock, random, logger: silentLogger }
+  const etcd = { kv: new MemoryEtcd({ clock }).client(), prefix: '/registry' }
+  const stores = { kv: etcd.kv, Leases: EtcdLeases, Ranges: EtcdRangeRegistry }
+  const given = { etcdServers: 'http://127.0.0.1:2379', leaseStore: 'kubernetes', onShutdown: 'keep' } as const
+  const ports = { api, etcd: stores, readiness: inProcessReadiness(server), clock, random, logger: silentLogger }
   const stop = new AbortController()
   const running = masters.map((settings, index) =>
-    createMaster(defineMaster({ onShutdown: 'keep', controllers: CONTROLLERS, ...settings }, `host-${index + 1}`), {
+    createMaster(defineMaster({ ...given, controllers: CONTROLLERS, ...settings }, `host-${index + 1}`), {
       ...ports,
       metrics: prometheusMetrics(),
     }).run(stop.signal),
@@ -59,21 +68,23 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
   await settle(Promise.all(running))
   const run = async (args: readonly string[]): Promise<void> => {
     const flags = args.map((word) => word.replace(/^--/, '').split('='))
-    const given = Object.fromEntries(
+    const named = Object.fromEntries(
       flags.map(([flag = '', value]) => [flag.replace(/-([a-z])/g, (_, one: string) => one.toUpperCase()), value]),
     )
     const end = new AbortController()
-    const master = createMaster(defineMaster({ advertiseAddress: '192.0.2.9', ...given }, 'host-9'), {
+    const master = createMaster(defineMaster({ ...given, advertiseAddress: '192.0.2.9', ...named }, 'host-9'), {
       ...ports,
       metrics: prometheusMetrics(),
     })
     const ended = master.run(end.signal)
-    await time.advance(5_000)
+    await time.advance(named.repairInterval === undefined ? 5_000 : 200_000)
     end.abort()
     await settle(ended)
   }
+  const source = { api, etcd, leaseStore: 'kubernetes' } as const
   return {
     api,
+    etcd,
     time,
     settle,
     execute: (command) =>
@@ -81,9 +92,7 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
         ? run(command.args.slice(1))
         : execute(api, command),
     verify: (options = {}) =>
-      settle(
-        checkCluster({ source: { api }, clock, confirmAfterMs: 100, signal: new AbortController().signal, ...options }),
-      ),
+      settle(checkCluster({ source, clock, confirmAfterMs: 100, signal: new AbortController().signal, ...options })),
   }
 }
 

@@ -1,0 +1,64 @@
+import type { ServerProbe } from '../../kube/http-probe.ts'
+import type { EndpointSlice, Endpoints, Service } from '../../kube/resources.ts'
+import { addressesInSlice, isListable } from '../../kubernetes-service/identity.ts'
+import { formatHostPort, type HostPort } from '../../net/host-port.ts'
+import { clusterIpsOf } from '../../repair/service-claims.ts'
+import { Semaphore } from '../../runtime/request-limit.ts'
+import { isSecondSlice } from './kubernetes-endpoints.ts'
+import { SERVICE_DNS_NAME } from './servers.ts'
+import type { ProbedServer } from './state.ts'
+
+/** How each listed address is probed. */
+export interface Probing {
+  readonly ask: ServerProbe
+  /** Where to dial instead, by listed address. */
+  readonly targets: ReadonlyMap<string, HostPort>
+}
+
+/** What is listed. */
+export interface ListedServers {
+  readonly endpoints: Endpoints | undefined
+  readonly slices: readonly EndpointSlice[]
+  readonly service: Service | undefined
+}
+
+/** At a time: a list that somebody filled must not open a thousand connections. */
+const PROBES_AT_ONCE = 16
+
+/** Probes each listed address once. Addresses that no client could use are not dialled: they may be this machine. */
+export async function probeServers(
+  { ask, targets }: Probing,
+  listed: ListedServers,
+  signal: AbortSignal,
+): Promise<readonly ProbedServer[]> {
+  const slots = new Semaphore(PROBES_AT_ONCE)
+  const serviceNames = [...(listed.service === undefined ? [] : clusterIpsOf(listed.service)), SERVICE_DNS_NAME]
+  return Promise.all(
+    [...addressesOf(listed)].map(async ([address, port]) => {
+      const target = targets.get(address) ?? { host: address, port }
+      const names = [address, ...serviceNames]
+      const slot = await slots.acquire(signal)
+      try {
+        return { address, dialled: formatHostPort(target), names, answer: await ask({ ...target, names }, signal) }
+      } finally {
+        slot.release()
+      }
+    }),
+  )
+}
+
+/** The addresses of both families, each with its port. */
+function addressesOf({ endpoints, slices }: ListedServers): ReadonlyMap<string, number> {
+  const ofSubsets = (endpoints?.subsets ?? []).map(({ addresses = [], ports }) => ({
+    texts: addresses.map(({ ip }) => ip),
+    port: ports?.[0]?.port,
+  }))
+  const second = slices
+    .filter(({ metadata }) => isSecondSlice(metadata?.name))
+    .map((slice) => ({ texts: addressesInSlice(slice), port: slice.ports?.[0]?.port }))
+  const found = new Map<string, number>()
+  for (const { texts, port } of [...ofSubsets, ...second]) {
+    for (const text of texts) if (isListable(text) && port !== undefined && !found.has(text)) found.set(text, port)
+  }
+  return found
+}

@@ -1,0 +1,138 @@
+import type { Service } from '../../kube/resources.ts'
+import { keyOfObject } from '../../kube/store.ts'
+import { AddressError } from '../../net/address.ts'
+import { type Cidr, parseCidr } from '../../net/cidr.ts'
+import { type PortRange, parsePortRange } from '../../net/host-port.ts'
+import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../repair/bitmap/claims.ts'
+import { claimantsOf, surveyServices } from '../../repair/bitmap/holdings.ts'
+import { readRange } from '../../repair/bitmap/plan.ts'
+import { byHand, type Command, type Finding, skipped, type Verdict, verdictOf } from './finding.ts'
+import { serviceRanges } from './ranges.ts'
+import type { About, Parts, StoredBitmap } from './state.ts'
+
+type Stored = StoredBitmap & { readonly stored: Exclude<StoredBitmap['stored'], { readonly type: 'absent' }> }
+
+/** The stored ranges of one kind of allocations, with their repair. */
+interface Group {
+  /** `NodePort`. */
+  readonly item: string
+  readonly controller: 'cluster-ip-repair' | 'node-port-repair'
+  readonly stored: readonly Stored[]
+  /** Undefined if no text of a range is known. */
+  readonly claims: RangeClaims | undefined
+  readonly flags: readonly string[]
+}
+
+/**
+ * The bitmaps in etcd against what Services use. Where there are IPAddresses, they are what counts for ClusterIPs: a
+ * bitmap beside them may be that of an earlier version, which nobody updates.
+ */
+export function judgeRangeAllocations(
+  { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,
+  about: About,
+): Verdict {
+  const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
+  const { ipAddresses } = about.state
+  const usesClusterIps = ipAddresses?.type === 'unread' && ipAddresses.isServed === false
+  const groups = [...(usesClusterIps ? [clusterIpGroup(present, about)] : []), nodePortGroup(present, about)].filter(
+    ({ stored }) => stored.length > 0,
+  )
+  if (groups.length === 0) {
+    return skipped(`there is no ${rangeAllocations.at(-1)?.where}: see node-port-available, and --etcd-prefix`)
+  }
+  const findings = groups.flatMap((group) => findingsIn(group, services))
+  return verdictOf(findings, groups.flatMap(({ stored }) => stored.map(({ name }) => name)).join(', '))
+}
+
+function clusterIpGroup(present: readonly Stored[], about: About): Group {
+  const stored = present.filter(({ name }) => name !== 'servicenodeports')
+  const cidrs = serviceRanges(about) ?? stored.flatMap((one) => readText(one, parseCidr))
+  const families = new Set(cidrs.map(({ family }) => family))
+  return {
+    item: 'ClusterIP',
+    controller: 'cluster-ip-repair',
+    stored,
+    claims: cidrs.length === 0 || families.size < cidrs.length ? undefined : clusterIpClaims(cidrs),
+    flags: [`--service-cluster-ip-range=${cidrs.map(({ text }) => text).join(',')}`],
+  }
+}
+
+function nodePortGroup(present: readonly Stored[], { expect }: About): Group {
+  const stored = present.filter(({ name }) => name === 'servicenodeports')
+  const range = expect.serviceNodePortRange ?? stored.flatMap((one) => readText(one, parsePortRange))[0]
+  return {
+    item: 'NodePort',
+    controller: 'node-port-repair',
+    stored,
+    claims: range === undefined ? undefined : nodePortClaims(range),
+    flags: range === undefined ? [] : [`--service-node-port-range=${range.text}`],
+  }
+}
+
+function readText<Range extends Cidr | PortRange>(
+  { stored }: Stored,
+  parse: (text: string) => Range,
+): readonly Range[] {
+  if (stored.type !== 'range') return []
+  try {
+    return [parse(stored.range)]
+  } catch (error) {
+    if (error instanceof AddressError) return []
+    throw error
+  }
+}
+
+function findingsIn(group: Group, services: readonly Service[]): readonly Finding[] {
+  const { claims, stored } = group
+  if (claims === undefined) return stored.map((one) => unreadable(one, 'names no range'))
+  const { held } = surveyServices(services, claims)
+  return stored.flatMap((one): readonly Finding[] => {
+    const place = claims.ranges.findIndex(({ name }) => name === one.name)
+    const range = claims.ranges[place]
+    // A second range, where only one is known: nobody uses it.
+    if (range === undefined) return []
+    const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
+    if (reading.type === 'withheld') {
+      if (reading.reason === 'unreadable') return [unreadable(one, reading.finding.note)]
+      const found = `is of ${reading.finding.item}`
+      return [{ object: one.where, expected: `is of ${range.text}`, found, remedy: repair(group, '--adopt-range') }]
+    }
+    const used = held[place] ?? reading.set
+    const missing = used.minus(reading.set)
+    const users = claimantsOf(
+      services,
+      claims,
+      claims.ranges.map((_, index) => (index === place ? missing : undefined)),
+    )
+    const unallocated = [...missing].map((offset): Finding => {
+      const [user] = users[place]?.get(offset) ?? []
+      return {
+        object: `${group.item} ${range.textAt(offset)}`,
+        expected: `allocated, as Service ${user === undefined ? '' : keyOfObject(user)} uses it`,
+        found: 'not allocated',
+        remedy: repair(group),
+      }
+    })
+    const leaked = [...reading.set.minus(used)].map((offset): Finding => {
+      const object = `${group.item} ${range.textAt(offset)}`
+      return {
+        object,
+        expected: 'free, as no Service uses it',
+        found: 'allocated',
+        remedy: repair(group, '--repair-interval=1m'),
+      }
+    })
+    return [...unallocated, ...leaked]
+  })
+}
+
+function unreadable({ name, where }: Stored, found: string): Finding {
+  const remedy = [byHand(`save and delete the key ${where}; the repair of the API servers, or of run, creates ${name}`)]
+  return { object: where, expected: 'a RangeAllocation', found, remedy }
+}
+
+/** Frees in its third pass, and not before two minutes. */
+function repair({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
+  const fixed = ['--endpoint-reconciler-type=none', `--controllers=${controller}`, '--health-bind-address=127.0.0.1:0']
+  return [{ tool: 'apiserver-bootstrap', args: ['run', ...fixed, ...flags, ...more] }]
+}

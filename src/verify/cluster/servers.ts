@@ -1,0 +1,133 @@
+import type { ServerAnswer } from '../../kube/http-probe.ts'
+import { addressesIn, addressesInSlice } from '../../kubernetes-service/identity.ts'
+import { byHand, type Command, type Finding, skipped, type Verdict, verdictOf } from './finding.ts'
+import { relist } from './kubernetes-endpoints.ts'
+import { ownSlice, securePortOf } from './kubernetes-objects.ts'
+import { evict } from './masters.ts'
+import { type About, type Parts, type ProbedServer, partOf } from './state.ts'
+
+/** How Pods name the API server when they do not use the ClusterIP. */
+export const SERVICE_DNS_NAME = 'kubernetes.default.svc'
+/** Clients, leases and tokens allow for some seconds. */
+const MOST_SKEW_MS = 5_000
+
+type Probes = Pick<Parts, 'serverProbes'>
+type Answered = ProbedServer & { readonly answer: Extract<ServerAnswer, { readonly type: 'answer' }> }
+
+function isAnswered(server: ProbedServer): server is Answered {
+  return server.answer.type === 'answer'
+}
+
+/** `192.0.2.1 at 127.0.0.1:6443`, where it was dialled elsewhere. */
+function objectOf({ address, dialled }: ProbedServer): string {
+  return dialled.includes(address) ? `API server ${dialled}` : `API server ${address} at ${dialled}`
+}
+
+/** Whether each listed address answers. */
+export function judgeAnswers({ serverProbes }: Probes, about: About): Verdict {
+  if (serverProbes.length === 0) return skipped('the Endpoints list nobody: see kubernetes-endpoints')
+  const findings = serverProbes.flatMap((server): readonly Finding[] => {
+    const { address, answer } = server
+    if (answer.type === 'answer') return []
+    const finding = { object: objectOf(server), expected: 'an answer over TLS', found: answer.reason }
+    return [{ ...finding, remedy: withoutServer(address, about) }]
+  })
+  return verdictOf(findings, serverProbes.map(({ address }) => address).join(', '))
+}
+
+/** Its lease goes only if nobody renews it: evict watches that. The list never becomes empty. */
+function withoutServer(address: string, about: About): readonly Command[] {
+  const start = `start the API server at ${address}, port ${securePortOf(about) ?? 'unknown'}`
+  const listed = [...addressesIn(partOf(about, 'kubernetesEndpoints')), ...addressesInSlice(ownSlice(about))]
+  const others = [...new Set(listed)].filter((other) => other !== address)
+  const lease = partOf(about, 'masterLeases')?.leases.find((one) => one.address === address)
+  if (others.length === 0 || lease === undefined) return [byHand(start)]
+  return [evict(address), ...relist(others, about)]
+}
+
+/** Whether the certificate of each server that answered is one that its clients accept. */
+export function judgeCertificates({ serverProbes }: Probes, _about: About): Verdict {
+  const answered = serverProbes.filter(isAnswered)
+  if (answered.length === 0) return skipped('no API server answered: see server-answers')
+  const findings = answered.flatMap((server): readonly Finding[] => {
+    const { address, names, answer } = server
+    const { fault, names: own } = answer.certificate
+    if (fault === undefined) return []
+    const text = `a certificate for ${names.join(', or for ')}, of an authority in the kubeconfig`
+    const found = `its certificate ${fault}; it is for ${own.join(', ') || 'nobody'}`
+    const remedy = [byHand(`give the API server at ${address} ${text}`)]
+    return [{ object: objectOf(server), expected: text, found, remedy }]
+  })
+  return verdictOf(findings, `${answered.length} certificates`)
+}
+
+/** Whether each server that answered is ready. */
+export function judgeReadiness({ serverProbes }: Probes, _about: About): Verdict {
+  const answered = serverProbes.filter(isAnswered)
+  if (answered.length === 0) return skipped('no API server answered: see server-answers')
+  const findings = answered.flatMap((server): readonly Finding[] => {
+    const { status, failing } = server.answer
+    if (status < 500) return []
+    const found = `HTTP status ${status}${failing.length === 0 ? '' : `: ${failing.join(', ')} failed`}`
+    const remedy = [byHand(`see /readyz?verbose and the log of the API server at ${server.address}`)]
+    return [{ object: objectOf(server), expected: '/readyz answers 200', found, remedy }]
+  })
+  const refusing = answered.find(({ answer }) => answer.status !== 200 && answer.status < 500)
+  if (findings.length === 0 && refusing !== undefined) {
+    const { status } = refusing.answer
+    return skipped(
+      `${objectOf(refusing)} does not report whether it is ready: HTTP status ${status} without credentials`,
+    )
+  }
+  return verdictOf(findings, `${answered.length} are ready`)
+}
+
+/** One clock against this machine's. `offsetMs` is what it is ahead at least; behind if negative. */
+interface ClockReading {
+  readonly object: string
+  readonly offsetMs: number
+}
+
+/** The clocks of the masters against each other and this machine's: of several the median is right. */
+export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
+  const probed = (partOf(about, 'serverProbes') ?? []).filter(isAnswered).flatMap((server) => {
+    const { clock } = server.answer
+    return clock === undefined ? [] : [{ object: objectOf(server), ...clock }]
+  })
+  // This machine's clock is one of them.
+  const median = medianOf([...probed.map(({ offsetMs }) => offsetMs), 0])
+  const servers = probed.map(({ object, offsetMs, toleranceMs }): ClockReading => {
+    const apart = offsetMs - median
+    return { object, offsetMs: Math.sign(apart) * Math.max(0, Math.abs(apart) - toleranceMs) }
+  })
+  // It was renewed before it was read.
+  const leases = (partOf(about, 'masterLeases')?.leases ?? []).flatMap(({ id, life }): readonly ClockReading[] =>
+    life.type === 'renewed' && life.leftMs !== undefined
+      ? [{ object: `the renewal of ${id}`, offsetMs: Math.max(0, life.leftMs - life.ttlMs - median) }]
+      : [],
+  )
+  const readings = [...servers, ...leases]
+  if (readings.length === 0) {
+    return skipped('nothing states the time of an API server; with --probe their clocks are read')
+  }
+  const findings = readings
+    .filter(({ offsetMs }) => Math.abs(offsetMs) > MOST_SKEW_MS)
+    .map(({ object, offsetMs }): Finding => {
+      const found = `${secondsOf(offsetMs)} ${offsetMs > 0 ? 'ahead' : 'behind'}`
+      const remedy = [byHand('synchronise the clock of its host, as by chrony or systemd-timesyncd')]
+      return { object, expected: `the same time as the others, within ${secondsOf(MOST_SKEW_MS)}`, found, remedy }
+    })
+  const own = Math.abs(median) > MOST_SKEW_MS ? `; this machine is ${secondsOf(median)} apart from them` : ''
+  return verdictOf(findings, `${readings.length} clocks${own}`)
+}
+
+/** Of an even number the one nearer to zero: with a single server, this machine's clock. */
+function medianOf(offsets: readonly number[]): number {
+  const sorted = offsets.toSorted((a, b) => a - b)
+  const [low = 0, high = 0] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.ceil((sorted.length - 1) / 2)]]
+  return Math.abs(low) < Math.abs(high) ? low : high
+}
+
+function secondsOf(ms: number): string {
+  return `${Math.round(Math.abs(ms) / 1000)}s`
+}

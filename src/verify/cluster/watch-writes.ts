@@ -1,0 +1,71 @@
+import type { KubeApi } from '../../kube/api.ts'
+import { endpointSlices, endpoints, type KubeObject, type Resource, services } from '../../kube/resources.ts'
+import { keyOf } from '../../kube/store.ts'
+import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
+import { linkedController } from '../../runtime/signals.ts'
+import type { WatchedWrites } from './state.ts'
+
+const watched: readonly Resource<KubeObject>[] = [services, endpoints, endpointSlices]
+/** Before a watch that the server ended is opened again, in milliseconds. */
+const AGAIN_AFTER_MS = 100
+/** An object that changes more often is watched for long enough. */
+const MOST_STATES = 10_000
+
+/** Collects the states of the three objects `default/kubernetes` for a time. */
+export async function watchWrites(
+  { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
+  forMs: number,
+  signal: AbortSignal,
+): Promise<WatchedWrites> {
+  const { controller, unlink } = linkedController(signal)
+  const cancel = clock.schedule(forMs, () => controller.abort())
+  try {
+    const states = await Promise.all(
+      watched.map(
+        async (resource) =>
+          [
+            `${resource.kind} ${keyOf(KUBERNETES_SERVICE)}`,
+            await statesOf(resource, { api, clock, signal: controller.signal }),
+          ] as const,
+      ),
+    )
+    signal.throwIfAborted()
+    return { forMs, states: new Map(states) }
+  } finally {
+    cancel()
+    unlink()
+    controller.abort()
+  }
+}
+
+/** Until the signal is aborted. Rejects with a KubeError. */
+async function statesOf(
+  resource: Resource<KubeObject>,
+  { api, clock, signal }: { readonly api: KubeApi; readonly clock: Clock; readonly signal: AbortSignal },
+): Promise<readonly (KubeObject | undefined)[]> {
+  const query = {
+    namespace: KUBERNETES_SERVICE.namespace,
+    fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}`,
+    signal,
+  }
+  const states: (KubeObject | undefined)[] = []
+  try {
+    while (states.length < MOST_STATES) {
+      const { items, metadata } = await api.list(resource, query)
+      states.push(items[0])
+      for await (const { type, object } of api.watch(resource, {
+        ...query,
+        resourceVersion: metadata.resourceVersion,
+      })) {
+        if (type === 'ERROR' || states.length >= MOST_STATES) break
+        if (type !== 'BOOKMARK') states.push(type === 'DELETED' ? undefined : object)
+      }
+      if (signal.aborted) break
+      await sleep(clock, AGAIN_AFTER_MS, signal)
+    }
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
+  return states
+}

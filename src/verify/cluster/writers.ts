@@ -1,0 +1,70 @@
+import { formatDuration } from '../../documents/duration.ts'
+import { writerBetween } from '../../kube/managed-fields.ts'
+import type { KubeObject } from '../../kube/resources.ts'
+import {
+  contentOf,
+  isReconciler,
+  OWN_MANAGER,
+  TURN_OFF,
+} from '../../kubernetes-service/guarded-writes/foreign-overwrites.ts'
+import { byHand, type Command, type Finding, type Verdict, verdictOf } from './finding.ts'
+import type { About, Parts } from './state.ts'
+
+const UNKNOWN = 'somebody without a trace in managedFields'
+
+/** One change of an object's content. */
+interface ContentChange {
+  readonly writer: string
+  /** To a content that it had before. */
+  readonly isReturn: boolean
+}
+
+/**
+ * Whether the objects of default/kubernetes were overwritten in turn while they were watched. One return to an earlier
+ * content by another writer counts: kube-apiserver's reconciler writes only every ten seconds. Masters share one field
+ * manager, so two returns count whoever made them.
+ */
+export function judgeWriters({ objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>, _about: About): Verdict {
+  const time = formatDuration(forMs)
+  const findings = [...states].flatMap(([object, seen]): readonly Finding[] => {
+    const changes = changesIn(seen)
+    const returns = changes.filter(({ isReturn }) => isReturn).length
+    const counts = new Map<string, number>()
+    for (const { writer } of changes) counts.set(writer, (counts.get(writer) ?? 0) + 1)
+    if (returns === 0 || (returns === 1 && counts.size === 1)) return []
+    const who = [...counts].map(([writer, count]) => `${count} by ${writer}`).join(', ')
+    const found = `changed ${changes.length} times in ${time} and back: ${who}`
+    return [{ object, expected: 'what one writer writes stays', found, remedy: [remedyOf([...counts.keys()])] }]
+  })
+  return verdictOf(findings, `nobody overwrote ${states.size} objects in ${time}`)
+}
+
+function changesIn(states: readonly (KubeObject | undefined)[]): readonly ContentChange[] {
+  const changes: ContentChange[] = []
+  const known = new Set<string>()
+  let before: KubeObject | undefined
+  let content: string | undefined
+  for (const state of states) {
+    const next = contentOf(state)
+    if (content !== undefined && next !== content) {
+      const isSame = before?.metadata?.uid === state?.metadata?.uid
+      const writer = state === undefined ? undefined : writerBetween(isSame ? before : undefined, state)?.manager
+      changes.push({ writer: writer ?? UNKNOWN, isReturn: known.has(next) })
+    }
+    known.add(next)
+    content = next
+    before = state
+  }
+  return changes
+}
+
+function remedyOf(writers: readonly string[]): Command {
+  if (writers.some(isReconciler) && writers.includes(OWN_MANAGER)) {
+    return byHand(`an API server's own endpoint reconciler is on: ${TURN_OFF}`)
+  }
+  if (writers.every((writer) => writer === OWN_MANAGER)) {
+    return byHand('give all masters the same options and the same lease store')
+  }
+  const audit = writers.includes(UNKNOWN) ? "; the API server's audit log names them" : ''
+  return byHand(`stop all of them but one${audit}`)
+}

@@ -1,0 +1,75 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { EtcdKv } from '../../../src/etcd/kv.ts'
+import { shellLine } from '../../../src/verify/cluster/finding.ts'
+import { failedIn, findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { bootstrapped } from './world.ts'
+
+const signal = new AbortController().signal
+const lease = '/registry/masterleases/192.0.2.2'
+const records = '/registry/apiserver-bootstrap/holders/192.0.2.2/'
+
+/** Two masters whose leases are in etcd, then what happens to those. */
+async function verifiedAfter(change: (kv: EtcdKv) => Promise<unknown>) {
+  const masters = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) => ({ advertiseAddress, leaseStore: 'etcd' }))
+  const { api, etcd, verify } = await bootstrapped(...masters)
+  await change(etcd.kv)
+  const report = await verify({ source: { api, etcd } })
+  const flags = { kubectl: [], 'apiserver-bootstrap': [] }
+  const findings = findingsOf(report).map(({ object, found, remedy }) => [object, found, shellLine(remedy, flags)])
+  return { failed: failedIn(report), findings, ids: report.results.map(({ id }) => id) }
+}
+
+async function stored(kv: EtcdKv, prefix: string) {
+  const [first] = (await kv.list(prefix, { signal })).items
+  assert.ok(first !== undefined, prefix)
+  return first
+}
+
+test('leases in etcd that their masters renew hold; they state no time', async () => {
+  const { failed, ids } = await verifiedAfter(async () => {})
+  assert.deepEqual(failed, [])
+  assert.ok(ids.includes('master-leases') && ids.includes('range-allocations') && !ids.includes('clock-skew'))
+})
+
+test('a listed master without a lease in etcd is found', async () => {
+  const { failed, findings } = await verifiedAfter(async (kv) =>
+    kv.delete(lease, (await stored(kv, lease)).modRevision, signal),
+  )
+  assert.deepEqual(failed, ['master-leases'])
+  const [[object, found, repair] = []] = findings
+  assert.deepEqual([object, found], ['master 192.0.2.2', 'no lease'])
+  assert.match(repair ?? '', /^kubectl patch endpoints kubernetes .*192\.0\.2\.1/)
+})
+
+test('a lease that nothing ends is found, and evicted', async () => {
+  const { failed, findings } = await verifiedAfter(async (kv) => {
+    const { value, modRevision } = await stored(kv, lease)
+    await kv.update(lease, value, modRevision, { signal })
+  })
+  assert.deepEqual(failed, ['master-leases'])
+  const [[, found, repair] = []] = findings
+  assert.equal(found, 'nothing ends this lease')
+  assert.match(repair ?? '', /^apiserver-bootstrap masters evict 192\.0\.2\.2 --yes && kubectl patch endpoints /)
+})
+
+test('a key that names no address is to be deleted by hand', async () => {
+  const { findings } = await verifiedAfter(async (kv) => {
+    const { value, lease: own } = await stored(kv, lease)
+    await kv.create('/registry/masterleases/nobody', value, { lease: own, signal })
+  })
+  assert.deepEqual(findings.at(0)?.at(2), '# delete the key /registry/masterleases/nobody in etcd')
+})
+
+test('an address that two hosts hold in etcd is found', async () => {
+  const { failed, findings } = await verifiedAfter(async (kv) => {
+    const { value, lease: own } = await stored(kv, records)
+    const holder = JSON.parse(Buffer.from(value).toString()) as object
+    const other = JSON.stringify({ ...holder, host: 'another', instanceId: 'another' })
+    await kv.create(`${records}another`, Buffer.from(other), { lease: own, signal })
+  })
+  assert.deepEqual(failed, ['shared-addresses'])
+  const [[object, found, repair] = []] = findings
+  assert.deepEqual([object, found], ['master 192.0.2.2', 'held by another, host-2'])
+  assert.match(repair ?? '', /^# give one of them another --advertise-address; /)
+})

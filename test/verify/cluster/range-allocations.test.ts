@@ -1,0 +1,98 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { parseCidr } from '../../../src/net/cidr.ts'
+import { shellLine, type Verdict } from '../../../src/verify/cluster/finding.ts'
+import { judgeRangeAllocations } from '../../../src/verify/cluster/range-allocations.ts'
+import type { About, StoredBitmap } from '../../../src/verify/cluster/state.ts'
+
+const absent = { type: 'absent' } as const
+
+function stored(range: string, ...offsets: readonly number[]): StoredBitmap['stored'] {
+  const value = offsets.reduce((bits, offset) => bits | (1n << BigInt(offset)), 0n).toString(16)
+  const data = Buffer.from(value.length % 2 === 0 ? value : `0${value}`, 'hex')
+  return { type: 'range', range, data, revision: '1', version: undefined }
+}
+
+const service = (name: string, spec: object) => ({ metadata: { namespace: 'default', name }, spec }) as never
+const services = [
+  service('kubernetes', { clusterIP: '10.96.0.1', clusterIPs: ['10.96.0.1'] }),
+  service('web', {
+    clusterIP: '10.96.0.3',
+    clusterIPs: ['10.96.0.3', 'fd00::3'],
+    ports: [{ nodePort: 30_002, protocol: 'TCP' }],
+  }),
+]
+const notServed = { ipAddresses: { type: 'unread', reason: 'no such kind', isServed: false } } as const
+
+function judge(
+  ranges: Partial<Record<StoredBitmap['name'], StoredBitmap['stored']>>,
+  about: Partial<About> = {},
+): Verdict {
+  const names = ['serviceips', 'secondaryserviceips', 'servicenodeports'] as const
+  const rangeAllocations = names.map((name) => ({
+    name,
+    where: `/registry/ranges/${name} in etcd`,
+    stored: ranges[name] ?? absent,
+  }))
+  return judgeRangeAllocations({ services, rangeAllocations }, { state: {}, expect: {}, nowMs: 0, ...about })
+}
+
+function findings(verdict: Verdict): readonly (readonly string[])[] {
+  assert.ok(verdict.status === 'failed', JSON.stringify(verdict))
+  const flags = { kubectl: [], 'apiserver-bootstrap': [] }
+  return verdict.findings.map(({ object, expected, found, remedy }) => [
+    object,
+    expected,
+    found,
+    shellLine(remedy, flags),
+  ])
+}
+
+test('bitmaps that are equal to what Services use hold; those of ClusterIPs only where there are no IPAddresses', () => {
+  const right = {
+    serviceips: stored('10.96.0.0/24', 0, 2),
+    secondaryserviceips: stored('fd00::/120', 2),
+    servicenodeports: stored('30000-32767', 2),
+  }
+  assert.deepEqual(judge(right, { state: notServed }), {
+    status: 'held',
+    found: 'serviceips, secondaryserviceips, servicenodeports',
+  })
+  const old = { ...right, serviceips: stored('10.96.0.0/24') }
+  assert.deepEqual(judge(old), { status: 'held', found: 'servicenodeports' })
+  assert.equal(judge(old, { state: notServed }).status, 'failed')
+})
+
+test('what is used but not allocated names its Service, what is only allocated its number', () => {
+  const wrong = { serviceips: stored('10.96.0.0/24', 0, 5), servicenodeports: stored('30000-32767', 0) }
+  const run = 'apiserver-bootstrap run --endpoint-reconciler-type=none'
+  const ips = `${run} --controllers=cluster-ip-repair --health-bind-address=127.0.0.1:0 --service-cluster-ip-range=10.96.0.0/24`
+  const ports = `${run} --controllers=node-port-repair --health-bind-address=127.0.0.1:0 --service-node-port-range=30000-32767`
+  assert.deepEqual(findings(judge(wrong, { state: notServed })), [
+    ['ClusterIP 10.96.0.3', 'allocated, as Service default/web uses it', 'not allocated', ips],
+    ['ClusterIP 10.96.0.6', 'free, as no Service uses it', 'allocated', `${ips} --repair-interval=1m`],
+    ['NodePort 30002', 'allocated, as Service default/web uses it', 'not allocated', ports],
+    ['NodePort 30000', 'free, as no Service uses it', 'allocated', `${ports} --repair-interval=1m`],
+  ])
+})
+
+test('a stored range that is not the demanded one, or no range at all, is one finding', () => {
+  const expect = { serviceClusterIpRange: [parseCidr('10.96.0.0/16')] }
+  const other = judge({ serviceips: stored('10.96.0.0/24', 0, 2) }, { state: notServed, expect })
+  const [[object, expected, found, repair] = []] = findings(other)
+  assert.deepEqual(
+    [object, expected, found],
+    ['/registry/ranges/serviceips in etcd', 'is of 10.96.0.0/16', 'is of 10.96.0.0/24'],
+  )
+  assert.match(repair ?? '', /--service-cluster-ip-range=10\.96\.0\.0\/16 --adopt-range$/)
+  for (const bad of [stored('nonsense', 2), { type: 'unreadable', reason: 'is empty' } as const]) {
+    const [[, wanted, , advice] = []] = findings(judge({ servicenodeports: bad }))
+    assert.equal(wanted, 'a RangeAllocation')
+    assert.match(advice ?? '', /^# save and delete the key/)
+  }
+})
+
+test('without any bitmap the check is skipped with the place where one would be', () => {
+  const verdict = judge({})
+  assert.match(verdict.status === 'skipped' ? verdict.reason : '', /no \/registry\/ranges\/servicenodeports in etcd/)
+})

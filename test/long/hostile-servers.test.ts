@@ -29,7 +29,7 @@ async function endure(t: TestContext, more: readonly string[], hostile?: Hostile
     assert.ok(rightMs <= 2_000, `right again after ${rightMs} ms`)
     assertOneOutage(lines)
     const grownMib = residentMib - (first?.residentMib ?? 0)
-    assert.ok(grownMib <= 40, `${grownMib} MiB more than after the first outage`)
+    assert.ok(grownMib <= 30, `${grownMib} MiB more than after the first outage`)
   }
   const { peakMib = 0, idleMib = 0 } = outages.at(-1) ?? {}
   assert.ok(peakMib - idleMib <= 120, `${idleMib} MiB before the first outage, ${peakMib} MiB at most`)

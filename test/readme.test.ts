@@ -26,7 +26,7 @@ function commandLines(text: string): readonly string[] {
 /** What stands behind the name of the program, for the lines that call it. */
 function ownCommands(text: string): readonly (readonly string[])[] {
   return commandLines(text)
-    .map((line) => /^(?:apiserver-bootstrap|node_modules\/\.bin\/node dist\/cli\.js) (.*)$/.exec(line)?.[1])
+    .map((line) => /^apiserver-bootstrap (.*)$/.exec(line)?.[1])
     .filter((line) => line !== undefined)
     .map((line) => line.split(/\s+/))
 }
@@ -58,7 +58,7 @@ test('every npm script that the README and the guides run exists', () => {
   assert.ok(lines.length >= 4)
   for (const line of lines) {
     const [, script = ''] = /^npm (?:run )?([a-z:]+)/.exec(line) ?? []
-    if (script !== 'ci') assert.ok(scripts[script] !== undefined, line)
+    if (!['ci', 'install'].includes(script)) assert.ok(scripts[script] !== undefined, line)
   }
 })
 
@@ -82,7 +82,10 @@ test('every command line of the README and the guides is accepted', () => {
 })
 
 test('the recipe of a sidecar advertises its address and gives etcd', () => {
-  const run = ownCommands(readFileSync('README.md', 'utf8')).find(([command]) => command === 'run') ?? []
+  const run =
+    ownCommands(readFileSync('README.md', 'utf8')).find(
+      (words) => words[0] === 'run' && !words.includes('--embedded'),
+    ) ?? []
   const { configuration } = resolveConfiguration(flagsOf(run))
   assert.equal(configuration.advertiseAddress?.[0]?.text, '192.0.2.1')
   assert.ok(configuration.etcdServers !== undefined)

@@ -1,12 +1,14 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { commands } from '../src/commands/declarations.ts'
+import { commandReference } from '../src/commands/reference.ts'
 import { configurationReference, configurationSchema } from '../src/config/reference.ts'
 import { scenarioSchema } from '../src/drill/scenario/render.ts'
 import { reportJsonSchema } from '../src/verify/cluster/report-schema.ts'
 import { dashboardText, documentedMetrics } from './dashboard.ts'
 
-// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the options, the keys of scenarios, the report of verify and the metrics, below
-// DIRECTORY or the repository.
+// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the commands, the options, the keys of scenarios, the report of verify
+// and the metrics, below DIRECTORY or the repository.
 
 const root = join(import.meta.dirname, '..')
 const directory = resolve(process.argv[2] ?? root)
@@ -16,6 +18,7 @@ const files = {
   'config/drill.schema.json': `${JSON.stringify(scenarioSchema(), undefined, 2)}\n`,
   'config/verify.schema.json': `${JSON.stringify(reportJsonSchema(), undefined, 2)}\n`,
   'config/monitoring/dashboard.json': dashboardText(metrics),
+  'docs/cli.md': commandReference(commands),
   'docs/configuration.md': configurationReference(),
 }
 for (const [path, text] of Object.entries(files)) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 import type { Command } from 'commander'
-import type { CommandDeclaration } from './commands/declarations.ts'
+import type { CommandDeclaration } from './commands/command-declaration.ts'
 import { oldNodeFault } from './runtime/system-node.ts'
 
 // Nothing else is imported before the guard: a Node that is too old must still print its one line.
@@ -68,9 +68,10 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
       known ?? setUp(program.command(name), commander).description(commandSummaries[name] ?? declaration.summary)
     const leaf =
       subname === undefined ? command : setUp(command.command(subname), commander).description(declaration.summary)
-    const { argument } = declaration
+    const { argument, examples } = declaration
     if (argument !== undefined) leaf.argument(`<${argument.name}>`, argument.description)
     await addFlags(leaf.usage(argument === undefined ? '[flags]' : `${argument.name} [flags]`), declaration)
+    leaf.addHelpText('after', `\nExamples:\n${examples.map((line) => `  ${line}`).join('\n')}`)
     leaf.action((first: unknown) => {
       // Flags of the command may precede its subcommand.
       const given = { ...(leaf === command ? {} : command.opts()), ...leaf.opts() }

@@ -52,6 +52,16 @@ test('the examples of the README and the guides are the ones that the tests run'
   assert.deepEqual(pages.flatMap(({ text }) => blocks(text, 'ts')).sort(), examples.sort())
 })
 
+test('the documents and manifests name the version of package.json', () => {
+  const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
+  for (const [file, text] of [
+    ['README.md', `./apiserver-bootstrap-${version}.tgz`],
+    ['config/kustomize/base/kustomization.yaml', `newTag: ${version}\n`],
+  ] as const) {
+    assert.ok(readFileSync(file, 'utf8').includes(text), `${file}: ${text}`)
+  }
+})
+
 test('every npm script that the README and the guides run exists', () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
   const lines = pages.flatMap(({ text }) => commandLines(text)).filter((line) => line.startsWith('npm '))

@@ -14,10 +14,6 @@ const nodes = {
   '24': join(root, 'node_modules/.bin/node'),
   '26': join(root, 'test/floor/newest/node_modules/.bin/node'),
 }
-const compilers = {
-  'TypeScript 5.9': join(root, 'test/floor/node_modules/.bin/tsc'),
-  'TypeScript 7': join(root, 'node_modules/.bin/tsc'),
-}
 const program = `
 import * as library from 'apiserver-bootstrap'
 import * as testing from 'apiserver-bootstrap/testing'
@@ -25,19 +21,6 @@ import * as testing from 'apiserver-bootstrap/testing'
 const doors = [library, testing].map((door) => Object.keys(door))
 console.log(JSON.stringify(doors))
 `
-/** What a user's own sources may look like. */
-const typed = `
-import { fromKubeConfig, loadKubeConfig, type MasterPorts, type Service, services } from 'apiserver-bootstrap'
-import { createApiServer, type Scenario, VirtualClock } from 'apiserver-bootstrap/testing'
-
-export const service: Service = { metadata: { name: 'a' }, spec: { clusterIP: '10.96.0.1' } }
-export const ports = ({ api }: MasterPorts): Promise<Service> => api.get(services, { namespace: 'a', name: 'a' })
-
-export const loaded = async () => fromKubeConfig((await loadKubeConfig()).config)
-export { createApiServer, type Scenario, VirtualClock }
-`
-const strict = '--strict --exactOptionalPropertyTypes --noEmit --skipLibCheck false --pretty false --target es2024'
-
 test('the package works where it is installed', { timeout: 180_000 }, async (t) => {
   const directory = await tempDir(t)
   const tarball = await packClone(t, directory)
@@ -146,15 +129,4 @@ test('the package works where it is installed', { timeout: 180_000 }, async (t) 
     assert.equal((await child.exited).code, 1)
     assert.match(child.stderr(), /ERR_PACKAGE_PATH_NOT_EXPORTED/)
   })
-
-  for (const [name, compiler] of Object.entries(compilers)) {
-    for (const resolution of ['nodenext', 'bundler']) {
-      await t.test(`its types hold in a strict project that checks libraries too: ${name}, ${resolution}`, async () => {
-        await writeFile(join(consumer, 'typed.ts'), typed)
-        const module = resolution === 'bundler' ? 'esnext' : 'nodenext'
-        const kind = ['--lib', 'es2024,esnext.disposable', '--module', module, '--moduleResolution', resolution]
-        await run(t, compiler, [...strict.split(' '), ...kind, '--types', 'node', 'typed.ts'], { cwd: consumer })
-      })
-    }
-  }
 })

@@ -23,6 +23,8 @@ const programs: readonly DebianProgram[] = [
     purpose: 'to hold a lease store of somebody else to the contract',
     home: 'https://redis.io',
   },
+  { name: 'zsh', packages: ['zsh'], purpose: 'to complete a command line', home: 'https://www.zsh.org' },
+  { name: 'fish', packages: ['fish'], purpose: 'to complete a command line', home: 'https://fishshell.com' },
 ]
 
 /** Where `program` is on the PATH; undefined when it is not. */

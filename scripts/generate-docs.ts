@@ -1,23 +1,31 @@
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
+import { commands } from '../src/commands/declarations.ts'
 import { expectationHead, expectationOptions } from '../src/commands/options.ts'
+import { commandReference } from '../src/commands/reference.ts'
 import { configurationReference, configurationSchema, documentSchema } from '../src/config/reference.ts'
 import { scenarioSchema } from '../src/drill/scenario/render.ts'
 import { reportJsonSchema } from '../src/verify/cluster/report-schema.ts'
+import { dashboardText, documentedMetrics } from './dashboard.ts'
 
-// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the options, the keys of scenarios and the report of verify, below DIRECTORY or the repository.
+// usage: node scripts/generate-docs.ts [DIRECTORY]: writes what is derived from the commands, the options, the keys of scenarios, the report of verify
+// and the metrics, below DIRECTORY or the repository.
 
 function expectationSchema(): object {
   const options = Object.entries(expectationOptions)
   return documentSchema(expectationHead, 'What apiserver-bootstrap verify --expect demands of a cluster', options)
 }
 
-const directory = resolve(process.argv[2] ?? join(import.meta.dirname, '..'))
+const root = join(import.meta.dirname, '..')
+const directory = resolve(process.argv[2] ?? root)
+const metrics = documentedMetrics(await readFile(join(root, 'docs/metrics.md'), 'utf8'))
 const files = {
   'config/configuration.schema.json': `${JSON.stringify(configurationSchema(), undefined, 2)}\n`,
   'config/drill.schema.json': `${JSON.stringify(scenarioSchema(), undefined, 2)}\n`,
   'config/verify.schema.json': `${JSON.stringify(reportJsonSchema(), undefined, 2)}\n`,
   'config/verify-expectations.schema.json': `${JSON.stringify(expectationSchema(), undefined, 2)}\n`,
+  'config/monitoring/dashboard.json': dashboardText(metrics),
+  'docs/cli.md': commandReference(commands),
   'docs/configuration.md': configurationReference(),
 }
 for (const [path, text] of Object.entries(files)) {

@@ -31,6 +31,12 @@ const modules: readonly PeerModule[] = [
   { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' } },
   // Without cgo it takes the SQLite that is written in Go, and no C compiler is needed.
   { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' } },
+  // Rules know nothing of service discovery, which brings the libraries of every cloud.
+  {
+    name: 'prometheus',
+    programs: { promtool: 'github.com/prometheus/prometheus/cmd/promtool' },
+    env: { CGO_ENABLED: '0', GOFLAGS: '-tags=remove_all_sd' },
+  },
 ]
 
 const peersDirectory = join(root, 'test/peers')

@@ -1,13 +1,12 @@
 #!/usr/bin/env node
 import type { Command } from 'commander'
-import type { CommandDeclaration } from './commands/declarations.ts'
+import type { CommandDeclaration } from './commands/command-declaration.ts'
+import { oldNodeFault } from './runtime/system-node.ts'
 
-// Above the guard only types are imported: a Node that is too old must still print its one line.
-const oldestNode = [22, 19] as const
-const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
-if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1])) {
-  const needed = oldestNode.join('.')
-  process.stderr.write(`apiserver-bootstrap needs Node ${needed} or later; this is ${process.versions.node}\n`)
+// Nothing else is imported before the guard: a Node that is too old must still print its one line.
+const oldNode = oldNodeFault()
+if (oldNode !== undefined) {
+  process.stderr.write(`${oldNode}\n`)
   process.exitCode = 2
 } else {
   const { enableCompileCache } = await import('./runtime/system-compile-cache.ts')
@@ -69,9 +68,10 @@ async function parse(argv: readonly string[]): Promise<(() => Promise<number>) |
       known ?? setUp(program.command(name), commander).description(commandSummaries[name] ?? declaration.summary)
     const leaf =
       subname === undefined ? command : setUp(command.command(subname), commander).description(declaration.summary)
-    const { argument } = declaration
+    const { argument, examples } = declaration
     if (argument !== undefined) leaf.argument(`<${argument.name}>`, argument.description)
     await addFlags(leaf.usage(argument === undefined ? '[flags]' : `${argument.name} [flags]`), declaration)
+    leaf.addHelpText('after', `\nExamples:\n${examples.map((line) => `  ${line}`).join('\n')}`)
     leaf.action((first: unknown) => {
       // Flags of the command may precede its subcommand.
       const given = { ...(leaf === command ? {} : command.opts()), ...leaf.opts() }

@@ -2,6 +2,8 @@
  * The public door of the library: one master, its ports, and the interfaces that an embedding program may implement.
  * Everything else may change without notice.
  */
+import './runtime/system-node-guard.ts'
+
 export { createMaster, type Master, withdrawMaster } from './bootstrap/master.ts'
 export type { EtcdStore, MasterOptions, MasterPorts } from './bootstrap/master-options.ts'
 export { connectEtcdStore } from './config/load-configuration.ts'

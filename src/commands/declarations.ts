@@ -1,8 +1,8 @@
 import { configFileOption, optionGroups, printOptions } from '../config/configuration.ts'
-import type { Flags } from '../config/resolve.ts'
 import type { OptionGroup } from '../documents/option.ts'
 import { observedConnectionOptions } from '../kube/options.ts'
 import { leaseStoreOptions } from '../kubernetes-service/options.ts'
+import type { CommandDeclaration } from './command-declaration.ts'
 import {
   drillCampaignOptions,
   drillConnectionOptions,
@@ -15,18 +15,7 @@ import {
   verifyOptions,
 } from './options.ts'
 
-/** One command of the program. */
-export interface CommandDeclaration {
-  /** Its words on the command line. */
-  readonly path: readonly [command: string, subcommand?: string]
-  readonly summary: string
-  /** The options that are its flags. A configuration file may contain all options, whatever the command. */
-  readonly groups: readonly OptionGroup[]
-  /** The argument after its words, beside the flags. */
-  readonly argument?: { readonly name: string; readonly description: string }
-  /** Loads the command's code; `execute` resolves with the exit code, or throws. */
-  load(): Promise<{ execute(flags: Flags, argument: string): Promise<number> }>
-}
+const shells = ['bash', 'zsh', 'fish']
 
 /** The help above the subcommands of a command. */
 export const commandSummaries: Readonly<Record<string, string>> = { config: 'check and print the configuration' }
@@ -43,24 +32,36 @@ export const commands: readonly CommandDeclaration[] = [
     path: ['run'],
     summary: 'keep the cluster bootstrapped (the main job)',
     groups: all,
+    examples: [
+      'apiserver-bootstrap run --embedded',
+      'apiserver-bootstrap run --config sidecar.yaml --advertise-address 192.0.2.1',
+      'apiserver-bootstrap run --config sidecar.yaml --dry-run',
+    ],
     load: () => import('./run.ts'),
   },
   {
     path: ['withdraw'],
     summary: "take this master's address out now, and return when it is out (a preStop hook)",
     groups: [file, connection, etcd, kubernetesService, serviceCidr, logging],
+    examples: ['apiserver-bootstrap withdraw --config sidecar.yaml'],
     load: () => import('./withdraw.ts'),
   },
   {
     path: ['verify'],
     summary: 'check a live cluster, without writing: whether it came up right, and what is wrong',
     groups: [verifyOptions, ...observed],
+    examples: [
+      'apiserver-bootstrap verify --kubeconfig admin.conf',
+      'apiserver-bootstrap verify --wait 90s --output junit',
+      'apiserver-bootstrap verify --expect-masters 3 --skip node-ports',
+    ],
     load: () => import('./verify.ts'),
   },
   {
     path: ['masters'],
     summary: 'list the masters: their leases, which are listed, conflicts',
     groups: [mastersOptions, ...observed],
+    examples: ['apiserver-bootstrap masters', 'apiserver-bootstrap masters --watch'],
     load: () => import('./masters.ts'),
   },
   {
@@ -68,6 +69,7 @@ export const commands: readonly CommandDeclaration[] = [
     summary: 'remove the lease of a master that is gone; prints what it would do, unless --yes is given',
     groups: [evictionOptions, ...observed, logging],
     argument: { name: 'ADDRESS', description: 'address of the master' },
+    examples: ['apiserver-bootstrap masters evict 192.0.2.3', 'apiserver-bootstrap masters evict 192.0.2.3 --yes'],
     load: () => import('./masters-evict.ts'),
   },
   {
@@ -85,18 +87,45 @@ export const commands: readonly CommandDeclaration[] = [
       name: 'SCENARIO',
       description: 'built-in scenario, YAML file, random, or list to see the built-in ones',
     },
+    examples: [
+      'apiserver-bootstrap drill list',
+      'apiserver-bootstrap drill crash --runs 100 --report drill-report',
+      'apiserver-bootstrap drill random --runs 1000 --fail-fast',
+    ],
     load: () => import('./drill.ts'),
   },
   {
     path: ['config', 'check'],
     summary: 'check whether run would start with these flags and this file; contacts nothing',
     groups: all,
+    examples: ['apiserver-bootstrap config check --config sidecar.yaml'],
     load: () => import('./config-check.ts'),
   },
   {
     path: ['config', 'print'],
     summary: 'print every effective value and where it comes from',
     groups: [printOptions, ...all],
+    examples: ['apiserver-bootstrap config print --config sidecar.yaml --output json'],
     load: () => import('./config-print.ts'),
+  },
+  {
+    path: ['completion'],
+    summary: 'print the completion script of a shell',
+    groups: [],
+    argument: { name: 'SHELL', description: shells.join(', '), values: shells },
+    examples: [
+      'source <(apiserver-bootstrap completion bash)',
+      'apiserver-bootstrap completion fish > ~/.config/fish/completions/apiserver-bootstrap.fish',
+    ],
+    load: async () => {
+      const { completionScript } = await import('./completion.ts')
+      const { print } = await import('./output.ts')
+      return {
+        async execute(_, shell) {
+          await print(completionScript(shell, commands))
+          return 0
+        },
+      }
+    },
   },
 ]

@@ -21,16 +21,20 @@ export function configurationReference(): string {
     "Go's (`10s`, `1m30s`), at most 24h. A list is comma-separated in a flag, and a list or comma-separated text in the file. `--flag=false` turns a switch off.",
     'Paths are relative to the working directory. `apiserver-bootstrap config check` checks a configuration, `apiserver-bootstrap config print` shows each effective',
     'value and its source. [configuration.schema.json](../config/configuration.schema.json) is for editors.',
-    ...groups.flatMap((group) => ['', `## ${group.title}`, '', ...tableOf(group)]),
+    ...groups.flatMap((group) => ['', `## ${group.title}`, '', ...optionTable(group)]),
   ].join('\n')}\n`
 }
 
-function tableOf(group: OptionGroup): readonly string[] {
-  const rows = Object.entries(group.options).map(
-    ([key, option]) =>
-      `| \`--${flagOf(key)}${option.metavar === undefined ? '' : ` ${option.metavar}`}\` | \`${key}\` | ${defaultCell(option)} | ${cell(option.description)} |`,
-  )
-  return ['| flag | key | default | meaning |', '| --- | --- | --- | --- |', ...rows]
+/** A row for each option of a group; with the key of a configuration file, where it may have one. */
+export function optionTable(group: OptionGroup, withKeys = true): readonly string[] {
+  const columns = ['flag', ...(withKeys ? ['key'] : []), 'default', 'meaning']
+  const rows = Object.entries(group.options).map(([key, option]) => [
+    `\`--${flagOf(key)}${option.metavar === undefined ? '' : ` ${option.metavar}`}\``,
+    ...(withKeys ? [`\`${key}\``] : []),
+    defaultCell(option),
+    cell(option.description),
+  ])
+  return [columns, columns.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`)
 }
 
 function defaultCell(option: Option): string {

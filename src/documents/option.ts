@@ -101,6 +101,13 @@ export function inputKindOf(schema: z.core.$ZodType): InputKind {
   }
 }
 
+/** The values of a schema that takes one, or a list, of a few words; undefined for any other. */
+export function choicesOf(schema: z.core.$ZodType): readonly string[] | undefined {
+  const { def } = (schema as z.core.$ZodTypes)._zod
+  if (def.type === 'array') return choicesOf(def.element)
+  return def.type === 'enum' ? Object.values(def.entries).map(String) : undefined
+}
+
 /** A flag's text in the form that the schema takes. Text without that form is passed on, and the schema refuses it. */
 export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput {
   switch (inputKindOf(schema)) {

@@ -1,4 +1,4 @@
-import type { V1ObjectReference } from '@kubernetes/client-node'
+import type { V1ObjectReference } from '@kubernetes/client-node/dist/gen/models/V1ObjectReference.js'
 import type { Clock } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
 import { formatMicroTime } from '../runtime/time-format.ts'

@@ -1,12 +1,12 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import type { Context, KubeConfig } from '@kubernetes/client-node'
+import type { Context } from '@kubernetes/client-node/dist/config_types.js'
 import { unreadableReason } from '../documents/validation.ts'
 import { certificatesIn } from '../runtime/system-pem.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
 import type { ExtraHeaders } from './http-transport.ts'
-import { type ClusterEntry, KubeConfigError, type UserEntry } from './kube-config-document.ts'
+import { type ClusterEntry, type KubeConfig, KubeConfigError, type UserEntry } from './kube-config-document.ts'
 
 /** PEM text: in a file, which may be rotated while the program runs, or given. */
 export type Pem = { readonly file: string } | { readonly text: string }

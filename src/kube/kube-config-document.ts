@@ -1,5 +1,6 @@
+import type { RequestOptions } from 'node:https'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
-import type { Cluster, Context, User } from '@kubernetes/client-node'
+import type { Cluster, Context, User } from '@kubernetes/client-node/dist/config_types.js'
 import { LineCounter, parseDocument } from 'yaml'
 import { isRecord } from './resources.ts'
 
@@ -15,6 +16,19 @@ export interface UserEntry extends User {
   readonly impersonateGroups?: readonly string[] | undefined
   readonly impersonateUid?: string | undefined
   readonly impersonateExtra?: Readonly<Record<string, readonly string[]>> | undefined
+}
+
+/**
+ * What is used of client-node's `KubeConfig`, which has it all. It is named here because the declarations of that class
+ * need those of `ws`, which a program that embeds this library may not have.
+ */
+export interface KubeConfig {
+  readonly clusters: readonly Cluster[]
+  readonly users: readonly User[]
+  readonly contexts: readonly Context[]
+  readonly currentContext: string
+  getCurrentUser(): User | null
+  applyToHTTPSOptions(options: RequestOptions): Promise<void>
 }
 
 /** What a kubeconfig file, or several together, contain. Of entries with one name the first counts, as with kubectl. */

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises'
 import type { RequestOptions } from 'node:https'
-import type { KubeConfig, User } from '@kubernetes/client-node'
+import type { User } from '@kubernetes/client-node/dist/config_types.js'
 import { Agent, type Dispatcher, request } from 'undici'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
@@ -11,6 +11,7 @@ import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { isLoopbackHost } from './http-proxy.ts'
 import { HttpBytes } from './http-streams.ts'
+import type { KubeConfig } from './kube-config-document.ts'
 import { answerLimits } from './transport.ts'
 
 /** Credentials from an exec plugin or auth-provider. */

@@ -1,4 +1,3 @@
-import type { KubeConfig } from '@kubernetes/client-node'
 import { certificateFault, failureCode } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { systemClock } from '../runtime/system-clock.ts'
@@ -10,6 +9,7 @@ import { KubeError } from './errors.ts'
 import { type ClientTls, HttpTransport } from './http-transport.ts'
 import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
 import { type Credentials, KubeCredentials } from './kube-config-credentials.ts'
+import type { KubeConfig } from './kube-config-document.ts'
 import type { ApiRequest, ApiResponse, Transport } from './transport.ts'
 
 export interface KubeConfigTransportOptions {

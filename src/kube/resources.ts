@@ -12,7 +12,7 @@ import type {
   V1ServiceCIDR,
   V1SubjectAccessReview,
   V1TokenReview,
-} from '@kubernetes/client-node'
+} from '@kubernetes/client-node/dist/gen/models/all.js'
 
 export type Namespace = Json<V1Namespace>
 export type Service = Json<V1Service>
@@ -45,21 +45,31 @@ function resource<T extends KubeObject>(group: string, plural: string, kind: str
   return { group, version: 'v1', plural, kind, namespaced }
 }
 
-export const namespaces = resource<Namespace>('', 'namespaces', 'Namespace', false)
-export const services = resource<Service>('', 'services', 'Service', true)
-export const endpoints = resource<Endpoints>('', 'endpoints', 'Endpoints', true)
-export const configMaps = resource<ConfigMap>('', 'configmaps', 'ConfigMap', true)
-export const pods = resource<Pod>('', 'pods', 'Pod', true)
-export const nodes = resource<Node>('', 'nodes', 'Node', false)
-export const endpointSlices = resource<EndpointSlice>('discovery.k8s.io', 'endpointslices', 'EndpointSlice', true)
-export const serviceCidrs = resource<ServiceCidr>('networking.k8s.io', 'servicecidrs', 'ServiceCIDR', false)
-export const ipAddresses = resource<IpAddress>('networking.k8s.io', 'ipaddresses', 'IPAddress', false)
-export const leases = resource<Lease>('coordination.k8s.io', 'leases', 'Lease', true)
-export const events = resource<KubeEvent>('events.k8s.io', 'events', 'Event', true)
+export const namespaces: Resource<Namespace> = resource('', 'namespaces', 'Namespace', false)
+export const services: Resource<Service> = resource('', 'services', 'Service', true)
+export const endpoints: Resource<Endpoints> = resource('', 'endpoints', 'Endpoints', true)
+export const configMaps: Resource<ConfigMap> = resource('', 'configmaps', 'ConfigMap', true)
+export const pods: Resource<Pod> = resource('', 'pods', 'Pod', true)
+export const nodes: Resource<Node> = resource('', 'nodes', 'Node', false)
+export const endpointSlices: Resource<EndpointSlice> = resource(
+  'discovery.k8s.io',
+  'endpointslices',
+  'EndpointSlice',
+  true,
+)
+export const serviceCidrs: Resource<ServiceCidr> = resource('networking.k8s.io', 'servicecidrs', 'ServiceCIDR', false)
+export const ipAddresses: Resource<IpAddress> = resource('networking.k8s.io', 'ipaddresses', 'IPAddress', false)
+export const leases: Resource<Lease> = resource('coordination.k8s.io', 'leases', 'Lease', true)
+export const events: Resource<KubeEvent> = resource('events.k8s.io', 'events', 'Event', true)
 
 /** Requests that are answered and not stored. */
-export const tokenReviews = resource<TokenReview>('authentication.k8s.io', 'tokenreviews', 'TokenReview', false)
-export const subjectAccessReviews = resource<SubjectAccessReview>(
+export const tokenReviews: Resource<TokenReview> = resource(
+  'authentication.k8s.io',
+  'tokenreviews',
+  'TokenReview',
+  false,
+)
+export const subjectAccessReviews: Resource<SubjectAccessReview> = resource(
   'authorization.k8s.io',
   'subjectaccessreviews',
   'SubjectAccessReview',

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
+import { commands } from '../../src/commands/declarations.ts'
 import { allOptions } from '../../src/config/configuration.ts'
 import { flagOf } from '../../src/documents/option.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -43,6 +44,14 @@ suite('the command line', { concurrency: 2 }, () => {
     for (const [key] of allOptions) assert.match(run.stdout, new RegExp(`^  --${flagOf(key)}[ \\n]`, 'm'))
     assert.match(run.stdout.replace(/\s+/g, ' '), /--secure-port PORT .*?\(default: 6443\)/)
     for (const line of run.stdout.split('\n')) assert.ok(line.length <= 80, line)
+  })
+
+  test('every command has examples in its help', async (t) => {
+    for (const { path, examples } of commands) {
+      const { stdout } = await runProgram(t, [...path.filter((word) => word !== undefined), '--help'])
+      assert.ok(examples.length > 0, path.join(' '))
+      assert.ok(stdout.endsWith(`\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}`), stdout)
+    }
   })
 
   test('a Node that is too old is told so in one line, before anything else is loaded', async (t) => {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { KubeConfig } from '@kubernetes/client-node'
 import { type LoadedKubeConfig, type LoadKubeConfigOptions, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { KubeConfigError } from '../../src/kube/kube-config-document.ts'
 import { tempDir } from '../support/temp-dir.ts'
@@ -55,6 +56,7 @@ test('a kubeconfig is read, with the fields that client-node has no place for', 
     impersonateGroups: ['a', 'b'],
     impersonateExtra: { reason: ['x', 'y'] },
   })
+  assert.ok(config instanceof KubeConfig)
   assert.equal(config.getCurrentCluster()?.server, access.cluster.server)
 })
 

@@ -11,6 +11,7 @@ export type BinaryName =
   | 'kube-controller-manager'
   | 'kubectl'
   | 'stored-bytes'
+  | 'promtool'
 
 /** Where `npm run peers` put a binary. Throws, naming that command, where it is missing. */
 export function binary(name: BinaryName): string {

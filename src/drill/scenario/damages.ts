@@ -3,8 +3,10 @@ import { endpointSlices, endpoints, services } from '../../kube/resources.ts'
 
 const ref = { namespace: 'default', name: 'kubernetes' }
 
+type Damage = (api: KubeApi) => Promise<unknown>
+
 /** Every way in which somebody spoils `default/kubernetes`, by name. */
-export const damages = {
+export const damages = named({
   'endpoints-deleted': (api) => api.delete(endpoints, ref),
   'endpoints-emptied': (api) => api.patch(endpoints, ref, { type: 'merge', body: { subsets: null } }),
   'endpoints-unlabelled': (api) => api.patch(endpoints, ref, { type: 'merge', body: { metadata: { labels: null } } }),
@@ -19,9 +21,13 @@ export const damages = {
   'service-deleted': (api) => api.delete(services, ref),
   'service-with-a-foreign-port': (api) =>
     api.patch(services, ref, { type: 'merge', body: { spec: { ports: [{ name: 'x', port: 1, protocol: 'TCP' }] } } }),
-} as const satisfies Readonly<Record<string, (api: KubeApi) => Promise<unknown>>>
+})
 
 export type DamageName = keyof typeof damages
+
+function named<Name extends string>(all: Readonly<Record<Name, Damage>>): Readonly<Record<Name, Damage>> {
+  return all
+}
 
 async function patchSubset(api: KubeApi, change: object): Promise<unknown> {
   const { subsets = [] } = await api.get(endpoints, ref)

@@ -1,3 +1,4 @@
+import type { createMaster } from '../../../src/bootstrap/master.ts'
 import type { FleetPlan, MasterPlan } from '../../../src/drill/scenario/scenario.ts'
 import { SimulatedTarget } from '../../../src/drill/simulator/target.ts'
 import type { Primitive, TargetObserver } from '../../../src/drill/target.ts'
@@ -44,13 +45,13 @@ export class FleetUnderTest {
   readonly leases: { readonly atMs: number; readonly addresses: readonly string[] }[] = []
   readonly objects: ObservedObjects[] = []
 
-  constructor(plan: FleetPlan, seed = 1) {
-    this.target = new SimulatedTarget(plan, seed)
+  constructor(plan: FleetPlan, seed = 1, compose?: typeof createMaster) {
+    this.target = new SimulatedTarget(plan, seed, compose)
   }
 
   /** With everybody started; five seconds later everybody is listed. */
-  static async started(plan: FleetPlan): Promise<FleetUnderTest> {
-    const fleet = new FleetUnderTest(plan)
+  static async started(plan: FleetPlan, compose?: typeof createMaster): Promise<FleetUnderTest> {
+    const fleet = new FleetUnderTest(plan, 1, compose)
     await fleet.target.open(fleet.#observer())
     for (const master of plan.masters) await fleet.join(master)
     await fleet.advance(plan.masters.some(({ kind }) => kind === 'kube-apiserver') ? 18_000 : 5_000)

@@ -1,0 +1,22 @@
+import type { Flags } from '../config/resolve.ts'
+import type { OptionGroup } from '../documents/option.ts'
+
+/** One command of the program. */
+export interface CommandDeclaration {
+  /** Its words on the command line. */
+  readonly path: readonly [command: string, subcommand?: string]
+  readonly summary: string
+  /** The options that are its flags. A configuration file may contain all options, whatever the command. */
+  readonly groups: readonly OptionGroup[]
+  /** The argument after its words, beside the flags. */
+  readonly argument?: {
+    readonly name: string
+    readonly description: string
+    /** For the completion of a shell. @default names of files */
+    readonly values?: readonly string[]
+  }
+  /** Command lines for the help and the reference page. */
+  readonly examples: readonly string[]
+  /** Loads the command's code; `execute` resolves with the exit code, or throws. */
+  load(): Promise<{ execute(flags: Flags, argument: string): Promise<number> }>
+}

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { test } from 'node:test'
+import { parse, parseAllDocuments } from 'yaml'
+import { documentedMetrics } from '../../scripts/dashboard.ts'
+
+const metrics = new Map(
+  documentedMetrics(readFileSync('docs/metrics.md', 'utf8')).map((metric) => [metric.name, metric]),
+)
+const { groups } = parse(readFileSync('config/monitoring/alerts.yaml', 'utf8')).spec as {
+  groups: {
+    rules: { alert: string; expr: string; labels: { severity: string }; annotations: Record<string, string> }[]
+  }[]
+}
+const rules = groups.flatMap((group) => group.rules)
+/** Whoever scrapes gives these to every series. */
+const ofTheScraper = ['job', 'namespace', 'instance']
+
+/** The words of an expression that are no text, number or function. */
+function wordsOf(expr: string): readonly string[] {
+  const words = expr.replaceAll(/"[^"]*"/g, '').match(/\b[a-z][a-z_]*\b(?!\s*\()/g) ?? []
+  return [...new Set(words)].filter((word) => !['sum', 'max', 'by', 'on', 'and', 'or', 'unless'].includes(word))
+}
+
+/** What in an expression is neither a metric of the program nor a label of one that the expression names. */
+function unknownWords(expr: string): readonly string[] {
+  const words = wordsOf(expr).map((word) => word.replace(/_bucket$/, ''))
+  const labels = words.flatMap((word) => metrics.get(word)?.labels ?? [])
+  return words.filter((word) => !metrics.has(word) && ![...labels, ...ofTheScraper, 'le'].includes(word))
+}
+
+test('each alert names only metrics and labels that exist, and has a severity', () => {
+  assert.ok(rules.length >= 7)
+  for (const { alert, expr, labels } of rules) {
+    assert.ok(
+      wordsOf(expr).some((word) => metrics.has(word)),
+      alert,
+    )
+    assert.deepEqual(unknownWords(expr), [], alert)
+    assert.match(labels.severity, /^(?:warning|critical)$/, alert)
+  }
+  assert.deepEqual(unknownWords('max by (duty) (apiserver_bootstrap_masters{state="ready"}) > 0'), ['duty'])
+  assert.deepEqual(unknownWords('rate(apiserver_bootstrap_gone_total[5m]) > 0'), ['apiserver_bootstrap_gone_total'])
+})
+
+test('a text of an alert uses only labels that its expression leaves', () => {
+  for (const { alert, expr, annotations } of rules) {
+    const used = Object.values(annotations).flatMap((text) =>
+      [...text.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label),
+    )
+    const left = [...ofTheScraper, ...wordsOf(expr).flatMap((word) => [word, ...(metrics.get(word)?.labels ?? [])])]
+    for (const label of used) assert.ok(left.includes(label ?? ''), `${alert}: ${label}`)
+  }
+})
+
+test('each alert has a section of the runbook, which says what it means, what to check and what to do; and the reverse', () => {
+  const [, ...sections] = readFileSync('docs/alerts.md', 'utf8').split(/^## /m)
+  assert.deepEqual(
+    sections.map((section) => section.split('\n', 1)[0]),
+    rules.map(({ alert }) => alert),
+  )
+  for (const section of sections) {
+    const parts = [...section.matchAll(/^\*\*(\w+)\.?\*\*/gm)].map(([, part]) => part)
+    assert.deepEqual(parts, ['Meaning', 'Check', 'Do'], section)
+  }
+  for (const { alert, annotations } of rules) {
+    assert.equal(annotations.runbook, `docs/alerts.md#${alert.toLowerCase()}`)
+    assert.ok(annotations.summary && annotations.description, alert)
+  }
+})
+
+test('the dashboard shows every metric once, by names and labels that exist', () => {
+  const { panels } = JSON.parse(readFileSync('config/monitoring/dashboard.json', 'utf8')) as {
+    panels: { id: number; type: string; targets?: { expr: string }[] }[]
+  }
+  assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length)
+  const expressions = panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr.replaceAll(/\$\w+/g, '')))
+  for (const expr of expressions) assert.deepEqual(unknownWords(expr), [], expr)
+  const shown = expressions.flatMap((expr) => wordsOf(expr).map((word) => word.replace(/_bucket$/, '')))
+  assert.deepEqual(shown.filter((word) => metrics.has(word)).sort(), [...metrics.keys()].sort())
+})
+
+test("Prometheus finds the port of the sidecars' Pods, and is let in", () => {
+  const read = (path: string) =>
+    parseAllDocuments(readFileSync(`config/${path}`, 'utf8')).map((document) => document.toJS())
+  const { template } = read('kustomize/base/deployment.yaml').find(({ kind }) => kind === 'Deployment').spec
+  const ports = template.spec.containers.flatMap((container: { ports: object[] }) => container.ports)
+  const [monitor, service] = read('monitoring/servicemonitor.yaml')
+  const [policy] = read('monitoring/networkpolicy.yaml')
+  assert.deepEqual(monitor.spec.selector.matchLabels, service.metadata.labels)
+  assert.deepEqual(service.spec.selector, template.metadata.labels)
+  assert.deepEqual(policy.spec.podSelector.matchLabels, template.metadata.labels)
+  const [{ port, name, targetPort }] = service.spec.ports
+  assert.ok(
+    ports.some((one: { name: string; containerPort: number }) => one.name === targetPort && one.containerPort === port),
+  )
+  assert.equal(monitor.spec.endpoints[0].port, name)
+  assert.equal(policy.spec.ingress[0].ports[0].port, targetPort)
+})

@@ -111,6 +111,25 @@ test('withdraw takes a running master out and keeps it out until it is started a
   await two.end()
 })
 
+test('withdraw without an address takes the one master of this host, and neither of two', async () => {
+  const { time, ports, start } = setUp()
+  const masters = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) => start({ advertiseAddress }))
+  await time.advance(2_000)
+  const { signal } = new AbortController()
+  const [options] = masters.map((master) => ({ ...master.options, advertiseAddresses: [] }))
+  assert.ok(options !== undefined)
+  assert.deepEqual(await withdrawMaster(options, ports, signal), {
+    type: 'nothing',
+    reason: `host ${options.host} has 192.0.2.1, 192.0.2.2; --advertise-address selects one`,
+  })
+  await masters[1]?.end()
+  assert.deepEqual(await withdrawMaster({ ...options, onShutdown: 'always' }, ports, signal), {
+    type: 'withdrawn',
+    reason: '192.0.2.1 is out',
+  })
+  await masters[0]?.end()
+})
+
 test('withdraw of a master that is not there, or whose leases are out of reach, says so', async () => {
   const { ports } = setUp()
   const { signal } = new AbortController()
@@ -119,6 +138,13 @@ test('withdraw of a master that is not there, or whose leases are out of reach, 
     type: 'nothing',
     reason: 'no lease of host host-1 for 192.0.2.1 among the Leases in kube-system',
   })
+  assert.deepEqual(
+    await withdrawMaster({ ...defineMaster(settings, 'host-1'), advertiseAddresses: [] }, ports, signal),
+    {
+      type: 'nothing',
+      reason: 'no lease of host host-1 among the Leases in kube-system',
+    },
+  )
   const memory = defineMaster({ ...settings, leaseStore: 'memory' }, 'host-1')
   await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
 })

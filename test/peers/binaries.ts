@@ -10,6 +10,7 @@ export type BinaryName =
   | 'eager-apiserver'
   | 'kube-controller-manager'
   | 'kubectl'
+  | 'kubeadm'
   | 'stored-bytes'
 
 /** Where `npm run peers` put a binary. Throws, naming that command, where it is missing. */

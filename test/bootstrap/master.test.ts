@@ -130,6 +130,31 @@ test('withdraw without an address takes the one master of this host, and neither
   await masters[0]?.end()
 })
 
+test('withdraw of a master whose API server is gone deletes its lease in etcd, if another one is there to update the list', async () => {
+  const { time, ports, start, transport } = setUp()
+  const etcd = { kv: new MemoryEtcd({ clock: ports.clock }).client(), Leases: EtcdLeases, Ranges: EtcdRangeRegistry }
+  const settings = { etcdServers: 'http://127.0.0.1:2379' }
+  const [one, two] = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) =>
+    start({ ...settings, advertiseAddress }, { etcd }),
+  )
+  assert.ok(one !== undefined && two !== undefined)
+  await time.advance(2_000)
+  const { signal } = new AbortController()
+  const leased = async () => (await etcd.kv.list('/registry/masterleases/', { signal })).items.map(({ key }) => key)
+  transport.faults.add({ fault: { type: 'refuse' } })
+  const { type, reason } = await withdrawMaster(one.options, { ...ports, etcd }, signal)
+  assert.equal(type, 'withdrawn')
+  assert.match(reason, /^192\.0\.2\.1 has no lease any more, and others remove it from the list: /)
+  assert.deepEqual(await leased(), ['/registry/masterleases/192.0.2.2'])
+  await assert.rejects(withdrawMaster({ ...two.options, onShutdown: 'always' }, { ...ports, etcd }, signal), {
+    name: 'KubeError',
+  })
+  assert.deepEqual(await leased(), [])
+  transport.faults.clear()
+  await one.end()
+  await two.end()
+})
+
 test('withdraw of a master that is not there, or whose leases are out of reach, says so', async () => {
   const { ports } = setUp()
   const { signal } = new AbortController()

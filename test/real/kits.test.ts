@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { globSync, writeFileSync } from 'node:fs'
+import { globSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { test } from 'node:test'
 import type { EndpointSlice, Endpoints, Lease } from '../../src/kube/resources.ts'
@@ -9,7 +9,7 @@ import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { kubectlFor } from '../peers/kubectl.ts'
 import { paths } from '../peers/kubernetes-service.ts'
 import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
-import { Program } from '../peers/program.ts'
+import { Program, runToEnd } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 
 const folders = globSync('**/kustomization.yaml', { cwd: kitPath('kustomize') })
@@ -109,6 +109,11 @@ test('two Pods of endpoints-controllers have all the rights that they need, and 
   const subsets = [{ addresses: [{ ip: '192.0.2.7' }], ports: [{ port: 80 }] }]
   await server.api.create(`${core}/endpoints`, { metadata: { name: 'hand' }, subsets })
   await whenThere('hand')
+  const readme = readFileSync(kitPath('kustomize/endpoints-controllers/README.md'), 'utf8')
+  const verification = /`apiserver-bootstrap (verify [^`]+)`/.exec(readme)?.[1]?.split(' ') ?? []
+  const verified = await runToEnd(owner, [...verification, `--kubeconfig=${server.kubeconfig}`])
+  assert.equal(verified.code, 0, verified.output)
+  assert.match(verified.output, /2 held, 0 failed, 0 skipped/)
   await programs.get(first)?.kill()
   programs.delete(first)
   await leader()

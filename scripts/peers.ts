@@ -29,6 +29,7 @@ const modules: readonly PeerModule[] = [
     },
   },
   { name: 'kubernetes-1.32', programs: { 'bare-apiserver-1.32': './bare-apiserver' } },
+  { name: 'kubeadm', programs: { kubeadm: 'k8s.io/kubernetes/cmd/kubeadm' } },
   // Without cgo it takes the SQLite that is written in Go, and no C compiler is needed.
   { name: 'kine', programs: { kine: 'github.com/k3s-io/kine' }, env: { CGO_ENABLED: '0' } },
   // Rules know nothing of service discovery, which brings the libraries of every cloud.
@@ -113,11 +114,11 @@ function go(args: readonly string[], cwd: string, env: PeerModule['env']): Promi
 /** The version that a Kubernetes program says it has is put in by its linker. */
 async function linkerFlags(module: PeerModule): Promise<string> {
   const goMod = await readFile(join(peersDirectory, module.name, 'go.mod'), 'utf8')
-  const version = /^\tk8s\.io\/kubernetes v(\d+)\.(\d+)\.\d+$/m.exec(goMod)
+  const version = /^(?:\t|require )k8s\.io\/kubernetes v(\d+)\.(\d+)\.\d+$/m.exec(goMod)
   if (version === null) return '-s -w'
   const [line, major, minor] = version
   const set = (name: string, value = ''): string => `-X k8s.io/component-base/version.${name}=${value}`
-  return `-s -w ${set('gitVersion', line.split(' ')[1])} ${set('gitMajor', major)} ${set('gitMinor', minor)}`
+  return `-s -w ${set('gitVersion', line.split(' ').at(-1))} ${set('gitMajor', major)} ${set('gitMinor', minor)}`
 }
 
 /** A hash of everything that decides what is built, but for the compiler's own version. */

@@ -50,7 +50,9 @@ const tiers: Readonly<Record<string, Tier>> = {
     except: [],
     // Most of a file is waiting.
     concurrency: 4,
-    timed: ['test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control}.test.ts'],
+    timed: [
+      'test/real/{fault-matrix,fleet*,drill-*,members,outage*,shutdown,credentials,etcd-*,flow-control,sidecar-kit*}.test.ts',
+    ],
     ...withPeers,
   },
   long: {

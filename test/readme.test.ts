@@ -56,7 +56,9 @@ test('the documents and manifests name the version of package.json', () => {
   const { version } = JSON.parse(readFileSync('package.json', 'utf8')) as { version: string }
   for (const [file, text] of [
     ['README.md', `./apiserver-bootstrap-${version}.tgz`],
-    ['config/kustomize/base/kustomization.yaml', `newTag: ${version}\n`],
+    ['config/kustomize/in-a-pod/kustomization.yaml', `newTag: ${version}\n`],
+    ['config/kustomize/endpoints-controllers/kustomization.yaml', `newTag: ${version}\n`],
+    ['config/kustomize/static-pod/pod.yaml', `apiserver-bootstrap:${version}\n`],
   ] as const) {
     assert.ok(readFileSync(file, 'utf8').includes(text), `${file}: ${text}`)
   }

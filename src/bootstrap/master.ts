@@ -101,16 +101,16 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
 }
 
 /**
- * Withdraws the master of these options from `default/kubernetes` from outside its process. Rejects when other
- * processes cannot reach the lease store.
+ * Withdraws the master of these options from `default/kubernetes` from outside its process; without an advertised
+ * address, the one master of this host. Rejects when other processes cannot reach the lease store.
  */
 export async function withdrawMaster(
   options: MasterOptions,
   ports: MasterPorts,
   signal: AbortSignal,
 ): Promise<Withdrawal> {
-  const [address] = options.advertiseAddresses
-  if (address === undefined) return { type: 'nothing', reason: 'the reconciler none lists no master' }
+  const { endpointReconcilerType: reconciler, advertiseAddresses } = options
+  if (reconciler === 'none') return { type: 'nothing', reason: 'the reconciler none lists no master' }
   if (options.dryRun) return { type: 'nothing', reason: 'a dry run writes nothing' }
   if (options.leaseStore === 'memory' && ports.leases === undefined) {
     throw new Error('--lease-store memory is out of reach of other processes; stop the one that runs instead')
@@ -119,7 +119,7 @@ export async function withdrawMaster(
   const events = openEvents(options, ports)
   const fleet = new FleetView({ ...ports, ttlMs: options.leaseTtlMs })
   const audit = { logger: ports.logger, events, user: auditUserOf(options, ports) }
-  const announcements = new Announcements({ ...ports, ...audit, fleet, address: address.text })
+  const announcements = new Announcements({ ...ports, ...audit, fleet, address: advertiseAddresses[0]?.text })
   const writer = new ObjectWriter({ ...ports, onWritten: (written) => announcements.written(written) })
   const withdrawal = await withdraw(
     {

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os'
 import pRetry from 'p-retry'
 import { withdrawMaster } from '../bootstrap/master.ts'
+import { withdrawRules } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
@@ -19,7 +20,7 @@ import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
  * that.
  */
 export async function execute(flags: Flags): Promise<number> {
-  const resolved = await loadConfiguration(flags)
+  const resolved = await loadConfiguration(flags, withdrawRules)
   const { configuration } = resolved
   if (configuration.leaseStore === 'memory') {
     const message = 'memory is out of reach of another process; stop the one that runs instead'

@@ -66,6 +66,11 @@ export const rules: readonly Rule<Configuration>[] = [
   ...lifecycleRules,
 ]
 
+/** The same for `withdraw`, which needs no address: it finds the master of this host. */
+export const withdrawRules: readonly Rule<Configuration>[] = rules.filter(
+  (rule) => !(masterRules as readonly Rule<never>[]).includes(rule),
+)
+
 /** The same for commands that only observe the masters of a cluster. */
 export const observerRules: readonly Rule<Configuration>[] = [
   ...observedConnectionRules,

@@ -1,5 +1,5 @@
 import { type AuditEntry, type AuditTrail, audited } from '../kube/audit.ts'
-import { isKubeError } from '../kube/errors.ts'
+import { isKubeError, KubeError } from '../kube/errors.ts'
 import { referenceIn } from '../kube/event-object.ts'
 import { endpoints } from '../kube/resources.ts'
 import type { EndpointsAdapter } from './endpoints-adapter.ts'
@@ -7,7 +7,7 @@ import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, type MasterLeases } from './leases/master-leases.ts'
-import { isHeldBy, listedAddresses, othersReady, secondAddresses } from './members.ts'
+import { listedAddresses, othersReady, secondAddresses } from './members.ts'
 
 /**
  * The result of a request to withdraw: the address is off the list, or stays because it is the last, or there is no
@@ -22,9 +22,10 @@ export interface Withdrawal {
  * Removes a master's address from outside its own process, and prevents that process from announcing it again: its
  * record is marked as withdrawn, which lasts until the process is restarted.
  *
- * The last master stays listed unless `always` is set. A master that is already withdrawn stays so.
+ * The last master stays listed unless `always` is set. A master that is already withdrawn stays so. If the API server
+ * does not answer while another master serves, the lease is enough: that master removes the address from the list.
  *
- * @param self - the master: host and address; the instance is that of the lease.
+ * @param self - the master: host and address, or host alone if it holds one lease; the instance is that of the lease.
  */
 export async function withdraw(
   options: {
@@ -40,19 +41,27 @@ export async function withdraw(
   signal: AbortSignal,
 ): Promise<Withdrawal> {
   const { audit, leases, adapter, self, always, place, fleet } = options
-  const address = addressOf(self)
   const before = await leases.list(signal)
   fleet.read(before)
-  const own = before.find((lease) => isHeldBy(lease, self))?.holder
+  const masters = before.flatMap(({ holder }) => (holder === undefined ? [] : [holder]))
+  const ofHost = masters.filter(({ host }) => host === self.host)
+  const wanted = addressOf(self)
+  const [own, another] = ofHost.filter((holder) => wanted === '' || addressOf(holder) === wanted)
   if (own === undefined) {
-    const hosts = before.filter((lease) => lease.address === address).map(({ holder }) => holder?.host ?? 'unknown')
+    const hosts = before.filter((lease) => lease.address === wanted).map(({ holder }) => holder?.host ?? 'unknown')
     const held = hosts.length > 0 ? `; it is held by ${hosts.join(', ')} (--hostname-override selects the host)` : ''
-    return { type: 'nothing', reason: `no lease of host ${self.host} for ${address} ${place}${held}` }
+    const which = wanted === '' ? '' : ` for ${wanted}`
+    return { type: 'nothing', reason: `no lease of host ${self.host}${which} ${place}${held}` }
   }
+  if (another !== undefined) {
+    const addresses = ofHost.map(addressOf).sort().join(', ')
+    return { type: 'nothing', reason: `host ${self.host} has ${addresses}; --advertise-address selects one` }
+  }
+  const address = addressOf(own)
 
   if (own.state !== 'withdrawn') {
     await leases.mark({ ...own, state: 'leaving' }, signal)
-    if (!always && othersReady(await leases.list(signal), self).length === 0) {
+    if (!always && othersReady(await leases.list(signal), own).length === 0) {
       await leases.mark(own, signal)
       return {
         type: 'last-one',
@@ -78,7 +87,13 @@ export async function withdraw(
       return { type: 'withdrawn', reason: `${address} is out` }
     } catch (error) {
       // The running masters do the same at this moment; the second one reads again.
-      if (!isKubeError(error, 'Conflict')) throw error
+      if (isKubeError(error, 'Conflict')) continue
+      const isAway = error instanceof KubeError && error.nature === 'away'
+      if (!isAway || othersReady(await leases.list(signal), own).length === 0) throw error
+      return {
+        type: 'withdrawn',
+        reason: `${address} has no lease any more, and others remove it from the list: ${error.message}`,
+      }
     }
   }
 }

@@ -111,6 +111,50 @@ test('withdraw takes a running master out and keeps it out until it is started a
   await two.end()
 })
 
+test('withdraw without an address takes the one master of this host, and neither of two', async () => {
+  const { time, ports, start } = setUp()
+  const masters = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) => start({ advertiseAddress }))
+  await time.advance(2_000)
+  const { signal } = new AbortController()
+  const [options] = masters.map((master) => ({ ...master.options, advertiseAddresses: [] }))
+  assert.ok(options !== undefined)
+  assert.deepEqual(await withdrawMaster(options, ports, signal), {
+    type: 'nothing',
+    reason: `host ${options.host} has 192.0.2.1, 192.0.2.2; --advertise-address selects one`,
+  })
+  await masters[1]?.end()
+  assert.deepEqual(await withdrawMaster({ ...options, onShutdown: 'always' }, ports, signal), {
+    type: 'withdrawn',
+    reason: '192.0.2.1 is out',
+  })
+  await masters[0]?.end()
+})
+
+test('withdraw of a master whose API server is gone deletes its lease in etcd, if another one is there to update the list', async () => {
+  const { time, ports, start, transport } = setUp()
+  const etcd = { kv: new MemoryEtcd({ clock: ports.clock }).client(), Leases: EtcdLeases, Ranges: EtcdRangeRegistry }
+  const settings = { etcdServers: 'http://127.0.0.1:2379' }
+  const [one, two] = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) =>
+    start({ ...settings, advertiseAddress }, { etcd }),
+  )
+  assert.ok(one !== undefined && two !== undefined)
+  await time.advance(2_000)
+  const { signal } = new AbortController()
+  const leased = async () => (await etcd.kv.list('/registry/masterleases/', { signal })).items.map(({ key }) => key)
+  transport.faults.add({ fault: { type: 'refuse' } })
+  const { type, reason } = await withdrawMaster(one.options, { ...ports, etcd }, signal)
+  assert.equal(type, 'withdrawn')
+  assert.match(reason, /^192\.0\.2\.1 has no lease any more, and others remove it from the list: /)
+  assert.deepEqual(await leased(), ['/registry/masterleases/192.0.2.2'])
+  await assert.rejects(withdrawMaster({ ...two.options, onShutdown: 'always' }, { ...ports, etcd }, signal), {
+    name: 'KubeError',
+  })
+  assert.deepEqual(await leased(), [])
+  transport.faults.clear()
+  await one.end()
+  await two.end()
+})
+
 test('withdraw of a master that is not there, or whose leases are out of reach, says so', async () => {
   const { ports } = setUp()
   const { signal } = new AbortController()
@@ -119,6 +163,13 @@ test('withdraw of a master that is not there, or whose leases are out of reach, 
     type: 'nothing',
     reason: 'no lease of host host-1 for 192.0.2.1 among the Leases in kube-system',
   })
+  assert.deepEqual(
+    await withdrawMaster({ ...defineMaster(settings, 'host-1'), advertiseAddresses: [] }, ports, signal),
+    {
+      type: 'nothing',
+      reason: 'no lease of host host-1 among the Leases in kube-system',
+    },
+  )
   const memory = defineMaster({ ...settings, leaseStore: 'memory' }, 'host-1')
   await assert.rejects(withdrawMaster(memory, ports, signal), /out of reach/)
 })

@@ -12,25 +12,37 @@ function sample(path: string): Promise<string> {
 interface Container {
   readonly name: string
   readonly command: readonly string[]
-  readonly lifecycle?: unknown
+  readonly restartPolicy?: string
+  readonly lifecycle?: { readonly preStop?: { readonly exec?: { readonly command: readonly string[] } } }
   readonly ports: readonly { readonly name: string; readonly containerPort: number }[]
   readonly volumeMounts: readonly { readonly mountPath: string }[]
   readonly livenessProbe?: { readonly httpGet: { readonly path: string } }
   readonly readinessProbe?: unknown
+  readonly startupProbe?: unknown
+}
+
+interface PodSpec {
+  readonly initContainers: readonly Container[]
+  readonly containers: readonly Container[]
+}
+
+async function pod(): Promise<PodSpec> {
+  return (parse(await sample('in-a-pod/deployment.yaml')) as { spec: { template: { spec: PodSpec } } }).spec.template
+    .spec
 }
 
 async function sidecar(): Promise<Container> {
-  const deployment = parse(await sample('base/deployment.yaml')) as {
-    spec: { template: { spec: { containers: readonly Container[] } } }
-  }
-  const container = deployment.spec.template.spec.containers.find(({ name }) => name === 'apiserver-bootstrap')
+  const container = (await pod()).initContainers.find(({ name }) => name === 'apiserver-bootstrap')
   return container ?? assert.fail('the Deployment has no sidecar')
 }
 
 const flags = { advertiseAddress: '192.0.2.1' }
 
 test("the sidecar's configuration, with the flags of its command, is valid", async () => {
-  const { configuration } = resolveConfiguration(flags, parseYaml(await sample('base/sidecar.yaml'), 'sidecar.yaml'))
+  const { configuration } = resolveConfiguration(
+    flags,
+    parseYaml(await sample('in-a-pod/sidecar.yaml'), 'sidecar.yaml'),
+  )
   const { command, ports, volumeMounts } = await sidecar()
   assert.deepEqual(command, [
     'apiserver-bootstrap',
@@ -48,18 +60,24 @@ test("the sidecar's configuration, with the flags of its command, is valid", asy
   }
 })
 
-test('the address is withdrawn on SIGTERM, and the image needs no shell', async () => {
-  const { configuration } = resolveConfiguration(flags, parseYaml(await sample('base/sidecar.yaml'), 'sidecar.yaml'))
-  const { lifecycle, command } = await sidecar()
-  assert.equal(lifecycle, undefined)
-  assert.equal(configuration.onShutdown, 'withdraw')
-  assert.equal(command[0], 'apiserver-bootstrap')
+test('the API server never waits for the sidecar, which withdraws the address by itself while the server still serves', async () => {
+  const { lifecycle, restartPolicy, startupProbe } = await sidecar()
+  assert.equal(restartPolicy, 'Always', 'a native sidecar')
+  assert.equal(startupProbe, undefined)
+  assert.deepEqual(Object.keys(lifecycle ?? {}), ['preStop'], 'a postStart hook would hold up the API server')
+  const command = lifecycle?.preStop?.exec?.command ?? []
+  // The kubelet puts no variables into the command of a hook, and the image needs no shell.
+  assert.deepEqual(command.slice(0, 2), ['apiserver-bootstrap', 'withdraw'])
+  assert.doesNotMatch(command.join(' '), /\$\(/)
+  const server = (await pod()).containers.find(({ name }) => name === 'kube-apiserver')
+  const delay = server?.command.map((flag) => /^--shutdown-delay-duration=(\d+)s$/.exec(flag)?.[1]).find(Boolean)
+  assert.ok(Number(delay) >= 5, delay)
 })
 
 test('a NetworkPolicy lets clients in to the API server alone', async () => {
-  const { spec } = parse(await sample('base/networkpolicy.yaml'))
+  const { spec } = parse(await sample('in-a-pod/networkpolicy.yaml'))
   assert.deepEqual([spec.policyTypes, spec.ingress], [['Ingress'], [{ ports: [{ port: 'https' }] }]])
-  assert.match(await sample('base/kustomization.yaml'), /^ {2}- networkpolicy\.yaml$/m)
+  assert.match(await sample('in-a-pod/kustomization.yaml'), /^ {2}- networkpolicy\.yaml$/m)
 })
 
 test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {
@@ -83,7 +101,20 @@ test('whatever is bound to the user of a whole fleet is bound to the group of ma
       assert.deepEqual(subjects, [{ apiGroup, kind: 'User', name: 'apiserver-bootstrap-verify' }])
       continue
     }
+    // Nor are the controllers of Endpoints, in Pods of the cluster itself.
+    if (subjects[0].kind === 'ServiceAccount') {
+      const namespace = 'kube-system'
+      assert.deepEqual(subjects, [{ kind: 'ServiceAccount', namespace, name: 'apiserver-bootstrap-endpoints' }])
+      continue
+    }
     const expected = ['User', 'Group'].map((kind, index) => ({ apiGroup, kind, name: names[index] }))
     assert.deepEqual(subjects, expected, JSON.stringify(metadata))
+  }
+})
+
+test('every kit has a README of about ten lines', async () => {
+  for (const kit of ['in-a-pod', 'static-pod', 'virtual-address', 'endpoints-controllers']) {
+    const lines = (await sample(`${kit}/README.md`)).split('\n').filter((line) => line.trim() !== '')
+    assert.ok(lines.length >= 7 && lines.length <= 13, `${kit}: ${lines.length} lines`)
   }
 })

@@ -83,7 +83,7 @@ test('the dashboard shows every metric once, by names and labels that exist', ()
 test("Prometheus finds the port of the sidecars' Pods, and is let in", () => {
   const read = (path: string) =>
     parseAllDocuments(readFileSync(`config/${path}`, 'utf8')).map((document) => document.toJS())
-  const { template } = read('kustomize/base/deployment.yaml').find(({ kind }) => kind === 'Deployment').spec
+  const { template } = read('kustomize/in-a-pod/deployment.yaml').find(({ kind }) => kind === 'Deployment').spec
   const ports = template.spec.containers.flatMap((container: { ports: object[] }) => container.ports)
   const [monitor, service] = read('monitoring/servicemonitor.yaml')
   const [policy] = read('monitoring/networkpolicy.yaml')

@@ -10,6 +10,7 @@ export type BinaryName =
   | 'eager-apiserver'
   | 'kube-controller-manager'
   | 'kubectl'
+  | 'kubeadm'
   | 'stored-bytes'
   | 'promtool'
 

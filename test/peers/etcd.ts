@@ -12,6 +12,8 @@ export interface Etcd {
   readonly url: string
   /** Of `url`. */
   readonly port: number
+  /** For the harness, without TLS; `url` itself where that has none. */
+  readonly plainUrl: string
   readonly process: RunningProcess
   /** SIGKILL; the data stays. */
   kill(): Promise<void>
@@ -105,6 +107,7 @@ async function startMember(owner: Owner, place: Place, places: readonly Place[],
   return {
     url,
     port: place.clientPort,
+    plainUrl: place.plainUrl,
     get process() {
       return running
     },

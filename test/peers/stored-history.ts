@@ -15,7 +15,7 @@ interface Line {
 }
 
 /** The revision of etcd as it is now. */
-export async function revisionOf(etcd: Etcd): Promise<number> {
+export async function revisionOf(etcd: Pick<Etcd, 'call'>): Promise<number> {
   const { header } = (await etcd.call('/v3/kv/range', { key: Buffer.from('/').toString('base64') })) as {
     readonly header: { readonly revision: string }
   }

@@ -23,7 +23,7 @@ export interface FollowedKeys {
 }
 
 /** The members that are asked, one after the other. A member may be away, or all. */
-type Members = readonly Pick<Etcd, 'url' | 'call'>[]
+type Members = readonly Pick<Etcd, 'plainUrl' | 'call'>[]
 
 interface Line {
   readonly result?: {
@@ -42,7 +42,7 @@ interface Line {
  * was seen. Ends with its owner, by an error when etcd has forgotten what was written in between.
  */
 export async function followKeys(owner: Owner, members: Members, keys: readonly string[]): Promise<FollowedKeys> {
-  const from = await revisionOf(members[0] as Etcd)
+  const from = await revisionOf(members[0] as Members[number])
   const versions: StoredVersion[] = []
   const stop = new AbortController()
   const seen = new Map(keys.map((key) => [key, from]))
@@ -97,7 +97,7 @@ async function follow(
     const member = members[turn % members.length] as Members[number]
     try {
       for await (const { result } of watchLines(
-        member.url,
+        member.plainUrl,
         { key: base64(key), start_revision: String(next) },
         signal,
       )) {

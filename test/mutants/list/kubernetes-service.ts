@@ -100,4 +100,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'self.instanceId) continue',
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
+  'withdraw-the-last-without-a-list': {
+    broken: 'Takes a lease that is gone for a withdrawal although nobody is left to update the list.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: 'if (!isAway || othersReady(await leases.list(signal), own).length === 0) throw error',
+    instead: 'if (!isAway) throw error',
+    tests: ['bootstrap/master.test.ts'],
+  },
+  'withdraw-any-master-of-the-host': {
+    broken: 'Without an address it withdraws the first of several masters on a host.',
+    file: 'kubernetes-service/withdraw.ts',
+    text: 'if (another !== undefined) {',
+    instead: "if (another !== undefined && wanted !== '') {",
+    tests: ['bootstrap/master.test.ts'],
+  },
 }

@@ -84,7 +84,7 @@ test("Prometheus finds the port of the sidecars' Pods, and is let in", () => {
   const read = (path: string) =>
     parseAllDocuments(readFileSync(`config/${path}`, 'utf8')).map((document) => document.toJS())
   const { template } = read('kustomize/in-a-pod/deployment.yaml').find(({ kind }) => kind === 'Deployment').spec
-  const ports = template.spec.containers.flatMap((container: { ports: object[] }) => container.ports)
+  const ports = template.spec.initContainers.flatMap((container: { ports: object[] }) => container.ports)
   const [monitor, service] = read('monitoring/servicemonitor.yaml')
   const [policy] = read('monitoring/networkpolicy.yaml')
   assert.deepEqual(monitor.spec.selector.matchLabels, service.metadata.labels)

@@ -39,10 +39,11 @@ export async function execute(flags: Flags): Promise<number> {
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   const endWatch = watchEventLoop({ clock, logger, metrics })
   try {
-    const { api, readiness } = server
+    const { api, discovery, readiness } = server
     const master = createMaster(masterOptionsOf(configuration, hostname()), {
       ...surroundings,
       api,
+      discovery,
       readiness,
       etcd,
       user: auditUser(server, etcd),

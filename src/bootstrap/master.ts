@@ -1,6 +1,6 @@
 import { formatDuration } from '../documents/duration.ts'
 import { dryRunApi, dryRunLogger } from '../kube/api-wrappers.ts'
-import { Availability } from '../kube/availability.ts'
+import { Availability, RIGHTS_HINT } from '../kube/availability.ts'
 import { type EventSink, eventOf, noEvents, referenceTo } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
 import { apiVersionOf, endpoints } from '../kube/resources.ts'
@@ -330,7 +330,7 @@ async function startedWithin(
       await sleep(clock, timeoutMs, signal)
       const reason = refusal()
       if (reason === undefined) continue
-      const hint = lacksBitmap(reason) ? `; ${BITMAP_HINT}` : ''
+      const hint = lacksBitmap(reason) ? `; ${BITMAP_HINT}` : / is forbidden: /.test(reason) ? `; ${RIGHTS_HINT}` : ''
       throw new Error(`still refused after ${formatDuration(timeoutMs)}: ${reason}${hint}`)
     }
   }

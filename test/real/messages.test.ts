@@ -123,6 +123,30 @@ suite('messages', () => {
     )
   })
 
+  test('a server that is started again forbids until it has read its rules, and no line is about that', async (t) => {
+    const own = openOwner(t)
+    const { server } = cluster
+    const binding = {
+      apiVersion: 'rbac.authorization.k8s.io/v1',
+      kind: 'ClusterRoleBinding',
+      metadata: { name: 'nobody-is-administrator' },
+      roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'User', name: 'nobody' }],
+    }
+    const path = '/apis/rbac.authorization.k8s.io/v1/clusterrolebindings'
+    await server.api.create(path, binding)
+    t.after(() => server.api.delete(`${path}/nobody-is-administrator`))
+    const master = await start(own, { user: { token: server.unprivilegedToken } })
+    await whenReady(master, 30_000)
+    for (let restarts = 1; restarts <= 2; restarts++) {
+      await server.kill()
+      await server.start()
+      await whenReady(master, 30_000)
+      await sleep(4_000)
+    }
+    assert.deepEqual(master.logged(/[Ff]orbidden|refuses a request/), [])
+  })
+
   test('a health address that is taken is named with its flag', async (t) => {
     const taken = createServer()
     t.after(() => taken.close())

@@ -25,6 +25,7 @@ const modules: readonly PeerModule[] = [
       kubectl: 'k8s.io/kubernetes/cmd/kubectl',
       'bare-apiserver': './bare-apiserver',
       'eager-apiserver': './eager-apiserver',
+      'generic-apiserver': 'k8s.io/kubernetes/pkg/controlplane/apiserver/samples/generic',
       'stored-bytes': './stored-bytes',
     },
   },

@@ -1,6 +1,6 @@
 import { KubeError } from '../kube/errors.ts'
 import { httpReadiness } from '../kube/http-readiness.ts'
-import type { Readiness } from '../kube/readiness.ts'
+import { ALLOCATORS_CHECK, type Readiness } from '../kube/readiness.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { type PortRange, parsePortRange } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
@@ -69,7 +69,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   const handlers = new Handlers(kinds.context, watch)
   const routes = new Routes(kinds.all)
   const documents = discoveryDocuments(kinds.all)
-  const health = new Health(['ping', 'etcd', 'informer-sync', 'shutdown'])
+  const health = new Health(['ping', 'etcd', 'informer-sync', ...(allocating ? [ALLOCATORS_CHECK] : []), 'shutdown'])
   new NamespaceContents(kinds.context, kinds.all)
 
   function answer(request: ApiRequest, signal: AbortSignal): ApiResponse {

@@ -1,5 +1,5 @@
 import { didYouMean } from '../documents/validation.ts'
-import type { ReadinessAnswer } from '../kube/readiness.ts'
+import { ALLOCATORS_CHECK, type ReadinessAnswer } from '../kube/readiness.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import type { Clock } from '../runtime/clock.ts'
 
@@ -128,23 +128,31 @@ export type DutyDecision =
   | { readonly type: 'on' }
   /** On because it was requested by name, although the server does it too. */
   | { readonly type: 'on-beside-server'; readonly hook: string }
-  /** The server does it itself. */
-  | { readonly type: 'left-to-server'; readonly hook: string }
+  /** The server does it itself. `except`: objects that it does not create, and that are managed here. */
+  | { readonly type: 'left-to-server'; readonly hook: string; readonly except?: readonly string[] | undefined }
+
+/**
+ * kube-apiserver has this hook even where its endpoint reconciler is off; a generic control plane has not, and creates
+ * every system namespace but that of the Nodes' leases.
+ */
+const BOOTSTRAP_HOOK = 'poststarthook/bootstrap-controller'
+const NODE_NAMESPACES = ['kube-node-lease']
 
 /** All hooks, each once. */
-const hooks: readonly string[] = [...new Set(Object.values(HOOKS))]
+const hooks: readonly string[] = [...new Set([...Object.values(HOOKS), BOOTSTRAP_HOOK, ALLOCATORS_CHECK])]
 
-/** The hook of a duty that a server may do itself. */
-function hookOf(name: ControllerName): string | undefined {
-  return HOOKS[name]
-}
-
-/** Decides whether a duty is done here, from the request and the state of its hook. Pure. */
-export function decideDuty(name: ControllerName, selection: ControllerSelection, hookState: HookState): DutyDecision {
+/** Decides whether a duty is done here, from the request and the states of the hooks. Pure. */
+export function decideDuty(
+  name: ControllerName,
+  selection: ControllerSelection,
+  stateOf: (hook: string) => HookState,
+): DutyDecision {
   if (!isSelected(selection, name)) return { type: 'off' }
   const hook = HOOKS[name]
-  if (hook === undefined || hookState.type !== 'listed') return { type: 'on' }
-  return selection.on.includes(name) ? { type: 'on-beside-server', hook } : { type: 'left-to-server', hook }
+  if (hook === undefined || stateOf(hook).type !== 'listed') return { type: 'on' }
+  if (selection.on.includes(name)) return { type: 'on-beside-server', hook }
+  const hasNodes = name !== 'system-namespaces' || stateOf(BOOTSTRAP_HOOK).type === 'listed'
+  return { type: 'left-to-server', hook, ...(hasNodes ? {} : { except: NODE_NAMESPACES }) }
 }
 
 interface DutyDecisionsOptions {
@@ -179,7 +187,12 @@ export class DutyDecisions {
   /** Whether a duty is done here; undefined before the first answer that is no refusal. */
   of(name: ControllerName): DutyDecision | undefined {
     if (!this.#hasAnswer) return undefined
-    return decideDuty(name, this.#selection, this.#hookStates.get(hookOf(name) ?? '') ?? unknownHook)
+    return decideDuty(name, this.#selection, (hook) => this.#hookStates.get(hook) ?? unknownHook)
+  }
+
+  /** Whether the server says that its allocators need no stored bitmap. */
+  get allocates(): boolean {
+    return this.#hookStates.get(ALLOCATORS_CHECK)?.type === 'listed'
   }
 
   /** Calls `handler` when decisions may have changed, before the caller of the probe gets the answer. */

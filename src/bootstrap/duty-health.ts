@@ -80,6 +80,7 @@ export class DutyHealth {
   #condition: DutyCondition = { type: 'healthy' }
   #term: Pick<DutyTerm, 'settled' | 'fault'> | undefined
   #done = false
+  #leftOut = false
   #crash: string | undefined
 
   constructor(options: DutyHealthOptions) {
@@ -87,7 +88,7 @@ export class DutyHealth {
     options.degraded.set({ duty: options.name }, 0)
   }
 
-  /** Resolves when the duty was done for the first time. */
+  /** Resolves when the duty was done for the first time, or is left out. */
   get settled(): Promise<void> {
     return this.#settled.promise
   }
@@ -136,6 +137,18 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
+  /** The server does not serve what the duty needs: there is nothing to do until {@link takenUp}. */
+  leftOut(): void {
+    this.#leftOut = true
+    this.#settled.resolve()
+    this.#known.resolve()
+    this.#check({ away: false })
+  }
+
+  takenUp(): void {
+    this.#leftOut = false
+  }
+
   /** The server was probed: time to check. */
   answered(seen: { readonly away: boolean }): void {
     this.#check(seen)
@@ -143,11 +156,12 @@ export class DutyHealth {
 
   /** For the health check of this duty. */
   fault(): string | undefined {
+    if (this.#leftOut) return undefined
     return this.#condition.type === 'degraded' ? this.#condition.reason : this.#term?.fault?.()
   }
 
   #symptom(): string | undefined {
-    if (this.#term === undefined) return undefined
+    if (this.#term === undefined || this.#leftOut) return undefined
     const refused = this.#crash ?? this.#options.refusal()
     if (refused !== undefined || this.#options.dryRun) return refused
     return this.#term.fault?.() ?? (this.#done ? undefined : 'it has not been done yet')

@@ -17,6 +17,7 @@ import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions } from './master-options.ts'
 import { composeRepairs } from './repair-parts.ts'
 import { PartAvailability } from './servers-availability.ts'
+import { UnservedDuties } from './unserved-duties.ts'
 import { composeWorkloads } from './workload-parts.ts'
 
 /**
@@ -47,26 +48,45 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
     labels: ['duty'],
   })
   const decisions = new DutyDecisions({ selection, monitor, clock })
+  const isDoneHere = (name: ControllerName): boolean => decisions.of(name)?.type.startsWith('on') ?? false
+  const unserved = new UnservedDuties(ports)
   const healths = new Map<ControllerName, DutyHealth>()
   const as = (name: ControllerName) => ({ ...ports, logger: ports.logger.child({ controller: name }) })
   const healthOf = (name: ControllerName, refusal: () => string | undefined): DutyHealth => {
     const health = new DutyHealth({ ...as(name), name, degraded, timeoutMs, dryRun, refusal })
-    if (isSelected(selection, name)) healths.set(name, health)
+    if (!isSelected(selection, name)) return health
+    healths.set(name, health)
+    unserved.add(name, {
+      isOn: () => isDoneHere(name),
+      leaveOut() {
+        health.leftOut()
+        active.set({ duty: name }, 0)
+      },
+      takeUp() {
+        health.takenUp()
+        active.set({ duty: name }, isDoneHere(name) ? 1 : 0)
+      },
+    })
     return health
   }
   const switched = (name: ControllerName, health: DutyHealth, duty: Pick<DutySwitchOptions, 'make' | 'reports'>) =>
     new DutySwitch({ ...as(name), ...duty, name, decisions, health, active })
-  const foundation = (name: ControllerName, hook: string, makeOf: (parts: PartPorts) => DutyTerm) => {
+  const foundation = (
+    name: ControllerName,
+    hook: string,
+    makeOf: (parts: PartPorts, only: readonly string[] | undefined) => DutyTerm,
+  ) => {
     const availability = new PartAvailability(servers)
     const health = healthOf(name, () => availability.refusal())
-    return { name, hook, value: switched(name, health, { make: () => makeOf({ ...as(name), availability }) }) }
+    const make = (only: readonly string[] | undefined) => makeOf({ ...as(name), availability }, only)
+    return { name, hook, value: switched(name, health, { make }) }
   }
 
   const foundations = [
     foundation(
       'system-namespaces',
       'start-system-namespaces-controller',
-      (parts) => new SystemNamespacesController(parts),
+      (parts, names) => new SystemNamespacesController({ ...parts, names }),
     ),
     foundation('default-service-cidr', 'start-kubernetes-service-cidr-controller', (parts) => {
       return new DefaultServiceCidrController({ ...parts, ranges: options.serviceClusterIpRanges })
@@ -74,6 +94,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   ]
 
   const composed = composeRepairs(options, ports, { monitor, decisions })
+  const remarks = new Map((composed?.duties ?? []).map(({ name, remark }) => [name as ControllerName, remark]))
   const repairs = (composed?.duties ?? []).map(({ name, make, refusal }) => {
     const health = healthOf(name, refusal)
     return { name, health, value: switched(name, health, { make, reports: true }) }
@@ -101,10 +122,23 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   ) as Record<WorkloadControllerName, DutyHealth>
   const workloads = composeWorkloads(options, ports, active, (name) => workloadHealths[name])
 
-  active.set({ duty: 'kubernetes-service' }, isSelected(selection, 'kubernetes-service') ? 1 : 0)
+  const setServiceActive = (value: 0 | 1): void => active.set({ duty: 'kubernetes-service' }, value)
+  const serviceLeftOut = Promise.withResolvers<void>()
+  setServiceActive(isSelected(selection, 'kubernetes-service') ? 1 : 0)
+  if (isSelected(selection, 'kubernetes-service')) {
+    unserved.add('kubernetes-service', {
+      isOn: () => true,
+      leaveOut() {
+        serviceLeftOut.resolve()
+        setServiceActive(0)
+      },
+      takeUp: () => setServiceActive(1),
+    })
+  }
   monitor.subscribe(({ answered }) => {
     const away = !answered || !servers.etcdAvailable
     for (const health of healths.values()) health.answered({ away })
   })
-  return { foundations, repairs, followServices, workloads, healths }
+  const kubernetesServiceLeftOut = serviceLeftOut.promise
+  return { foundations, repairs, followServices, workloads, healths, remarks, kubernetesServiceLeftOut }
 }

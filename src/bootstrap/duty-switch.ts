@@ -9,8 +9,8 @@ import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 
 export interface DutySwitchOptions {
   readonly name: ControllerName
-  /** Makes one term of the duty. */
-  readonly make: () => DutyTerm
+  /** Makes one term of the duty. `only`: the objects that are managed here, where the server does the rest. */
+  readonly make: (only: readonly string[] | undefined) => DutyTerm
   /** Whether it runs beside a server that does it itself, and then only reports its findings. @default false */
   readonly reports?: boolean | undefined
   readonly decisions: DutyDecisions
@@ -60,7 +60,8 @@ export class DutySwitch {
         while (this.#decision === undefined || !this.#works(this.#decision)) await this.#changes.take(signal)
         const { controller, unlink } = linkedController(signal)
         this.#term = controller
-        await supervised(this.#options, controller.signal).finally(unlink)
+        const make = (): DutyTerm => this.#options.make(exceptOf(this.#decision))
+        await supervised({ ...this.#options, make }, controller.signal).finally(unlink)
         signal.throwIfAborted()
       }
     } catch (error) {
@@ -74,7 +75,8 @@ export class DutySwitch {
     const { name, decisions, health, active } = this.#options
     const before = this.#decision
     const decision = decisions.of(name)
-    if (decision === undefined || decision.type === before?.type) return
+    const isSame = decision?.type === before?.type && `${exceptOf(decision)}` === `${exceptOf(before)}`
+    if (decision === undefined || isSame) return
     this.#decision = decision
     this.#log(decision, before)
     active.set({ duty: name }, decision.type === 'on' || decision.type === 'on-beside-server' ? 1 : 0)
@@ -84,14 +86,15 @@ export class DutySwitch {
     if (!this.#works(decision)) {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
-    } else if (before?.type === 'left-to-server') {
-      // A term that only reported starts again, to repair its findings.
-      this.#term?.abort(new Error(`${name} is done here again`))
+    } else if (before?.type === 'left-to-server' || exceptOf(decision) !== undefined) {
+      // A term that only reported starts again, to repair its findings; so does one for other objects.
+      this.#term?.abort(new Error(`another part of ${name} is done here`))
     }
   }
 
-  #works({ type }: DutyDecision): boolean {
-    return type === 'left-to-server' ? this.#options.reports === true : type !== 'off'
+  #works(decision: DutyDecision): boolean {
+    if (decision.type !== 'left-to-server') return decision.type !== 'off'
+    return this.#options.reports === true || decision.except !== undefined
   }
 
   #log(decision: DutyDecision, before: DutyDecision | undefined): void {
@@ -103,7 +106,9 @@ export class DutySwitch {
           { ...fields, hook: decision.hook },
           reports === true
             ? 'the server does this itself; findings are only reported'
-            : 'the server does this itself; it is left to it',
+            : decision.except === undefined
+              ? 'the server does this itself; it is left to it'
+              : `the server does this itself; it is left to it, except for ${decision.except.join(', ')}`,
         )
         return
       case 'on-beside-server':
@@ -122,4 +127,8 @@ export class DutySwitch {
         logger.debug(fields, 'duty off')
     }
   }
+}
+
+function exceptOf(decision: DutyDecision | undefined): readonly string[] | undefined {
+  return decision?.type === 'left-to-server' ? decision.except : undefined
 }

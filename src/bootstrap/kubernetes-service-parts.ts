@@ -1,6 +1,7 @@
 import { limitedEtcd } from '../etcd/requests.ts'
 import type { AuditUser } from '../kube/audit.ts'
 import type { EventSink } from '../kube/event-object.ts'
+import type { ServedResources } from '../kube/served-resources.ts'
 import { Announcements, LeaseTelemetry } from '../kubernetes-service/announcements.ts'
 import { KubernetesServiceController } from '../kubernetes-service/controller.ts'
 import { KubernetesServiceDuty } from '../kubernetes-service/duty.ts'
@@ -29,6 +30,8 @@ import type { ServersAvailability } from './servers-availability.ts'
 export type PartPorts = MasterPorts & {
   readonly availability: ServersAvailability
   readonly events: EventSink
+  /** Undefined where the server's discovery is out of reach. */
+  readonly served?: ServedResources | undefined
 }
 
 /** Composes the parts of one master for `default/kubernetes`. */

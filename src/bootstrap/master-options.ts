@@ -1,5 +1,6 @@
 import type { EtcdKv } from '../etcd/kv.ts'
 import type { AuditUser } from '../kube/audit.ts'
+import type { Discovery } from '../kube/discovery.ts'
 import type { Connection } from '../kube/kube-config.ts'
 import type { LeaderElectionTiming } from '../kube/leader-election.ts'
 import type { EtcdLeasesOptions } from '../kubernetes-service/leases/etcd/leases.ts'
@@ -87,7 +88,12 @@ export interface EtcdStore {
 }
 
 /** The connections of a master. It reaches the outside only through these. */
-export interface MasterPorts extends Omit<Connection, 'close'> {
+export interface MasterPorts extends Omit<Connection, 'close' | 'discovery'> {
+  /**
+   * What the server serves. Without it, a resource that the server does not serve counts as refused.
+   * @default none
+   */
+  readonly discovery?: Discovery | undefined
   /** The datastore of the API servers; for the lease store `etcd`. */
   readonly etcd?: EtcdStore | undefined
   /** The user in the audit trail, beside the host. */

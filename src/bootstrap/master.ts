@@ -1,9 +1,10 @@
 import { formatDuration } from '../documents/duration.ts'
 import { dryRunApi, dryRunLogger } from '../kube/api-wrappers.ts'
-import { Availability } from '../kube/availability.ts'
+import { Availability, RIGHTS_HINT } from '../kube/availability.ts'
 import { type EventSink, eventOf, noEvents, referenceTo } from '../kube/event-object.ts'
 import { EventRecorder } from '../kube/event-recorder.ts'
 import { apiVersionOf, endpoints } from '../kube/resources.ts'
+import { ServedResources } from '../kube/served-resources.ts'
 import { Announcements } from '../kubernetes-service/announcements.ts'
 import { EndpointsAdapter } from '../kubernetes-service/endpoints-adapter.ts'
 import { FleetView } from '../kubernetes-service/fleet-view.ts'
@@ -14,6 +15,7 @@ import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { type Withdrawal, withdraw } from '../kubernetes-service/withdraw.ts'
 import { Lifecycle } from '../lifecycle/lifecycle.ts'
+import { BITMAP_HINT, lacksBitmap } from '../repair/bitmap/missing-range.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
 import type { Gauge } from '../telemetry/metrics.ts'
@@ -51,11 +53,13 @@ const ASKING_PERIOD_MS = 10_000
 
 /** The one place where the parts of a master are composed. */
 export function createMaster(options: MasterOptions, ports: MasterPorts): Master {
-  const { lifecycle, clock, monitor, recording, duty, duties } = compose(options, ports)
+  const { lifecycle, clock, monitor, served, recording, duty, duties } = compose(options, ports)
   const { foundations, repairs, workloads } = duties
   let { onShutdown } = options
   lifecycle.part('event-recorder', (signal) => supervised(recording, signal))
-  for (const [name, health] of duties.healths) lifecycle.healthCheck(name, () => health.fault(), ['readyz'])
+  for (const [name, health] of duties.healths) {
+    lifecycle.healthCheck(name, () => health.fault(), ['readyz'], duties.remarks.get(name))
+  }
   for (const { name, hook, value } of foundations) {
     lifecycle.part(name, (signal) => value.run(signal))
     lifecycle.postStartHook(hook, (signal) => abortable(value.settled(), signal))
@@ -63,7 +67,13 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
   if (duty !== undefined) {
     lifecycle.part('kubernetes-service', (signal) => duty.value.run(signal))
     lifecycle.postStartHook('bootstrap-controller', (signal) =>
-      startedWithin(duty.controller.settled, { ...duty, clock, monitor, timeoutMs: options.startupTimeoutMs, signal }),
+      startedWithin(Promise.race([duty.controller.settled, duty.leftOut]), {
+        ...duty,
+        clock,
+        monitor,
+        timeoutMs: options.startupTimeoutMs,
+        signal,
+      }),
     )
     const fault = () => serverFault(monitor, clock, options.leaseTtlMs) ?? duty.membership?.fault()
     lifecycle.healthCheck('kubernetes-service', fault, ['readyz'])
@@ -79,6 +89,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
     })
   }
   if (workloads !== undefined) lifecycle.part('workload-controllers', (signal) => workloads.run(signal))
+  if (served !== undefined) lifecycle.part('discovery', (signal) => served.run(signal))
   if (options.readinessGate === 'startup') lifecycle.part('server-duties', (signal) => askAgain(monitor, clock, signal))
   // Last: the others must be subscribed before its first answer, and it is the first to end.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
@@ -159,11 +170,17 @@ function compose(options: MasterOptions, given: MasterPorts) {
   // The Events of a dry run would report writes that did not happen.
   const sink = options.dryRun ? noEvents : events
   recordRefusals(monitor, sink, options.advertiseAddresses[0]?.text)
-  const duties = composeDuties(options, { ...ports, events: sink }, monitor)
+  const served = servedResources(ports, monitor)
+  const duties = composeDuties(options, { ...ports, served, events: sink }, monitor)
   const availability = new PartAvailability(ports.availability)
   const duty = isSelected(options.controllers, 'kubernetes-service')
     ? {
-        ...composeKubernetesService(options, { ...as('kubernetes-service'), availability, events: sink }, monitor),
+        ...composeKubernetesService(
+          options,
+          { ...as('kubernetes-service'), availability, served, events: sink },
+          monitor,
+        ),
+        leftOut: duties.kubernetesServiceLeftOut,
         refusal: () => availability.refusal(),
       }
     : undefined
@@ -178,7 +195,24 @@ function compose(options: MasterOptions, given: MasterPorts) {
       },
     },
   }
-  return { lifecycle, clock, monitor, recording, duty, duties }
+  return { lifecycle, clock, monitor, served, recording, duty, duties }
+}
+
+/** A server that becomes ready may serve other resources than before. */
+function servedResources(
+  { discovery, clock, logger }: MasterPorts,
+  monitor: ReadinessMonitor,
+): ServedResources | undefined {
+  if (discovery === undefined) return undefined
+  const isReady = (): boolean => monitor.state.phase === 'ready'
+  const served = new ServedResources({ discovery, isReady, clock, logger: logger.child({ controller: 'discovery' }) })
+  let wasReady = false
+  monitor.subscribe((answer) => {
+    const ready = answer.answered && answer.ready
+    if (ready && !wasReady) served.expedite()
+    wasReady = ready
+  })
+  return served
 }
 
 /** Why this master's own API server is unreliable; undefined when it is reliable. */
@@ -295,7 +329,9 @@ async function startedWithin(
     for (;;) {
       await sleep(clock, timeoutMs, signal)
       const reason = refusal()
-      if (reason !== undefined) throw new Error(`still refused after ${formatDuration(timeoutMs)}: ${reason}`)
+      if (reason === undefined) continue
+      const hint = lacksBitmap(reason) ? `; ${BITMAP_HINT}` : / is forbidden: /.test(reason) ? `; ${RIGHTS_HINT}` : ''
+      throw new Error(`still refused after ${formatDuration(timeoutMs)}: ${reason}${hint}`)
     }
   }
   try {

@@ -4,6 +4,7 @@ import { describeSelection } from '../kube/reflector.ts'
 import { ipAddresses, type KubeObject, type Resource, serviceCidrs, services } from '../kube/resources.ts'
 import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.ts'
 import { clusterIpClaims, nodePortClaims } from '../repair/bitmap/claims.ts'
+import { BITMAP_HINT, reportMissingRange } from '../repair/bitmap/missing-range.ts'
 import { RangeRepair } from '../repair/bitmap/repair.ts'
 import { BitmapUse, ClusterIpRepair } from '../repair/cluster-ip-repair.ts'
 import { IpAddressRepair } from '../repair/ip-address/repair.ts'
@@ -26,6 +27,8 @@ interface RepairDuty {
   make(): DutyTerm
   /** What the server permanently refuses to it. */
   refusal(): string | undefined
+  /** What it lacks on this server, for its health check. */
+  remark(): string | undefined
 }
 
 /** The repairs of a master, and their shared copies. */
@@ -64,19 +67,22 @@ interface Parts {
 function clusterIpDuty(parts: Parts): RepairDuty {
   const { options, registry } = parts
   const claims = clusterIpClaims(options.serviceClusterIpRanges)
-  return dutyOf('cluster-ip', parts, [services, ipAddresses, serviceCidrs], (context, informers) => {
+  const followed = [services, ipAddresses, serviceCidrs]
+  return dutyOf('cluster-ip', parts, followed, (context, informers, onMissingRegistry) => {
     const addresses = new IpAddressRepair({ ...context, informers })
     const bitmaps = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
     const use = new BitmapUse({ ...context, registry, claims })
-    return new ClusterIpRepair({ ...context, ipAddresses: addresses, bitmaps, registry, use })
+    return new ClusterIpRepair({ ...context, ipAddresses: addresses, bitmaps, registry, use, onMissingRegistry })
   })
 }
 
 function nodePortDuty(parts: Parts): RepairDuty {
   const { options, registry } = parts
   const claims = nodePortClaims(options.serviceNodePortRange)
-  return dutyOf('node-port', parts, [services], (context) => {
-    return new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
+  return dutyOf('node-port', parts, [services], (context, _informers, onMissingRegistry) => {
+    const repair = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
+    if (!registry.writable) void repair.settled.then(onMissingRegistry)
+    return repair
   })
 }
 
@@ -85,7 +91,7 @@ function dutyOf(
   kind: RepairKind,
   { options, ports, monitor, decisions, informers }: Parts,
   followed: readonly Resource<KubeObject>[],
-  makeRepair: (context: RepairContext, informers: Informers) => Repair,
+  makeRepair: (context: RepairContext, informers: Informers, onMissingRegistry: () => void) => Repair,
 ): RepairDuty {
   const name = `${kind}-repair` as const
   const availability = new PartAvailability(ports.availability)
@@ -100,9 +106,12 @@ function dutyOf(
     dryRun: options.dryRun,
   })
   const lists = followed.map((resource) => describeSelection(resource))
+  let isMissing = false
+  const hasOther = (): boolean => permit.mode === 'report' || decisions.allocates
   return {
     name,
     refusal: () => availability.refusal() ?? ports.availability.refusalOf(...lists),
+    remark: () => (isMissing && !hasOther() ? BITMAP_HINT : undefined),
     make() {
       const scope = new InformerScope(informers)
       const repair = makeRepair(
@@ -111,6 +120,10 @@ function dutyOf(
           services: scope.get(services, { transform: trimService }),
         },
         scope,
+        () => {
+          isMissing = true
+          if (!hasOther()) reportMissingRange(kind, reporter)
+        },
       )
       return {
         settled: repair.settled,

@@ -4,6 +4,7 @@ import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import type { KubeApi } from '../kube/api.ts'
 import type { AuditUser } from '../kube/audit.ts'
+import { type Discovery, restDiscovery } from '../kube/discovery.ts'
 import { httpReadiness } from '../kube/http-readiness.ts'
 import type { ResolvedKubeConfig } from '../kube/kube-config-access.ts'
 import { missingReadyzUrl, type Readiness } from '../kube/readiness.ts'
@@ -25,6 +26,7 @@ export interface ApiServer {
   /** The user of the kubeconfig, by its name there; undefined for anonymous requests. */
   readonly user: string | undefined
   readonly api: KubeApi
+  readonly discovery: Discovery
   /** The readiness of this master's own API server. */
   readonly readiness: Readiness
   close(): Promise<void>
@@ -40,7 +42,7 @@ export interface Surroundings {
   readonly outages?: Outages | undefined
 }
 
-interface Opened extends Omit<ApiServer, 'api'> {
+interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
   readonly transport: Transport
 }
 
@@ -58,7 +60,7 @@ export async function openApiServer(
     ? await openEmbedded(resolved, surroundings)
     : await openRemote(resolved, surroundings, options)
   const { transport, ...server } = opened
-  return { ...server, api: restKubeApi({ transport, ...surroundings }) }
+  return { ...server, api: restKubeApi({ transport, ...surroundings }), discovery: restDiscovery(transport) }
 }
 
 async function openEmbedded({ configuration }: Resolved, surroundings: Surroundings): Promise<Opened> {

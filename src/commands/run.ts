@@ -11,6 +11,7 @@ import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { isLoopbackName } from '../net/address.ts'
 import { limitHeap, releaseMemory } from '../runtime/system-heap.ts'
 import { type HealthEndpoint, isAlwaysAllowed } from '../telemetry/health.ts'
+import { ListenError } from '../telemetry/http-bounded-server.ts'
 import { type HealthServerOptions, serveHealth } from '../telemetry/http-health-server.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { observeProcess, watchEventLoop } from '../telemetry/process-metrics.ts'
@@ -39,22 +40,19 @@ export async function execute(flags: Flags): Promise<number> {
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   const ends = [watchEventLoop({ clock, logger, metrics }), releaseMemory(clock)]
   try {
-    const { api, readiness } = server
+    const { api, discovery, readiness } = server
     const master = createMaster(masterOptionsOf(configuration, hostname()), {
       ...surroundings,
       api,
+      discovery,
       readiness,
       etcd,
       user: auditUser(server, etcd),
     })
     observeProcess(metrics, clock)
     const checks = (endpoint: HealthEndpoint) => master.lifecycle.checks(endpoint)
-    const health = await serveHealth({
-      ...healthServing(configuration, { ...surroundings, api }),
-      checks,
-      metrics,
-      logger,
-    })
+    const serving = healthServing(configuration, { ...surroundings, api })
+    const health = await serveHealth({ ...serving, checks, metrics, logger })
     const exposure = exposureOf(configuration)
     if (exposure !== undefined) logger.warn({ address: health.address }, exposure)
     logger.info({ server: server.name, health: health.address, dryRun: configuration.dryRun }, 'started')
@@ -74,7 +72,8 @@ export async function execute(flags: Flags): Promise<number> {
     return 0
   } catch (error) {
     // A lifecycle logs its own end.
-    if (!(error instanceof LifecycleError)) logger.error({ error }, 'failed')
+    const flag = error instanceof ListenError ? { flag: '--health-bind-address' } : {}
+    if (!(error instanceof LifecycleError)) logger.error({ error, ...flag }, 'failed')
     return 1
   } finally {
     for (const end of ends) end()

@@ -180,23 +180,24 @@ function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMist
 
 /**
  * The syntax mistakes of a document in plain words, in the order of the text. One mistake can cause several errors of
- * the parser: the first mistake of each line is reported, up to a hundred lines.
+ * the parser: the first mistake of each line is reported, up to a hundred lines. Without the text nothing is quoted.
  */
 function syntaxMistakes(
-  text: string,
-  { errors, warnings, contents }: Document.Parsed,
+  text: string | undefined,
+  { errors, warnings, contents }: Pick<Document.Parsed, 'errors' | 'warnings' | 'contents'>,
   lineAt: (offset: number) => number,
 ): readonly SyntaxMistake[] {
   const found = [...errors, ...warnings].sort((a, b) => a.pos[0] - b.pos[0])
   const reported = new Set<number>()
   return found.flatMap(({ code, message, pos: [offset] }) => {
-    const rest = text.slice(offset)
+    const rest = text?.slice(offset)
     const line = lineAt(offset)
     if (reported.has(line) || reported.size === MAX_BAD_LINES) return []
     reported.add(line)
     const isMultiline = found.some((other) => other.code === 'MULTILINE_IMPLICIT_KEY' && other.pos[0] === offset)
     const known = wordings.find(([ofCode, pattern]) => ofCode === code && pattern.test(message))
     if (known === undefined) {
+      if (rest === undefined) return [{ offset, message: 'this is no YAML' }]
       return [{ offset, message: `is no YAML: ${message.slice(0, 1).toLowerCase()}${message.slice(1)}` }]
     }
     const [, , words, opensHere] = known
@@ -209,17 +210,20 @@ function syntaxMistakes(
   })
 }
 
-/** Where the parser stumbles: its message, the text from there on, and whether it took several lines for one key. */
+/**
+ * Where the parser stumbles: its message, the text from there on if it may be quoted, and whether it took several lines
+ * for one key.
+ */
 interface Stumble {
   readonly message: string
-  readonly rest: string
+  readonly rest: string | undefined
   readonly isMultiline: boolean
 }
 
 const isFlow = (node: unknown): boolean => isCollection(node) && node.flow === true
 const isQuoted = (node: unknown): boolean => isScalar(node) && /^QUOTE/.test(node.type ?? '')
 const isNoSetting = ({ rest }: Stumble): string =>
-  `${shortened(rest.split('\n', 1)[0])} is no setting: write NAME: VALUE, with a blank behind the colon`
+  `${rest === undefined ? 'this line' : shortened(rest.split('\n', 1)[0])} is no setting: write NAME: VALUE, with a blank behind the colon`
 const INDENTED = 'is indented neither as its neighbours nor as what contains them'
 const ANY = /(?:)/
 
@@ -236,6 +240,8 @@ const wordings: readonly (readonly [
   ['TAB_AS_INDENT', ANY, 'a tab indents this line; YAML takes blanks only'],
   ['BAD_INDENT', /^Flow.*\]$/, 'the [ here is not closed with ]', isFlow],
   ['BAD_INDENT', /^Flow/, 'the { here is not closed with }', isFlow],
+  ['MISSING_CHAR', /must end with a \]$/, 'the [ here is not closed with ]', isFlow],
+  ['MISSING_CHAR', /must end with a \}$/, 'the { here is not closed with }', isFlow],
   ['BAD_INDENT', ANY, `this line ${INDENTED}`],
   ['BLOCK_AS_IMPLICIT_KEY', /sequence/, `this list item ${INDENTED}`],
   [
@@ -252,21 +258,35 @@ const wordings: readonly (readonly [
   ['MISSING_CHAR', /followed by map values/, isNoSetting],
   ['MISSING_CHAR', /^Comments/, 'a blank is missing before #'],
   ['MISSING_CHAR', /^Missing ,/, 'a comma is missing between two items'],
-  ['BAD_SCALAR_START', ANY, ({ rest }) => `a value that begins with ${rest.slice(0, 1)} must be in quotation marks`],
+  [
+    'BAD_SCALAR_START',
+    ANY,
+    ({ rest }) => `a value that begins with ${rest?.slice(0, 1) ?? 'such a sign'} must be in quotation marks`,
+  ],
   ['BAD_ALIAS', ANY, 'a value that begins or ends like an alias or anchor (* and &) must be in quotation marks'],
   [
     'BAD_DQ_ESCAPE',
     ANY,
-    ({ message }) =>
-      `${message.split(' ').at(-1)} means nothing between " and "; write \\\\ for a backslash, or use ' and '`,
+    ({ message, rest }) =>
+      `${rest === undefined ? 'a backslash' : message.split(' ').at(-1)} means nothing between " and "; write \\\\ for a backslash, or use ' and '`,
   ],
   ['TAG_RESOLVE_FAILED', ANY, 'a value that begins with ! must be in quotation marks; tags are not taken'],
   ['UNEXPECTED_TOKEN', /node end$/, 'nothing may follow the value on this line but a comment'],
   ['UNEXPECTED_TOKEN', /same line with key$/, 'a list begins on a line of its own, below its key'],
   ['UNEXPECTED_TOKEN', /^Unexpected (,|empty item) in/, 'a comma too many, or an item is missing'],
-  ['UNEXPECTED_TOKEN', /flow-(seq|map)-end/, ({ rest }) => `${rest.slice(0, 1)} closes nothing`],
+  ['UNEXPECTED_TOKEN', /flow-(seq|map)-end/, ({ rest }) => `${rest?.slice(0, 1) ?? 'a bracket'} closes nothing`],
   ['UNEXPECTED_TOKEN', /^(Not a YAML token|Block scalar header)/, 'nothing may follow | or > on its line'],
 ]
+
+/**
+ * The first syntax mistake of a document in plain words, and its offset; undefined without one. Quotes nothing of the
+ * text, which may hold credentials.
+ */
+export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'contents'>): SyntaxMistake | undefined {
+  const [first] = document.errors.toSorted((a, b) => a.pos[0] - b.pos[0])
+  if (first?.code === 'DUPLICATE_KEY') return { offset: first.pos[0], message: 'this key is given twice' }
+  return syntaxMistakes(undefined, { ...document, warnings: [] }, (offset) => offset)[0]
+}
 
 /** The start of the last of these nodes that extends to `offset`; `offset` where there is none. */
 function startOf(contents: Node | null, offset: number, isMeant: (node: unknown) => boolean): number {

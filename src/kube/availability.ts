@@ -25,6 +25,10 @@ export type AvailabilityReporter = Pick<Availability, 'failed' | 'interrupted' |
 }
 
 const UNAUTHORIZED: KubeErrorCode = 'Unauthorized'
+const FORBIDDEN: KubeErrorCode = 'Forbidden'
+
+/** Where the rights are that this program needs, for who reads a refusal. */
+export const RIGHTS_HINT = 'the rights that are needed are in config/kustomize/rbac'
 
 type Failure =
   /** The server does not answer, or fails. `refusal`: the refusal before the outage. */
@@ -62,6 +66,9 @@ export class Availability {
   /** What follows from an outage of this server belongs to the lines of that outage. */
   readonly outages: Outages
   #outage: { readonly sinceMs: number; readonly reason: string; readonly sources: Set<string> } | undefined
+  /** Whether the server has ever answered: what was never there cannot be lost. */
+  #hasAnswered = false
+  #isHinted = false
 
   /** `server` names it in the log. @default 'the API server' */
   constructor(options: {
@@ -104,6 +111,7 @@ export class Availability {
       this.#outageBegins(source, error)
       return
     }
+    if (!own) this.#hasAnswered = true
     const nowMs = this.#clock.monotonicMs()
     const code = codeOf(error)
     const fresh: Refusal = { kind: 'refused', code, reason: messageOf(error), own, sinceMs: nowMs, reported: false }
@@ -131,6 +139,7 @@ export class Availability {
 
   /** A request of `source` succeeded. */
   succeeded(source: string): void {
+    this.#hasAnswered = true
     const before = this.#failures.get(source)
     if (before === undefined) return
     this.#failures.delete(source)
@@ -169,7 +178,9 @@ export class Availability {
     const reportNow = lasts && !hidden && !refusal.reported && code !== UNAUTHORIZED
     if (reportNow) this.#failures.set(source, { ...refusal, reported: true })
     if (reportNow) {
-      this.#logger.warn({ source, code, reason }, own ? 'not done' : `${this.#server} refuses a request`)
+      const hint = code === FORBIDDEN && !this.#isHinted ? { hint: RIGHTS_HINT } : {}
+      this.#isHinted ||= code === FORBIDDEN
+      this.#logger.warn({ source, code, reason, ...hint }, own ? 'not done' : `${this.#server} refuses a request`)
     }
     this.#outageMayEnd()
   }
@@ -181,7 +192,9 @@ export class Availability {
     this.#outage ??= { sinceMs: nowMs, reason, sources: new Set() }
     this.#outage.sources.add(source)
     if (isNew) this.outages.begin()
-    if (this.#damping.observe(false, nowMs) === 'down') this.#logger.warn({ source, reason }, `lost ${this.#server}`)
+    if (this.#damping.observe(false, nowMs) === 'down') {
+      this.#logger.warn({ source, reason }, `${this.#hasAnswered ? 'lost' : 'cannot reach'} ${this.#server}`)
+    }
     if (isNew) this.#notify(false)
   }
 

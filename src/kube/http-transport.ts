@@ -125,7 +125,9 @@ export class HttpTransport implements Transport {
         }
         bytes.add(piece)
       }
-      return { ...answer, body: bytes.take((all) => decode(all, answer.headers['content-type'] ?? '', request)) }
+      const decoded = bytes.take((all) => decode(all, answer.headers['content-type'] ?? '', request))
+      if (statusCode === 400) refuseClearText(this.#target, decoded)
+      return { ...answer, body: decoded }
     } catch (error) {
       if (controller.signal.aborted && dispatcher === this.#dispatcher) this.#reconnect()
       throw explain(error)
@@ -259,6 +261,13 @@ function flatten(headers: Record<string, string | string[] | undefined>): Record
 
 function decode(bytes: Uint8Array, contentType: string, { dropsManagedFields }: ApiRequest): unknown {
   return /[/+]json\b/i.test(contentType) ? parseJson(bytes, dropsManagedFields) : Buffer.from(bytes).toString('utf8')
+}
+
+/** A server that speaks TLS says so, in Go's words, to a client that does not: no API server has answered. */
+function refuseClearText(target: string, body: unknown): void {
+  const sentence = 'Client sent an HTTP request to an HTTPS server.'
+  if (typeof body !== 'string' || body.trim() !== sentence) return
+  throw new KubeError('Unreachable', `${target} takes https only ("${sentence}"): write https:// in the kubeconfig`)
 }
 
 /** Messages for errors of undici and of TLS. */

@@ -7,6 +7,7 @@ import type { KubeApi } from './api.ts'
 import { Availability, type AvailabilityReporter } from './availability.ts'
 import { describeSelection, Reflector, type Selection } from './reflector.ts'
 import type { KubeObject, Resource } from './resources.ts'
+import type { ServedResources } from './served-resources.ts'
 import { type Change, Store } from './store.ts'
 
 export type { Change } from './store.ts'
@@ -20,6 +21,8 @@ export interface InformerContext {
   readonly metrics?: Metrics | undefined
   /** Shared by all clients of one API server, so that an outage is logged once. @default one of its own */
   readonly availability?: AvailabilityReporter | undefined
+  /** Of the same server. @default a resource that is not served counts as refused */
+  readonly served?: ServedResources | undefined
 }
 
 interface InformerOptions<T extends KubeObject> extends InformerContext {

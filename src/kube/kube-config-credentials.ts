@@ -112,7 +112,7 @@ export class KubeCredentials {
 
   constructor(options: KubeCredentialsOptions) {
     this.#options = options
-    this.#refused = (options.outages ?? noOutages).symptom()
+    this.#refused = (options.outages ?? noOutages).symptom({ againMs: 300_000 })
     this.#identity = this.#identityOf(options)
   }
 
@@ -253,7 +253,7 @@ export class KubeCredentials {
   }
 
   #identityOf(resolved: ResolvedKubeConfig): Identity {
-    const { clock, execTimeoutMs: timeoutMs = 30_000 } = this.#options
+    const { clock, logger, execTimeoutMs: timeoutMs = 30_000 } = this.#options
     const { access, config } = resolved
     const { user } = access
     const key = keyOf(access)
@@ -264,7 +264,7 @@ export class KubeCredentials {
     if (user === undefined || hasOwnAuthorization(user)) return { resolved, key, renewal: undefined, close: () => {} }
     const stop = new AbortController()
     const close = (): void => stop.abort(new Error('the connection is closed'))
-    const options = { timeoutMs, signal: stop.signal }
+    const options = { timeoutMs, signal: stop.signal, logger }
     if (user.exec) {
       const ask = execPlugin({ config: user.exec, userName: user.name, clusterInfo: clusterInfo(access), ...options })
       return { resolved, key, renewal: new Renewal({ ask, clock, onSettled }), close }

@@ -2,6 +2,7 @@ import type { RequestOptions } from 'node:https'
 import { dirname, isAbsolute, join, resolve, sep } from 'node:path'
 import type { Cluster, Context, User } from '@kubernetes/client-node/dist/config_types.js'
 import { LineCounter, parseDocument } from 'yaml'
+import { firstSyntaxMistake } from '../documents/yaml.ts'
 import { isRecord } from './resources.ts'
 
 /** A cluster as client-node holds it, and a field for which it has no place. */
@@ -58,10 +59,9 @@ export function readKubeConfig(file: string, text: string): KubeConfigEntries {
   const lines = new LineCounter()
   // Merge keys are YAML 1.1, which is what Go's reader of kubeconfig files understands.
   const document = parseDocument(text, { merge: true, lineCounter: lines, prettyErrors: false, logLevel: 'silent' })
-  const [problem] = document.errors
-  if (problem !== undefined) {
-    const reason = problem.code.toLowerCase().replaceAll('_', ' ')
-    throw new KubeConfigError(`kubeconfig ${file}, line ${lines.linePos(problem.pos[0]).line}: not YAML (${reason})`)
+  const mistake = firstSyntaxMistake(document)
+  if (mistake !== undefined) {
+    throw new KubeConfigError(`kubeconfig ${file}, line ${lines.linePos(mistake.offset).line}: ${mistake.message}`)
   }
   const fail = (path: readonly (string | number)[], words: string): never => {
     const node = document.getIn(path, true) as { readonly range?: readonly number[] } | undefined

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { messageOf } from '../runtime/errors.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
 import { parseTime } from '../runtime/time-format.ts'
+import type { Logger } from '../telemetry/logger.ts'
 import { oneLine, withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { type Access, keyPairProblem, readPem } from './kube-config-access.ts'
@@ -27,8 +28,12 @@ export interface ExecPluginOptions {
   readonly timeoutMs: number
   /** Ends a running plugin. */
   readonly signal: AbortSignal
+  /** States, once, that requests wait for a plugin that takes long. */
+  readonly logger: Logger
 }
 
+/** A first answer that takes longer than this is logged: everything waits for it, and the API server seems to hang. */
+const SLOW_MS = 1_000
 const MAX_OUTPUT_BYTES = 1024 * 1024
 
 /**
@@ -36,7 +41,7 @@ const MAX_OUTPUT_BYTES = 1024 * 1024
  * code is not used: test/kube/client-node.test.ts shows what it lacks.
  */
 export function execPlugin(options: ExecPluginOptions): AskForGrant {
-  const { config, userName, clusterInfo, timeoutMs, signal } = options
+  const { config, userName, clusterInfo, timeoutMs, signal, logger } = options
   const plugin = `exec plugin ${JSON.stringify(config.command)} of user ${JSON.stringify(userName)}`
   const spec = { interactive: false, ...(config.provideClusterInfo === true ? { cluster: clusterInfo } : {}) }
   const env = {
@@ -44,11 +49,19 @@ export function execPlugin(options: ExecPluginOptions): AskForGrant {
     ...Object.fromEntries((config.env ?? []).map(({ name, value }) => [name, value])),
     KUBERNETES_EXEC_INFO: JSON.stringify({ apiVersion: config.apiVersion, kind: 'ExecCredential', spec }),
   }
-  return async () => {
+  let isLogged = false
+  const logWaiting = (): void => {
+    isLogged = true
+    logger.warn({ timeoutMs }, `${plugin} has not answered yet; requests to the API server wait for it`)
+  }
+  return async (held) => {
+    const waiting = held === undefined && !isLogged ? setTimeout(logWaiting, SLOW_MS) : undefined
     try {
       return readCredential(await runPlugin(config, env, timeoutMs, signal), config.apiVersion)
     } catch (error) {
       throw new KubeError('NoCredentials', `${plugin} ${messageOf(error)}`)
+    } finally {
+      clearTimeout(waiting)
     }
   }
 }

@@ -12,6 +12,7 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { Outages } from '../telemetry/outages.ts'
 import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 import type { KubeApi } from './api.ts'
+import { type Discovery, restDiscovery } from './discovery.ts'
 import { isLoopbackHost, type ProxyEnvironment, proxyFromEnvironment } from './http-proxy.ts'
 import { httpReadiness } from './http-readiness.ts'
 import { type Access, type ResolvedKubeConfig, resolveAccess } from './kube-config-access.ts'
@@ -170,6 +171,7 @@ export { fromKubeConfig, type KubeConfigTransportOptions } from './kube-config-t
 /** The ports of a master, on the real clock. */
 export interface Connection {
   readonly api: KubeApi
+  readonly discovery: Discovery
   /** /readyz of the kubeconfig's server, which must be the master's own. */
   readonly readiness: Readiness
   readonly clock: Clock
@@ -194,7 +196,8 @@ export async function connect(
   const transport = fromKubeConfig(config, { access, reload, clock, logger, metrics, outages })
   const api = restKubeApi({ transport, clock, random, logger, metrics })
   const readiness = httpReadiness({ transport, logger, outages })
-  return { api, readiness, clock, random, logger, metrics, outages, close: () => transport.close() }
+  const discovery = restDiscovery(transport)
+  return { api, discovery, readiness, clock, random, logger, metrics, outages, close: () => transport.close() }
 }
 
 /**

@@ -1,5 +1,8 @@
 import { type Address, isLoopbackName, tryParseAddress } from '../net/address.ts'
 
+/** A server of ours lists this check in `/readyz?verbose` if it allocates for Services without stored bitmaps. */
+export const ALLOCATORS_CHECK = 'service-allocators'
+
 /** One line of `/readyz?verbose`. */
 export interface ReadinessCheck {
   /** Such as `etcd` or `poststarthook/bootstrap-controller`. */

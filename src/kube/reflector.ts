@@ -17,6 +17,7 @@ import {
   WatchGuard,
 } from './reflector-plan.ts'
 import { apiVersionOf, type KubeObject, type Resource } from './resources.ts'
+import type { ServedResources } from './served-resources.ts'
 import { keyOfObject } from './store.ts'
 
 /** Which objects of a resource; all when left out. */
@@ -46,6 +47,8 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly random: Random
   readonly logger: Logger
   readonly availability: AvailabilityReporter
+  /** Without it, a resource that the server does not serve counts as refused, and is asked for every few seconds. */
+  readonly served?: Pick<ServedResources, 'confirmUnserved' | 'untilServed'> | undefined
   readonly metrics?: Metrics | undefined
 }
 
@@ -240,7 +243,7 @@ export class Reflector<T extends KubeObject> {
   }
 
   async #retry(ending: Ending, signal: AbortSignal): Promise<void> {
-    const { clock, sink, availability } = this.#options
+    const { clock, sink, availability, served, resource } = this.#options
     const phase = this.#state.phase
     const justListed = clock.monotonicMs() - this.#listedMs < PROVEN_AFTER_MS
     const plan = planRetry(this.#state, ending, { streaming: this.#streaming, justListed })
@@ -249,13 +252,21 @@ export class Reflector<T extends KubeObject> {
     const error = ending.kind === 'failed' ? ending.error : undefined
     const delayMs = this.#delayMs(plan.wait, error)
     this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
+    const isAbsent = error?.code === 'NotFound' && phase !== 'watching'
+    if (isAbsent && (await served?.confirmUnserved(resource, signal))) {
+      sink.absent(error)
+      // The server has answered the question.
+      availability.succeeded(this.#source)
+      await served?.untilServed(resource, signal)
+      return
+    }
     // A watch that worked and broke says nothing yet about the server: the next attempt will.
     if (plan.wait !== 'none' && !ending.proven && error?.code !== 'Expired') {
       availability.failed(this.#source, error ?? endedAtOnce(this.#source))
     } else if (ending.kind === 'failed' && ending.proven) {
       availability.interrupted(this.#source)
     }
-    if (error?.code === 'NotFound' && phase !== 'watching') sink.absent(error)
+    if (isAbsent) sink.absent(error)
     if (delayMs > 0) await sleep(clock, delayMs, signal)
   }
 

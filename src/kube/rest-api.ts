@@ -88,7 +88,7 @@ class RestKubeApi implements KubeApi {
     const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
       query: queryOf(query),
       timeoutMs: LIST_TIMEOUT_MS,
-      dropsManagedFields: query.dropsManagedFields,
+      ...(query.dropsManagedFields && { dropsManagedFields: true }),
       maxBytes: query.limit === undefined ? answerLimits.list : answerLimits.page,
     })
     return asList<T>(call.name, await this.#unary(call, query))

@@ -6,6 +6,7 @@ import {
   endpointSlices,
   endpoints as endpointsResource,
 } from '../kube/resources.ts'
+import type { ServedResources } from '../kube/served-resources.ts'
 import { RemoteError } from '../runtime/errors.ts'
 import { allEnded } from '../runtime/signals.ts'
 import {
@@ -35,10 +36,16 @@ export interface ListPlan {
 export class EndpointsAdapter {
   readonly #api: KubeApi
   readonly #writer: ObjectWriter
+  readonly #served: ServedResources | undefined
 
-  constructor(options: { readonly api: KubeApi; readonly writer: ObjectWriter }) {
+  constructor(options: {
+    readonly api: KubeApi
+    readonly writer: ObjectWriter
+    readonly served?: ServedResources | undefined
+  }) {
     this.#api = options.api
     this.#writer = options.writer
+    this.#served = options.served
   }
 
   /** The live Endpoints; undefined when there are none. */
@@ -77,12 +84,15 @@ export class EndpointsAdapter {
 
   /**
    * Executes the `plan` for the stored objects; returns whether it had any action. It reads the leases last: if another
-   * master wrote with newer leases, this write conflicts.
+   * master wrote with newer leases, this write conflicts. A server that serves no Endpoints has no list that could be
+   * out of sync.
    */
   async reconcile(
     plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
     signal: AbortSignal,
   ): Promise<boolean> {
+    const isUnserved = this.#served?.isUnserved(endpointsResource) === true
+    if (isUnserved && (await this.#served?.confirmUnserved(endpointsResource, signal))) return true
     const stored = await this.read(signal)
     const wanted = await plan(stored)
     if (wanted !== undefined) await this.execute(wanted, stored, signal)

@@ -125,10 +125,15 @@ export class Lifecycle {
    * Adds a health check, to all endpoints unless some are named. @throws Error for a name that is taken, or after the
    * start.
    */
-  healthCheck(name: string, fault: HealthCheck['fault'], endpoints: readonly HealthEndpoint[] = healthEndpoints): void {
+  healthCheck(
+    name: string,
+    fault: HealthCheck['fault'],
+    endpoints: readonly HealthEndpoint[] = healthEndpoints,
+    remark?: HealthCheck['remark'],
+  ): void {
     const taken = [this.#shutdownCheck, ...this.#checks.map(({ check }) => check)]
     this.#register('health check', name, new Set(taken.map((check) => check.name)))
-    this.#checks.push({ check: { name, fault }, endpoints })
+    this.#checks.push({ check: { name, fault, remark }, endpoints })
   }
 
   /**

@@ -21,6 +21,10 @@ interface ClusterIpRepairOptions {
   /** The bitmaps of servers up to 1.34. */
   readonly bitmaps: Repair
   readonly registry: RangeRegistry
+  /** All Services. A server that serves none has nothing to allocate. */
+  readonly services: Pick<Followed<Service>, 'whenSynced'>
+  /** Called when the bitmaps are needed and there is no registry for them. @default nothing */
+  readonly onMissingRegistry?: (() => void) | undefined
   /** Reports when a server is seen to use an existing bitmap. */
   readonly use: { proven(signal: AbortSignal): Promise<void> }
   readonly clock: Clock
@@ -74,9 +78,11 @@ export class ClusterIpRepair implements Repair {
   }
 
   async #repairBitmaps(signal: AbortSignal): Promise<void> {
-    const { logger, bitmaps } = this.#options
+    const { logger, bitmaps, services, registry, onMissingRegistry } = this.#options
     await this.#untilNeeded(signal)
-    logger.info({}, 'this server stores its ClusterIPs in a bitmap, which is now repaired')
+    await services.whenSynced(signal)
+    if (registry.writable) logger.info({}, 'this server stores its ClusterIPs in a bitmap, which is now repaired')
+    else onMissingRegistry?.()
     this.#bitmapsInUse = true
     this.#usesBitmaps.resolve()
     await bitmaps.run(signal)

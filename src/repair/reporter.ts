@@ -36,6 +36,7 @@ export const repairReasons = {
   PortOutOfRange: 'PortAllocation',
   PortLeaked: 'PortAllocation',
   ServiceRangeMismatch: 'RangeAllocation',
+  ServiceRangeMissing: 'RangeAllocation',
   ServiceRangeUnreadable: 'RangeAllocation',
 } as const
 

@@ -74,7 +74,6 @@ export class DefaultServiceCidrController {
 
   async #reconcileUntilAborted(signal: AbortSignal): Promise<void> {
     if ((await this.#informer.whenSettled(signal)) === 'absent') {
-      this.#options.logger.info({}, 'the server has no ServiceCIDR API; the default ServiceCIDR is left alone')
       this.#absent.resolve()
       await this.#informer.whenSynced(signal)
     }

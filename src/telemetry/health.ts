@@ -13,6 +13,8 @@ export interface HealthCheck {
   readonly name: string
   /** The fault in one line; undefined while there is none. A throw counts as a fault with the error's message. */
   readonly fault: () => string | undefined | Promise<string | undefined>
+  /** What a passing check still lacks, in one line for everybody. @default nothing */
+  readonly remark?: (() => string | undefined) | undefined
 }
 
 /** Passes whenever the process can answer at all. */
@@ -47,11 +49,13 @@ export async function answerHealth(options: {
   const found = new Map(await Promise.all(asked.map(async (check) => [check.name, await faultOf(check)] as const)))
   for (const [name, fault] of found) count(endpoint, name, fault === undefined)
   const faults = [...found].flatMap(([name, fault]) => (fault === undefined ? [] : [{ name, fault }]))
-  const lineOf = (name: string): string => {
+  const lineOf = ({ name, remark }: HealthCheck): string => {
     if (!found.has(name)) return `[+]${name} excluded: ok\n`
-    return found.get(name) === undefined ? `[+]${name} ok\n` : `[-]${name} failed: reason withheld\n`
+    if (found.get(name) !== undefined) return `[-]${name} failed: reason withheld\n`
+    const lack = remark?.()
+    return lack === undefined ? `[+]${name} ok\n` : `[+]${name} ok, but: ${lack}\n`
   }
-  let list = checks.map(({ name }) => lineOf(name)).join('')
+  let list = checks.map(lineOf).join('')
   const unknown = [...new Set(excluded)].filter((name) => !checks.some((check) => check.name === name)).sort()
   if (unknown.length > 0) {
     const quoted = unknown.map((name) => JSON.stringify(name)).join(',')

@@ -54,9 +54,10 @@ export class Outages {
     else logger.warn(fields, message)
   }
 
-  /** A condition that an outage explains. */
-  symptom(): Symptom {
-    return new Symptom(this, (logger, fields, message) => this.#hide(logger, fields, message))
+  /** A condition that an outage explains. One that lasts is logged again every `againMs`. @default only once */
+  symptom({ againMs = Number.POSITIVE_INFINITY }: { readonly againMs?: number } = {}): Symptom {
+    const hide: WriteLine = (logger, fields, message) => this.#hide(logger, fields, message)
+    return new Symptom(this, { hide, clock: this.#clock, againMs })
   }
 
   #hide(logger: Logger, fields: LogFields, message: string): void {
@@ -69,25 +70,35 @@ export class Outages {
 /** For parts whose server nobody observes: hides nothing. */
 export const noOutages = new Outages({ clock: { monotonicMs: () => 0 } })
 
+interface SymptomOptions {
+  readonly hide: WriteLine
+  readonly clock: Pick<Clock, 'monotonicMs'>
+  readonly againMs: number
+}
+
 /** Gets a warning when it begins and a line when it ends, or neither where an outage explains it. */
 class Symptom {
   readonly #outages: Outages
-  readonly #hide: WriteLine
+  readonly #options: SymptomOptions
   #state: 'absent' | 'hidden' | 'logged' = 'absent'
+  #loggedMs = 0
 
-  constructor(outages: Outages, hide: WriteLine) {
+  constructor(outages: Outages, options: SymptomOptions) {
     this.#outages = outages
-    this.#hide = hide
+    this.#options = options
   }
 
   /** It is there. To be called again and again while it is: it may outlast the outage. */
   present(logger: Logger, fields: LogFields, message: string): void {
-    if (this.#state === 'logged') return
+    const { hide, clock, againMs } = this.#options
+    const nowMs = clock.monotonicMs()
+    if (this.#state === 'logged' && nowMs - this.#loggedMs < againMs) return
     if (this.#outages.felt) {
-      if (this.#state === 'absent') this.#hide(logger, fields, message)
-      this.#state = 'hidden'
+      if (this.#state === 'absent') hide(logger, fields, message)
+      if (this.#state !== 'logged') this.#state = 'hidden'
     } else {
       this.#state = 'logged'
+      this.#loggedMs = nowMs
       logger.warn(fields, message)
     }
   }

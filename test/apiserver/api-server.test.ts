@@ -199,7 +199,7 @@ test('readyz is ok while every check is, livez looks at ping alone', async () =>
   embedded.server.health.set('etcd', false)
   embedded.server.health.set('poststarthook/mine', true)
   const expected =
-    '[+]ping ok\n[-]etcd failed: reason withheld\n[+]informer-sync ok\n[+]shutdown ok\n[+]poststarthook/mine ok\nreadyz check failed\n'
+    '[+]ping ok\n[-]etcd failed: reason withheld\n[+]informer-sync ok\n[+]service-allocators ok\n[+]shutdown ok\n[+]poststarthook/mine ok\nreadyz check failed\n'
   assert.deepEqual(await embedded.send('GET', '/readyz'), { status: 500, body: expected })
   assert.deepEqual(await embedded.send('GET', '/livez?verbose'), {
     status: 200,
@@ -276,6 +276,7 @@ test('readiness tells each check by its name', async () => {
       { name: 'ping', ok: true },
       { name: 'etcd', ok: true },
       { name: 'informer-sync', ok: true },
+      { name: 'service-allocators', ok: true },
       { name: 'shutdown', ok: true },
       { name: 'poststarthook/mine', ok: false },
     ],

@@ -16,10 +16,11 @@ const hooks = {
   'cluster-ip-repair': 'start-service-ip-repair-controllers',
 } as const
 
-/** What a server that has these duties itself says. */
+/** What a kube-apiserver that has these duties itself says. */
 function serving(...duties: readonly (keyof typeof hooks)[]): ReadinessAnswer {
   const checks = [
     { name: 'ping', ok: true },
+    ...(duties.length === 0 ? [] : [{ name: 'poststarthook/bootstrap-controller', ok: true }]),
     ...duties.map((duty) => ({ name: `poststarthook/${hooks[duty]}`, ok: true })),
   ]
   return { answered: true, ready: true, checks }

@@ -82,12 +82,23 @@ const table: readonly [controllers: string[], sightings: HookState, decision: Du
 for (const [controllers, sightings, decision] of table) {
   const server = sightings === listed ? 'a server that does it itself' : 'a server that does not'
   test(`--controllers=${controllers} beside ${server}: system-namespaces is ${decision.type}`, () => {
-    assert.deepEqual(decideDuty('system-namespaces', parseControllers(controllers), sightings), decision)
+    assert.deepEqual(
+      decideDuty('system-namespaces', parseControllers(controllers), () => sightings),
+      decision,
+    )
   })
 }
 
 test('default/kubernetes is kept even where the server lists its hook: its reconciler may be off', () => {
-  assert.deepEqual(decideDuty('kubernetes-service', parseControllers(['auto']), listed), { type: 'on' })
+  assert.deepEqual(
+    decideDuty('kubernetes-service', parseControllers(['auto']), () => listed),
+    { type: 'on' },
+  )
+})
+
+test('a server that makes the system namespaces and is no kube-apiserver leaves out that of the Nodes', () => {
+  const decision = decideDuty('system-namespaces', parseControllers(['auto']), (of) => (of === hook ? listed : absent))
+  assert.deepEqual(decision, { type: 'left-to-server', hook, except: ['kube-node-lease'] })
 })
 
 /** What is known of the hook after these answers, so many seconds apart. */

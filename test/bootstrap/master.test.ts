@@ -278,7 +278,7 @@ test('without etcd the Service and the namespaces are made, the Endpoints are no
   await time.advance(60_000)
   assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
   await assert.rejects(api.get(endpoints, kubernetes), { code: 'NotFound' })
-  assert.deepEqual([said('lost etcd').length, said('lost the API server').length], [1, 0])
+  assert.deepEqual([said('cannot reach etcd').length, said('lost the API server').length], [1, 0])
   away = false
   await time.advance(15_000)
   const [subset] = (await api.get(endpoints, kubernetes)).subsets ?? []
@@ -336,3 +336,44 @@ test('each time that the server begins to refuse to tell its readiness is one Ev
     ],
   )
 })
+
+for (const [says, awayMs, shortestMs, longestMs, words] of [
+  [
+    'while nothing answers gives up after five seconds',
+    60_000,
+    5_000,
+    6_500,
+    /^nothing answers, so the address cannot/,
+  ],
+  ['whose server is back within five seconds is withdrawn', 4_000, 4_000, 9_000, /^withdrew the address$/],
+  ['whose server answers is withdrawn at once', 0, 0, 1_500, /^withdrew the address$/],
+] as const) {
+  test(`a master that stops ${says}`, async () => {
+    const { time, transport, start, logger } = setUp()
+    let isAway = false
+    const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
+    const probe = async (): Promise<ReadinessAnswer> => (isAway ? { answered: false, reason: 'refused' } : ready)
+    const master = start({}, { readiness: { probe } })
+    const other = start({ advertiseAddress: '192.0.2.2' })
+    await time.advance(30_000)
+    const seen = logger.lines.length
+    isAway = awayMs > 0
+    if (isAway) transport.faults.partition()
+    const heal = (): void => {
+      isAway = false
+      transport.faults.heal()
+    }
+    const cancel = time.view().schedule(awayMs, heal)
+    await master.end()
+    cancel()
+    heal()
+    const since = logger.lines.slice(seen)
+    assert.ok(
+      since.some(({ message }) => words.test(message)),
+      since.map(({ message }) => message).join('\n'),
+    )
+    const tookMs = Number(since.find(({ message }) => message === 'shut down')?.fields.durationMs)
+    assert.ok(tookMs >= shortestMs && tookMs <= longestMs, `${tookMs} ms`)
+    await other.end()
+  })
+}

@@ -8,10 +8,12 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 const unreachable = new KubeError('Unreachable', 'connection refused')
 const forbidden = new KubeError('Forbidden', 'services is forbidden')
 
+/** A server that has answered before. */
 function setUp() {
   const time = new VirtualClock()
   const logger = memoryLogger()
   const availability = new Availability({ clock: time.view(), logger })
+  availability.succeeded('earlier')
   const told: boolean[] = []
   const unsubscribe = availability.subscribe((available) => told.push(available))
   const said = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ level, message }) => [level, message])
@@ -285,4 +287,28 @@ test('a watch that breaks is no outage, but one that begins with it lasts until 
     ['warn', 'lost the API server'],
     ['info', 'the API server is back'],
   ])
+})
+
+test('a server that has never answered was not lost, and a refusal is an answer', () => {
+  for (const answered of [false, true]) {
+    const time = new VirtualClock()
+    const logger = memoryLogger()
+    const availability = new Availability({ clock: time.view(), logger })
+    if (answered) availability.failed('a', forbidden)
+    availability.failed('b', unreachable)
+    assert.deepEqual(
+      logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
+      [`${answered ? 'lost' : 'cannot reach'} the API server`],
+    )
+  }
+})
+
+test('the first line about a missing right says where the rights are', async () => {
+  const { time, logger, availability } = setUp()
+  for (let round = 0; round < 2; round++) {
+    for (const source of ['a', 'b']) availability.failed(source, forbidden)
+    await time.advance(3_000)
+  }
+  const hints = logger.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields.hint)
+  assert.deepEqual(hints, ['the rights that are needed are in config/kustomize/rbac', undefined])
 })

@@ -323,3 +323,12 @@ async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: numb
   })
   return { port: (server.address() as AddressInfo).port, open: () => sockets.size }
 }
+
+test('a server that speaks TLS has not answered a client that does not, and its sentence is passed on', async (t) => {
+  const said = 'Client sent an HTTP request to an HTTPS server.'
+  const server = await startServer(t, (_, response) => {
+    response.writeHead(400).end(`${said}\n`)
+  })
+  const words = new RegExp(`takes https only \\("${said}"\\): write https://`)
+  await assert.rejects(transportTo(t, server.url).send(get('/'), never), failsWith('Unreachable', words))
+})

@@ -8,6 +8,7 @@ import { isKubeError } from '../../src/kube/errors.ts'
 import { type ExecPluginConfig, type ExecPluginOptions, execPlugin } from '../../src/kube/kube-config-exec.ts'
 import type { Grant } from '../../src/kube/kube-config-renewal.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
+import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { certificate } from './loopback-server.ts'
@@ -39,6 +40,7 @@ async function pluginOf(
     clusterInfo: { server: 'https://192.0.2.1' },
     timeoutMs: 30_000,
     signal: stop.signal,
+    logger: silentLogger,
     ...more,
   })
   const close = (): void => stop.abort()
@@ -138,6 +140,15 @@ test('a plugin that hangs is ended with all that it started', async (t) => {
   await assert.rejects(waiting, /did not answer within 1000 ms$/)
   const pid = Number(readFileSync(pidFile, 'utf8'))
   await eventually('its child is gone', () => !alive(pid))
+})
+
+test('a plugin that gives no first answer within a second is named, once', async (t) => {
+  const logger = memoryLogger()
+  const { run } = await pluginOf(t, 'setTimeout(() => {}, 6e4)', { timeoutMs: 1_200, logger })
+  for (let times = 0; times < 2; times++) await assert.rejects(run(), /did not answer within 1200 ms$/)
+  const lines = logger.lines.map(({ level, message }) => `${level} ${message}`)
+  assert.equal(lines.length, 1)
+  assert.match(lines[0] ?? '', /^warn exec plugin ".*" of user "u" has not answered yet; requests .* wait for it$/)
 })
 
 test('closing ends a plugin that runs', async (t) => {

@@ -147,8 +147,16 @@ const exec = 'apiVersion: client.authentication.k8s.io/v1, command: x'
 const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][] = [
   ['', /: the file is empty$/],
   ['- a', /: not a kubeconfig: the top level is not a mapping$/],
-  ['a: hunter2: b', /, line 1: not YAML \(/],
-  ['kind: Config\nkind: Config', /, line 2: not YAML \(duplicate key\)$/],
+  ['a: hunter2: b', /, line 1: a second ": " in one line; put the value in quotation marks, or on lines of its own$/],
+  ['kind: Config\nkind: Config', /, line 2: this key is given twice$/],
+  ['{"kind": "Config"', /, line 1: the \{ here is not closed with \}$/],
+  [
+    'kind: Config\nhunter2\nusers: []',
+    /, line 2: this line is no setting: write NAME: VALUE, with a blank behind the colon$/,
+  ],
+  ['token: "hunter2\\q"', /, line 1: a backslash means nothing between " and "/],
+  ['token: @hunter2', /, line 1: a value that begins with such a sign must be in quotation marks$/],
+  ['kind: }hunter2', /, line 1: a bracket closes nothing$/],
   ['kind: Pod', /, line 1: not a kubeconfig: its kind is not Config$/],
   ['clusters: {}', /, line 1: clusters is not a list$/],
   ['clusters:\n- cluster: {}', /, line 2: clusters\[0\] has no name$/],

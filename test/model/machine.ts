@@ -36,6 +36,7 @@ export const modelTimings: MembershipTimings = {
   removalMarginMs: TICK_MS,
   recoveryMs: 6 * TICK_MS,
   leavingMs: 6 * TICK_MS,
+  unreachedMs: 5 * TICK_MS,
   contentionMs: 2 * TICK_MS,
 }
 

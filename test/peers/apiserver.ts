@@ -12,9 +12,10 @@ import { RunningProcess, startOnFreePorts } from './process.ts'
 export interface ApiserverOptions {
   /**
    * `stock`: kube-apiserver as it is. `bare`: one that nobody bootstraps. `eager`: one whose own reconciler looks every 200 ms.
-   * `bare-1.32`: a bare one of 1.32, which serves no IPAddresses.
+   * `bare-1.32`: a bare one of 1.32, which serves no IPAddresses. `generic`: upstream's sample of a generic control plane, which serves no
+   * Services, Endpoints or Pods.
    */
-  readonly kind: 'stock' | 'bare' | 'bare-1.32' | 'eager'
+  readonly kind: 'stock' | 'bare' | 'bare-1.32' | 'eager' | 'generic'
   /** Or a kine. */
   readonly etcd: Pick<Etcd, 'url'>
   /** Under which its objects are in etcd; another one is another, empty cluster. */
@@ -62,6 +63,7 @@ const binaries = {
   bare: 'bare-apiserver',
   'bare-1.32': 'bare-apiserver-1.32',
   eager: 'eager-apiserver',
+  generic: 'generic-apiserver',
 } as const
 
 const readyWithinMs = 120_000
@@ -84,7 +86,7 @@ export function startApiserver(owner: Owner, options: ApiserverOptions): Promise
       RunningProcess.start(owner, {
         name: kind,
         command: binary(binaries[kind]),
-        args: flagsOf(directory, port, { ...options, flags: flags ?? [] }),
+        args: flagsOf(directory, port, { ...options, kind, flags: flags ?? [] }),
       })
     const whenReady = (): Promise<void> =>
       running.whenReady(async () => (await api.send('GET', '/readyz')).status === 200, readyWithinMs)
@@ -151,7 +153,7 @@ function flagsOf(directory: string, port: number, options: ApiserverOptions): re
     '--service-account-issuer=https://kubernetes.default.svc',
     `--service-account-key-file=${file('sa.pub')}`,
     `--service-account-signing-key-file=${file('sa.key')}`,
-    `--service-cluster-ip-range=${serviceRange}`,
+    ...(options.kind === 'generic' ? [] : [`--service-cluster-ip-range=${serviceRange}`]),
     '--disable-admission-plugins=ServiceAccount',
     '--profiling=false',
     ...(options.flags ?? []),

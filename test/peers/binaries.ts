@@ -8,6 +8,7 @@ export type BinaryName =
   | 'bare-apiserver'
   | 'bare-apiserver-1.32'
   | 'eager-apiserver'
+  | 'generic-apiserver'
   | 'kube-controller-manager'
   | 'kubectl'
   | 'kubeadm'

@@ -13,7 +13,7 @@ export function assertSaidOnce(log: readonly LogLine[]): void {
     said.add(text)
   }
   const messages = log.map(({ message }) => message)
-  for (const message of ['lost the API server', 'the API server is back']) {
+  for (const message of ['cannot reach the API server', 'lost the API server', 'the API server is back']) {
     const times = messages.filter((each) => each === message).length
     assert.ok(times <= 1, `"${message}" ${times} times:\n${log.map((each) => JSON.stringify(each)).join('\n')}`)
   }

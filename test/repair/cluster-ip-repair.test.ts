@@ -53,12 +53,15 @@ function start(registry: RangeRegistry) {
   const ipAddresses = new ScriptedRepair()
   const bitmaps = new ScriptedRepair()
   const stop = new AbortController()
+  let missing = 0
   const used = Promise.withResolvers<void>()
   const use = { proven: (signal: AbortSignal) => abortable(used.promise, signal) }
   const repair = new ClusterIpRepair({
     ipAddresses,
     bitmaps,
     registry,
+    services: { whenSynced: async () => {} },
+    onMissingRegistry: () => void missing++,
     use,
     clock: time.view(),
     logger: memoryLogger(),
@@ -72,6 +75,7 @@ function start(registry: RangeRegistry) {
   const end = repair.run(stop.signal)
   return {
     time,
+    missing: () => missing,
     ipAddresses,
     bitmaps,
     repair,
@@ -162,21 +166,21 @@ test('a bitmap that appears later is found within an interval', async () => {
   await end()
 })
 
-for (const [what, registry] of [
-  ['with a registry', new MemoryRangeRegistry()],
-  ['without one', noneRegistry],
+for (const [what, registry, reports] of [
+  ['with a registry', new MemoryRangeRegistry(), 0],
+  ['without one', noneRegistry, 1],
 ] as const) {
   test(`a server without IPAddresses has its bitmap repaired ${what}, once it has said so for a while`, async () => {
-    const { time, ipAddresses, bitmaps, settled, end } = start(registry)
+    const { time, ipAddresses, bitmaps, settled, missing, end } = start(registry)
     ipAddresses.served = 'absent'
     await time.advance(2_000)
-    assert.equal(bitmaps.running, false)
+    assert.deepEqual([bitmaps.running, missing()], [false, 0])
     ipAddresses.served = 'served'
     await time.advance(400)
     ipAddresses.served = 'absent'
     await time.advance(181_000)
     await time.advance(5_000)
-    assert.equal(bitmaps.running, true)
+    assert.deepEqual([bitmaps.running, missing()], [true, reports])
     bitmaps.settle()
     await time.advance(1)
     assert.equal(settled(), true)

@@ -74,3 +74,14 @@ test('what was hidden in an outage without lines is not counted in a later one',
   outages.begin()
   assert.equal(outages.takeHidden(), undefined)
 })
+
+test('a symptom that lasts is logged again after the time that its owner gives, and not before', async () => {
+  const { time, logger, outages, said } = setUp()
+  const symptom = outages.symptom({ againMs: 60_000 })
+  for (let second = 0; second < 150; second++) {
+    symptom.present(logger, {}, 'refused')
+    await time.advance(1_000)
+  }
+  symptom.absent(logger, {}, 'accepted')
+  assert.deepEqual(said(), ['refused', 'refused', 'refused', 'accepted'])
+})

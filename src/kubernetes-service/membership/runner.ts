@@ -2,10 +2,10 @@ import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { isKubeError } from '../../kube/errors.ts'
 import type { ReadinessAnswer } from '../../kube/readiness.ts'
 import type { Address } from '../../net/address.ts'
-import type { Cancel, Clock } from '../../runtime/clock.ts'
+import { type Cancel, type Clock, sleep } from '../../runtime/clock.ts'
 import { messageOf, RemoteError } from '../../runtime/errors.ts'
 import { within } from '../../runtime/request-limit.ts'
-import { abortable, aborted } from '../../runtime/signals.ts'
+import { abortable, aborted, linkedController } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements, LeaseTelemetry } from '../announcements.ts'
 import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
@@ -65,6 +65,8 @@ export class MembershipRunner implements ListReconciler {
   readonly #work = new Set<Promise<void>>()
   #state: Membership
   #signal: AbortSignal | undefined
+  /** The last answer of the API server or the lease store, refusals included, on the monotonic clock. */
+  #answeredMs = Number.NEGATIVE_INFINITY
   #cancelWake: Cancel = () => {}
   #isAnnounced = false
   /** The listed addresses at this master's first read of the list. */
@@ -109,19 +111,40 @@ export class MembershipRunner implements ListReconciler {
     }
   }
 
-  /** Leaves according to `mode`. Resolves when this master is out; rejects with the reason of an aborted `signal`. */
+  /**
+   * Leaves according to `mode`. Resolves when this master is out, or cannot leave because nothing answers; rejects with
+   * the reason of an aborted `signal`.
+   */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
+    const { logger, holder } = this.#options
+    const [address] = holder.addresses
     this.#take({ type: 'stop', mode })
     const { phase } = this.#state
     if (phase.type === 'out') return phase.why
-    return abortable(this.#out.promise, signal).catch((error: unknown) => {
-      const { logger, holder } = this.#options
-      logger.warn(
-        { address: holder.addresses[0] },
-        'could not withdraw the address in time: it stays until its lease ends',
-      )
+    const { controller, unlink } = linkedController(signal)
+    try {
+      const reason = await Promise.race([abortable(this.#out.promise, signal), this.#silence(controller.signal)])
+      if (reason !== 'unreached') return reason
+      logger.warn({ address }, 'nothing answers, so the address cannot be withdrawn: it stays until its lease ends')
+      return 'left-listed'
+    } catch (error) {
+      logger.warn({ address }, 'could not withdraw the address in time: it stays until its lease ends')
       throw error
-    })
+    } finally {
+      controller.abort()
+      unlink()
+    }
+  }
+
+  /** Resolves when neither the API server nor the lease store has answered for long, from now on. */
+  async #silence(signal: AbortSignal): Promise<'unreached'> {
+    const { clock, timings } = this.#options
+    const sinceMs = this.#nowMs
+    for (;;) {
+      const leftMs = Math.max(sinceMs, this.#answeredMs) + timings.unreachedMs - this.#nowMs
+      if (leftMs <= 0) return 'unreached'
+      await sleep(clock, leftMs, signal)
+    }
   }
 
   async reconcileEndpoints(
@@ -234,6 +257,7 @@ export class MembershipRunner implements ListReconciler {
 
   #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, requested: boolean): void {
     const { fleet, announcements, holder } = this.#options
+    this.#answeredMs = this.#nowMs
     this.#take({ type: 'leases', sentAtMs, leases, span: this.#span, requested })
     fleet.read(this.#state.fleet.leases, sentAtMs)
     if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
@@ -249,6 +273,7 @@ export class MembershipRunner implements ListReconciler {
       )
       if (type === 'renew') telemetry.attempted(undefined)
       availability.succeeded('lease')
+      this.#answeredMs = this.#nowMs
       this.#take({ type: 'done' })
     } catch (error) {
       if (type === 'renew') telemetry.attempted(error)
@@ -273,6 +298,7 @@ export class MembershipRunner implements ListReconciler {
     const { state: readiness, serves } = this.#options.monitor
     const isDecided = answer?.answered === true
     const answered = isDecided || answers
+    if (answered) this.#answeredMs = this.#nowMs
     this.#take({
       type: 'probed',
       sentAtMs,
@@ -316,6 +342,7 @@ export class MembershipRunner implements ListReconciler {
   }
 
   #failed(error: unknown): void {
+    if (error instanceof RemoteError && error.nature !== 'away') this.#answeredMs = this.#nowMs
     if (!this.#signal?.aborted) this.#options.availability.failed('lease', error)
   }
 

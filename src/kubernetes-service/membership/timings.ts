@@ -47,6 +47,8 @@ export interface MembershipTimings {
   readonly recoveryMs: number
   /** How long a stopped master may take to leave; a hanging server is first probed in vain. */
   readonly leavingMs: number
+  /** A stopped master gives up when neither its API server nor the lease store has answered for this long. */
+  readonly unreachedMs: number
   /** The longest wait before a lease that another client keeps deleting is created again. */
   readonly contentionMs: number
 }
@@ -103,6 +105,8 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     // The others need a TTL to renew after a common outage, and their servers some time to be ready.
     recoveryMs: Math.max(ttlMs, SERVER_RECOVERY_MS),
     leavingMs,
+    // A hanging server is probed in vain once, and a store has time to elect a leader.
+    unreachedMs: Math.min(PROBE_TIMEOUT_MS + 2_000, leavingMs),
     contentionMs: ttlMs / 3,
   }
 }

@@ -53,8 +53,22 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'hide-what-outlasts-the-outage': {
     broken: 'Never logs a symptom that began in an outage.',
     file: 'telemetry/outages.ts',
-    text: "if (this.#state === 'logged') return\n",
-    instead: "if (this.#state !== 'absent') return\n",
+    text: "if (this.#state === 'logged' && nowMs - this.#loggedMs < againMs) return\n",
+    instead: "if (this.#state !== 'absent' && nowMs - this.#loggedMs < againMs) return\n",
     tests: ['telemetry/outages.test.ts'],
+  },
+  'leave-out-after-one-404': {
+    broken: 'Leaves a duty out after the first answer of discovery that denies its kind.',
+    file: 'kube/served-resources.ts',
+    text: 'const HOLD_MS = 4_000\n',
+    instead: 'const HOLD_MS = 0\n',
+    tests: ['kube/served-resources.test.ts', 'bootstrap/unserved-duties.test.ts'],
+  },
+  'leave-out-beside-a-server-that-starts': {
+    broken: 'Believes the discovery of a server that is not ready.',
+    file: 'kube/served-resources.ts',
+    text: 'answer === false && !isReady() ? undefined : answer',
+    instead: 'answer',
+    tests: ['kube/served-resources.test.ts'],
   },
 }

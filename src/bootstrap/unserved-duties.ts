@@ -1,0 +1,71 @@
+import {
+  endpointSlices,
+  endpoints,
+  type KubeObject,
+  namespaces,
+  nodes,
+  pods,
+  type Resource,
+  serviceCidrs,
+  services,
+} from '../kube/resources.ts'
+import { nameOf, type ServedResources } from '../kube/served-resources.ts'
+import type { Logger } from '../telemetry/logger.ts'
+import type { ControllerName } from './duties.ts'
+
+/** The resources without which a duty has nothing to do. */
+const needs: Readonly<Record<ControllerName, readonly Resource<KubeObject>[]>> = {
+  'kubernetes-service': [services, endpoints, endpointSlices],
+  'system-namespaces': [namespaces],
+  'default-service-cidr': [serviceCidrs],
+  'cluster-ip-repair': [services],
+  'node-port-repair': [services],
+  endpoints: [services, pods, endpoints],
+  endpointslice: [services, pods, nodes, endpointSlices],
+  'endpointslice-mirroring': [services, endpoints, endpointSlices],
+}
+
+/** What a duty does about resources that appear and disappear. */
+interface UnservedDuty {
+  /** Whether it is done here, if its resources are served. */
+  isOn(): boolean
+  leaveOut(): void
+  takeUp(): void
+}
+
+/**
+ * Leaves a duty out while the server does not serve what it needs, and takes it up when the server does. Each is one
+ * line.
+ */
+export class UnservedDuties {
+  readonly #served: ServedResources | undefined
+  readonly #logger: Logger
+
+  constructor(options: { readonly served?: ServedResources | undefined; readonly logger: Logger }) {
+    this.#served = options.served
+    this.#logger = options.logger
+  }
+
+  add(name: ControllerName, duty: UnservedDuty): void {
+    let leftOut = false
+    this.#served?.subscribe(() => {
+      const lacking = needs[name].filter((resource) => this.#served?.isUnserved(resource)).map(nameOf)
+      if (lacking.length > 0 === leftOut) return
+      leftOut = !leftOut
+      if (leftOut) duty.leaveOut()
+      else duty.takeUp()
+      if (duty.isOn()) this.#log(name, lacking)
+    })
+  }
+
+  #log(duty: ControllerName, resources: readonly string[]): void {
+    if (resources.length === 0) {
+      this.#logger.info({ duty }, 'the server serves what this duty needs now; it is taken up')
+      return
+    }
+    this.#logger.info(
+      { duty, resources },
+      `the server does not serve what this duty needs; it is left out until the server does (silence this with --controllers=auto,-${duty})`,
+    )
+  }
+}

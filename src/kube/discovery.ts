@@ -1,0 +1,33 @@
+import { isKubeError, KubeError } from './errors.ts'
+import { apiVersionOf, isRecord, type KubeObject, type Resource } from './resources.ts'
+import { failure, refusal } from './rest-answer.ts'
+import { answerLimits, type Transport } from './transport.ts'
+
+/** The kinds that a server says it serves. */
+export interface Discovery {
+  /** Whether the server serves a resource. Rejects with a KubeError when it does not say. */
+  serves(resource: Resource<KubeObject>, signal: AbortSignal): Promise<boolean>
+}
+
+/** Reads the list of the resource's group and version, which every authenticated user may read. */
+export function restDiscovery(transport: Transport): Discovery {
+  return {
+    async serves(resource, signal) {
+      const groupVersion = apiVersionOf(resource)
+      const path = resource.group === '' ? `/api/${groupVersion}` : `/apis/${groupVersion}`
+      const call = `discover ${groupVersion}`
+      const headers = { accept: 'application/json' }
+      const request = { method: 'GET', path, query: [], headers, maxBytes: answerLimits.refusal } as const
+      const response = await transport.send(request, signal).catch((error: unknown) => {
+        throw isKubeError(error) ? failure(call, error) : error
+      })
+      if (response.status === 404) return false
+      const body = 'body' in response ? response.body : undefined
+      if (response.status !== 200) throw refusal(call, { ...response, body })
+      if (!isRecord(body) || body.kind !== 'APIResourceList' || !Array.isArray(body.resources)) {
+        throw new KubeError('BadResponse', `${call}: the answer is no list of resources`)
+      }
+      return body.resources.some((served: unknown) => isRecord(served) && served.name === resource.plural)
+    },
+  }
+}

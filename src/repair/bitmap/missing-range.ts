@@ -1,0 +1,23 @@
+import { aboutRanges, type RepairKind, type RepairReporter } from '../reporter.ts'
+
+/** kube-apiserver's sentence where an allocator has no bitmap: `…of type servicenodeportallocations at this time`. */
+const NO_BITMAP = /cannot allocate resources of type service(ip|nodeport)allocations/
+
+/** Whether the server refuses a Service because nobody has created the bitmap of its allocator. */
+export function lacksBitmap(reason: string): boolean {
+  return NO_BITMAP.test(reason)
+}
+
+/** What creates the bitmap. */
+export const BITMAP_HINT = 'give --etcd-servers, so that the bitmap of the allocator is created in etcd'
+
+/**
+ * Reports that a repair has no range registry, beside a server that needs the bitmap in it: with one line and one
+ * Event. To ask the server proves nothing: kube-apiserver needs no bitmap for an allocation that it does not store.
+ */
+export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {
+  const items = kind === 'node-port' ? 'NodePorts' : 'ClusterIPs'
+  const note = `nobody creates or repairs the bitmap of ${items}: ${BITMAP_HINT}; --controllers=auto,-${kind}-repair leaves it alone`
+  const finding = { type: 'unknown', reason: 'ServiceRangeMissing', regarding: aboutRanges, item: items, note } as const
+  reporter.report([finding], { full: false })
+}

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { inProcessTransport } from '../../src/apiserver/api-server.ts'
+import type { MasterSettings } from '../../src/config/master-options.ts'
+import { restDiscovery } from '../../src/kube/discovery.ts'
+import { endpointSlices, events, leases, services } from '../../src/kube/resources.ts'
+import { restKubeApi } from '../../src/kube/rest-api.ts'
+import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
+import { setUp } from './masters-world.ts'
+
+const kubernetes = { namespace: 'default', name: 'kubernetes' }
+const leftOut = /^the server does not serve what this duty needs; it is left out until the server does \(silence/
+const takenUp = 'the server serves what this duty needs now; it is taken up'
+
+/** A master beside a server that does not serve what `hidden` matches, in its paths or in its discovery. */
+function beside() {
+  const world = setUp()
+  const { server, ports, time } = world
+  const state = { hidden: undefined as RegExp | undefined, requests: [] as string[] }
+  const real = inProcessTransport(server)
+  const transport: Transport = {
+    close: () => real.close(),
+    async send(request, signal): Promise<ApiResponse> {
+      state.requests.push(request.path)
+      const { hidden } = state
+      if (hidden?.test(request.path)) return { status: 404, headers: {}, body: '404 page not found' }
+      const answer = await real.send(request, signal)
+      if (!('body' in answer) || !/^\/api\/v1$/.test(request.path)) return answer
+      const body = answer.body as { readonly resources: readonly { readonly name: string }[] }
+      return {
+        ...answer,
+        body: { ...body, resources: body.resources.filter(({ name }) => !hidden?.test(`/api/v1/${name}`)) },
+      }
+    },
+  }
+  const api = restKubeApi({ ...ports, transport })
+  const begin = (settings: Partial<MasterSettings> = {}) =>
+    world.start(settings, { api, discovery: restDiscovery(transport) })
+  const faults = async (started: ReturnType<typeof begin>): Promise<readonly string[]> => {
+    const checks = started.master.lifecycle.checks('readyz')
+    const found = await Promise.all(checks.map(async ({ name, fault }) => ({ name, fault: await fault() })))
+    return found.filter(({ fault }) => fault !== undefined).map(({ name }) => name)
+  }
+  const lines = (message: RegExp): readonly unknown[] =>
+    world.logger.lines.filter((line) => message.test(line.message)).map(({ fields }) => fields.duty)
+  const warnings = (): readonly string[] =>
+    world.logger.lines.filter(({ level }) => level === 'warn' || level === 'error').map(({ message }) => message)
+  return { ...world, state, begin, faults, lines, warnings, time }
+}
+
+const containerApis = /\/(services|endpoints|pods|nodes)(\/|$)|\/apis\/(discovery|networking)\.k8s\.io/
+
+test('beside a server without the APIs of containers each duty is left out with one line, and nothing fails', async () => {
+  const { state, begin, faults, lines, warnings, time, api } = beside()
+  state.hidden = containerApis
+  const started = begin()
+  await time.advance(300_000)
+  assert.equal(await Promise.race([started.ended, 'alive']), 'alive')
+  assert.deepEqual([...lines(leftOut)].sort(), [
+    'cluster-ip-repair',
+    'default-service-cidr',
+    'kubernetes-service',
+    'node-port-repair',
+  ])
+  assert.deepEqual(await faults(started), [])
+  assert.deepEqual(warnings(), [])
+  // The master has its lease: other masters may have what this server lacks.
+  assert.equal((await api.list(leases, { namespace: 'kube-system' })).items.length, 1)
+  await started.end()
+})
+
+test('what is not served is asked for once a minute, and taken up when it appears', async () => {
+  const { state, begin, faults, lines, warnings, time, api } = beside()
+  state.hidden = containerApis
+  const started = begin()
+  await time.advance(60_000)
+  state.requests.length = 0
+  await time.advance(600_000)
+  const asked = state.requests.filter((path) => /^\/apis?\//.test(path) && state.hidden?.test(`${path}/services`))
+  const groupVersions = new Map<string, number>()
+  for (const path of asked) groupVersions.set(path, (groupVersions.get(path) ?? 0) + 1)
+  assert.ok(!asked.some((path) => /services$|ipaddresses$|servicecidrs$/.test(path)), asked.join('\n'))
+  // Each resource once; the core group has two of them.
+  assert.ok((groupVersions.get('/apis/discovery.k8s.io/v1') ?? 0) <= 11, JSON.stringify([...groupVersions]))
+  assert.ok((groupVersions.get('/api/v1') ?? 0) <= 22, JSON.stringify([...groupVersions]))
+
+  state.hidden = undefined
+  await time.advance(62_000)
+  assert.deepEqual([...lines(new RegExp(`^${takenUp}$`))].sort(), [
+    'cluster-ip-repair',
+    'default-service-cidr',
+    'kubernetes-service',
+    'node-port-repair',
+  ])
+  assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
+  assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.1'])
+  assert.deepEqual([await faults(started), warnings()], [[], []])
+  await started.end()
+})
+
+test('a server that answers 404 for three seconds while it starts has nothing left out', async () => {
+  const { state, begin, lines, time, api } = beside()
+  state.hidden = containerApis
+  const started = begin()
+  await time.advance(3_000)
+  state.hidden = undefined
+  await time.advance(10_000)
+  assert.deepEqual(lines(leftOut), [])
+  assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.1'])
+  await started.end()
+})
+
+for (const [says, hidden, duties] of [
+  ['that discovery contradicts', /\/namespaces\/default\/(services|endpoints|endpointslices)(\/|$)/, []],
+  ['that discovery confirms', containerApis, ['kubernetes-service']],
+] as const) {
+  test(`a 404 ${says}, for what was served before, costs no address`, async () => {
+    const { state, begin, lines, time, api, server, ports } = beside()
+    const started = begin()
+    await time.advance(10_000)
+    state.hidden = hidden
+    await time.advance(400_000)
+    const others = restKubeApi({ ...ports, transport: inProcessTransport(server) })
+    assert.deepEqual((await others.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.1'])
+    assert.deepEqual(
+      lines(leftOut).filter((duty) => duty === 'kubernetes-service'),
+      duties,
+    )
+    state.hidden = undefined
+    await time.advance(62_000)
+    assert.equal((await api.list(events)).items.filter(({ reason }) => reason === 'MasterRemoved').length, 0)
+    // Whatever happened meanwhile is seen again.
+    await others.delete(endpointSlices, kubernetes)
+    await time.advance(1_000)
+    assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.1'])
+    await started.end()
+  })
+}
+
+test('where there is no list, a master that leaves needs none to be written', async () => {
+  const { state, begin, time, logger } = beside()
+  state.hidden = containerApis
+  const started = begin()
+  const other = begin({ advertiseAddress: '192.0.2.2' })
+  await time.advance(30_000)
+  await started.end()
+  assert.ok(
+    logger.lines.some(({ message, fields }) => message === 'withdrew the address' && fields.address === '192.0.2.1'),
+  )
+  const shut = logger.lines.find(({ message }) => message === 'shut down')
+  assert.ok(Number(shut?.fields.durationMs) < 1_000, JSON.stringify(shut))
+  await other.end()
+})

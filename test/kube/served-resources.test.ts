@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
+import { restDiscovery } from '../../src/kube/discovery.ts'
+import { KubeError } from '../../src/kube/errors.ts'
+import { endpointSlices, type KubeObject, nodes, type Resource, services } from '../../src/kube/resources.ts'
+import { nextServing, ServedResources, type Serving } from '../../src/kube/served-resources.ts'
+import type { ApiResponse, Transport } from '../../src/kube/transport.ts'
+import { seededRandom } from '../../src/runtime/random.ts'
+import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
+
+const served = { type: 'served' } as const
+const denied = { type: 'denied', sinceMs: 10_000 } as const
+const unserved = { type: 'unserved' } as const
+
+const table: readonly [before: Serving, answer: boolean | undefined, nowMs: number, after: Serving][] = [
+  [served, false, 10_000, denied],
+  [denied, false, 13_999, denied],
+  [denied, false, 14_000, unserved],
+  [denied, undefined, 99_000, denied],
+  [denied, true, 14_000, served],
+  [unserved, undefined, 99_000, unserved],
+  [unserved, false, 99_000, unserved],
+  [unserved, true, 99_000, served],
+]
+
+for (const [before, answer, nowMs, after] of table) {
+  const said = answer === undefined ? 'no answer' : answer ? 'that it is served' : 'that it is not'
+  test(`${before.type}, and at ${nowMs} ms ${said}: ${after.type}`, () => {
+    assert.deepEqual(nextServing(before, answer, nowMs), after)
+  })
+}
+
+/** A server whose discovery answers as the test says, and what it was asked. */
+function setUp() {
+  const time = new VirtualClock()
+  const world = { answer: false as boolean | KubeError, ready: true }
+  const asked: number[] = []
+  const resources = new ServedResources({
+    discovery: {
+      async serves() {
+        asked.push(time.view().monotonicMs())
+        if (world.answer instanceof KubeError) throw world.answer
+        return world.answer
+      },
+    },
+    isReady: () => world.ready,
+    clock: time.view(),
+    logger: silentLogger,
+  })
+  const { signal } = new AbortController()
+  const told404 = (): Promise<boolean> => resources.confirmUnserved(services, signal)
+  /** As after four seconds of 404. */
+  const deny = async (): Promise<void> => {
+    await told404()
+    await time.advance(4_000)
+    await told404()
+    asked.length = 0
+  }
+  return { time, world, asked, resources, told404, deny, signal }
+}
+
+test('a moment of 404 does not make a resource unserved, four seconds of it do', async () => {
+  const { time, told404 } = setUp()
+  assert.equal(await told404(), false)
+  await time.advance(3_000)
+  assert.equal(await told404(), false)
+  await time.advance(1_000)
+  assert.equal(await told404(), true)
+})
+
+test('a server that is not ready, or refuses its discovery, makes nothing unserved', async () => {
+  for (const change of [{ ready: false }, { answer: new KubeError('Forbidden', 'discover v1: forbidden') }]) {
+    const { time, world, told404 } = setUp()
+    Object.assign(world, change)
+    assert.equal(await told404(), false)
+    await time.advance(60_000)
+    assert.equal(await told404(), false)
+  }
+})
+
+test('an unserved resource is asked for once a minute, and is served again when discovery has it', async (t) => {
+  const { time, world, asked, resources, deny, signal } = setUp()
+  await deny()
+  const stop = new AbortController()
+  t.after(() => stop.abort())
+  resources.run(stop.signal).catch(() => {})
+  let changes = 0
+  resources.subscribe(() => changes++)
+  let appeared = false
+  void resources.untilServed(services, signal).then(() => {
+    appeared = true
+  })
+  await time.advance(180_000)
+  assert.equal(asked.length, 3)
+  assert.deepEqual([appeared, changes], [false, 0])
+  world.answer = true
+  await time.advance(60_000)
+  assert.deepEqual([appeared, changes, resources.isUnserved(services)], [true, 1, false])
+  await time.advance(180_000)
+  assert.equal(asked.length, 4)
+})
+
+test('a server that may be another one is asked at once', async (t) => {
+  const { time, world, resources, deny } = setUp()
+  await deny()
+  const stop = new AbortController()
+  t.after(() => stop.abort())
+  resources.run(stop.signal).catch(() => {})
+  world.answer = true
+  resources.expedite()
+  await time.advance(0)
+  assert.equal(resources.isUnserved(services), false)
+})
+
+test('discovery says what a server serves, and rejects when it does not say', async () => {
+  const { signal } = new AbortController()
+  const clock = new VirtualClock().view()
+  const server = createApiServer({ clock, random: seededRandom(1, 'discovery') })
+  const real = restDiscovery(inProcessTransport(server))
+  const fictional = { ...nodes, plural: 'gremlins' } as Resource<KubeObject>
+  assert.equal(await real.serves(services, signal), true)
+  assert.equal(await real.serves(endpointSlices, signal), true)
+  assert.equal(await real.serves(fictional, signal), false)
+  assert.equal(await real.serves({ ...fictional, group: 'example.com' }, signal), false)
+
+  const answering = (answer: Partial<ApiResponse>): Transport => ({
+    send: async () => ({ status: 200, headers: {}, body: undefined, ...answer }) as ApiResponse,
+    close: async () => {},
+  })
+  const odd: readonly [Partial<ApiResponse>, string][] = [
+    [{ status: 403, body: { kind: 'Status', reason: 'Forbidden', message: 'no' } }, 'Forbidden'],
+    [{ status: 503 }, 'ServerError'],
+    [{ status: 200, body: { kind: 'Status' } }, 'BadResponse'],
+    [{ status: 200, body: 'ok' }, 'BadResponse'],
+  ]
+  for (const [answer, code] of odd) {
+    await assert.rejects(restDiscovery(answering(answer)).serves(services, signal), { code })
+  }
+})

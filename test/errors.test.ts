@@ -13,6 +13,7 @@ const internal = new Set([
   'Compacted',
   'Refusal',
   'StopRequest',
+  'NotAsked',
   'TooManyReviews',
   'KubeError',
   'EtcdError',

@@ -49,7 +49,7 @@ export class UnservedDuties {
   add(name: ControllerName, duty: UnservedDuty): void {
     let leftOut = false
     this.#served?.subscribe(() => {
-      const lacking = needs[name].filter((resource) => this.#served?.isUnserved(resource)).map(nameOf)
+      const lacking = needs[name].filter((resource) => this.#served?.isMissing(resource)).map(nameOf)
       if (lacking.length > 0 === leftOut) return
       leftOut = !leftOut
       if (leftOut) duty.leaveOut()

@@ -48,7 +48,7 @@ export interface ReflectorOptions<T extends KubeObject> {
   readonly logger: Logger
   readonly availability: AvailabilityReporter
   /** Without it, a resource that the server does not serve counts as refused, and is asked for every few seconds. */
-  readonly served?: Pick<ServedResources, 'confirmUnserved' | 'untilServed'> | undefined
+  readonly served?: Pick<ServedResources, 'confirmUnserved' | 'untilUndenied' | 'seen'> | undefined
   readonly metrics?: Metrics | undefined
 }
 
@@ -239,6 +239,7 @@ export class Reflector<T extends KubeObject> {
   #listed(resourceVersion: string, objects: readonly T[]): void {
     this.#state = { phase: 'watching', resourceVersion, silences: 0 }
     this.#listedMs = this.#options.clock.monotonicMs()
+    this.#options.served?.seen(this.#options.resource)
     this.#options.sink.replaced(objects)
   }
 
@@ -257,7 +258,7 @@ export class Reflector<T extends KubeObject> {
       sink.absent(error)
       // The server has answered the question.
       availability.succeeded(this.#source)
-      await served?.untilServed(resource, signal)
+      await served?.untilUndenied(resource, signal)
       return
     }
     // A watch that worked and broke says nothing yet about the server: the next attempt will.

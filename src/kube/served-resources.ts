@@ -8,23 +8,31 @@ import type { KubeObject, Resource } from './resources.ts'
 
 /** The server must deny a resource for this long: one that is starting may not serve everything yet. */
 const HOLD_MS = 4_000
-/** How often the server is asked for a resource that it does not serve. */
-const ASK_MS = 60_000
+/** Denials further apart than this are not one: nobody asked in between, because the resource was served. */
+const FORGET_MS = 30_000
+/** When the server is asked for a resource that it does not serve: after so long, then after twice that, and so on. */
+const FIRST_ASK_MS = 1_000
+const LAST_ASK_MS = 60_000
 
 /** Whether a resource is served, by the answers about it. */
 export type Serving =
   /** As far as we know. */
   | { readonly type: 'served' }
   /** The server denies it, perhaps only while it starts. */
-  | { readonly type: 'denied'; readonly sinceMs: number }
+  | { readonly type: 'denied'; readonly sinceMs: number; readonly lastMs: number }
   | { readonly type: 'unserved' }
+  /** It was unserved, and the server does not answer now: only a request for the resource itself can show it. */
+  | { readonly type: 'uncertain' }
 
-/** What is known of a resource after another answer; undefined is no answer, and changes nothing. Pure. */
+/** What is known of a resource after another answer; undefined is no answer. Pure. */
 export function nextServing(before: Serving, served: boolean | undefined, nowMs: number): Serving {
-  if (served === undefined) return before
-  if (served) return { type: 'served' }
-  if (before.type === 'served') return { type: 'denied', sinceMs: nowMs }
-  return before.type === 'denied' && nowMs - before.sinceMs >= HOLD_MS ? { type: 'unserved' } : before
+  if (served === true) return { type: 'served' }
+  if (served === undefined) return before.type === 'unserved' ? { type: 'uncertain' } : before
+  if (before.type === 'unserved' || before.type === 'uncertain') return { type: 'unserved' }
+  if (before.type === 'served' || nowMs - before.lastMs > FORGET_MS) {
+    return { type: 'denied', sinceMs: nowMs, lastMs: nowMs }
+  }
+  return nowMs - before.sinceMs >= HOLD_MS ? { type: 'unserved' } : { ...before, lastMs: nowMs }
 }
 
 export interface ServedResourcesOptions {
@@ -38,7 +46,7 @@ export interface ServedResourcesOptions {
 interface Entry {
   readonly resource: Resource<KubeObject>
   serving: Serving
-  /** Resolves when an unserved resource appears. */
+  /** Resolves when the resource is worth a request again. */
   appeared: PromiseWithResolvers<void>
 }
 
@@ -46,22 +54,35 @@ interface Entry {
  * Knows which resources the server does not serve.
  *
  * A 404 alone proves nothing: a server that is starting answers so for resources that it will serve. The server's own
- * discovery must deny the resource for four seconds, and the server must be ready. From then on discovery is asked once
- * a minute, and at once after {@link expedite}, until the resource appears.
+ * discovery must deny the resource for four seconds, and the server must be ready. From then on discovery is asked at
+ * growing intervals of at most a minute, and at once after {@link expedite}. As soon as it does not deny the resource,
+ * because it has it or gives no answer, the resource itself is requested again.
  */
 export class ServedResources {
   readonly #options: ServedResourcesOptions
   readonly #entries = new Map<string, Entry>()
   readonly #handlers = new Set<() => void>()
   readonly #requests = new Trigger<'ask'>()
+  #askAfterMs = LAST_ASK_MS
 
   constructor(options: ServedResourcesOptions) {
     this.#options = options
   }
 
-  /** Whether the server is known not to serve a resource. */
+  /** Whether the server denies that it serves a resource. */
   isUnserved(resource: Resource<KubeObject>): boolean {
     return this.#entries.get(nameOf(resource))?.serving.type === 'unserved'
+  }
+
+  /** The same, or it did so in its last answer about the resource. */
+  isMissing(resource: Resource<KubeObject>): boolean {
+    return isMissing(this.#entries.get(nameOf(resource)))
+  }
+
+  /** A request for the resource itself succeeded. */
+  seen(resource: Resource<KubeObject>): void {
+    const entry = this.#entries.get(nameOf(resource))
+    if (entry !== undefined) this.#become(entry, { type: 'served' })
   }
 
   /** The same after an answer of now, for a caller that received 404. */
@@ -70,12 +91,12 @@ export class ServedResources {
     return this.isUnserved(resource)
   }
 
-  /** Resolves when the server serves a resource, as far as we know. Rejects with the signal's reason. */
-  async untilServed(resource: Resource<KubeObject>, signal: AbortSignal): Promise<void> {
+  /** Resolves when a resource is worth a request: the server does not deny it. Rejects with the signal's reason. */
+  async untilUndenied(resource: Resource<KubeObject>, signal: AbortSignal): Promise<void> {
     if (this.isUnserved(resource)) await abortable(this.#entryOf(resource).appeared.promise, signal)
   }
 
-  /** Calls `handler` when a resource has become unserved, or has appeared. */
+  /** Calls `handler` when a resource has become missing, or has appeared. */
   subscribe(handler: () => void): void {
     this.#handlers.add(handler)
   }
@@ -85,14 +106,14 @@ export class ServedResources {
     this.#requests.fire('ask')
   }
 
-  /** Asks for unserved resources until the signal is aborted. */
+  /** Asks for missing resources until the signal is aborted. */
   async run(signal: AbortSignal): Promise<never> {
     const { clock } = this.#options
     for (;;) {
-      const cancel = clock.schedule(ASK_MS, () => this.expedite())
+      const cancel = clock.schedule(this.#askAfterMs, () => this.expedite())
       await this.#requests.take(signal).finally(cancel)
-      const unserved = [...this.#entries.values()].filter(({ resource }) => this.isUnserved(resource))
-      await Promise.all(unserved.map((entry) => this.#ask(entry, signal)))
+      this.#askAfterMs = Math.min(2 * this.#askAfterMs, LAST_ASK_MS)
+      await Promise.all([...this.#entries.values()].filter(isMissing).map((entry) => this.#ask(entry, signal)))
     }
   }
 
@@ -104,12 +125,22 @@ export class ServedResources {
       logger.debug({ resource: nameOf(resource), error }, 'discovery was not answered')
       return undefined
     })
+    const served = answer === false && !isReady() ? undefined : answer
+    this.#become(entry, nextServing(entry.serving, served, clock.monotonicMs()))
+  }
+
+  #become(entry: Entry, serving: Serving): void {
     const before = entry.serving
-    entry.serving = nextServing(before, answer === false && !isReady() ? undefined : answer, clock.monotonicMs())
-    if ((before.type === 'unserved') === (entry.serving.type === 'unserved')) return
-    if (before.type === 'unserved') {
+    const wasMissing = isMissing(entry)
+    entry.serving = serving
+    if (before.type === 'unserved' && serving.type !== 'unserved') {
       entry.appeared.resolve()
       entry.appeared = Promise.withResolvers()
+    }
+    if (wasMissing === isMissing(entry)) return
+    if (!wasMissing) {
+      this.#askAfterMs = FIRST_ASK_MS
+      this.expedite()
     }
     for (const handler of this.#handlers) handler()
   }
@@ -124,6 +155,10 @@ export class ServedResources {
     this.#entries.set(name, entry)
     return entry
   }
+}
+
+function isMissing(entry: Entry | undefined): boolean {
+  return entry?.serving.type === 'unserved' || entry?.serving.type === 'uncertain'
 }
 
 /** `services`, `servicecidrs.networking.k8s.io`. */

@@ -16,7 +16,7 @@ const takenUp = 'the server serves what this duty needs now; it is taken up'
 function beside() {
   const world = setUp()
   const { server, ports, time } = world
-  const state = { hidden: undefined as RegExp | undefined, requests: [] as string[] }
+  const state = { hidden: undefined as RegExp | undefined, refusesDiscovery: false, requests: [] as string[] }
   const real = inProcessTransport(server)
   const transport: Transport = {
     close: () => real.close(),
@@ -24,6 +24,9 @@ function beside() {
       state.requests.push(request.path)
       const { hidden } = state
       if (hidden?.test(request.path)) return { status: 404, headers: {}, body: '404 page not found' }
+      if (state.refusesDiscovery && /^\/api\/v1$|^\/apis\/[^/]+\/v1$/.test(request.path)) {
+        return { status: 403, headers: {}, body: { kind: 'Status', reason: 'Forbidden', message: 'no' } }
+      }
       const answer = await real.send(request, signal)
       if (!('body' in answer) || !/^\/api\/v1$/.test(request.path)) return answer
       const body = answer.body as { readonly resources: readonly { readonly name: string }[] }
@@ -69,7 +72,7 @@ test('beside a server without the APIs of containers each duty is left out with 
   await started.end()
 })
 
-test('what is not served is asked for once a minute, and taken up when it appears', async () => {
+test('what is not served is asked for once a minute in the end, and taken up when it appears', async () => {
   const { state, begin, faults, lines, warnings, time, api } = beside()
   state.hidden = containerApis
   const started = begin()
@@ -107,6 +110,38 @@ test('a server that answers 404 for three seconds while it starts has nothing le
   await time.advance(10_000)
   assert.deepEqual(lines(leftOut), [])
   assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.1'])
+  await started.end()
+})
+
+test('while discovery gives no answer, what it denied before is requested, and taken up', async () => {
+  const { state, begin, faults, lines, time, api } = beside()
+  state.hidden = containerApis
+  const started = begin()
+  const other = begin({ advertiseAddress: '192.0.2.2' })
+  await time.advance(60_000)
+  Object.assign(state, { hidden: undefined, refusesDiscovery: true })
+  await time.advance(62_000)
+  assert.equal(lines(new RegExp(`^${takenUp}$`)).filter((duty) => duty === 'kubernetes-service').length, 2)
+  const listed = async () =>
+    (await api.get(endpointSlices, kubernetes)).endpoints?.flatMap(({ addresses }) => addresses)
+  assert.deepEqual([await listed(), await faults(started)], [['192.0.2.1', '192.0.2.2'], []])
+  await other.end()
+  assert.deepEqual(await listed(), ['192.0.2.1'])
+  await started.end()
+})
+
+test('two moments of 404, minutes apart, leave nothing out', async () => {
+  const { state, begin, lines, time, api } = beside()
+  const started = begin()
+  await time.advance(600_000)
+  for (const lengthMs of [300, 1_500]) {
+    state.hidden = containerApis
+    await api.delete(endpointSlices, kubernetes).catch(() => {})
+    await time.advance(lengthMs)
+    state.hidden = undefined
+    await time.advance(600_000)
+  }
+  assert.deepEqual(lines(leftOut), [])
   await started.end()
 })
 

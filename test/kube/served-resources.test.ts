@@ -11,16 +11,23 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 
 const served = { type: 'served' } as const
-const denied = { type: 'denied', sinceMs: 10_000 } as const
+const deniedUntil = (lastMs: number) => ({ type: 'denied', sinceMs: 10_000, lastMs }) as const
+const denied = deniedUntil(10_000)
 const unserved = { type: 'unserved' } as const
+const uncertain = { type: 'uncertain' } as const
 
 const table: readonly [before: Serving, answer: boolean | undefined, nowMs: number, after: Serving][] = [
   [served, false, 10_000, denied],
-  [denied, false, 13_999, denied],
+  [denied, false, 13_999, deniedUntil(13_999)],
   [denied, false, 14_000, unserved],
+  [denied, false, 40_000, unserved],
+  [denied, false, 40_001, { type: 'denied', sinceMs: 40_001, lastMs: 40_001 }],
   [denied, undefined, 99_000, denied],
   [denied, true, 14_000, served],
-  [unserved, undefined, 99_000, unserved],
+  [unserved, undefined, 99_000, uncertain],
+  [uncertain, undefined, 99_000, uncertain],
+  [uncertain, false, 99_000, unserved],
+  [uncertain, true, 99_000, served],
   [unserved, false, 99_000, unserved],
   [unserved, true, 99_000, served],
 ]
@@ -40,7 +47,7 @@ function setUp() {
   const resources = new ServedResources({
     discovery: {
       async serves() {
-        asked.push(time.view().monotonicMs())
+        asked.push(time.nowMs)
         if (world.answer instanceof KubeError) throw world.answer
         return world.answer
       },
@@ -80,26 +87,54 @@ test('a server that is not ready, or refuses its discovery, makes nothing unserv
   }
 })
 
-test('an unserved resource is asked for once a minute, and is served again when discovery has it', async (t) => {
+test('an unserved resource is asked for at growing intervals, and requested when discovery has it', async (t) => {
   const { time, world, asked, resources, deny, signal } = setUp()
-  await deny()
   const stop = new AbortController()
   t.after(() => stop.abort())
   resources.run(stop.signal).catch(() => {})
   let changes = 0
   resources.subscribe(() => changes++)
+  await deny()
   let appeared = false
-  void resources.untilServed(services, signal).then(() => {
+  void resources.untilUndenied(services, signal).then(() => {
     appeared = true
   })
-  await time.advance(180_000)
-  assert.equal(asked.length, 3)
-  assert.deepEqual([appeared, changes], [false, 0])
+  const deniedMs = time.nowMs
+  await time.advance(200_000)
+  assert.deepEqual(
+    asked.map((atMs) => (atMs - deniedMs) / 1_000),
+    [0, 2, 6, 14, 30, 62, 122, 182],
+  )
+  assert.deepEqual([appeared, changes], [false, 1])
   world.answer = true
   await time.advance(60_000)
-  assert.deepEqual([appeared, changes, resources.isUnserved(services)], [true, 1, false])
+  assert.deepEqual([appeared, changes, resources.isMissing(services)], [true, 2, false])
   await time.advance(180_000)
-  assert.equal(asked.length, 4)
+  assert.equal(asked.length, 9)
+})
+
+test('a resource is requested while discovery gives no answer, and stays missing until it is seen', async (t) => {
+  const { time, world, resources, deny, signal } = setUp()
+  const stop = new AbortController()
+  t.after(() => stop.abort())
+  resources.run(stop.signal).catch(() => {})
+  await deny()
+  const undenied = resources.untilUndenied(services, signal)
+  world.answer = new KubeError('Forbidden', 'discover v1: forbidden')
+  await time.advance(60_000)
+  await undenied
+  assert.deepEqual([resources.isUnserved(services), resources.isMissing(services)], [false, true])
+  resources.seen(services)
+  assert.equal(resources.isMissing(services), false)
+})
+
+test('a list that succeeds ends a denial', async () => {
+  const { time, resources, told404 } = setUp()
+  await told404()
+  await time.advance(3_000)
+  resources.seen(services)
+  await time.advance(2_000)
+  assert.equal(await told404(), false)
 })
 
 test('a server that may be another one is asked at once', async (t) => {

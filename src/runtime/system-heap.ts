@@ -25,7 +25,7 @@ const MIB = 1024 * 1024
 const PERIOD_MS = 5_000
 /** A burst has added this much resident memory, in bytes. Two readings of a quiet process are closer to each other. */
 const BURST_BYTES = 16 * MIB
-/** A collection stops the process for about a millisecond for each MiB of heap in use; a lease cannot wait for long. */
+/** A collection stops the process for up to 3 ms for each MiB of heap in use; a lease cannot wait for long. */
 const MOST_HEAP_BYTES = 64 * MIB
 
 /**
@@ -59,8 +59,7 @@ export async function collectGarbage(): Promise<void> {
     const { Session } = await import('node:inspector/promises')
     const session = new Session()
     session.connect()
-    await session.post('HeapProfiler.collectGarbage')
-    session.disconnect()
+    await session.post('HeapProfiler.collectGarbage').finally(() => session.disconnect())
   } catch {
     // A Node without inspector keeps its pages.
   }

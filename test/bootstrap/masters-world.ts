@@ -37,7 +37,7 @@ export function setUp() {
       await time.advance(30_000)
       await ended
     }
-    return { master, options, ended, end }
+    return { master, options, ended, end, stop }
   }
   return { time, server, transport, api, ports, said, start, logger }
 }

@@ -111,10 +111,7 @@ export class MembershipRunner implements ListReconciler {
     }
   }
 
-  /**
-   * Leaves according to `mode`. Resolves when this master is out, or cannot leave because nothing answers; rejects with
-   * the reason of an aborted `signal`.
-   */
+  /** Leaves according to `mode`. Resolves when it is out, or nothing answers; rejects when `signal` is aborted. */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
     const { logger, holder } = this.#options
     const [address] = holder.addresses
@@ -136,14 +133,19 @@ export class MembershipRunner implements ListReconciler {
     }
   }
 
-  /** Resolves when neither the API server nor the lease store has answered for long, from now on. */
+  /**
+   * Resolves when neither the API server nor the lease store has answered for long, from now on. A server that lives
+   * while its etcd hangs is waited for: the store may be back soon.
+   */
   async #silence(signal: AbortSignal): Promise<'unreached'> {
-    const { clock, timings } = this.#options
+    const { clock, timings, monitor } = this.#options
     const sinceMs = this.#nowMs
     for (;;) {
       const leftMs = Math.max(sinceMs, this.#answeredMs) + timings.unreachedMs - this.#nowMs
-      if (leftMs <= 0) return 'unreached'
-      await sleep(clock, leftMs, signal)
+      if (leftMs > 0) await sleep(clock, leftMs, signal)
+      else if (await within(clock, timings.attemptMs, signal, (limited) => monitor.answers(limited)).catch(() => false))
+        this.#answeredMs = this.#nowMs
+      else return 'unreached'
     }
   }
 

@@ -1,0 +1,60 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { EtcdKv } from '../../src/etcd/kv.ts'
+import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
+import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
+import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
+import { endpoints } from '../../src/kube/resources.ts'
+import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
+import { EtcdRangeRegistry } from '../../src/repair/registries/etcd.ts'
+import { abortable } from '../../src/runtime/signals.ts'
+import { setUp } from './masters-world.ts'
+
+const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
+const etcdServers = 'http://127.0.0.1:2379'
+
+/** Two masters, of which the first is stopped while its own etcd member hangs, for so many milliseconds. */
+async function stoppedWhileEtcdHangs({ hangsMs, lives }: { readonly hangsMs: number; readonly lives: boolean }) {
+  const { time, api, start, ports } = setUp()
+  const hung = Promise.withResolvers<void>()
+  let hangs = false
+  const memory = new MemoryEtcd({ clock: ports.clock })
+  const member = faultyEtcd(memory.client(), {
+    clock: ports.clock,
+    before: (_, signal) => (hangs ? abortable(hung.promise, signal) : undefined),
+  })
+  const through = (kv: EtcdKv) => ({ kv, Leases: EtcdLeases, Ranges: EtcdRangeRegistry })
+  const readiness = {
+    probe: async (): Promise<ReadinessAnswer> => (hangs ? { answered: false, reason: 'no answer' } : ready),
+    answers: async () => !hangs || lives,
+  }
+  const master = start({ etcdServers }, { etcd: through(member), readiness })
+  const other = start({ etcdServers, advertiseAddress: '192.0.2.2' }, { etcd: through(memory.client()) })
+  await time.advance(30_000)
+  hangs = true
+  let endedMs: number | undefined
+  const stoppedMs = time.nowMs
+  master.stop.abort()
+  const ended = master.ended.then(() => {
+    endedMs = time.nowMs - stoppedMs
+  })
+  await time.advance(hangsMs)
+  hangs = false
+  hung.resolve()
+  await time.advance(2_000)
+  const { subsets } = await api.get(endpoints, { namespace: 'default', name: 'kubernetes' })
+  await time.advance(20_000)
+  await ended
+  await other.end()
+  return { listed: subsets?.[0]?.addresses?.map(({ ip }) => ip), endedMs: endedMs ?? Number.NaN }
+}
+
+test('a stopped master whose server lives waits for its hung etcd, and leaves when that answers', async () => {
+  const { listed } = await stoppedWhileEtcdHangs({ hangsMs: 10_000, lives: true })
+  assert.deepEqual(listed, ['192.0.2.2'])
+})
+
+test('a stopped master gives up after some seconds in which nothing answers', async () => {
+  const { endedMs } = await stoppedWhileEtcdHangs({ hangsMs: 12_000, lives: false })
+  assert.ok(endedMs >= 5_000 && endedMs <= 7_000, `${endedMs} ms`)
+})

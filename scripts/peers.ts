@@ -13,6 +13,8 @@ interface PeerModule {
   readonly programs: Readonly<Record<string, string>>
   /** Beside the environment of this process. */
   readonly env?: Readonly<Record<string, string>>
+  /** Only the long tests need it. */
+  readonly isForLong?: boolean
 }
 
 const modules: readonly PeerModule[] = [
@@ -38,6 +40,7 @@ const modules: readonly PeerModule[] = [
     name: 'prometheus',
     programs: { promtool: 'github.com/prometheus/prometheus/cmd/promtool' },
     env: { CGO_ENABLED: '0', GOFLAGS: '-tags=remove_all_sd' },
+    isForLong: true,
   },
 ]
 
@@ -45,16 +48,17 @@ const peersDirectory = join(root, 'test/peers')
 const binDirectory = join(peersDirectory, 'bin')
 
 /**
- * Makes sure that test/peers/bin holds the programs of every module as it is now, and that Chromium and Redis are there; needs Go only when
- * something changed. Says on stderr what is missing and resolves to false when it cannot. What was built before stays until its successor is done.
+ * Makes sure that test/peers/bin holds the programs of every module as it is now, those for long tests only for these, and that Chromium and Redis
+ * are there; needs Go only when something changed. Says on stderr what is missing and resolves to false when it cannot. What was built before stays until its successor is done.
  */
-export async function ensurePeers(): Promise<boolean> {
-  const ready = await Promise.all([ensurePrograms(), ensureDebianPrograms()])
+export async function ensurePeers({ forLong = false } = {}): Promise<boolean> {
+  const ready = await Promise.all([ensurePrograms(forLong), ensureDebianPrograms()])
   return ready.every(Boolean)
 }
 
-async function ensurePrograms(): Promise<boolean> {
+async function ensurePrograms(forLong: boolean): Promise<boolean> {
   for (const module of modules) {
+    if (module.isForLong && !forLong) continue
     const args = ['build', '-trimpath', '-buildvcs=false', '-mod=readonly', '-ldflags', await linkerFlags(module)]
     const stamp = await stampOf(module, args)
     if (await isBuilt(module, stamp)) continue

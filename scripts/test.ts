@@ -89,7 +89,7 @@ if (missing.length > 0) fail(`no test file in ${missing.join(', ')}`)
 const LONGEST = /^test\/(?:simulation\/|drill\/random-|commands\/hostile-|telemetry\/h)/
 const rank = (file: string): string => `${LONGEST.test(file) ? 0 : 1} ${file}`
 const files = [...new Set(found.flat())].sort((a, b) => (rank(a) < rank(b) ? -1 : 1))
-if (tier.needsPeers && !(await ensurePeers())) process.exit(1)
+if (tier.needsPeers && !(await ensurePeers({ forLong: tierName === 'long' }))) process.exit(1)
 
 // Each file is a process of its own, and most of what a short one costs is to compile what it imports. The other tiers run the built
 // program, which is to find its own cache.

@@ -19,6 +19,9 @@ interface Container {
   readonly livenessProbe?: { readonly httpGet: { readonly path: string } }
   readonly readinessProbe?: unknown
   readonly startupProbe?: unknown
+  readonly securityContext: {
+    readonly capabilities: { readonly drop: readonly string[]; readonly add?: readonly string[] }
+  }
 }
 
 interface PodSpec {
@@ -78,6 +81,18 @@ test('a NetworkPolicy lets clients in to the API server alone', async () => {
   const { spec } = parse(await sample('in-a-pod/networkpolicy.yaml'))
   assert.deepEqual([spec.policyTypes, spec.ingress], [['Ingress'], [{ ports: [{ port: 'https' }] }]])
   assert.match(await sample('in-a-pod/kustomization.yaml'), /^ {2}- networkpolicy\.yaml$/m)
+})
+
+test('only kube-apiserver has a capability: the one that the binary of its official image carries', async () => {
+  const { initContainers, containers } = await pod()
+  const capabilities = [...initContainers, ...containers].map(({ name, securityContext }) => [
+    name,
+    securityContext.capabilities,
+  ])
+  assert.deepEqual(capabilities, [
+    ['apiserver-bootstrap', { drop: ['ALL'] }],
+    ['kube-apiserver', { drop: ['ALL'], add: ['NET_BIND_SERVICE'] }],
+  ])
 })
 
 test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {

@@ -95,6 +95,26 @@ test('only kube-apiserver has a capability: the one that the binary of its offic
   ])
 })
 
+test('three masters are on three nodes also after a rollout, and a drain takes one at a time', async () => {
+  const { resources, patches } = parse(await sample('overlays/three-masters/kustomization.yaml'))
+  const operations: { readonly path: string; readonly value: object }[] = parse(patches[0].patch)
+  const spread = operations.find(({ path }) => path === '/spec/template/spec/topologySpreadConstraints')
+  const { labels } = parse(await sample('in-a-pod/deployment.yaml')).spec.template.metadata
+  const labelSelector = { matchLabels: labels }
+  assert.deepEqual(spread?.value, [
+    {
+      maxSkew: 1,
+      topologyKey: 'kubernetes.io/hostname',
+      whenUnsatisfiable: 'DoNotSchedule',
+      matchLabelKeys: ['pod-template-hash'],
+      labelSelector,
+    },
+  ])
+  assert.ok(resources.includes('disruption-budget.yaml'))
+  const budget = parse(await sample('overlays/three-masters/disruption-budget.yaml'))
+  assert.deepEqual(budget.spec, { maxUnavailable: 1, selector: labelSelector })
+})
+
 test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {
   const { livenessProbe, readinessProbe } = await sidecar()
   assert.equal(livenessProbe?.httpGet.path, '/livez')

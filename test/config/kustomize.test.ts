@@ -131,20 +131,34 @@ test('whatever is bound to the user of a whole fleet is bound to the group of ma
   assert.ok(bindings.length >= 6)
   for (const { metadata, subjects } of bindings) {
     const [apiGroup, names] = ['rbac.authorization.k8s.io', ['apiserver-bootstrap', 'apiserver-bootstrap:masters']]
-    // verify is no master: it has a user of its own, and no more than that.
-    if (metadata.name === 'apiserver-bootstrap-verify') {
-      assert.deepEqual(subjects, [{ apiGroup, kind: 'User', name: 'apiserver-bootstrap-verify' }])
-      continue
-    }
-    // Nor are the controllers of Endpoints, in Pods of the cluster itself.
-    if (subjects[0].kind === 'ServiceAccount') {
-      const namespace = 'kube-system'
-      assert.deepEqual(subjects, [{ kind: 'ServiceAccount', namespace, name: 'apiserver-bootstrap-endpoints' }])
+    // Neither verify nor the controllers of Endpoints are masters: each has a user of its own, and no more than that.
+    if (metadata.name !== 'apiserver-bootstrap' && subjects.length === 1) {
+      const own = ['apiserver-bootstrap-verify', 'apiserver-bootstrap-endpoints']
+      assert.ok(own.includes(metadata.name), metadata.name)
+      assert.deepEqual(subjects, [{ apiGroup, kind: 'User', name: metadata.name }])
       continue
     }
     const expected = ['User', 'Group'].map((kind, index) => ({ apiGroup, kind, name: names[index] }))
     assert.deepEqual(subjects, expected, JSON.stringify(metadata))
   }
+})
+
+test('the controllers of Endpoints run in the host cluster, which has none of their rights, with a kubeconfig for another', async () => {
+  const { resources } = parse(await sample('endpoints-controllers/kustomization.yaml'))
+  const texts: readonly string[] = await Promise.all(
+    resources.map((file: string) => sample(`endpoints-controllers/${file}`)),
+  )
+  const manifests = texts.flatMap((text) => [...parseAllDocuments(text)].map((document) => document.toJS()))
+  assert.deepEqual(manifests.map(({ kind }) => kind).sort(), ['Deployment', 'NetworkPolicy', 'PodDisruptionBudget'])
+  const { spec } = manifests.find(({ kind }) => kind === 'Deployment').spec.template
+  assert.equal(spec.automountServiceAccountToken, false)
+  const { configuration } = resolveConfiguration(
+    {},
+    parseYaml(await sample('endpoints-controllers/controllers.yaml'), 'controllers.yaml'),
+  )
+  assert.equal(configuration.inCluster, false)
+  const mounts: Container['volumeMounts'] = spec.containers[0].volumeMounts
+  assert.ok(mounts.some(({ mountPath }) => configuration.kubeconfig?.startsWith(`${mountPath}/`)))
 })
 
 test('every kit has a README of about ten lines', async () => {

@@ -115,6 +115,25 @@ test('three masters are on three nodes also after a rollout, and a drain takes o
   assert.deepEqual(budget.spec, { maxUnavailable: 1, selector: labelSelector })
 })
 
+test('the static Pod sees every file that its configuration names, also after another is renamed to its name', async () => {
+  const { spec } = parse(await sample('static-pod/pod.yaml'))
+  const mounts: readonly { readonly name: string; readonly mountPath: string }[] = spec.containers[0].volumeMounts
+  const directories = mounts.map(({ name, mountPath }) => ({
+    name,
+    hostPath: { path: mountPath, type: 'Directory' },
+  }))
+  assert.deepEqual(spec.volumes, directories)
+  const files = (await sample('static-pod/sidecar.yaml')).match(/\/etc\/\S+/g) ?? []
+  const config = spec.containers[0].command[2].replace('--config=', '')
+  assert.equal(files.length, 4)
+  for (const file of [...files, config]) {
+    assert.ok(
+      mounts.some(({ mountPath }) => file.startsWith(`${mountPath}/`)),
+      file,
+    )
+  }
+})
+
 test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {
   const { livenessProbe, readinessProbe } = await sidecar()
   assert.equal(livenessProbe?.httpGet.path, '/livez')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
@@ -97,21 +97,24 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
   await start('etcd', '--unsafe-no-fsync')
   const server = await start('kube-apiserver', '--bind-address=127.0.0.1', `--secure-port=${secure}`)
 
-  /** A kubeconfig as the README has it made, for this machine's port. */
-  const kubeconfig = async (name: string, ...args: readonly string[]): Promise<string> => {
-    const made = await kubeadm('kubeconfig', 'user', ...args)
-    const file = join(root, name)
-    writeFileSync(file, made.replace(`https://${address}:6443`, `https://127.0.0.1:${secure}`), { mode: 0o600 })
-    return file
-  }
-  const administrator = await kubeconfig('admin.conf', '--client-name=admin', '--org=system:masters')
+  const onThisPort = (text: string): string => text.replace(`https://${address}:6443`, `https://127.0.0.1:${secure}`)
+  const administrator = join(root, 'admin.conf')
+  const administrators = await kubeadm('kubeconfig', 'user', '--client-name=admin', '--org=system:masters')
+  writeFileSync(administrator, onThisPort(administrators), { mode: 0o600 })
   const kubectl = kubectlFor(owner, administrator)
   await server.whenReady(async () => (await kubectl('get', '--raw=/readyz')).code === 0, 120_000)
   const applied = await kubectl('apply', '-k', kitPath('kustomize/rbac-etcd'))
   assert.equal(applied.code, 0, applied.stderr)
-  const [, words = ''] =
-    /`kubeadm kubeconfig user (.+) > \/etc\/kubernetes\/apiserver-bootstrap\.conf`/.exec(readme) ?? []
-  await kubeconfig('apiserver-bootstrap.conf', ...words.split(' '))
+  const folder = join(root, 'apiserver-bootstrap')
+  mkdirSync(folder)
+  const [, words = ''] = /`(\(umask 077; kubeadm .+\))`/.exec(readme) ?? []
+  const making = words
+    .replace('kubeadm kubeconfig user', `${binary('kubeadm')} kubeconfig user --config=${join(root, 'kubeadm.yaml')}`)
+    .replace('/etc/kubernetes', root)
+  await promisify(execFile)('sh', ['-c', `umask 022; ${making}`])
+  const made = join(folder, 'kubeconfig')
+  assert.equal(statSync(made).mode & 0o777, 0o600)
+  writeFileSync(made, onThisPort(readFileSync(made, 'utf8')))
 
   const config = configurationOf(owner, 'kustomize/static-pod/sidecar.yaml', {
     etcdServers: [`https://127.0.0.1:${client}`],
@@ -119,7 +122,7 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
     healthBindAddress: '127.0.0.1:0',
   })
   const installed = readFileSync(config, 'utf8').replaceAll('/etc/kubernetes', root)
-  writeFileSync(join(root, 'apiserver-bootstrap.yaml'), installed)
+  writeFileSync(join(folder, 'sidecar.yaml'), installed)
   const places = {
     '/etc/kubernetes': root,
     '$(HOST_IP):6443': `127.0.0.1:${secure}`,

@@ -11,7 +11,7 @@ import { kubectlFor } from '../peers/kubectl.ts'
 import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { freePort } from '../peers/ports.ts'
 import { RunningProcess } from '../peers/process.ts'
-import { Program } from '../peers/program.ts'
+import { Program, runToEnd } from '../peers/program.ts'
 
 const address = '192.0.2.1'
 const readme = readFileSync(kitPath('kustomize/static-pod/README.md'), 'utf8')
@@ -145,6 +145,22 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
   ])
   assert.deepEqual(await verify.process.exited, { code: 0, signal: null }, verify.process.tail(100))
   assert.match(verify.process.tail(100), / 0 failed, /)
+
+  // The commands of the guide, on a fleet of one.
+  const guide = readFileSync('docs/guides/upgrading.md', 'utf8').replaceAll(/\\\n */g, '')
+  const commands = [...guide.matchAll(/^ *apiserver-bootstrap (.+)$/gm)].map(([, words = '']) => words)
+  assert.deepEqual(
+    commands.map((words) => words.split(' ', 1)[0]),
+    ['config', 'verify'],
+  )
+  for (const words of commands) {
+    const here = words
+      .replace('--expect-masters 3', '--expect-masters 1')
+      .replace(`${address}:6443`, `127.0.0.1:${secure}`)
+    const args = here.replaceAll('/etc/kubernetes', root).split(' ')
+    const { code, output } = await runToEnd(owner, args)
+    assert.equal(code, 0, `${words}\n${output}`)
+  }
   assert.deepEqual(sidecar.logged(/forbidden|"level":"error"/), [])
   assert.deepEqual(await sidecar.stop(), { code: 0, signal: null })
 })

@@ -19,6 +19,9 @@ interface Container {
   readonly livenessProbe?: { readonly httpGet: { readonly path: string } }
   readonly readinessProbe?: unknown
   readonly startupProbe?: unknown
+  readonly securityContext: {
+    readonly capabilities: { readonly drop: readonly string[]; readonly add?: readonly string[] }
+  }
 }
 
 interface PodSpec {
@@ -80,6 +83,57 @@ test('a NetworkPolicy lets clients in to the API server alone', async () => {
   assert.match(await sample('in-a-pod/kustomization.yaml'), /^ {2}- networkpolicy\.yaml$/m)
 })
 
+test('only kube-apiserver has a capability: the one that the binary of its official image carries', async () => {
+  const { initContainers, containers } = await pod()
+  const capabilities = [...initContainers, ...containers].map(({ name, securityContext }) => [
+    name,
+    securityContext.capabilities,
+  ])
+  assert.deepEqual(capabilities, [
+    ['apiserver-bootstrap', { drop: ['ALL'] }],
+    ['kube-apiserver', { drop: ['ALL'], add: ['NET_BIND_SERVICE'] }],
+  ])
+})
+
+test('three masters are on three nodes also after a rollout, and a drain takes one at a time', async () => {
+  const { resources, patches } = parse(await sample('overlays/three-masters/kustomization.yaml'))
+  const operations: { readonly path: string; readonly value: object }[] = parse(patches[0].patch)
+  const spread = operations.find(({ path }) => path === '/spec/template/spec/topologySpreadConstraints')
+  const { labels } = parse(await sample('in-a-pod/deployment.yaml')).spec.template.metadata
+  const labelSelector = { matchLabels: labels }
+  assert.deepEqual(spread?.value, [
+    {
+      maxSkew: 1,
+      topologyKey: 'kubernetes.io/hostname',
+      whenUnsatisfiable: 'DoNotSchedule',
+      matchLabelKeys: ['pod-template-hash'],
+      labelSelector,
+    },
+  ])
+  assert.ok(resources.includes('disruption-budget.yaml'))
+  const budget = parse(await sample('overlays/three-masters/disruption-budget.yaml'))
+  assert.deepEqual(budget.spec, { maxUnavailable: 1, selector: labelSelector })
+})
+
+test('the static Pod sees every file that its configuration names, also after another is renamed to its name', async () => {
+  const { spec } = parse(await sample('static-pod/pod.yaml'))
+  const mounts: readonly { readonly name: string; readonly mountPath: string }[] = spec.containers[0].volumeMounts
+  const directories = mounts.map(({ name, mountPath }) => ({
+    name,
+    hostPath: { path: mountPath, type: 'Directory' },
+  }))
+  assert.deepEqual(spec.volumes, directories)
+  const files = (await sample('static-pod/sidecar.yaml')).match(/\/etc\/\S+/g) ?? []
+  const config = spec.containers[0].command[2].replace('--config=', '')
+  assert.equal(files.length, 4)
+  for (const file of [...files, config]) {
+    assert.ok(
+      mounts.some(({ mountPath }) => file.startsWith(`${mountPath}/`)),
+      file,
+    )
+  }
+})
+
 test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {
   const { livenessProbe, readinessProbe } = await sidecar()
   assert.equal(livenessProbe?.httpGet.path, '/livez')
@@ -96,20 +150,34 @@ test('whatever is bound to the user of a whole fleet is bound to the group of ma
   assert.ok(bindings.length >= 6)
   for (const { metadata, subjects } of bindings) {
     const [apiGroup, names] = ['rbac.authorization.k8s.io', ['apiserver-bootstrap', 'apiserver-bootstrap:masters']]
-    // verify is no master: it has a user of its own, and no more than that.
-    if (metadata.name === 'apiserver-bootstrap-verify') {
-      assert.deepEqual(subjects, [{ apiGroup, kind: 'User', name: 'apiserver-bootstrap-verify' }])
-      continue
-    }
-    // Nor are the controllers of Endpoints, in Pods of the cluster itself.
-    if (subjects[0].kind === 'ServiceAccount') {
-      const namespace = 'kube-system'
-      assert.deepEqual(subjects, [{ kind: 'ServiceAccount', namespace, name: 'apiserver-bootstrap-endpoints' }])
+    // Neither verify nor the controllers of Endpoints are masters: each has a user of its own, and no more than that.
+    if (metadata.name !== 'apiserver-bootstrap' && subjects.length === 1) {
+      const own = ['apiserver-bootstrap-verify', 'apiserver-bootstrap-endpoints']
+      assert.ok(own.includes(metadata.name), metadata.name)
+      assert.deepEqual(subjects, [{ apiGroup, kind: 'User', name: metadata.name }])
       continue
     }
     const expected = ['User', 'Group'].map((kind, index) => ({ apiGroup, kind, name: names[index] }))
     assert.deepEqual(subjects, expected, JSON.stringify(metadata))
   }
+})
+
+test('the controllers of Endpoints run in the host cluster, which has none of their rights, with a kubeconfig for another', async () => {
+  const { resources } = parse(await sample('endpoints-controllers/kustomization.yaml'))
+  const texts: readonly string[] = await Promise.all(
+    resources.map((file: string) => sample(`endpoints-controllers/${file}`)),
+  )
+  const manifests = texts.flatMap((text) => [...parseAllDocuments(text)].map((document) => document.toJS()))
+  assert.deepEqual(manifests.map(({ kind }) => kind).sort(), ['Deployment', 'NetworkPolicy', 'PodDisruptionBudget'])
+  const { spec } = manifests.find(({ kind }) => kind === 'Deployment').spec.template
+  assert.equal(spec.automountServiceAccountToken, false)
+  const { configuration } = resolveConfiguration(
+    {},
+    parseYaml(await sample('endpoints-controllers/controllers.yaml'), 'controllers.yaml'),
+  )
+  assert.equal(configuration.inCluster, false)
+  const mounts: Container['volumeMounts'] = spec.containers[0].volumeMounts
+  assert.ok(mounts.some(({ mountPath }) => configuration.kubeconfig?.startsWith(`${mountPath}/`)))
 })
 
 test('every kit has a README of about ten lines', async () => {

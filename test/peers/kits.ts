@@ -60,10 +60,9 @@ export function argumentsOf(command: readonly string[], places: Readonly<Record<
   return args
 }
 
-/** A copy of a kit's configuration file with other values, for this machine. A value that is undefined is left out. */
+/** A copy of a kit's configuration file with other values, for this machine. */
 export function configurationOf(owner: Owner, path: string, changes: Readonly<Record<string, unknown>>): string {
   const copy = join(temporaryDirectory(owner, 'kit'), 'configuration.yaml')
-  const values = Object.entries({ ...readKit<object>(path), ...changes }).filter(([, value]) => value !== undefined)
-  writeFileSync(copy, stringify(Object.fromEntries(values)))
+  writeFileSync(copy, stringify({ ...readKit<object>(path), ...changes }))
   return copy
 }

@@ -85,7 +85,7 @@ export async function startMachine(owner: Owner, options: MachineOptions): Promi
     healthBindAddress: '127.0.0.1:0',
     ...('etcdServers' in options.configuration && { etcdServers: [store.url] }),
   }
-  file('apiserver-bootstrap.yaml', stringify(configuration).replaceAll('/etc/kubernetes', root))
+  file('apiserver-bootstrap/sidecar.yaml', stringify(configuration).replaceAll('/etc/kubernetes', root))
   const places = {
     '/etc/kubernetes': root,
     '$(HOST_IP):6443': `127.0.0.1:${server.port}`,

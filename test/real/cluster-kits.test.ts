@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { dirname } from 'node:path'
 import { test } from 'node:test'
 import { parse } from 'yaml'
 import { CertificateAuthority } from '../peers/certificates.ts'
@@ -43,6 +44,8 @@ function verification(kit: string): readonly string[] {
 
 /** The list is empty until the sidecar runs, and then everything holds: as the workflow's own command says. */
 async function passesItsOwnTest(owner: Owner, kit: string, options: Omit<MachineOptions, 'kit' | 'address' | 'host'>) {
+  const { kubeconfig: onTheNode = '' } = options.configuration as { readonly kubeconfig?: string }
+  assert.ok((await nodePaths(kit)).includes(onTheNode), onTheNode)
   const machine: Machine = await startMachine(owner, { ...options, kit, address, host: 'host-1' })
   const accepted = await kubectlFor(owner, machine.server.kubeconfig)(
     'apply',
@@ -83,11 +86,11 @@ test("kind's kit passes its own test: kube-apiserver with the flags of its clust
   const mounted = nodes[0]?.extraMounts ?? []
   assert.deepEqual(
     mounted.map(({ containerPath }) => containerPath),
-    ['/etc/kubernetes/manifests/apiserver-bootstrap.yaml', '/etc/kubernetes/apiserver-bootstrap.yaml'],
+    ['/etc/kubernetes/manifests/apiserver-bootstrap.yaml', '/etc/kubernetes/apiserver-bootstrap/sidecar.yaml'],
   )
   // What kubeadm itself makes, and what is mounted.
   const made = ['/etc/kubernetes/admin.conf', '/etc/kubernetes/pki']
-  assert.deepEqual((await nodePaths('kind')).toSorted(), [...made, mounted[1]?.containerPath].toSorted())
+  assert.deepEqual((await nodePaths('kind')).toSorted(), [...made, dirname(mounted[1]?.containerPath ?? '')].toSorted())
 
   const authority = new CertificateAuthority()
   await passesItsOwnTest(owner, 'kind', {
@@ -104,7 +107,7 @@ test("k3d's kit passes its own test: kube-apiserver with the flags of its cluste
   const { options, files } = readKit<K3dCluster>('k3d/cluster.yaml')
   const flags = options.k3s.extraArgs.map(({ arg }) => arg.replace('--kube-apiserver-arg=', '--'))
   assert.deepEqual(flags, ['--endpoint-reconciler-type=none'])
-  assert.deepEqual(await nodePaths('k3d'), [files[0]?.destination, '/etc/rancher/k3s/k3s.yaml'])
+  assert.deepEqual(await nodePaths('k3d'), [dirname(files[0]?.destination ?? ''), '/etc/rancher/k3s/k3s.yaml'])
   await passesItsOwnTest(owner, 'k3d', {
     configuration: parse(files[0]?.source ?? ''),
     // As in k3s, which refuses anonymous requests.

@@ -53,20 +53,21 @@ test('two Pods of endpoints-controllers have all the rights that they need, and 
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'stock', authorization: 'RBAC' })
   const kubectl = kubectlFor(owner, server.kubeconfig)
-  const applied = await kubectl('apply', '-k', kitPath('kustomize/endpoints-controllers'))
+  const applied = await kubectl('apply', '-k', kitPath('kustomize/endpoints-controllers/rbac'))
   assert.equal(applied.code, 0, applied.stderr)
   const name = 'apiserver-bootstrap-endpoints'
-  const token = await kubectl('create', 'token', name, '--namespace=kube-system')
-  assert.equal(token.code, 0, token.stderr)
-  const kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'account'), 'kubeconfig'), {
+  const { certificate, key } = server.authority.issue({ commonName: name })
+  const kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'user'), 'kubeconfig'), {
     server: server.url,
     ca: server.authority.certificate,
-    token: token.stdout.trim(),
+    user: {
+      'client-certificate-data': Buffer.from(certificate).toString('base64'),
+      'client-key-data': Buffer.from(key).toString('base64'),
+    },
   })
   const { command } = programOf(await renderKit('kustomize/endpoints-controllers'))
   const start = (host: string): Promise<Program> => {
-    // No Pod here has the files of the ServiceAccount: its token is in a kubeconfig.
-    const changes = { inCluster: undefined, kubeconfig, healthBindAddress: '127.0.0.1:0' }
+    const changes = { kubeconfig, healthBindAddress: '127.0.0.1:0' }
     const config = configurationOf(owner, 'kustomize/endpoints-controllers/controllers.yaml', changes)
     return Program.start(
       owner,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
@@ -11,7 +11,7 @@ import { kubectlFor } from '../peers/kubectl.ts'
 import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { freePort } from '../peers/ports.ts'
 import { RunningProcess } from '../peers/process.ts'
-import { Program } from '../peers/program.ts'
+import { Program, runToEnd } from '../peers/program.ts'
 
 const address = '192.0.2.1'
 const readme = readFileSync(kitPath('kustomize/static-pod/README.md'), 'utf8')
@@ -97,21 +97,24 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
   await start('etcd', '--unsafe-no-fsync')
   const server = await start('kube-apiserver', '--bind-address=127.0.0.1', `--secure-port=${secure}`)
 
-  /** A kubeconfig as the README has it made, for this machine's port. */
-  const kubeconfig = async (name: string, ...args: readonly string[]): Promise<string> => {
-    const made = await kubeadm('kubeconfig', 'user', ...args)
-    const file = join(root, name)
-    writeFileSync(file, made.replace(`https://${address}:6443`, `https://127.0.0.1:${secure}`), { mode: 0o600 })
-    return file
-  }
-  const administrator = await kubeconfig('admin.conf', '--client-name=admin', '--org=system:masters')
+  const onThisPort = (text: string): string => text.replace(`https://${address}:6443`, `https://127.0.0.1:${secure}`)
+  const administrator = join(root, 'admin.conf')
+  const administrators = await kubeadm('kubeconfig', 'user', '--client-name=admin', '--org=system:masters')
+  writeFileSync(administrator, onThisPort(administrators), { mode: 0o600 })
   const kubectl = kubectlFor(owner, administrator)
   await server.whenReady(async () => (await kubectl('get', '--raw=/readyz')).code === 0, 120_000)
   const applied = await kubectl('apply', '-k', kitPath('kustomize/rbac-etcd'))
   assert.equal(applied.code, 0, applied.stderr)
-  const [, words = ''] =
-    /`kubeadm kubeconfig user (.+) > \/etc\/kubernetes\/apiserver-bootstrap\.conf`/.exec(readme) ?? []
-  await kubeconfig('apiserver-bootstrap.conf', ...words.split(' '))
+  const folder = join(root, 'apiserver-bootstrap')
+  mkdirSync(folder)
+  const [, words = ''] = /`(\(umask 077; kubeadm .+\))`/.exec(readme) ?? []
+  const making = words
+    .replace('kubeadm kubeconfig user', `${binary('kubeadm')} kubeconfig user --config=${join(root, 'kubeadm.yaml')}`)
+    .replace('/etc/kubernetes', root)
+  await promisify(execFile)('sh', ['-c', `umask 022; ${making}`])
+  const made = join(folder, 'kubeconfig')
+  assert.equal(statSync(made).mode & 0o777, 0o600)
+  writeFileSync(made, onThisPort(readFileSync(made, 'utf8')))
 
   const config = configurationOf(owner, 'kustomize/static-pod/sidecar.yaml', {
     etcdServers: [`https://127.0.0.1:${client}`],
@@ -119,7 +122,7 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
     healthBindAddress: '127.0.0.1:0',
   })
   const installed = readFileSync(config, 'utf8').replaceAll('/etc/kubernetes', root)
-  writeFileSync(join(root, 'apiserver-bootstrap.yaml'), installed)
+  writeFileSync(join(folder, 'sidecar.yaml'), installed)
   const places = {
     '/etc/kubernetes': root,
     '$(HOST_IP):6443': `127.0.0.1:${secure}`,
@@ -142,6 +145,24 @@ test('the kit of a static Pod works with the files and static Pods that kubeadm 
   ])
   assert.deepEqual(await verify.process.exited, { code: 0, signal: null }, verify.process.tail(100))
   assert.match(verify.process.tail(100), / 0 failed, /)
+
+  // The commands of the guide, on a fleet of one.
+  const guide = readFileSync('docs/guides/upgrading.md', 'utf8').replaceAll(/\\\n */g, '')
+  const commands = [...guide.matchAll(/^ *apiserver-bootstrap (.+)$/gm)].map(([, words = '']) => words)
+  assert.deepEqual(
+    commands.map((words) => words.split(' ', 1)[0]),
+    ['config', 'verify'],
+  )
+  for (const words of commands) {
+    const here = words
+      .replace('--expect-masters 3', '--expect-masters 1')
+      .replace(`${address}:6443`, `127.0.0.1:${secure}`)
+    const args = here.replaceAll('/etc/kubernetes', root).split(' ')
+    const { code, output } = await runToEnd(owner, args)
+    assert.equal(code, 0, `${words}\n${output}`)
+    // The sidecar's configuration leads it to etcd.
+    if (words.startsWith('verify ')) assert.match(output, /^range-allocations +held/m)
+  }
   assert.deepEqual(sidecar.logged(/forbidden|"level":"error"/), [])
   assert.deepEqual(await sidecar.stop(), { code: 0, signal: null })
 })

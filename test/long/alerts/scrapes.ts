@@ -43,8 +43,13 @@ export class Scrapes {
     this.#count++
   }
 
-  /** A test file of promtool, which expects that exactly these alerts have fired. */
-  expecting(fired: readonly string[], ruleFiles: readonly string[]): unknown {
+  /** A test file of promtool, which expects that exactly these alerts have fired, and at the end the `$value` of some. */
+  expecting(
+    fired: readonly string[],
+    ruleFiles: readonly string[],
+    values: Readonly<Record<string, number>> = {},
+  ): unknown {
+    const eval_time = `${(this.#count - 1) * this.intervalSeconds}s`
     const range = this.#count * this.intervalSeconds
     const interval = `${this.intervalSeconds}s`
     return {
@@ -58,9 +63,14 @@ export class Scrapes {
           promql_expr_test: [
             {
               expr: `group by (alertname) (count_over_time(ALERTS{alertstate="firing"}[${range + 1}s]))`,
-              eval_time: `${range - this.intervalSeconds}s`,
+              eval_time,
               exp_samples: fired.map((alertname) => ({ labels: `{alertname="${alertname}"}`, value: 1 })),
             },
+            ...Object.entries(values).map(([name, value]) => ({
+              expr: alertRules.find(({ alert }) => alert === name)?.expr,
+              eval_time,
+              exp_samples: [{ labels: '{job="apiserver-bootstrap"}', value }],
+            })),
           ],
         },
       ],

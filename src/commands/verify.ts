@@ -52,6 +52,7 @@ export async function execute(flags: Flags): Promise<number> {
     const report = await verifyUntil({
       source: {
         api: server.api,
+        readiness: server.readiness,
         etcd,
         leaseStore: leaseStore === 'etcd' ? 'etcd' : 'kubernetes',
         leaseNamespace,

@@ -1,3 +1,5 @@
+import { ALLOCATIONS_HOOK } from '../../bootstrap/duties.ts'
+import { ALLOCATORS_CHECK } from '../../kube/readiness.ts'
 import {
   type IpAddress,
   ipAddresses as ipAddressResource,
@@ -16,6 +18,7 @@ import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
 import { formatTime, tryParseTime } from '../../runtime/time-format.ts'
 import { DEFAULT_SERVICE_CIDR, planServiceCidr, readyStatus } from '../../service-cidr/service-cidr-plan.ts'
 import {
+  byHand,
   type Command,
   type Finding,
   kubectl,
@@ -25,7 +28,9 @@ import {
   type Verdict,
   verdictOf,
 } from './finding.ts'
-import { type About, type DryRun, type Parts, partOf } from './state.ts'
+import { judgeFreeNodePorts, nodePortRepair } from './range-allocations.ts'
+import { serviceRanges } from './ranges.ts'
+import { type About, type Parts, partOf } from './state.ts'
 
 /**
  * A younger IPAddress may belong to a Service that is about to be stored, in milliseconds; upstream's `repairip.go`
@@ -267,33 +272,52 @@ function objectOf(service: Service): string {
   return `Service ${keyOfObject(service)}`
 }
 
-/** Whether a new Service gets a ClusterIP. */
+/** Whether the server accepts a new Service. Its allocator refuses a dry run only where it has no range at all. */
 export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>, about: About): Verdict {
-  return dryRunVerdict(clusterIpDryRun, 'a ClusterIP', 'default-service-cidr,cluster-ip-repair', about)
-}
-
-/** Whether a new Service gets a NodePort. */
-export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
-  if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {
-    return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
+  if (clusterIpDryRun.type === 'accepted') {
+    return verdictOf([], 'the server accepts a new Service; a dry run allocates nothing')
   }
-  return dryRunVerdict(nodePortDryRun, 'a NodePort', 'node-port-repair', about)
-}
-
-function dryRunVerdict(answer: DryRun, item: string, controllers: string, about: About): Verdict {
-  if (answer.type === 'allocated') return verdictOf([], `${item} such as ${answer.item}`)
   const cidrsFound = partOf(about, 'serviceCidrs')
   if (cidrsFound !== undefined && judgeServiceCidr({ serviceCidrs: cidrsFound }, about).status === 'failed') {
     return skipped('there is no range to allocate from: see service-cidr')
   }
-  const { expect } = about
-  const cidrs = expect.serviceClusterIpRange?.map(({ text }) => text).join(',') ?? 'CIDR'
+  const ranges = serviceRanges(about)
   const flags = [
     '--endpoint-reconciler-type=none',
-    `--controllers=${controllers}`,
-    `--service-cluster-ip-range=${cidrs}`,
+    '--controllers=default-service-cidr,cluster-ip-repair',
+    `--service-cluster-ip-range=${ranges?.map(({ text }) => text).join(',')}`,
     '--health-bind-address=127.0.0.1:0',
   ]
-  const run: Command = { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
-  return verdictOf([{ object: 'a new Service', expected: item, found: answer.reason, remedy: [run] }], '')
+  const remedy: Command =
+    ranges === undefined
+      ? byHand('the range is not known: verify again with the --service-cluster-ip-range of the API servers')
+      : { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
+  return newServiceFailed('a ClusterIP', clusterIpDryRun.reason, [remedy])
+}
+
+/**
+ * Whether a new Service gets a NodePort. A dry run that is refused shows that it gets none. One that is accepted shows
+ * nothing: the bitmap decides, or that the server maintains its allocations itself.
+ */
+export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
+  if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {
+    return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
+  }
+  if (nodePortDryRun.type === 'refused') {
+    return newServiceFailed('a NodePort', nodePortDryRun.reason, nodePortRepair(about))
+  }
+  const stored = partOf(about, 'rangeAllocations')
+  const verdict = stored === undefined ? undefined : judgeFreeNodePorts(stored, about)
+  if (verdict !== undefined) return verdict
+  const own = partOf(about, 'readinessChecks')?.find(
+    ({ name, ok }) => ok && (name === ALLOCATIONS_HOOK || name === ALLOCATORS_CHECK),
+  )
+  if (own !== undefined) return verdictOf([], `the server maintains its allocations itself: ${own.name}`)
+  const where = stored?.find(({ name }) => name === 'servicenodeports')?.where
+  if (where === undefined) return skipped('a dry run is accepted, but allocates nothing: give --etcd-servers')
+  return newServiceFailed('a NodePort', `there is no ${where}; check --etcd-prefix`, nodePortRepair(about))
+}
+
+function newServiceFailed(expected: string, found: string, remedy: readonly Command[]): Verdict {
+  return verdictOf([{ object: 'a new Service', expected, found, remedy }], '')
 }

@@ -97,12 +97,12 @@ export const checkTexts = {
     repair: 'run the repair of the allocations',
   },
   'cluster-ip-available': {
-    title: 'A new Service gets a ClusterIP (asked by a server-side dry run).',
+    title: 'The server accepts a new Service (asked by a server-side dry run, which allocates nothing).',
     why: 'Else no Service can be created.',
     repair: 'run the repair of ClusterIPs, which creates what the server’s allocator needs',
   },
   'node-port-available': {
-    title: 'A new Service gets a NodePort (asked by a server-side dry run).',
+    title: 'A new Service can get a NodePort: the bitmap in etcd has a free one, or the server maintains it itself.',
     why: 'Else no Service of type NodePort or LoadBalancer can be created.',
     repair: 'run the repair of NodePorts, with --etcd-servers',
   },

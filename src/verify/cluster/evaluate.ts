@@ -100,7 +100,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'cluster-ip-available': define({ needs: ['clusterIpDryRun'], wants: ['serviceCidrs'], judge: judgeClusterIpDryRun }),
   'node-port-available': define({
     needs: ['nodePortDryRun'],
-    wants: ['clusterIpDryRun', 'serviceCidrs'],
+    wants: ['clusterIpDryRun', 'serviceCidrs', 'rangeAllocations', 'readinessChecks'],
     judge: judgeNodePortDryRun,
   }),
   'service-endpoints': define({ needs: ['services', 'pods', 'endpoints'], judge: judgeServiceEndpoints }),

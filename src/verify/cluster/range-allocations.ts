@@ -69,6 +69,30 @@ function nodePortGroup(present: readonly Stored[], { expect }: About): Group {
   }
 }
 
+/** Whether the bitmap in etcd has a NodePort left; undefined if there is no bitmap of a known range. */
+export function judgeFreeNodePorts(rangeAllocations: readonly StoredBitmap[], about: About): Verdict | undefined {
+  const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
+  const { claims, stored } = nodePortGroup(present, about)
+  const [range] = claims?.ranges ?? []
+  const [one] = stored
+  if (claims === undefined || range === undefined || one === undefined) return undefined
+  const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
+  if (reading.type === 'withheld') return skipped(`${one.where} is not as it should be: see range-allocations`)
+  const free = range.size - reading.set.count
+  const full: Finding = {
+    object: one.where,
+    expected: 'a free NodePort',
+    found: `all ${range.size} of ${range.text} are allocated`,
+    remedy: [byHand('delete a Service with a NodePort, or give the API servers a larger --service-node-port-range')],
+  }
+  return verdictOf(free > 0 ? [] : [full], `${free} of ${range.size} NodePorts in ${range.text} are free`)
+}
+
+/** Writes the bitmap that API servers allocate NodePorts from. */
+export function nodePortRepair(about: About): readonly Command[] {
+  return repair(nodePortGroup([], about))
+}
+
 function readText<Range extends Cidr | PortRange>(
   { stored }: Stored,
   parse: (text: string) => Range,

@@ -1,4 +1,3 @@
-import type { KubeApi } from '../../kube/api.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkTexts } from './check-ids.ts'
@@ -177,9 +176,16 @@ export interface VerifyClusterOptions {
  * API server in this process. Writes nothing. Rejects with a KubeError if the cluster does not answer.
  */
 export function verifyCluster(
-  { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
+  { api, clock, readiness }: Pick<ClusterSource, 'api' | 'readiness'> & { readonly clock: Clock },
   options: VerifyClusterOptions = {},
 ): Promise<VerifyReport> {
   const { waitMs = 0, watchMs, signal = new AbortController().signal } = options
-  return verifyUntil({ ...options, source: { api, watchMs }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
+  return verifyUntil({
+    ...options,
+    source: { api, readiness, watchMs },
+    clock,
+    confirmAfterMs: CONFIRM_AFTER_MS,
+    waitMs,
+    signal,
+  })
 }

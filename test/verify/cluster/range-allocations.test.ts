@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { shellLine, type Verdict } from '../../../src/verify/cluster/finding.ts'
-import { judgeRangeAllocations } from '../../../src/verify/cluster/range-allocations.ts'
+import { judgeFreeNodePorts, judgeRangeAllocations } from '../../../src/verify/cluster/range-allocations.ts'
 import type { About, StoredBitmap } from '../../../src/verify/cluster/state.ts'
 
 const absent = { type: 'absent' } as const
@@ -95,4 +95,16 @@ test('a stored range that is not the demanded one, or no range at all, is one fi
 test('without any bitmap the check is skipped with the place where one would be', () => {
   const verdict = judge({})
   assert.match(verdict.status === 'skipped' ? verdict.reason : '', /no \/registry\/ranges\/servicenodeports in etcd/)
+})
+
+test('a bitmap of NodePorts without a free one has none for a new Service', () => {
+  const about = { state: {}, expect: {}, nowMs: 0 }
+  const free = (stored: StoredBitmap['stored']) =>
+    judgeFreeNodePorts([{ name: 'servicenodeports', where: 'etcd', stored }], about)
+  assert.deepEqual(free(stored('30000-30001', 0)), {
+    status: 'held',
+    found: '1 of 2 NodePorts in 30000-30001 are free',
+  })
+  assert.equal(free(stored('30000-30001', 0, 1))?.status, 'failed')
+  assert.equal(free(absent), undefined)
 })

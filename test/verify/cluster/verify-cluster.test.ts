@@ -4,6 +4,7 @@ import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-
 import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
+import type { Readiness } from '../../../src/kube/readiness.ts'
 import { endpointSlices, endpoints, namespaces, nodes, services } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
@@ -12,6 +13,7 @@ import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { checkTexts } from '../../../src/verify/cluster/check-ids.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
+import type { ClusterSource } from '../../../src/verify/cluster/read-cluster.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
 import {
   checkCluster,
@@ -214,13 +216,13 @@ test('a user who gets rights only later is waited for', async () => {
   assert.deepEqual(lines, ['waiting for a check that can be decided'])
 })
 
-test('whether a Service gets a ClusterIP and a NodePort is asked without storing it', async () => {
+test('a new Service is asked for without storing it, and its allocation is not taken for one', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const before = (await api.list(services)).items.length
   const only = ['cluster-ip-available', 'node-port-available'] as const
   assert.deepEqual(
-    (await verify({ only })).results.map((one) => one.status === 'held' && one.found.replace(/[\d.]+$/, 'N')),
-    ['a ClusterIP such as N', 'a NodePort such as N'],
+    (await verify({ only })).results.map((one) => one.status === 'held' && one.found),
+    ['the server accepts a new Service; a dry run allocates nothing', '2767 of 2768 NodePorts in 30000-32767 are free'],
   )
   assert.equal((await api.list(services)).items.length, before)
   const refusing = (error: KubeError): KubeApi => ({ ...wrapped(api), create: () => Promise.reject(error) })
@@ -234,6 +236,25 @@ test('whether a Service gets a ClusterIP and a NodePort is asked without storing
     ['skipped', 'skipped'],
   )
   await assert.rejects(verify({ only, source: { api: refusing(new KubeError('Unreachable', 'gone')) } }))
+})
+
+test('a dry run that is accepted alone does not show that a NodePort can be had', async () => {
+  const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const judged = async (source: Partial<ClusterSource>) => {
+    const [result] = (await verify({ only: ['node-port-available'], source: { api, ...source } })).results
+    return result?.status === 'skipped' ? result.reason : result?.status
+  }
+  const listing = (name: string, ok: boolean): Readiness => ({
+    probe: async () => ({ answered: true, ready: ok, checks: [{ name, ok }] }),
+  })
+  const hook = 'poststarthook/start-service-ip-repair-controllers'
+  const undecided = 'a dry run is accepted, but allocates nothing: give --etcd-servers'
+  assert.equal(await judged({}), undecided)
+  assert.equal(await judged({ readiness: listing('etcd', true) }), undecided)
+  assert.equal(await judged({ readiness: listing(hook, false) }), undecided)
+  assert.equal(await judged({ readiness: listing(hook, true) }), 'held')
+  assert.equal(await judged({ etcd }), 'held')
+  assert.equal(await judged({ etcd: { ...etcd, prefix: '/elsewhere' } }), 'failed')
 })
 
 test('a test verifies a cluster by a function', async () => {

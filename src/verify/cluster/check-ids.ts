@@ -33,7 +33,7 @@ export const checkTexts = {
   'expected-masters': {
     title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',
     why: 'A master that is not listed serves nobody; an address that is nobody’s loses requests.',
-    repair: 'start the missing master, or evict the unknown one',
+    repair: 'see on the missing master why it is not listed, or evict the unknown one',
   },
   'master-leases': {
     title: 'Each listed address has a live lease, and each live lease is listed.',

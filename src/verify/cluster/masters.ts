@@ -24,7 +24,7 @@ export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEn
   const show = { tool: 'apiserver-bootstrap', args: ['masters'] } as const
   return verdictOf(
     [
-      ...missing.map((address) => finding(`lists ${address}`, [runAt(address)])),
+      ...missing.map((address) => finding(`lists ${address}`, [byHand(seekMaster(address))])),
       ...unknown.map((address) => finding(`does not list ${address}`, [evict(address)])),
       ...(wrongCount ? [finding(`lists ${masters} addresses`, [show])] : []),
     ],
@@ -32,8 +32,10 @@ export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEn
   )
 }
 
-function runAt(address: string): Command {
-  return { tool: 'apiserver-bootstrap', args: ['run', `--advertise-address=${address}`] }
+/** No command: run from here, it would hold the address without an API server behind it. */
+function seekMaster(address: string): string {
+  const questions = `is its API server ready, is its sidecar running, and does it advertise ${address}?`
+  return `on the master that should be listed: ${questions} Its log says why it is not listed`
 }
 
 /** Removes the leases of an address, unless somebody renews them. */

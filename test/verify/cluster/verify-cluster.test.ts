@@ -13,6 +13,7 @@ import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { checkTexts } from '../../../src/verify/cluster/check-ids.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
+import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { ClusterSource } from '../../../src/verify/cluster/read-cluster.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
 import {
@@ -164,12 +165,18 @@ test('the checks are chosen by their ids, in the order of reports', () => {
 test('the demanded masters must be listed, and no others', async () => {
   const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
   const found = async (expect: Expectations) =>
-    findingsOf(await verify({ expect })).map(({ expected, remedy }) => [expected, remedy[0]?.args.join(' ')])
+    findingsOf(await verify({ expect })).map(({ expected, remedy }) => [
+      expected,
+      shellLine(remedy, { kubectl: [], 'apiserver-bootstrap': [] }),
+    ])
   assert.deepEqual(await found({ addresses: ['192.0.2.2', '192.0.2.1'], masters: 2 }), [])
-  assert.deepEqual(await found({ masters: 3 }), [['lists 3 addresses', 'masters']])
+  assert.deepEqual(await found({ masters: 3 }), [['lists 3 addresses', 'apiserver-bootstrap masters']])
   assert.deepEqual(await found({ addresses: ['192.0.2.1', '192.0.2.3'] }), [
-    ['lists 192.0.2.3', 'run --advertise-address=192.0.2.3'],
-    ['does not list 192.0.2.2', 'masters evict 192.0.2.2 --yes'],
+    [
+      'lists 192.0.2.3',
+      '# on the master that should be listed: is its API server ready, is its sidecar running, and does it advertise 192.0.2.3? Its log says why it is not listed',
+    ],
+    ['does not list 192.0.2.2', 'apiserver-bootstrap masters evict 192.0.2.2 --yes'],
   ])
   assert.ok(!(await verify()).results.some(({ id }) => id === 'expected-masters'))
 })

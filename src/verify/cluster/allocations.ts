@@ -29,7 +29,7 @@ import {
   verdictOf,
 } from './finding.ts'
 import { judgeFreeNodePorts, nodePortRepair } from './range-allocations.ts'
-import { serviceRanges } from './ranges.ts'
+import { rangeDoubt, serviceRanges } from './ranges.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 /**
@@ -38,6 +38,9 @@ import { type About, type Parts, partOf } from './state.ts'
  */
 const STORED_WITHIN_MS = 5_000
 
+const BLOCKED = `the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} say what blocks it`
+const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
+
 /** The default ServiceCIDR: that it is there, Ready, and of the range of the flags. */
 export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, about: About): Verdict {
   const object = `ServiceCIDR ${DEFAULT_SERVICE_CIDR}`
@@ -45,20 +48,20 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   const found = current?.spec?.cidrs ?? []
   const wanted = about.expect.serviceClusterIpRange?.map(({ text }) => text) ?? found
   if (current?.metadata?.deletionTimestamp !== undefined) {
-    const remedy = [kubectl('wait', `${serviceCidrResource.plural}/${DEFAULT_SERVICE_CIDR}`, '--for=delete')]
+    const remedy = [byHand(`it stays while ClusterIPs need it: ${BLOCKED}`)]
     return verdictOf([{ object, expected: 'exists', found: 'is being deleted', remedy }], '')
   }
   const plan = planServiceCidr(current, wanted)
-  const create = kubectlCreate(newCidr(wanted.length === 0 ? ['CIDR'] : wanted))
   const setReady = statusPatch(about)
-  const again = [kubectl('delete', serviceCidrResource.plural, DEFAULT_SERVICE_CIDR), create, setReady]
+  const doubt = rangeDoubt(about)
   const finding = (expected: string, seen: string, remedy: readonly Command[]): Verdict =>
     verdictOf([{ object, expected, found: seen, remedy }], '')
   switch (plan.type) {
     case 'none':
       return verdictOf([], found.join(', '))
     case 'create':
-      return finding('exists', 'missing', [create, setReady])
+      if (wanted.length === 0) return finding('exists', 'missing', [byHand(UNKNOWN_RANGE)])
+      return finding('exists', 'missing', doubt === undefined ? [kubectlCreate(plan.serviceCidr), setReady] : [doubt])
     case 'upgrade': {
       const patch = kubectlPatch(
         { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR },
@@ -72,14 +75,16 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
       const isSame = found.join() === wanted.join()
       return isSame
         ? finding('Ready', `not Ready: ${plan.complaint.note}`, [setReady])
-        : finding(wanted.join(', '), found.join(', '), again)
+        : finding(wanted.join(', '), found.join(', '), [byHand(otherRange(found, wanted))])
     }
   }
 }
 
-function newCidr(cidrs: readonly string[]): unknown {
-  const plan = planServiceCidr(undefined, cidrs)
-  return plan.type === 'create' ? plan.serviceCidr : undefined
+/** Deleting one in use would end only when its last ClusterIP is gone, and no Service could be created meanwhile. */
+function otherRange(found: readonly string[], wanted: readonly string[]): string {
+  const flag = `check --service-cluster-ip-range first: the cluster has ${found.join(',')}`
+  const second = `if that really is wrong, create a second ServiceCIDR of ${wanted.join(',')}, and delete nothing`
+  return `${flag}; ${second}; ${BLOCKED}`
 }
 
 function statusPatch({ nowMs }: About): Command {
@@ -105,17 +110,27 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
 /** Every ClusterIP for itself, and against the others. */
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: About): Verdict {
   const ranges = rangesOf(about)
+  const doubt = rangeDoubt(
+    about,
+    services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE)),
+  )
   const holders = holdersOf(services)
   const allocated = new Map((partOf(about, 'ipAddresses') ?? []).map((one) => [one.metadata?.name ?? '', one]))
   const findings: Finding[] = []
   for (const [name, held] of holders) {
-    const fault = faultOf(name, ranges)
+    const fault = faultOf(name, ranges, about)
     if (fault !== undefined) {
       // No allocator answers for an address outside all ranges: its IPAddress would stay.
       const forget = kubectl('delete', ipAddressResource.plural, name, '--ignore-not-found')
       // That of default/kubernetes is the check kubernetes-service's.
       const others = held.filter((one) => keyOfObject(one) !== keyOf(KUBERNETES_SERVICE))
-      findings.push(...others.map((one) => ({ ...fault, object: objectOf(one), remedy: newClusterIp(one, [forget]) })))
+      findings.push(
+        ...others.map((one) => ({
+          ...fault,
+          object: objectOf(one),
+          remedy: doubt === undefined ? newClusterIp(one, [forget]) : [doubt],
+        })),
+      )
     }
     if (held.length === 1) continue
     const [keeper, ...others] = byAge(held, allocated.get(name))
@@ -133,10 +148,15 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: Ab
   return verdictOf(findings, `${holders.size} ClusterIPs`)
 }
 
-function faultOf(name: string, ranges: ServiceIpRanges | undefined): Omit<Finding, 'object' | 'remedy'> | undefined {
+function faultOf(
+  name: string,
+  ranges: ServiceIpRanges | undefined,
+  { expect }: About,
+): Omit<Finding, 'object' | 'remedy'> | undefined {
   if (ipAddressNameOf(name) === undefined) return { expected: 'an IP address', found: `ClusterIP ${name}` }
   if (ranges === undefined || ranges.contains(name)) return undefined
-  return { expected: 'a ClusterIP in a ServiceCIDR', found: `ClusterIP ${name}` }
+  const demanded = expect.serviceClusterIpRange?.map(({ text }) => text).join(',')
+  return { expected: `a ClusterIP in ${demanded ?? 'a ServiceCIDR'}`, found: `ClusterIP ${name}` }
 }
 
 /** All ranges that ClusterIPs may be of: those demanded, or of all ServiceCIDRs; undefined if none is known. */
@@ -289,9 +309,7 @@ export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIp
     '--health-bind-address=127.0.0.1:0',
   ]
   const remedy: Command =
-    ranges === undefined
-      ? byHand('the range is not known: verify again with the --service-cluster-ip-range of the API servers')
-      : { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
+    ranges === undefined ? byHand(UNKNOWN_RANGE) : { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
   return newServiceFailed('a ClusterIP', clusterIpDryRun.reason, [remedy])
 }
 

@@ -74,7 +74,7 @@ export const checkTexts = {
   'service-cidr': {
     title: 'The default ServiceCIDR is Ready, and has the range of the flags.',
     why: 'Without it no Service gets a ClusterIP.',
-    repair: 'create it, or set its condition',
+    repair: 'create it, or set its condition; with another range check the flags first',
   },
   'cluster-ips': {
     title: 'Every ClusterIP is in a range, and no two Services have the same.',

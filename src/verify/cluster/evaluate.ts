@@ -87,7 +87,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
     isConfirmed: true,
     judge: judgeWriters,
   }),
-  'service-cidr': define({ needs: ['serviceCidrs'], judge: judgeServiceCidr }),
+  'service-cidr': define({ needs: ['serviceCidrs'], wants: ['kubernetesService'], judge: judgeServiceCidr }),
   'cluster-ips': define({ needs: ['services'], wants: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
   'ip-addresses': define({ needs: ['services', 'ipAddresses'], judge: judgeIpAddresses }),
   'node-ports': define({ needs: ['services'], judge: judgeNodePorts }),

@@ -17,7 +17,7 @@ import {
 } from './finding.ts'
 import { wantedEndpoints } from './kubernetes-endpoints.ts'
 import { portsText, runMaster, securePortOf, targetPortOf } from './kubernetes-objects.ts'
-import { serviceRanges } from './ranges.ts'
+import { rangeDoubt, serviceRanges } from './ranges.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 const SERVICE = 'Service default/kubernetes'
@@ -84,7 +84,8 @@ function clusterIpFindings(
   const create = planService(undefined, settings, true)
   const again = first === undefined || create.type !== 'create' ? [] : [kubectlCreate(create.object)]
   const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
-  const remedy = [remove, ...again, ...endpointsAgain(about)]
+  const doubt = rangeDoubt(about, service)
+  const remedy = doubt === undefined ? [remove, ...again, ...endpointsAgain(about)] : [doubt]
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
 }
 

@@ -5,7 +5,7 @@ import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
 import type { Readiness } from '../../../src/kube/readiness.ts'
-import { endpointSlices, endpoints, namespaces, nodes, services } from '../../../src/kube/resources.ts'
+import { endpointSlices, endpoints, namespaces, nodes, serviceCidrs, services } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
@@ -117,6 +117,27 @@ test('the range of the flag is demanded, whatever the ServiceCIDR', async () => 
       ['10.80.0.0/12', '10.96.0.0/12'],
     ],
   )
+})
+
+test('where the range of the flag may be mistyped nothing is deleted or moved', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
+  const expect = { serviceClusterIpRange: [parseCidr('10.80.0.0/12')] }
+  const findings = async () => findingsOf(await verify({ expect }))
+  const found = await findings()
+  assert.ok(found.some(({ expected }) => expected === 'a ClusterIP in 10.80.0.0/12'))
+  assert.ok(found.some(({ object }) => object === 'ServiceCIDR kubernetes'))
+  await api.delete(serviceCidrs, { name: 'kubernetes' })
+  for (const { object, remedy } of [...found, ...(await findings())]) {
+    const line = shellLine(remedy, { kubectl: [], 'apiserver-bootstrap': [] })
+    assert.match(line, /^# check --service-cluster-ip-range first: /, object)
+  }
+})
+
+test('a ServiceCIDR that is missing, of a range that nobody states, is no command', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  await api.delete(serviceCidrs, { name: 'kubernetes' })
+  const [finding] = findingsOf(await verify({ only: ['service-cidr'] }))
+  assert.match(finding?.remedy[0]?.args[0] ?? '', /^the range is not known/)
 })
 
 test('without a known range the ClusterIP must be the first of some range', async () => {

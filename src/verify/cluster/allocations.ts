@@ -309,7 +309,9 @@ export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIp
     '--health-bind-address=127.0.0.1:0',
   ]
   const remedy: Command =
-    ranges === undefined ? byHand(UNKNOWN_RANGE) : { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
+    ranges === undefined
+      ? byHand(UNKNOWN_RANGE)
+      : (rangeDoubt(about) ?? { tool: 'apiserver-bootstrap', args: ['run', ...flags] })
   return newServiceFailed('a ClusterIP', clusterIpDryRun.reason, [remedy])
 }
 

@@ -97,7 +97,11 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
     isAsked: ({ source }) => source.etcd !== undefined,
     judge: judgeRangeAllocations,
   }),
-  'cluster-ip-available': define({ needs: ['clusterIpDryRun'], wants: ['serviceCidrs'], judge: judgeClusterIpDryRun }),
+  'cluster-ip-available': define({
+    needs: ['clusterIpDryRun'],
+    wants: ['serviceCidrs', 'kubernetesService'],
+    judge: judgeClusterIpDryRun,
+  }),
   'node-port-available': define({
     needs: ['nodePortDryRun'],
     wants: ['clusterIpDryRun', 'serviceCidrs', 'rangeAllocations', 'readinessChecks'],

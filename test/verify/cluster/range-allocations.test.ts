@@ -85,6 +85,11 @@ test('a stored range that is not the demanded one, or no range at all, is one fi
     ['/registry/ranges/serviceips in etcd', 'is of 10.96.0.0/16', 'is of 10.96.0.0/24'],
   )
   assert.match(repair ?? '', /--service-cluster-ip-range=10\.96\.0\.0\/16 --adopt-range$/)
+  const mistyped = { serviceClusterIpRange: [parseCidr('10.80.0.0/16')] }
+  const [[, , , comment] = []] = findings(
+    judge({ serviceips: stored('10.96.0.0/24', 0, 2) }, { state: notServed, expect: mistyped }),
+  )
+  assert.match(comment ?? '', /^# check --service-cluster-ip-range first/)
   for (const bad of [stored('nonsense', 2), { type: 'unreadable', reason: 'is empty' } as const]) {
     const [[, wanted, , advice] = []] = findings(judge({ servicenodeports: bad }))
     assert.equal(wanted, 'a RangeAllocation')

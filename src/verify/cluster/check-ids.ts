@@ -109,12 +109,12 @@ export const checkTexts = {
   'service-endpoints': {
     title: 'The Endpoints of each Service with a selector list what its Pods call for.',
     why: 'Clients that read Endpoints miss a Pod, or reach one that is gone.',
-    repair: 'run the controller of Endpoints',
+    repair: 'run the controller of Endpoints while no other runs',
   },
   'service-endpointslices': {
     title: 'The EndpointSlices of each Service with a selector list what its Pods call for.',
     why: 'kube-proxy sends traffic to these endpoints, and to no others.',
-    repair: 'run the controller of EndpointSlices',
+    repair: 'run the controller of EndpointSlices while no other runs',
   },
   'orphan-slices': {
     title: 'Every EndpointSlice and Endpoints of a controller belongs to a Service that exists.',

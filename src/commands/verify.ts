@@ -30,7 +30,7 @@ const renderers = { table: renderTable, json: renderJson, junit: renderJunit, gi
 
 /**
  * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one
- * line if the cluster could not be asked, or every check was skipped. Throws, before anything is contacted, an
+ * line if the cluster could not be asked, or every check was skipped. An interruption ends it with the last report. Throws, before anything is contacted, an
  * InvalidInputError with the mistakes of the command line.
  */
 export async function execute(flags: Flags): Promise<number> {
@@ -78,8 +78,10 @@ export async function execute(flags: Flags): Promise<number> {
     say('apiserver-bootstrap: every check was skipped: nothing is known of the cluster')
     return NOT_ASKED
   } catch (error) {
-    if (!(error instanceof RemoteError)) throw error
-    say(`apiserver-bootstrap: ${error.message}`)
+    if (!(error instanceof RemoteError) && error !== stop.signal.reason) throw error
+    say(
+      `apiserver-bootstrap: ${error instanceof RemoteError ? error.message : 'interrupted before a report was complete'}`,
+    )
     return NOT_ASKED
   } finally {
     await Promise.all([server.close(), store?.kv.close()])

@@ -223,6 +223,25 @@ test('a cluster that comes up while it is waited for holds in the end', async ()
   assert.ok((await verify({ only })).holds)
 })
 
+test('an interrupted wait ends with the last report, or with the error of the last attempt', async () => {
+  const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  await api.delete(endpoints, kubernetes)
+  const clock = time.view()
+  const until = (api: KubeApi, abortAfterMs: number) => {
+    const stop = new AbortController()
+    clock.schedule(abortAfterMs, () => stop.abort(new Error('interrupted')))
+    const options = { clock, only: ['kubernetes-endpoints'], confirmAfterMs: 500, waitMs: 60_000 } as const
+    return settle(verifyUntil({ ...options, source: { api }, signal: stop.signal }))
+  }
+  // While it sleeps, and in the middle of a second attempt.
+  for (const abortAfterMs of [1_000, 1_700]) {
+    assert.deepEqual(failedIn(await until(api, abortAfterMs)), ['kubernetes-endpoints'])
+  }
+  await assert.rejects(until(api, 200), /interrupted/, 'there is no report yet')
+  const gone = rejecting(api, { endpoints: new KubeError('Unreachable', 'refused') })
+  await assert.rejects(until(gone, 5_500), { code: 'Unreachable' })
+})
+
 test('a user who gets rights only later is waited for', async () => {
   const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const clock = time.view()

@@ -41,12 +41,12 @@ export async function execute(flags: Flags): Promise<number> {
   const clock = systemClock
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
   const { leaseStore, leaseNamespace, etcdPrefix } = resolved.configuration
+  const say = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
   const server = await openApiServer(resolved, surroundings, { gated: false })
-  const probe = await probing(own, resolved, clock)
+  const probe = await probing(own, resolved, clock, say)
   const store = await openEtcd(resolved, surroundings)
   const etcd = store === undefined ? undefined : { kv: store.kv, prefix: etcdPrefix }
   const stop = stopSignals()
-  const say = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
   if (own.watchWriters !== undefined) say(`watching default/kubernetes for ${formatDuration(own.watchWriters)}`)
   try {
     const report = await verifyUntil({
@@ -102,6 +102,7 @@ async function probing(
   { probe, probeMap = [] }: Pick<ValuesOf<typeof verifyOptions>, 'probe' | 'probeMap'>,
   { configuration }: Resolved,
   clock: Clock,
+  say: (line: string) => void,
 ): Promise<Probing | undefined> {
   const targets = new Map(probeMap.map(({ address, target }) => [address.text, target]))
   const mistake = (message: string): Error => new InvalidInputError([{ where: '--probe-map', message }])
@@ -110,7 +111,12 @@ async function probing(
   if (!probe) return undefined
   const { access } = await loadKubeConfig(configuration)
   const ca = access.ca === undefined ? undefined : readPem(access.ca)
-  return { ask: serverProbe({ ca, clock }), targets }
+  const unlisted = new Set<string>()
+  const onUnlisted = (address: string): void => {
+    if (!unlisted.has(address)) say(`--probe-map: ${address} is not listed, and is not probed`)
+    unlisted.add(address)
+  }
+  return { ask: serverProbe({ ca, clock }), targets, onUnlisted }
 }
 
 const etcdFlags = ['etcdServers', 'etcdPrefix', 'etcdCafile', 'etcdCertfile', 'etcdKeyfile'] as const

@@ -28,7 +28,7 @@ export const checkTexts = {
   'kubernetes-endpointslice': {
     title: 'EndpointSlice default/kubernetes equals the Endpoints.',
     why: 'kube-proxy reads the slice, other clients the Endpoints: they must reach the same API servers.',
-    repair: 'write the slice from the Endpoints',
+    repair: 'write the slice from the Endpoints; where their addresses differ, both from the leases',
   },
   'expected-masters': {
     title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',

@@ -60,7 +60,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], wants: beside, judge: judgeEndpoints }),
   'kubernetes-endpointslice': define({
     needs: ['kubernetesSlices', 'kubernetesEndpoints'],
-    wants: beside,
+    wants: [...beside, 'masterLeases'],
     judge: judgeSlice,
   }),
   'expected-masters': define({

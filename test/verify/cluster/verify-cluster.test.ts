@@ -175,6 +175,20 @@ test('Endpoints that list nobody get their addresses back from the slice', async
   assert.equal(without?.remedy[0]?.tool, 'apiserver-bootstrap')
 })
 
+test('where Endpoints and slice list different addresses the leases decide, and nothing else', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { subsets } = await api.get(endpoints, kubernetes)
+  const bogus = subsets?.map((subset) => ({ ...subset, addresses: [{ ip: '192.0.2.66' }] }))
+  await api.patch(endpoints, kubernetes, { type: 'merge', body: { subsets: bogus } })
+  const repair = async (leaseNamespace?: string) => {
+    const [finding] = findingsOf(await verify({ source: { api, leaseNamespace }, only: ['kubernetes-endpointslice'] }))
+    return shellLine(finding?.remedy ?? [], { kubectl: [], 'apiserver-bootstrap': [] })
+  }
+  assert.match(await repair('nowhere'), /^# nothing here says whether the Endpoints or the slice are right/)
+  assert.match(await repair(), /^kubectl patch endpoints .*192\.0\.2\.1.* && kubectl patch endpointslices/)
+  assert.doesNotMatch(await repair(), /192\.0\.2\.66/)
+})
+
 test('the checks are chosen by their ids, in the order of reports', () => {
   assert.deepEqual(chosenChecks({ only: ['kubernetes-service', 'system-namespaces'] }), [
     'system-namespaces',

@@ -30,8 +30,8 @@ const renderers = { table: renderTable, json: renderJson, junit: renderJunit, gi
 
 /**
  * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one
- * line if the cluster could not be asked, or every check was skipped. An interruption ends it with the last report. Throws, before anything is contacted, an
- * InvalidInputError with the mistakes of the command line.
+ * line if the cluster could not be asked, or every check was skipped. An interruption ends it with the last report.
+ * Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)

@@ -29,7 +29,7 @@ import {
   verdictOf,
 } from './finding.ts'
 import { judgeFreeNodePorts, nodePortRepair } from './range-allocations.ts'
-import { rangeDoubt, serviceRanges } from './ranges.ts'
+import { flagCheck, serviceRanges } from './ranges.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 /**
@@ -53,7 +53,7 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   }
   const plan = planServiceCidr(current, wanted)
   const setReady = statusPatch(about)
-  const doubt = rangeDoubt(about)
+  const flagFirst = flagCheck(about)
   const finding = (expected: string, seen: string, remedy: readonly Command[]): Verdict =>
     verdictOf([{ object, expected, found: seen, remedy }], '')
   switch (plan.type) {
@@ -61,7 +61,11 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
       return verdictOf([], found.join(', '))
     case 'create':
       if (wanted.length === 0) return finding('exists', 'missing', [byHand(UNKNOWN_RANGE)])
-      return finding('exists', 'missing', doubt === undefined ? [kubectlCreate(plan.serviceCidr), setReady] : [doubt])
+      return finding(
+        'exists',
+        'missing',
+        flagFirst === undefined ? [kubectlCreate(plan.serviceCidr), setReady] : [flagFirst],
+      )
     case 'upgrade': {
       const patch = kubectlPatch(
         { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR },
@@ -110,7 +114,7 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
 /** Every ClusterIP for itself, and against the others. */
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: About): Verdict {
   const ranges = rangesOf(about)
-  const doubt = rangeDoubt(
+  const flagFirst = flagCheck(
     about,
     services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE)),
   )
@@ -128,7 +132,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: Ab
         ...others.map((one) => ({
           ...fault,
           object: objectOf(one),
-          remedy: doubt === undefined ? newClusterIp(one, [forget]) : [doubt],
+          remedy: flagFirst === undefined ? newClusterIp(one, [forget]) : [flagFirst],
         })),
       )
     }
@@ -311,7 +315,7 @@ export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIp
   const remedy: Command =
     ranges === undefined
       ? byHand(UNKNOWN_RANGE)
-      : (rangeDoubt(about) ?? { tool: 'apiserver-bootstrap', args: ['run', ...flags] })
+      : (flagCheck(about) ?? { tool: 'apiserver-bootstrap', args: ['run', ...flags] })
   return newServiceFailed('a ClusterIP', clusterIpDryRun.reason, [remedy])
 }
 

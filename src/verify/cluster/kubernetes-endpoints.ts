@@ -33,7 +33,7 @@ const SLICE = 'EndpointSlice default/kubernetes'
 export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, about: About): Verdict {
   const current = kubernetesEndpoints
   const wanted = wantedEndpoints(about)
-  const remedy = [remedyOf(current, wanted, about)]
+  const remedy = [remedyOf(current, wanted)]
   const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
   if (current === undefined) {
     const service = about.state.kubernetesService
@@ -62,8 +62,8 @@ export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesE
   return verdictOf(findings, `${listed.join(', ')} at ${portsText(subsets[0]?.ports)}`)
 }
 
-function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined, about: About): Command {
-  if (wanted === undefined) return runMaster(about)
+function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined): Command {
+  if (wanted === undefined) return runMaster()
   if (current === undefined) return kubectlCreate(wanted)
   const patch = { metadata: { labels: { [SKIP_MIRROR_LABEL]: 'true' } }, subsets: wanted.subsets }
   return kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, patch)
@@ -106,7 +106,7 @@ function endpointsOf(own: readonly string[], about: About): Endpoints | undefine
  */
 export function relist(addresses: readonly string[], about: About): readonly Command[] {
   const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, about)
-  if (wanted === undefined) return [runMaster(about)]
+  if (wanted === undefined) return [runMaster()]
   const { endpoints: listed } = sliceOf(wanted)
   return [
     kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, { subsets: wanted.subsets }),

@@ -8,7 +8,7 @@ import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../repair/
 import { claimantsOf, surveyServices } from '../../repair/bitmap/holdings.ts'
 import { readRange } from '../../repair/bitmap/plan.ts'
 import { byHand, type Command, type Finding, skipped, type Verdict, verdictOf } from './finding.ts'
-import { rangeDoubt, serviceRanges } from './ranges.ts'
+import { flagCheck, serviceRanges } from './ranges.ts'
 import type { About, Parts, StoredBitmap } from './state.ts'
 
 type Stored = StoredBitmap & { readonly stored: Exclude<StoredBitmap['stored'], { readonly type: 'absent' }> }
@@ -23,7 +23,7 @@ interface Group {
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
   /** What to do instead of writing towards the demanded range. */
-  readonly doubt?: Command | undefined
+  readonly flagFirst?: Command | undefined
 }
 
 /**
@@ -57,7 +57,7 @@ function clusterIpGroup(present: readonly Stored[], services: readonly Service[]
     controller: 'cluster-ip-repair',
     stored,
     claims: cidrs.length === 0 || families.size < cidrs.length ? undefined : clusterIpClaims(cidrs),
-    doubt: rangeDoubt(
+    flagFirst: flagCheck(
       about,
       services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE)),
     ),
@@ -132,7 +132,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
           object: one.where,
           expected: `is of ${range.text}`,
           found,
-          remedy: group.doubt === undefined ? repair(group, '--adopt-range') : [group.doubt],
+          remedy: group.flagFirst === undefined ? repair(group, '--adopt-range') : [group.flagFirst],
         },
       ]
     }

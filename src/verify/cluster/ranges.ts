@@ -21,7 +21,7 @@ export function serviceRanges(about: About): readonly Cidr[] | undefined {
  * What to do instead of a repair where the demanded range is probably mistyped: `default/kubernetes` has a ClusterIP of
  * another range, so a repair towards the demanded one would take the Services of the cluster away. Undefined otherwise.
  */
-export function rangeDoubt(about: About, service = partOf(about, 'kubernetesService')): Command | undefined {
+export function flagCheck(about: About, service = partOf(about, 'kubernetesService')): Command | undefined {
   const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)
   const [clusterIp = ''] = service === undefined ? [] : clusterIpsOf(service)
   const name = ipAddressNameOf(clusterIp)

@@ -172,7 +172,7 @@ test('Endpoints that list nobody get their addresses back from the slice', async
   assert.deepEqual(finding?.remedy[0]?.args, ['create', '--filename=-'])
   await api.delete(endpointSlices, kubernetes)
   const [without] = findingsOf(await verify({ only: ['kubernetes-endpoints'] }))
-  assert.equal(without?.remedy[0]?.tool, 'apiserver-bootstrap')
+  assert.equal(without?.remedy[0]?.tool, 'by-hand')
 })
 
 test('where Endpoints and slice list different addresses the leases decide, and nothing else', async () => {
@@ -187,6 +187,26 @@ test('where Endpoints and slice list different addresses the leases decide, and 
   assert.match(await repair('nowhere'), /^# nothing here says whether the Endpoints or the slice are right/)
   assert.match(await repair(), /^kubectl patch endpoints .*192\.0\.2\.1.* && kubectl patch endpointslices/)
   assert.doesNotMatch(await repair(), /192\.0\.2\.66/)
+})
+
+test('a missing Service is not created with a port that nothing states', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const repair = async () =>
+    findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ remedy }) => remedy[0]?.tool)
+  await api.delete(services, kubernetes)
+  assert.deepEqual(await repair(), ['kubectl'])
+  await api.delete(endpointSlices, kubernetes)
+  await api.delete(endpoints, kubernetes).catch(() => {})
+  assert.deepEqual(await repair(), ['by-hand'])
+})
+
+test('a NodePort that no master can have created has the wrong type', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const failed = async () => findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ found }) => found)
+  await api.patch(services, kubernetes, { type: 'merge', body: { spec: { type: 'NodePort' } } })
+  assert.deepEqual(await failed(), [])
+  await api.patch(services, kubernetes, { type: 'merge', body: { spec: { sessionAffinity: 'ClientIP' } } })
+  assert.ok((await failed()).includes('type NodePort'))
 })
 
 test('the checks are chosen by their ids, in the order of reports', () => {

@@ -77,6 +77,9 @@ function refuse(name: string): never {
   )
 }
 
+/** A server lists it once its own repair has made the allocations of ClusterIPs and NodePorts usable. */
+export const ALLOCATIONS_HOOK = 'poststarthook/start-service-ip-repair-controllers'
+
 /**
  * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` has
  * none: with another lease store both can do it side by side, and the hook is listed even where its reconciler is off.
@@ -84,8 +87,8 @@ function refuse(name: string): never {
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',
   'default-service-cidr': 'poststarthook/start-kubernetes-service-cidr-controller',
-  'cluster-ip-repair': 'poststarthook/start-service-ip-repair-controllers',
-  'node-port-repair': 'poststarthook/start-service-ip-repair-controllers',
+  'cluster-ip-repair': ALLOCATIONS_HOOK,
+  'node-port-repair': ALLOCATIONS_HOOK,
 }
 
 /**

@@ -30,8 +30,8 @@ const renderers = { table: renderTable, json: renderJson, junit: renderJunit, gi
 
 /**
  * Checks a cluster and prints the report. Resolves with 0 if no check failed, with 1 if one did, and with 3 and one
- * line if the cluster could not be asked, or every check was skipped. Throws, before anything is contacted, an
- * InvalidInputError with the mistakes of the command line.
+ * line if the cluster could not be asked, or every check was skipped. An interruption ends it with the last report.
+ * Throws, before anything is contacted, an InvalidInputError with the mistakes of the command line.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
@@ -41,17 +41,18 @@ export async function execute(flags: Flags): Promise<number> {
   const clock = systemClock
   const surroundings = { clock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
   const { leaseStore, leaseNamespace, etcdPrefix } = resolved.configuration
+  const say = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
   const server = await openApiServer(resolved, surroundings, { gated: false })
-  const probe = await probing(own, resolved, clock)
+  const probe = await probing(own, resolved, clock, say)
   const store = await openEtcd(resolved, surroundings)
   const etcd = store === undefined ? undefined : { kv: store.kv, prefix: etcdPrefix }
   const stop = stopSignals()
-  const say = (line: string): void => void process.stderr.write(`${printable(line)}\n`)
   if (own.watchWriters !== undefined) say(`watching default/kubernetes for ${formatDuration(own.watchWriters)}`)
   try {
     const report = await verifyUntil({
       source: {
         api: server.api,
+        readiness: server.readiness,
         etcd,
         leaseStore: leaseStore === 'etcd' ? 'etcd' : 'kubernetes',
         leaseNamespace,
@@ -77,8 +78,10 @@ export async function execute(flags: Flags): Promise<number> {
     say('apiserver-bootstrap: every check was skipped: nothing is known of the cluster')
     return NOT_ASKED
   } catch (error) {
-    if (!(error instanceof RemoteError)) throw error
-    say(`apiserver-bootstrap: ${error.message}`)
+    if (!(error instanceof RemoteError) && error !== stop.signal.reason) throw error
+    say(
+      `apiserver-bootstrap: ${error instanceof RemoteError ? error.message : 'interrupted before a report was complete'}`,
+    )
     return NOT_ASKED
   } finally {
     await Promise.all([server.close(), store?.kv.close()])
@@ -99,6 +102,7 @@ async function probing(
   { probe, probeMap = [] }: Pick<ValuesOf<typeof verifyOptions>, 'probe' | 'probeMap'>,
   { configuration }: Resolved,
   clock: Clock,
+  say: (line: string) => void,
 ): Promise<Probing | undefined> {
   const targets = new Map(probeMap.map(({ address, target }) => [address.text, target]))
   const mistake = (message: string): Error => new InvalidInputError([{ where: '--probe-map', message }])
@@ -107,7 +111,12 @@ async function probing(
   if (!probe) return undefined
   const { access } = await loadKubeConfig(configuration)
   const ca = access.ca === undefined ? undefined : readPem(access.ca)
-  return { ask: serverProbe({ ca, clock }), targets }
+  const unlisted = new Set<string>()
+  const onUnlisted = (address: string): void => {
+    if (!unlisted.has(address)) say(`--probe-map: ${address} is not listed, and is not probed`)
+    unlisted.add(address)
+  }
+  return { ask: serverProbe({ ca, clock }), targets, onUnlisted }
 }
 
 const etcdFlags = ['etcdServers', 'etcdPrefix', 'etcdCafile', 'etcdCertfile', 'etcdKeyfile'] as const

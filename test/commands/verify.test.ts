@@ -7,9 +7,10 @@ import { checkTexts } from '../../src/verify/cluster/check-ids.ts'
 import { reportSchema } from '../../src/verify/cluster/report-schema.ts'
 import type { CheckResult, VerifyReport } from '../../src/verify/cluster/verify-cluster.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
+import { untilPasses } from '../peers/until.ts'
 import { freePort } from '../support/free-port.ts'
 import { tempDir } from '../support/temp-dir.ts'
-import { runProgram } from './command-line.ts'
+import { runProgram, startProgram } from './command-line.ts'
 
 const flags = { kubectl: ['--kubeconfig=k'], 'apiserver-bootstrap': ['--kubeconfig=k'] }
 
@@ -115,6 +116,16 @@ test('a map of probes needs --probe, and names each address once', async (t) => 
     const { code, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, ...args])
     assert.deepEqual([code, stderr], [2, [line]])
   }
+})
+
+test('an interrupted wait for a cluster that does not answer is exit code 3', async (t) => {
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
+  const child = await startProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, '--wait=60s'])
+  await untilPasses('a line of progress', () => assert.match(child.stderr(), /waiting for/), { withinMs: 20_000 })
+  child.kill('SIGTERM')
+  assert.equal((await child.exited).code, 3, child.stderr())
+  assert.match(child.stderr(), /\napiserver-bootstrap: list .*connection refused/)
 })
 
 test('the JSON output is of the published schema', () => {

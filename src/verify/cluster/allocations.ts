@@ -1,3 +1,5 @@
+import { ALLOCATIONS_HOOK } from '../../bootstrap/duties.ts'
+import { ALLOCATORS_CHECK } from '../../kube/readiness.ts'
 import {
   type IpAddress,
   ipAddresses as ipAddressResource,
@@ -16,6 +18,7 @@ import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
 import { formatTime, tryParseTime } from '../../runtime/time-format.ts'
 import { DEFAULT_SERVICE_CIDR, planServiceCidr, readyStatus } from '../../service-cidr/service-cidr-plan.ts'
 import {
+  byHand,
   type Command,
   type Finding,
   kubectl,
@@ -25,13 +28,18 @@ import {
   type Verdict,
   verdictOf,
 } from './finding.ts'
-import { type About, type DryRun, type Parts, partOf } from './state.ts'
+import { judgeFreeNodePorts, nodePortRepair } from './range-allocations.ts'
+import { flagCheck, serviceRanges } from './ranges.ts'
+import { type About, type Parts, partOf } from './state.ts'
 
 /**
  * A younger IPAddress may belong to a Service that is about to be stored, in milliseconds; upstream's `repairip.go`
  * waits as long.
  */
 const STORED_WITHIN_MS = 5_000
+
+const BLOCKED = `the conditions of ServiceCIDR ${DEFAULT_SERVICE_CIDR} say what blocks it`
+const UNKNOWN_RANGE = 'the range is not known: verify again with the --service-cluster-ip-range of the API servers'
 
 /** The default ServiceCIDR: that it is there, Ready, and of the range of the flags. */
 export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, about: About): Verdict {
@@ -40,20 +48,24 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   const found = current?.spec?.cidrs ?? []
   const wanted = about.expect.serviceClusterIpRange?.map(({ text }) => text) ?? found
   if (current?.metadata?.deletionTimestamp !== undefined) {
-    const remedy = [kubectl('wait', `${serviceCidrResource.plural}/${DEFAULT_SERVICE_CIDR}`, '--for=delete')]
+    const remedy = [byHand(`it stays while ClusterIPs need it: ${BLOCKED}`)]
     return verdictOf([{ object, expected: 'exists', found: 'is being deleted', remedy }], '')
   }
   const plan = planServiceCidr(current, wanted)
-  const create = kubectlCreate(newCidr(wanted.length === 0 ? ['CIDR'] : wanted))
   const setReady = statusPatch(about)
-  const again = [kubectl('delete', serviceCidrResource.plural, DEFAULT_SERVICE_CIDR), create, setReady]
+  const flagFirst = flagCheck(about)
   const finding = (expected: string, seen: string, remedy: readonly Command[]): Verdict =>
     verdictOf([{ object, expected, found: seen, remedy }], '')
   switch (plan.type) {
     case 'none':
       return verdictOf([], found.join(', '))
     case 'create':
-      return finding('exists', 'missing', [create, setReady])
+      if (wanted.length === 0) return finding('exists', 'missing', [byHand(UNKNOWN_RANGE)])
+      return finding(
+        'exists',
+        'missing',
+        flagFirst === undefined ? [kubectlCreate(plan.serviceCidr), setReady] : [flagFirst],
+      )
     case 'upgrade': {
       const patch = kubectlPatch(
         { plural: serviceCidrResource.plural, name: DEFAULT_SERVICE_CIDR },
@@ -67,14 +79,16 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
       const isSame = found.join() === wanted.join()
       return isSame
         ? finding('Ready', `not Ready: ${plan.complaint.note}`, [setReady])
-        : finding(wanted.join(', '), found.join(', '), again)
+        : finding(wanted.join(', '), found.join(', '), [byHand(otherRange(found, wanted))])
     }
   }
 }
 
-function newCidr(cidrs: readonly string[]): unknown {
-  const plan = planServiceCidr(undefined, cidrs)
-  return plan.type === 'create' ? plan.serviceCidr : undefined
+/** Deleting one in use would end only when its last ClusterIP is gone, and no Service could be created meanwhile. */
+function otherRange(found: readonly string[], wanted: readonly string[]): string {
+  const flag = `check --service-cluster-ip-range first: the cluster has ${found.join(',')}`
+  const second = `if that really is wrong, create a second ServiceCIDR of ${wanted.join(',')}, and delete nothing`
+  return `${flag}; ${second}; ${BLOCKED}`
 }
 
 function statusPatch({ nowMs }: About): Command {
@@ -100,17 +114,27 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
 /** Every ClusterIP for itself, and against the others. */
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: About): Verdict {
   const ranges = rangesOf(about)
+  const flagFirst = flagCheck(
+    about,
+    services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE)),
+  )
   const holders = holdersOf(services)
   const allocated = new Map((partOf(about, 'ipAddresses') ?? []).map((one) => [one.metadata?.name ?? '', one]))
   const findings: Finding[] = []
   for (const [name, held] of holders) {
-    const fault = faultOf(name, ranges)
+    const fault = faultOf(name, ranges, about)
     if (fault !== undefined) {
       // No allocator answers for an address outside all ranges: its IPAddress would stay.
       const forget = kubectl('delete', ipAddressResource.plural, name, '--ignore-not-found')
       // That of default/kubernetes is the check kubernetes-service's.
       const others = held.filter((one) => keyOfObject(one) !== keyOf(KUBERNETES_SERVICE))
-      findings.push(...others.map((one) => ({ ...fault, object: objectOf(one), remedy: newClusterIp(one, [forget]) })))
+      findings.push(
+        ...others.map((one) => ({
+          ...fault,
+          object: objectOf(one),
+          remedy: flagFirst === undefined ? newClusterIp(one, [forget]) : [flagFirst],
+        })),
+      )
     }
     if (held.length === 1) continue
     const [keeper, ...others] = byAge(held, allocated.get(name))
@@ -128,10 +152,15 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: Ab
   return verdictOf(findings, `${holders.size} ClusterIPs`)
 }
 
-function faultOf(name: string, ranges: ServiceIpRanges | undefined): Omit<Finding, 'object' | 'remedy'> | undefined {
+function faultOf(
+  name: string,
+  ranges: ServiceIpRanges | undefined,
+  { expect }: About,
+): Omit<Finding, 'object' | 'remedy'> | undefined {
   if (ipAddressNameOf(name) === undefined) return { expected: 'an IP address', found: `ClusterIP ${name}` }
   if (ranges === undefined || ranges.contains(name)) return undefined
-  return { expected: 'a ClusterIP in a ServiceCIDR', found: `ClusterIP ${name}` }
+  const demanded = expect.serviceClusterIpRange?.map(({ text }) => text).join(',')
+  return { expected: `a ClusterIP in ${demanded ?? 'a ServiceCIDR'}`, found: `ClusterIP ${name}` }
 }
 
 /** All ranges that ClusterIPs may be of: those demanded, or of all ServiceCIDRs; undefined if none is known. */
@@ -267,33 +296,52 @@ function objectOf(service: Service): string {
   return `Service ${keyOfObject(service)}`
 }
 
-/** Whether a new Service gets a ClusterIP. */
+/** Whether the server accepts a new Service. Its allocator refuses a dry run only where it has no range at all. */
 export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>, about: About): Verdict {
-  return dryRunVerdict(clusterIpDryRun, 'a ClusterIP', 'default-service-cidr,cluster-ip-repair', about)
-}
-
-/** Whether a new Service gets a NodePort. */
-export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
-  if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {
-    return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
+  if (clusterIpDryRun.type === 'accepted') {
+    return verdictOf([], 'the server accepts a new Service; a dry run allocates nothing')
   }
-  return dryRunVerdict(nodePortDryRun, 'a NodePort', 'node-port-repair', about)
-}
-
-function dryRunVerdict(answer: DryRun, item: string, controllers: string, about: About): Verdict {
-  if (answer.type === 'allocated') return verdictOf([], `${item} such as ${answer.item}`)
   const cidrsFound = partOf(about, 'serviceCidrs')
   if (cidrsFound !== undefined && judgeServiceCidr({ serviceCidrs: cidrsFound }, about).status === 'failed') {
     return skipped('there is no range to allocate from: see service-cidr')
   }
-  const { expect } = about
-  const cidrs = expect.serviceClusterIpRange?.map(({ text }) => text).join(',') ?? 'CIDR'
+  const ranges = serviceRanges(about)
   const flags = [
     '--endpoint-reconciler-type=none',
-    `--controllers=${controllers}`,
-    `--service-cluster-ip-range=${cidrs}`,
+    '--controllers=default-service-cidr,cluster-ip-repair',
+    `--service-cluster-ip-range=${ranges?.map(({ text }) => text).join(',')}`,
     '--health-bind-address=127.0.0.1:0',
   ]
-  const run: Command = { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
-  return verdictOf([{ object: 'a new Service', expected: item, found: answer.reason, remedy: [run] }], '')
+  const remedy: Command =
+    ranges === undefined
+      ? byHand(UNKNOWN_RANGE)
+      : (flagCheck(about) ?? { tool: 'apiserver-bootstrap', args: ['run', ...flags] })
+  return newServiceFailed('a ClusterIP', clusterIpDryRun.reason, [remedy])
+}
+
+/**
+ * Whether a new Service gets a NodePort. A dry run that is refused shows that it gets none. One that is accepted shows
+ * nothing: the bitmap decides, or that the server maintains its allocations itself.
+ */
+export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, about: About): Verdict {
+  if (nodePortDryRun.type === 'refused' && partOf(about, 'clusterIpDryRun')?.type === 'refused') {
+    return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
+  }
+  if (nodePortDryRun.type === 'refused') {
+    return newServiceFailed('a NodePort', nodePortDryRun.reason, nodePortRepair(about))
+  }
+  const stored = partOf(about, 'rangeAllocations')
+  const verdict = stored === undefined ? undefined : judgeFreeNodePorts(stored, about)
+  if (verdict !== undefined) return verdict
+  const own = partOf(about, 'readinessChecks')?.find(
+    ({ name, ok }) => ok && (name === ALLOCATIONS_HOOK || name === ALLOCATORS_CHECK),
+  )
+  if (own !== undefined) return verdictOf([], `the server maintains its allocations itself: ${own.name}`)
+  const where = stored?.find(({ name }) => name === 'servicenodeports')?.where
+  if (where === undefined) return skipped('a dry run is accepted, but allocates nothing: give --etcd-servers')
+  return newServiceFailed('a NodePort', `there is no ${where}; check --etcd-prefix`, nodePortRepair(about))
+}
+
+function newServiceFailed(expected: string, found: string, remedy: readonly Command[]): Verdict {
+  return verdictOf([{ object: 'a new Service', expected, found, remedy }], '')
 }

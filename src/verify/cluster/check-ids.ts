@@ -28,12 +28,12 @@ export const checkTexts = {
   'kubernetes-endpointslice': {
     title: 'EndpointSlice default/kubernetes equals the Endpoints.',
     why: 'kube-proxy reads the slice, other clients the Endpoints: they must reach the same API servers.',
-    repair: 'write the slice from the Endpoints',
+    repair: 'write the slice from the Endpoints; where their addresses differ, both from the leases',
   },
   'expected-masters': {
     title: 'Endpoints default/kubernetes list exactly the masters that flags or --expect name.',
     why: 'A master that is not listed serves nobody; an address that is nobody’s loses requests.',
-    repair: 'start the missing master, or evict the unknown one',
+    repair: 'see on the missing master why it is not listed, or evict the unknown one',
   },
   'master-leases': {
     title: 'Each listed address has a live lease, and each live lease is listed.',
@@ -74,7 +74,7 @@ export const checkTexts = {
   'service-cidr': {
     title: 'The default ServiceCIDR is Ready, and has the range of the flags.',
     why: 'Without it no Service gets a ClusterIP.',
-    repair: 'create it, or set its condition',
+    repair: 'create it, or set its condition; with another range check the flags first',
   },
   'cluster-ips': {
     title: 'Every ClusterIP is in a range, and no two Services have the same.',
@@ -97,24 +97,24 @@ export const checkTexts = {
     repair: 'run the repair of the allocations',
   },
   'cluster-ip-available': {
-    title: 'A new Service gets a ClusterIP (asked by a server-side dry run).',
+    title: 'The server accepts a new Service (asked by a server-side dry run, which allocates nothing).',
     why: 'Else no Service can be created.',
     repair: 'run the repair of ClusterIPs, which creates what the server’s allocator needs',
   },
   'node-port-available': {
-    title: 'A new Service gets a NodePort (asked by a server-side dry run).',
+    title: 'A new Service can get a NodePort: the bitmap in etcd has a free one, or the server maintains it itself.',
     why: 'Else no Service of type NodePort or LoadBalancer can be created.',
     repair: 'run the repair of NodePorts, with --etcd-servers',
   },
   'service-endpoints': {
     title: 'The Endpoints of each Service with a selector list what its Pods call for.',
     why: 'Clients that read Endpoints miss a Pod, or reach one that is gone.',
-    repair: 'run the controller of Endpoints',
+    repair: 'run the controller of Endpoints while no other runs',
   },
   'service-endpointslices': {
     title: 'The EndpointSlices of each Service with a selector list what its Pods call for.',
     why: 'kube-proxy sends traffic to these endpoints, and to no others.',
-    repair: 'run the controller of EndpointSlices',
+    repair: 'run the controller of EndpointSlices while no other runs',
   },
   'orphan-slices': {
     title: 'Every EndpointSlice and Endpoints of a controller belongs to a Service that exists.',

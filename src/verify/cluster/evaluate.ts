@@ -60,7 +60,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], wants: beside, judge: judgeEndpoints }),
   'kubernetes-endpointslice': define({
     needs: ['kubernetesSlices', 'kubernetesEndpoints'],
-    wants: beside,
+    wants: [...beside, 'masterLeases'],
     judge: judgeSlice,
   }),
   'expected-masters': define({
@@ -87,7 +87,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
     isConfirmed: true,
     judge: judgeWriters,
   }),
-  'service-cidr': define({ needs: ['serviceCidrs'], judge: judgeServiceCidr }),
+  'service-cidr': define({ needs: ['serviceCidrs'], wants: ['kubernetesService'], judge: judgeServiceCidr }),
   'cluster-ips': define({ needs: ['services'], wants: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
   'ip-addresses': define({ needs: ['services', 'ipAddresses'], judge: judgeIpAddresses }),
   'node-ports': define({ needs: ['services'], judge: judgeNodePorts }),
@@ -97,10 +97,14 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
     isAsked: ({ source }) => source.etcd !== undefined,
     judge: judgeRangeAllocations,
   }),
-  'cluster-ip-available': define({ needs: ['clusterIpDryRun'], wants: ['serviceCidrs'], judge: judgeClusterIpDryRun }),
+  'cluster-ip-available': define({
+    needs: ['clusterIpDryRun'],
+    wants: ['serviceCidrs', 'kubernetesService'],
+    judge: judgeClusterIpDryRun,
+  }),
   'node-port-available': define({
     needs: ['nodePortDryRun'],
-    wants: ['clusterIpDryRun', 'serviceCidrs'],
+    wants: ['clusterIpDryRun', 'serviceCidrs', 'rangeAllocations', 'readinessChecks'],
     judge: judgeNodePortDryRun,
   }),
   'service-endpoints': define({ needs: ['services', 'pods', 'endpoints'], judge: judgeServiceEndpoints }),

@@ -74,14 +74,15 @@ export interface CommandFlags {
   readonly 'apiserver-bootstrap': readonly string[]
 }
 
-/** The commands as one line for a POSIX shell; what is to be done by hand is a comment. */
+/** The commands as one line for a POSIX shell; what is to be done by hand is a comment at the end. */
 export function shellLine(commands: readonly Command[], flags: CommandFlags): string {
-  const lines = commands.map(({ tool, args, input }) => {
-    if (tool === 'by-hand') return `# ${args.join(' ')}`
+  const lines = commands.flatMap(({ tool, args, input }) => {
+    if (tool === 'by-hand') return []
     const words = [tool, ...args, ...flags[tool]].map(quoted).join(' ')
     return input === undefined ? words : `printf %s ${quoted(JSON.stringify(input))} | ${words}`
   })
-  return printable(lines.join(' && '))
+  const comments = commands.filter(({ tool }) => tool === 'by-hand').map(({ args }) => `# ${args.join(' ')}`)
+  return printable([...(lines.length === 0 ? [] : [lines.join(' && ')]), ...comments].join(' '))
 }
 
 /** A word of a POSIX shell. */

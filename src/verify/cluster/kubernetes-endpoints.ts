@@ -12,6 +12,7 @@ import {
   samePorts,
 } from '../../kubernetes-service/identity.ts'
 import {
+  byHand,
   type Command,
   type Finding,
   kubectl,
@@ -22,6 +23,7 @@ import {
   verdictOf,
 } from './finding.ts'
 import { ownSlice, portsText, runMaster, securePortOf } from './kubernetes-objects.ts'
+import { leasedAddresses } from './live-masters.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 const ENDPOINTS = 'Endpoints default/kubernetes'
@@ -31,7 +33,7 @@ const SLICE = 'EndpointSlice default/kubernetes'
 export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, about: About): Verdict {
   const current = kubernetesEndpoints
   const wanted = wantedEndpoints(about)
-  const remedy = [remedyOf(current, wanted, about)]
+  const remedy = [remedyOf(current, wanted)]
   const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
   if (current === undefined) {
     const service = about.state.kubernetesService
@@ -60,8 +62,8 @@ export function judgeEndpoints({ kubernetesEndpoints }: Pick<Parts, 'kubernetesE
   return verdictOf(findings, `${listed.join(', ')} at ${portsText(subsets[0]?.ports)}`)
 }
 
-function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined, about: About): Command {
-  if (wanted === undefined) return runMaster(about)
+function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined): Command {
+  if (wanted === undefined) return runMaster()
   if (current === undefined) return kubectlCreate(wanted)
   const patch = { metadata: { labels: { [SKIP_MIRROR_LABEL]: 'true' } }, subsets: wanted.subsets }
   return kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, patch)
@@ -104,7 +106,7 @@ function endpointsOf(own: readonly string[], about: About): Endpoints | undefine
  */
 export function relist(addresses: readonly string[], about: About): readonly Command[] {
   const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, about)
-  if (wanted === undefined) return [runMaster(about)]
+  if (wanted === undefined) return [runMaster()]
   const { endpoints: listed } = sliceOf(wanted)
   return [
     kubectlPatch({ plural: endpoints.plural, ...KUBERNETES_SERVICE }, { subsets: wanted.subsets }),
@@ -125,7 +127,7 @@ export function judgeSlice(
   const plan = planEndpointSlice(wanted, own)
   const findings =
     plan.type === 'create' || plan.type === 'update' || plan.type === 'replace'
-      ? plan.reasons.map((reason) => sliceFinding(reason, own, plan.object))
+      ? plan.reasons.map((reason) => sliceFinding(reason, own, plan.object, about))
       : []
   const second = kubernetesSlices.find(({ metadata }) => isSecondSlice(metadata?.name))
   const secondFindings = second === undefined ? [] : secondSliceFindings(second, wanted)
@@ -136,7 +138,7 @@ export function judgeSlice(
   )
 }
 
-function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: EndpointSlice): Finding {
+function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: EndpointSlice, about: About): Finding {
   const target = { plural: endpointSlices.plural, ...KUBERNETES_SERVICE }
   const remove = kubectl('delete', target.plural, target.name, `--namespace=${target.namespace}`)
   // A merge patch preserves labels that it does not name.
@@ -159,8 +161,27 @@ function sliceFinding(reason: string, own: EndpointSlice | undefined, wanted: En
     case 'ports':
       return finding(portsText(wanted.ports), portsText(own?.ports), patch)
     default:
-      return finding(`lists ${endpointsText(wanted)}, as the Endpoints`, `lists ${endpointsText(own)}`, patch)
+      return finding(
+        `lists ${endpointsText(wanted)}, as the Endpoints`,
+        `lists ${endpointsText(own)}`,
+        ...(otherAddresses(own, wanted, about) ?? [patch]),
+      )
   }
+}
+
+/** Of two lists of different addresses the leases say which is right; undefined where the Endpoints are. */
+function otherAddresses(
+  own: EndpointSlice | undefined,
+  wanted: EndpointSlice,
+  about: About,
+): readonly Command[] | undefined {
+  const listed = addressesInSlice(own)
+  const differ = listed.toSorted().join() !== addressesInSlice(wanted).toSorted().join()
+  if (listed.length === 0 || !differ) return undefined
+  const right = leasedAddresses(about)
+  if (right.length > 0) return relist(right, about)
+  const ask = 'find out which API servers there are, as by --probe, or by their leases with --etcd-servers'
+  return [byHand(`nothing here says whether the Endpoints or the slice are right: ${ask}; then make both equal`)]
 }
 
 function secondSliceFindings(second: EndpointSlice, wanted: Endpoints): readonly Finding[] {

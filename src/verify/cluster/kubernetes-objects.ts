@@ -1,7 +1,7 @@
 import type { EndpointSlice, Service } from '../../kube/resources.ts'
 import { KUBERNETES_SERVICE, type portTexts } from '../../kubernetes-service/identity.ts'
 import { SERVICE_PORT } from '../../kubernetes-service/service-plan.ts'
-import type { Command } from './finding.ts'
+import { byHand, type Command } from './finding.ts'
 import { type About, partOf } from './state.ts'
 
 /** The slice that lists the addresses of the first family. */
@@ -38,11 +38,7 @@ export function portsText(ports: Parameters<typeof portTexts>[0]): string {
   return texts.length === 0 ? 'no port' : texts.join(', ')
 }
 
-/** A master of this cluster, where only that knows what to write. */
-export function runMaster({ expect }: About): Command {
-  const range = expect.serviceClusterIpRange?.map(({ text }) => text).join(',') ?? 'CIDR'
-  return {
-    tool: 'apiserver-bootstrap',
-    args: ['run', '--advertise-address=ADDRESS', `--service-cluster-ip-range=${range}`],
-  }
+/** Where only a master of this cluster knows what to write. */
+export function runMaster(): Command {
+  return byHand('start a master, such as a sidecar, beside an API server: only it knows the address, port and range')
 }

@@ -17,7 +17,7 @@ import {
 } from './finding.ts'
 import { wantedEndpoints } from './kubernetes-endpoints.ts'
 import { portsText, runMaster, securePortOf, targetPortOf } from './kubernetes-objects.ts'
-import { serviceRanges } from './ranges.ts'
+import { flagCheck, serviceRanges } from './ranges.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 const SERVICE = 'Service default/kubernetes'
@@ -55,8 +55,8 @@ export function judgeService({ kubernetesService: service }: Pick<Parts, 'kubern
   }
   if (service === undefined) {
     const plan = planService(undefined, settings, true)
-    const isKnown = first !== undefined && plan.type === 'create'
-    const remedy = isKnown ? [kubectlCreate(plan.object), ...endpointsAgain(about)] : [runMaster(about)]
+    const isKnown = first !== undefined && securePort !== undefined && plan.type === 'create'
+    const remedy = isKnown ? [kubectlCreate(plan.object), ...endpointsAgain(about)] : [runMaster()]
     return verdictOf([{ object: SERVICE, expected: 'exists', found: 'missing', remedy }], '')
   }
   const findings = [
@@ -82,9 +82,20 @@ function clusterIpFindings(
   // The plan for the type gives an address to a Service that has none.
   if (isFirst || service.spec?.type === 'ExternalName') return []
   const create = planService(undefined, settings, true)
-  const again = first === undefined || create.type !== 'create' ? [] : [kubectlCreate(create.object)]
+  if (first === undefined || create.type !== 'create') {
+    return [
+      {
+        object: SERVICE,
+        expected: `ClusterIP ${expected}`,
+        found: `ClusterIP ${clusterIp || 'none'}`,
+        remedy: [runMaster()],
+      },
+    ]
+  }
+  const again = [kubectlCreate(create.object)]
   const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
-  const remedy = [remove, ...again, ...endpointsAgain(about)]
+  const flagFirst = flagCheck(about, service)
+  const remedy = flagFirst === undefined ? [remove, ...again, ...endpointsAgain(about)] : [flagFirst]
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
 }
 
@@ -165,6 +176,7 @@ function familyFindings({ spec }: Service, about: About): readonly Finding[] {
 }
 
 function nodePortOf({ spec }: Service): number {
-  if (spec?.type !== 'NodePort') return 0
+  // A master creates it without affinity, so somebody else has made it a NodePort.
+  if (spec?.type !== 'NodePort' || (spec.sessionAffinity ?? 'None') !== 'None') return 0
   return spec.ports?.find(({ port }) => port === SERVICE_PORT)?.nodePort ?? 0
 }

@@ -1,9 +1,10 @@
 import { leases as leaseResource } from '../../kube/resources.ts'
 import { addressesIn } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
-import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kubernetes-service/masters/masters.ts'
+import { type MasterRow, mastersRows } from '../../kubernetes-service/masters/masters.ts'
 import { byHand, type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
+import { leasedAddresses, livenessOf } from './live-masters.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 /** The listed addresses against those that were demanded. */
@@ -24,7 +25,7 @@ export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEn
   const show = { tool: 'apiserver-bootstrap', args: ['masters'] } as const
   return verdictOf(
     [
-      ...missing.map((address) => finding(`lists ${address}`, [runAt(address)])),
+      ...missing.map((address) => finding(`lists ${address}`, [byHand(seekMaster(address))])),
       ...unknown.map((address) => finding(`does not list ${address}`, [evict(address)])),
       ...(wrongCount ? [finding(`lists ${masters} addresses`, [show])] : []),
     ],
@@ -32,29 +33,15 @@ export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEn
   )
 }
 
-function runAt(address: string): Command {
-  return { tool: 'apiserver-bootstrap', args: ['run', `--advertise-address=${address}`] }
+/** No command: run from here, it would hold the address without an API server behind it. */
+function seekMaster(address: string): string {
+  const questions = `is its API server ready, is its sidecar running, and does it advertise ${address}?`
+  return `on the master that should be listed: ${questions} Its log says why it is not listed`
 }
 
 /** Removes the leases of an address, unless somebody renews them. */
 export function evict(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
-}
-
-/**
- * Whether a lease is renewed, from one reading: one whose times alone decide is stale when it is over for one more TTL,
- * because clocks differ.
- */
-export function livenessOf({ life }: InspectedLease): Liveness {
-  switch (life.type) {
-    case 'ends':
-      return 'live'
-    case 'never':
-      return 'stale'
-    case 'renewed':
-      if (life.leftMs === undefined) return 'unknown'
-      return life.leftMs < -life.ttlMs ? 'stale' : life.leftMs > 0 ? 'live' : 'unknown'
-  }
 }
 
 /** The leases against the list. */
@@ -69,14 +56,9 @@ export function judgeLeases(
   }
   if (listed.length === 0) return skipped('the Endpoints list nobody: see kubernetes-endpoints')
   const rows = mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
-  const live = rows.filter(({ leased, verdict }) => leased && verdict !== 'stale')
-  const right = [...new Set(live.filter(isWanted).flatMap(({ address }) => address ?? []))]
+  const right = leasedAddresses(about)
   const findings = rows.flatMap((row) => leaseFindings(row, right, about))
   return verdictOf(findings, right.join(', '))
-}
-
-function isWanted({ listed, holder }: MasterRow): boolean {
-  return listed === true || (holder?.state ?? 'ready') === 'ready'
 }
 
 function leaseFindings(row: MasterRow, right: readonly string[], about: About): readonly Finding[] {

@@ -13,6 +13,8 @@ export interface Probing {
   readonly ask: ServerProbe
   /** Where to dial instead, by listed address. */
   readonly targets: ReadonlyMap<string, HostPort>
+  /** Takes each address in `targets` that is not listed, so not probed. */
+  readonly onUnlisted?: ((address: string) => void) | undefined
 }
 
 /** What is listed. */
@@ -27,14 +29,16 @@ const PROBES_AT_ONCE = 16
 
 /** Probes each listed address once. Addresses that no client could use are not dialled: they may be this machine. */
 export async function probeServers(
-  { ask, targets }: Probing,
+  { ask, targets, onUnlisted }: Probing,
   listed: ListedServers,
   signal: AbortSignal,
 ): Promise<readonly ProbedServer[]> {
   const slots = new Semaphore(PROBES_AT_ONCE)
   const serviceNames = [...(listed.service === undefined ? [] : clusterIpsOf(listed.service)), SERVICE_DNS_NAME]
+  const addresses = addressesOf(listed)
+  for (const address of targets.keys()) if (!addresses.has(address)) onUnlisted?.(address)
   return Promise.all(
-    [...addressesOf(listed)].map(async ([address, port]) => {
+    [...addresses].map(async ([address, port]) => {
       const target = targets.get(address) ?? { host: address, port }
       const names = [address, ...serviceNames]
       const slot = await slots.acquire(signal)

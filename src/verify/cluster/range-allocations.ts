@@ -1,5 +1,6 @@
 import type { Service } from '../../kube/resources.ts'
-import { keyOfObject } from '../../kube/store.ts'
+import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { AddressError } from '../../net/address.ts'
 import { type Cidr, parseCidr } from '../../net/cidr.ts'
 import { type PortRange, parsePortRange } from '../../net/host-port.ts'
@@ -7,7 +8,7 @@ import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../repair/
 import { claimantsOf, surveyServices } from '../../repair/bitmap/holdings.ts'
 import { readRange } from '../../repair/bitmap/plan.ts'
 import { byHand, type Command, type Finding, skipped, type Verdict, verdictOf } from './finding.ts'
-import { serviceRanges } from './ranges.ts'
+import { flagCheck, serviceRanges } from './ranges.ts'
 import type { About, Parts, StoredBitmap } from './state.ts'
 
 type Stored = StoredBitmap & { readonly stored: Exclude<StoredBitmap['stored'], { readonly type: 'absent' }> }
@@ -21,6 +22,8 @@ interface Group {
   /** Undefined if no text of a range is known. */
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
+  /** What to do instead of writing towards the demanded range. */
+  readonly flagFirst?: Command | undefined
 }
 
 /**
@@ -34,9 +37,10 @@ export function judgeRangeAllocations(
   const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
   const { ipAddresses } = about.state
   const usesClusterIps = ipAddresses?.type === 'unread' && ipAddresses.isServed === false
-  const groups = [...(usesClusterIps ? [clusterIpGroup(present, about)] : []), nodePortGroup(present, about)].filter(
-    ({ stored }) => stored.length > 0,
-  )
+  const groups = [
+    ...(usesClusterIps ? [clusterIpGroup(present, services, about)] : []),
+    nodePortGroup(present, about),
+  ].filter(({ stored }) => stored.length > 0)
   if (groups.length === 0) {
     return skipped(`there is no ${rangeAllocations.at(-1)?.where}: see node-port-available, and --etcd-prefix`)
   }
@@ -44,7 +48,7 @@ export function judgeRangeAllocations(
   return verdictOf(findings, groups.flatMap(({ stored }) => stored.map(({ name }) => name)).join(', '))
 }
 
-function clusterIpGroup(present: readonly Stored[], about: About): Group {
+function clusterIpGroup(present: readonly Stored[], services: readonly Service[], about: About): Group {
   const stored = present.filter(({ name }) => name !== 'servicenodeports')
   const cidrs = serviceRanges(about) ?? stored.flatMap((one) => readText(one, parseCidr))
   const families = new Set(cidrs.map(({ family }) => family))
@@ -53,6 +57,10 @@ function clusterIpGroup(present: readonly Stored[], about: About): Group {
     controller: 'cluster-ip-repair',
     stored,
     claims: cidrs.length === 0 || families.size < cidrs.length ? undefined : clusterIpClaims(cidrs),
+    flagFirst: flagCheck(
+      about,
+      services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE)),
+    ),
     flags: [`--service-cluster-ip-range=${cidrs.map(({ text }) => text).join(',')}`],
   }
 }
@@ -67,6 +75,30 @@ function nodePortGroup(present: readonly Stored[], { expect }: About): Group {
     claims: range === undefined ? undefined : nodePortClaims(range),
     flags: range === undefined ? [] : [`--service-node-port-range=${range.text}`],
   }
+}
+
+/** Whether the bitmap in etcd has a NodePort left; undefined if there is no bitmap of a known range. */
+export function judgeFreeNodePorts(rangeAllocations: readonly StoredBitmap[], about: About): Verdict | undefined {
+  const present = rangeAllocations.filter((one): one is Stored => one.stored.type !== 'absent')
+  const { claims, stored } = nodePortGroup(present, about)
+  const [range] = claims?.ranges ?? []
+  const [one] = stored
+  if (claims === undefined || range === undefined || one === undefined) return undefined
+  const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
+  if (reading.type === 'withheld') return skipped(`${one.where} is not as it should be: see range-allocations`)
+  const free = range.size - reading.set.count
+  const full: Finding = {
+    object: one.where,
+    expected: 'a free NodePort',
+    found: `all ${range.size} of ${range.text} are allocated`,
+    remedy: [byHand('delete a Service with a NodePort, or give the API servers a larger --service-node-port-range')],
+  }
+  return verdictOf(free > 0 ? [] : [full], `${free} of ${range.size} NodePorts in ${range.text} are free`)
+}
+
+/** Writes the bitmap that API servers allocate NodePorts from. */
+export function nodePortRepair(about: About): readonly Command[] {
+  return repair(nodePortGroup([], about))
 }
 
 function readText<Range extends Cidr | PortRange>(
@@ -95,7 +127,14 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
     if (reading.type === 'withheld') {
       if (reading.reason === 'unreadable') return [unreadable(one, reading.finding.note)]
       const found = `is of ${reading.finding.item}`
-      return [{ object: one.where, expected: `is of ${range.text}`, found, remedy: repair(group, '--adopt-range') }]
+      return [
+        {
+          object: one.where,
+          expected: `is of ${range.text}`,
+          found,
+          remedy: group.flagFirst === undefined ? repair(group, '--adopt-range') : [group.flagFirst],
+        },
+      ]
     }
     const used = held[place] ?? reading.set
     const missing = used.minus(reading.set)

@@ -1,6 +1,11 @@
+import type { ServiceCidr } from '../../kube/resources.ts'
 import { AddressError } from '../../net/address.ts'
 import { type Cidr, parseCidr } from '../../net/cidr.ts'
+import { ipAddressNameOf } from '../../repair/ip-address/ip-address.ts'
+import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
+import { clusterIpsOf } from '../../repair/service-claims.ts'
 import { DEFAULT_SERVICE_CIDR } from '../../service-cidr/service-cidr-plan.ts'
+import { byHand, type Command } from './finding.ts'
 import { type About, partOf } from './state.ts'
 
 /** The ranges of the cluster's Services: as demanded, else those of the default ServiceCIDR; undefined if unknown. */
@@ -10,6 +15,21 @@ export function serviceRanges(about: About): readonly Cidr[] | undefined {
   const found = partOf(about, 'serviceCidrs')?.find(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR)
   const cidrs = (found?.spec?.cidrs ?? []).flatMap(readCidr)
   return cidrs.length === 0 ? undefined : cidrs
+}
+
+/**
+ * What to do instead of a repair where the demanded range is probably mistyped: `default/kubernetes` has a ClusterIP of
+ * another range, so a repair towards the demanded one would take the Services of the cluster away. Undefined otherwise.
+ */
+export function flagCheck(about: About, service = partOf(about, 'kubernetesService')): Command | undefined {
+  const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)
+  const [clusterIp = ''] = service === undefined ? [] : clusterIpsOf(service)
+  const name = ipAddressNameOf(clusterIp)
+  if (demanded === undefined || name === undefined) return undefined
+  if (new ServiceIpRanges([{ spec: { cidrs: demanded } } as ServiceCidr]).contains(name)) return undefined
+  return byHand(
+    `check --service-cluster-ip-range first: Service default/kubernetes has ClusterIP ${clusterIp}, which is not in ${demanded.join(',')}`,
+  )
 }
 
 function readCidr(text: string): readonly Cidr[] {

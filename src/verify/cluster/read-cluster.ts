@@ -2,6 +2,7 @@ import { type EtcdKv, isEtcdError } from '../../etcd/kv.ts'
 import type { KubeApi, ListQuery } from '../../kube/api.ts'
 import { listPages } from '../../kube/api-wrappers.ts'
 import { isKubeError } from '../../kube/errors.ts'
+import type { Readiness } from '../../kube/readiness.ts'
 import {
   type EndpointSlice,
   endpointSlices,
@@ -30,6 +31,8 @@ import { watchWrites } from './watch-writes.ts'
 /** Where the state of a cluster is read. */
 export interface ClusterSource {
   readonly api: KubeApi
+  /** Of the same API server. @default it is not asked */
+  readonly readiness?: Readiness | undefined
   /** The etcd of the API servers. `prefix`: without a slash at the end. */
   readonly etcd?: { readonly kv: EtcdKv; readonly prefix: string } | undefined
   /** Where the leases of masters are. @default etcd, if that is known */
@@ -88,12 +91,13 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   serviceCidrs: (source, signal) => listed(source, serviceCidrs, {}, whole, signal),
   services: (source, signal) => listed(source, services, {}, trimmedService, signal),
   ipAddresses: (source, signal) => listed(source, ipAddresses, {}, trimmedIpAddress, signal),
-  async clusterIpDryRun({ api }, signal) {
-    return dryRun(api, { type: 'ClusterIP' }, ({ spec }) => spec?.clusterIP, signal)
+  async readinessChecks({ readiness }, signal) {
+    if (readiness === undefined) throw new NotAsked('/readyz is not known')
+    const answer = await readiness.probe(signal)
+    return answer.answered ? answer.checks : []
   },
-  async nodePortDryRun({ api }, signal) {
-    return dryRun(api, { type: 'NodePort' }, ({ spec }) => spec?.ports?.[0]?.nodePort, signal)
-  },
+  clusterIpDryRun: ({ api }, signal) => dryRun(api, { type: 'ClusterIP' }, signal),
+  nodePortDryRun: ({ api }, signal) => dryRun(api, { type: 'NodePort' }, signal),
   pods: (source, signal) => listed(source, pods, {}, trimPod, signal),
   nodes: (source, signal) => listed(source, nodes, {}, trimNode, signal),
   endpoints: (source, signal) => listed(source, endpoints, {}, trimEndpoints, signal),
@@ -221,17 +225,12 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
 }
 
 /** Creates a Service without storing it. Every other failure than that of its allocation rejects. */
-async function dryRun(
-  api: KubeApi,
-  spec: object,
-  itemOf: (created: Service) => string | number | undefined,
-  signal: AbortSignal,
-): Promise<DryRun> {
+async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }
   const service = { apiVersion: 'v1', kind: 'Service', metadata, spec: { ...spec, ports: [{ port: 80 }] } } as Service
   try {
-    const created = await api.create(services, service, { dryRun: true, signal })
-    return { type: 'allocated', item: `${itemOf(created) ?? ''}` }
+    await api.create(services, service, { dryRun: true, signal })
+    return { type: 'accepted' }
   } catch (error) {
     const isRefused = isKubeError(error, 'Invalid') || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
     if (!isRefused) throw error

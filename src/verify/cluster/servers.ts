@@ -108,7 +108,9 @@ export function judgeClocks(_parts: Pick<Parts, never>, about: About): Verdict {
   )
   const readings = [...servers, ...leases]
   if (readings.length === 0) {
-    return skipped('nothing states the time of an API server; with --probe their clocks are read')
+    const isProbed = partOf(about, 'serverProbes') !== undefined
+    const reason = isProbed ? 'no API server answered with its time' : 'with --probe their clocks are read'
+    return skipped(`nothing states the time of an API server: ${reason}`)
   }
   const findings = readings
     .filter(({ offsetMs }) => Math.abs(offsetMs) > MOST_SKEW_MS)

@@ -1,4 +1,5 @@
 import type { ServerAnswer } from '../../kube/http-probe.ts'
+import type { ReadinessCheck } from '../../kube/readiness.ts'
 import type {
   EndpointSlice,
   Endpoints,
@@ -35,6 +36,8 @@ export interface Parts {
   readonly rangeAllocations: readonly StoredBitmap[]
   /** What happened to default/kubernetes while it was watched. */
   readonly objectWrites: WatchedWrites
+  /** What the API server lists in `/readyz?verbose`. */
+  readonly readinessChecks: readonly ReadinessCheck[]
   readonly clusterIpDryRun: DryRun
   readonly nodePortDryRun: DryRun
   readonly pods: readonly Pod[]
@@ -75,10 +78,11 @@ export interface WatchedWrites {
   readonly states: ReadonlyMap<string, readonly (KubeObject | undefined)[]>
 }
 
-/** What a server answered to the dry run of a new Service: an allocation, or its refusal. */
-export type DryRun =
-  | { readonly type: 'allocated'; readonly item: string }
-  | { readonly type: 'refused'; readonly reason: string }
+/**
+ * What a server answered to the dry run of a new Service. kube-apiserver allocates nothing by a dry run: it answers a
+ * dummy, such as NodePort 32769 or the first address of the range, whether or not it could allocate one.
+ */
+export type DryRun = { readonly type: 'accepted' } | { readonly type: 'refused'; readonly reason: string }
 
 export type PartName = keyof Parts
 

@@ -1,4 +1,3 @@
-import type { KubeApi } from '../../kube/api.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkTexts } from './check-ids.ts'
@@ -59,41 +58,45 @@ export interface WaitOptions extends VerifyOptions {
   readonly onProgress?: ((line: string) => void) | undefined
 }
 
+type Attempt =
+  | { readonly type: 'report'; readonly report: VerifyReport }
+  | { readonly type: 'no-answer'; readonly error: RemoteError }
+
 /**
- * Checks a cluster until everything holds, but not for longer than `waitMs`; resolves with the last report. A cluster
- * that does not answer is asked again; rejects with its KubeError if it does not answer at the end.
+ * Checks a cluster until everything holds, but not for longer than `waitMs` nor after the signal; resolves with the
+ * last report. A cluster that does not answer is asked again; rejects with its KubeError if it did not answer the last
+ * time. Rejects with the reason of a signal that comes before the first answer.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options
   const endMs = clock.monotonicMs() + waitMs
   let awaited = ''
-  for (;;) {
-    const attempt = await attemptOf(options)
-    if (attempt.type === 'report' && attempt.report.holds && !isUndecided(attempt.report)) return attempt.report
-    if (clock.monotonicMs() + ATTEMPTS_MS > endMs) {
-      if (attempt.type === 'report') return attempt.report
-      throw attempt.error
+  let attempt: Attempt | undefined
+  try {
+    for (;;) {
+      attempt = await attemptOf(options)
+      if (attempt.type === 'report' && attempt.report.holds && !isUndecided(attempt.report)) break
+      if (clock.monotonicMs() + ATTEMPTS_MS > endMs) break
+      const now =
+        attempt.type === 'report'
+          ? failedIn(attempt.report).join(', ') || 'a check that can be decided'
+          : attempt.error.message
+      if (now !== awaited) onProgress?.(`waiting for ${now}`)
+      awaited = now
+      await sleep(clock, ATTEMPTS_MS, signal)
     }
-    const now =
-      attempt.type === 'report'
-        ? failedIn(attempt.report).join(', ') || 'a check that can be decided'
-        : attempt.error.message
-    if (now !== awaited) onProgress?.(`waiting for ${now}`)
-    awaited = now
-    await sleep(clock, ATTEMPTS_MS, signal)
+  } catch (error) {
+    if (!signal.aborted || attempt === undefined) throw error
   }
+  if (attempt.type === 'no-answer') throw attempt.error
+  return attempt.report
 }
 
-async function attemptOf(
-  options: VerifyOptions,
-): Promise<
-  | { readonly type: 'report'; readonly report: VerifyReport }
-  | { readonly type: 'no-answer'; readonly error: RemoteError }
-> {
+async function attemptOf(options: VerifyOptions): Promise<Attempt> {
   try {
     return { type: 'report', report: await checkCluster(options) }
   } catch (error) {
-    if (!(error instanceof RemoteError)) throw error
+    if (!(error instanceof RemoteError) || options.signal.aborted) throw error
     return { type: 'no-answer', error }
   }
 }
@@ -177,9 +180,16 @@ export interface VerifyClusterOptions {
  * API server in this process. Writes nothing. Rejects with a KubeError if the cluster does not answer.
  */
 export function verifyCluster(
-  { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
+  { api, clock, readiness }: Pick<ClusterSource, 'api' | 'readiness'> & { readonly clock: Clock },
   options: VerifyClusterOptions = {},
 ): Promise<VerifyReport> {
   const { waitMs = 0, watchMs, signal = new AbortController().signal } = options
-  return verifyUntil({ ...options, source: { api, watchMs }, clock, confirmAfterMs: CONFIRM_AFTER_MS, waitMs, signal })
+  return verifyUntil({
+    ...options,
+    source: { api, readiness, watchMs },
+    clock,
+    confirmAfterMs: CONFIRM_AFTER_MS,
+    waitMs,
+    signal,
+  })
 }

@@ -14,7 +14,7 @@ import {
 import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { addressesInSlice, KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { type Labels, SelectorIndex } from '../../workloads/selector-index.ts'
-import { type Command, type Finding, kubectl, type Verdict, verdictOf } from './finding.ts'
+import { byHand, type Command, type Finding, kubectl, type Verdict, verdictOf } from './finding.ts'
 import { isSecondSlice } from './kubernetes-endpoints.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
@@ -39,10 +39,11 @@ export function judgeServiceEndpoints(
     const plan = planEndpoints({ service, pods: own, current })
     if (plan.type === 'none') continue
     const wanted = countAddresses(wantedSubsets(service, own))
-    const found =
-      current === undefined ? 'missing' : `${countAddresses(current.subsets ?? [])} addresses, or other contents`
-    const expected = `${wanted} addresses, as its ${own.length} Pods call for`
-    findings.push({ object: `Endpoints ${key}`, expected, found, remedy: [runControllers('endpoints')] })
+    const listed = countAddresses(current?.subsets ?? [])
+    const seen = listed === wanted ? `${listed} addresses, but other labels, addresses or ports` : `${listed} addresses`
+    const found = current === undefined ? 'no Endpoints' : seen
+    const expected = `Endpoints with ${wanted} addresses, from ${own.length} Pods`
+    findings.push({ object: `Endpoints ${key}`, expected, found, remedy: runControllers('endpoints') })
   }
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
@@ -83,9 +84,15 @@ export function judgeServiceSlices(
     const added = plan.addressTypes.reduce((sum, one) => sum + one.added, 0)
     const removed = plan.addressTypes.reduce((sum, one) => sum + one.removed, 0)
     const writes = actions.length + plan.unsupported.length
-    const found = `${slices.length} slices, of which ${writes} must be written: ${added} endpoints are missing, ${removed} are wrong`
-    const expected = `endpoints as its ${own.length} Pods call for`
-    findings.push({ object: `EndpointSlices of ${key}`, expected, found, remedy: [runControllers('endpointslice')] })
+    const wrong = [
+      ...(added === 0 ? [] : [`${added} endpoints are missing`]),
+      ...(removed === 0 ? [] : [`${removed} endpoints are wrong`]),
+    ]
+    const seen =
+      wrong.join(', ') || `${writes} slices to be created, deleted, or given other labels, ports or conditions`
+    const found = slices.length === 0 ? 'no slice of the controller' : `${slices.length} slices: ${seen}`
+    const expected = `slices with the endpoints of its ${own.length} Pods`
+    findings.push({ object: `EndpointSlices of ${key}`, expected, found, remedy: runControllers('endpointslice') })
   }
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
@@ -102,15 +109,20 @@ function withoutHints(service: Service): Service {
   return { ...service, metadata, spec } as Service
 }
 
-/** What a controller writes in one go: it must be started if none runs. */
-function runControllers(controllers: 'endpoints' | 'endpointslice'): Command {
+/** The controller runs until somebody ends it, and another one beside it would write the same objects. */
+function runControllers(controllers: 'endpoints' | 'endpointslice'): readonly Command[] {
   const flags = [
     '--endpoint-reconciler-type=none',
     `--controllers=${controllers}`,
     '--range-registry=none',
     '--health-bind-address=127.0.0.1:0',
   ]
-  return { tool: 'apiserver-bootstrap', args: ['run', ...flags] }
+  const own = `${controllers}-controller`
+  const stop = `first stop kube-controller-manager's ${own} (--controllers=*,-${own}), or see in its log why it does not write`
+  return [
+    { tool: 'apiserver-bootstrap', args: ['run', ...flags] },
+    byHand(`${stop}; this runs until Ctrl-C: end it when verify holds`),
+  ]
 }
 
 /** The Pods that each Service with a selector selects. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { test } from 'node:test'
-import { kubectl, kubectlCreate, shellLine } from '../../../src/verify/cluster/finding.ts'
+import { byHand, kubectl, kubectlCreate, shellLine } from '../../../src/verify/cluster/finding.ts'
 
 const flags = { kubectl: ['--kubeconfig=/a file'], 'apiserver-bootstrap': [] }
 
@@ -11,6 +11,13 @@ test('commands are one line, with the flags of the cluster', () => {
     shellLine([removed, created], flags),
     `kubectl delete services a '--kubeconfig=/a file' && printf %s '{"kind":"Service"}' | kubectl create --filename=- '--kubeconfig=/a file'`,
   )
+})
+
+test('what is to be done by hand is a comment, and never hides a command', () => {
+  const commands = [byHand('first stop it'), kubectl('version'), kubectl('api-versions')]
+  const plain = { kubectl: [], 'apiserver-bootstrap': [] }
+  assert.equal(shellLine(commands, plain), 'kubectl version && kubectl api-versions # first stop it')
+  assert.equal(shellLine([byHand('stop it')], plain), '# stop it')
 })
 
 test('names from a cluster are literal words for the shell', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { shellLine, type Verdict } from '../../../src/verify/cluster/finding.ts'
-import { judgeRangeAllocations } from '../../../src/verify/cluster/range-allocations.ts'
+import { judgeFreeNodePorts, judgeRangeAllocations } from '../../../src/verify/cluster/range-allocations.ts'
 import type { About, StoredBitmap } from '../../../src/verify/cluster/state.ts'
 
 const absent = { type: 'absent' } as const
@@ -85,6 +85,11 @@ test('a stored range that is not the demanded one, or no range at all, is one fi
     ['/registry/ranges/serviceips in etcd', 'is of 10.96.0.0/16', 'is of 10.96.0.0/24'],
   )
   assert.match(repair ?? '', /--service-cluster-ip-range=10\.96\.0\.0\/16 --adopt-range$/)
+  const mistyped = { serviceClusterIpRange: [parseCidr('10.80.0.0/16')] }
+  const [[, , , comment] = []] = findings(
+    judge({ serviceips: stored('10.96.0.0/24', 0, 2) }, { state: notServed, expect: mistyped }),
+  )
+  assert.match(comment ?? '', /^# check --service-cluster-ip-range first/)
   for (const bad of [stored('nonsense', 2), { type: 'unreadable', reason: 'is empty' } as const]) {
     const [[, wanted, , advice] = []] = findings(judge({ servicenodeports: bad }))
     assert.equal(wanted, 'a RangeAllocation')
@@ -95,4 +100,16 @@ test('a stored range that is not the demanded one, or no range at all, is one fi
 test('without any bitmap the check is skipped with the place where one would be', () => {
   const verdict = judge({})
   assert.match(verdict.status === 'skipped' ? verdict.reason : '', /no \/registry\/ranges\/servicenodeports in etcd/)
+})
+
+test('a bitmap of NodePorts without a free one has none for a new Service', () => {
+  const about = { state: {}, expect: {}, nowMs: 0 }
+  const free = (stored: StoredBitmap['stored']) =>
+    judgeFreeNodePorts([{ name: 'servicenodeports', where: 'etcd', stored }], about)
+  assert.deepEqual(free(stored('30000-30001', 0)), {
+    status: 'held',
+    found: '1 of 2 NodePorts in 30000-30001 are free',
+  })
+  assert.equal(free(stored('30000-30001', 0, 1))?.status, 'failed')
+  assert.equal(free(absent), undefined)
 })

@@ -48,6 +48,25 @@ test('each listed address is asked once, where it is mapped to, for the names by
   )
 })
 
+test('with --probe the reason does not demand it, and a map of an unlisted address is reported', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const ask: ServerProbe = async () => ({ type: 'none', reason: 'refused' })
+  const unlisted: string[] = []
+  const target = { host: '127.0.0.1', port: 7443 }
+  const targets = new Map([
+    ['192.0.2.1', target],
+    ['192.0.2.7', target],
+  ])
+  const probe = { ask, targets, onUnlisted: (address: string) => void unlisted.push(address) }
+  const source = { api, probe, leaseNamespace: 'nowhere' }
+  const [result] = (await verify({ source, only: ['clock-skew'] })).results
+  assert.equal(
+    result?.status === 'skipped' && result.reason,
+    'nothing states the time of an API server: no API server answered with its time',
+  )
+  assert.deepEqual(unlisted, ['192.0.2.7'])
+})
+
 test('nothing is dialled without a request', async () => {
   const { asked, api, verify } = await probing({})
   await verify({ source: { api } })

@@ -4,7 +4,8 @@ import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-
 import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
-import { endpointSlices, endpoints, namespaces, nodes, services } from '../../../src/kube/resources.ts'
+import type { Readiness } from '../../../src/kube/readiness.ts'
+import { endpointSlices, endpoints, namespaces, nodes, serviceCidrs, services } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
@@ -12,6 +13,8 @@ import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { checkTexts } from '../../../src/verify/cluster/check-ids.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
+import { shellLine } from '../../../src/verify/cluster/finding.ts'
+import type { ClusterSource } from '../../../src/verify/cluster/read-cluster.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
 import {
   checkCluster,
@@ -116,6 +119,27 @@ test('the range of the flag is demanded, whatever the ServiceCIDR', async () => 
   )
 })
 
+test('where the range of the flag may be mistyped nothing is deleted or moved', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
+  const expect = { serviceClusterIpRange: [parseCidr('10.80.0.0/12')] }
+  const findings = async () => findingsOf(await verify({ expect }))
+  const found = await findings()
+  assert.ok(found.some(({ expected }) => expected === 'a ClusterIP in 10.80.0.0/12'))
+  assert.ok(found.some(({ object }) => object === 'ServiceCIDR kubernetes'))
+  await api.delete(serviceCidrs, { name: 'kubernetes' })
+  for (const { object, remedy } of [...found, ...(await findings())]) {
+    const line = shellLine(remedy, { kubectl: [], 'apiserver-bootstrap': [] })
+    assert.match(line, /^# check --service-cluster-ip-range first: /, object)
+  }
+})
+
+test('a ServiceCIDR that is missing, of a range that nobody states, is no command', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  await api.delete(serviceCidrs, { name: 'kubernetes' })
+  const [finding] = findingsOf(await verify({ only: ['service-cidr'] }))
+  assert.match(finding?.remedy[0]?.args[0] ?? '', /^the range is not known/)
+})
+
 test('without a known range the ClusterIP must be the first of some range', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
   const source = { api: rejecting(api, { servicecidrs: new KubeError('NotFound', 'no ServiceCIDRs') }) }
@@ -148,7 +172,41 @@ test('Endpoints that list nobody get their addresses back from the slice', async
   assert.deepEqual(finding?.remedy[0]?.args, ['create', '--filename=-'])
   await api.delete(endpointSlices, kubernetes)
   const [without] = findingsOf(await verify({ only: ['kubernetes-endpoints'] }))
-  assert.equal(without?.remedy[0]?.tool, 'apiserver-bootstrap')
+  assert.equal(without?.remedy[0]?.tool, 'by-hand')
+})
+
+test('where Endpoints and slice list different addresses the leases decide, and nothing else', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { subsets } = await api.get(endpoints, kubernetes)
+  const bogus = subsets?.map((subset) => ({ ...subset, addresses: [{ ip: '192.0.2.66' }] }))
+  await api.patch(endpoints, kubernetes, { type: 'merge', body: { subsets: bogus } })
+  const repair = async (leaseNamespace?: string) => {
+    const [finding] = findingsOf(await verify({ source: { api, leaseNamespace }, only: ['kubernetes-endpointslice'] }))
+    return shellLine(finding?.remedy ?? [], { kubectl: [], 'apiserver-bootstrap': [] })
+  }
+  assert.match(await repair('nowhere'), /^# nothing here says whether the Endpoints or the slice are right/)
+  assert.match(await repair(), /^kubectl patch endpoints .*192\.0\.2\.1.* && kubectl patch endpointslices/)
+  assert.doesNotMatch(await repair(), /192\.0\.2\.66/)
+})
+
+test('a missing Service is not created with a port that nothing states', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const repair = async () =>
+    findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ remedy }) => remedy[0]?.tool)
+  await api.delete(services, kubernetes)
+  assert.deepEqual(await repair(), ['kubectl'])
+  await api.delete(endpointSlices, kubernetes)
+  await api.delete(endpoints, kubernetes).catch(() => {})
+  assert.deepEqual(await repair(), ['by-hand'])
+})
+
+test('a NodePort that no master can have created has the wrong type', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const failed = async () => findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ found }) => found)
+  await api.patch(services, kubernetes, { type: 'merge', body: { spec: { type: 'NodePort' } } })
+  assert.deepEqual(await failed(), [])
+  await api.patch(services, kubernetes, { type: 'merge', body: { spec: { sessionAffinity: 'ClientIP' } } })
+  assert.ok((await failed()).includes('type NodePort'))
 })
 
 test('the checks are chosen by their ids, in the order of reports', () => {
@@ -162,12 +220,18 @@ test('the checks are chosen by their ids, in the order of reports', () => {
 test('the demanded masters must be listed, and no others', async () => {
   const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
   const found = async (expect: Expectations) =>
-    findingsOf(await verify({ expect })).map(({ expected, remedy }) => [expected, remedy[0]?.args.join(' ')])
+    findingsOf(await verify({ expect })).map(({ expected, remedy }) => [
+      expected,
+      shellLine(remedy, { kubectl: [], 'apiserver-bootstrap': [] }),
+    ])
   assert.deepEqual(await found({ addresses: ['192.0.2.2', '192.0.2.1'], masters: 2 }), [])
-  assert.deepEqual(await found({ masters: 3 }), [['lists 3 addresses', 'masters']])
+  assert.deepEqual(await found({ masters: 3 }), [['lists 3 addresses', 'apiserver-bootstrap masters']])
   assert.deepEqual(await found({ addresses: ['192.0.2.1', '192.0.2.3'] }), [
-    ['lists 192.0.2.3', 'run --advertise-address=192.0.2.3'],
-    ['does not list 192.0.2.2', 'masters evict 192.0.2.2 --yes'],
+    [
+      'lists 192.0.2.3',
+      '# on the master that should be listed: is its API server ready, is its sidecar running, and does it advertise 192.0.2.3? Its log says why it is not listed',
+    ],
+    ['does not list 192.0.2.2', 'apiserver-bootstrap masters evict 192.0.2.2 --yes'],
   ])
   assert.ok(!(await verify()).results.some(({ id }) => id === 'expected-masters'))
 })
@@ -193,6 +257,25 @@ test('a cluster that comes up while it is waited for holds in the end', async ()
   assert.ok((await verify({ only })).holds)
 })
 
+test('an interrupted wait ends with the last report, or with the error of the last attempt', async () => {
+  const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  await api.delete(endpoints, kubernetes)
+  const clock = time.view()
+  const until = (api: KubeApi, abortAfterMs: number) => {
+    const stop = new AbortController()
+    clock.schedule(abortAfterMs, () => stop.abort(new Error('interrupted')))
+    const options = { clock, only: ['kubernetes-endpoints'], confirmAfterMs: 500, waitMs: 60_000 } as const
+    return settle(verifyUntil({ ...options, source: { api }, signal: stop.signal }))
+  }
+  // While it sleeps, and in the middle of a second attempt.
+  for (const abortAfterMs of [1_000, 1_700]) {
+    assert.deepEqual(failedIn(await until(api, abortAfterMs)), ['kubernetes-endpoints'])
+  }
+  await assert.rejects(until(api, 200), /interrupted/, 'there is no report yet')
+  const gone = rejecting(api, { endpoints: new KubeError('Unreachable', 'refused') })
+  await assert.rejects(until(gone, 5_500), { code: 'Unreachable' })
+})
+
 test('a user who gets rights only later is waited for', async () => {
   const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const clock = time.view()
@@ -214,13 +297,13 @@ test('a user who gets rights only later is waited for', async () => {
   assert.deepEqual(lines, ['waiting for a check that can be decided'])
 })
 
-test('whether a Service gets a ClusterIP and a NodePort is asked without storing it', async () => {
+test('a new Service is asked for without storing it, and its allocation is not taken for one', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const before = (await api.list(services)).items.length
   const only = ['cluster-ip-available', 'node-port-available'] as const
   assert.deepEqual(
-    (await verify({ only })).results.map((one) => one.status === 'held' && one.found.replace(/[\d.]+$/, 'N')),
-    ['a ClusterIP such as N', 'a NodePort such as N'],
+    (await verify({ only })).results.map((one) => one.status === 'held' && one.found),
+    ['the server accepts a new Service; a dry run allocates nothing', '2767 of 2768 NodePorts in 30000-32767 are free'],
   )
   assert.equal((await api.list(services)).items.length, before)
   const refusing = (error: KubeError): KubeApi => ({ ...wrapped(api), create: () => Promise.reject(error) })
@@ -234,6 +317,25 @@ test('whether a Service gets a ClusterIP and a NodePort is asked without storing
     ['skipped', 'skipped'],
   )
   await assert.rejects(verify({ only, source: { api: refusing(new KubeError('Unreachable', 'gone')) } }))
+})
+
+test('a dry run that is accepted alone does not show that a NodePort can be had', async () => {
+  const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const judged = async (source: Partial<ClusterSource>) => {
+    const [result] = (await verify({ only: ['node-port-available'], source: { api, ...source } })).results
+    return result?.status === 'skipped' ? result.reason : result?.status
+  }
+  const listing = (name: string, ok: boolean): Readiness => ({
+    probe: async () => ({ answered: true, ready: ok, checks: [{ name, ok }] }),
+  })
+  const hook = 'poststarthook/start-service-ip-repair-controllers'
+  const undecided = 'a dry run is accepted, but allocates nothing: give --etcd-servers'
+  assert.equal(await judged({}), undecided)
+  assert.equal(await judged({ readiness: listing('etcd', true) }), undecided)
+  assert.equal(await judged({ readiness: listing(hook, false) }), undecided)
+  assert.equal(await judged({ readiness: listing(hook, true) }), 'held')
+  assert.equal(await judged({ etcd }), 'held')
+  assert.equal(await judged({ etcd: { ...etcd, prefix: '/elsewhere' } }), 'failed')
 })
 
 test('a test verifies a cluster by a function', async () => {

@@ -87,10 +87,12 @@ export async function bootstrapped(...masters: readonly MasterSettings[]): Promi
     etcd,
     time,
     settle,
-    execute: (command) =>
-      command.tool === 'apiserver-bootstrap' && command.args[0] === 'run'
-        ? run(command.args.slice(1))
-        : execute(api, command),
+    execute: async (command) =>
+      command.tool === 'by-hand'
+        ? undefined
+        : command.tool === 'apiserver-bootstrap' && command.args[0] === 'run'
+          ? run(command.args.slice(1))
+          : execute(api, command),
     verify: (options = {}) =>
       settle(checkCluster({ source, clock, confirmAfterMs: 100, signal: new AbortController().signal, ...options })),
   }

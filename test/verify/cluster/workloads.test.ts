@@ -1,0 +1,39 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { endpointSlices, endpoints, services } from '../../../src/kube/resources.ts'
+import { shellLine } from '../../../src/verify/cluster/finding.ts'
+import { findingsOf } from '../../../src/verify/cluster/verify-cluster.ts'
+import { bootstrapped } from './world.ts'
+
+const flags = { kubectl: [], 'apiserver-bootstrap': [] }
+
+test('the repair of Endpoints and slices says what to stop before, and when it ends', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { items } = await api.list(endpointSlices, { labelSelector: 'kubernetes.io/service-name=web' })
+  await api.delete(endpoints, { namespace: 'default', name: 'web' })
+  await api.delete(endpointSlices, { namespace: 'default', name: items[0]?.metadata?.name ?? '' })
+  const found = findingsOf(await verify())
+  assert.deepEqual(
+    found.map(({ found }) => found),
+    ['no Endpoints', 'no slice of the controller'],
+  )
+  for (const { remedy } of found) {
+    assert.match(
+      shellLine(remedy, flags),
+      /^apiserver-bootstrap run .* # first stop kube-controller-manager's (\S+) \(--controllers=\*,-\1\), .* until Ctrl-C/,
+    )
+  }
+})
+
+test('a Service without Pods and without its objects has sentences of one meaning', async () => {
+  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const spec = { selector: { app: 'nobody' }, ports: [{ port: 80 }] }
+  await api.create(services, { metadata: { namespace: 'default', name: 'empty' }, spec } as never)
+  assert.deepEqual(
+    findingsOf(await verify()).map(({ expected, found }) => `expected ${expected}, found ${found}`),
+    [
+      'expected Endpoints with 0 addresses, from 0 Pods, found no Endpoints',
+      'expected slices with the endpoints of its 0 Pods, found no slice of the controller',
+    ],
+  )
+})

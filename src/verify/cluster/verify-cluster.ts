@@ -30,7 +30,8 @@ export interface VerifyOptions {
 
 /**
  * Checks a cluster once, and writes nothing. A finding about an object counts if a second reading shows one about the
- * same object: in between a controller may have been at work.
+ * same object: in between a controller may have been at work. What was skipped is read again with it: it may have been
+ * skipped for the sake of an object that has appeared.
  *
  * Rejects with a KubeError if the cluster cannot be asked, and with the reason of the signal.
  */
@@ -41,7 +42,8 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   const failed = chosen.filter((id) => first.get(id)?.status === 'failed' && needsConfirmation(id))
   if (failed.length === 0) return reportOf(first)
   await sleep(clock, confirmAfterMs, signal)
-  const second = await evaluateAll(failed, options)
+  const skipped = chosen.filter((id) => first.get(id)?.status === 'skipped' && needsConfirmation(id))
+  const second = await evaluateAll([...failed, ...skipped], options)
   return reportOf(new Map([...first].map(([id, verdict]) => [id, confirmed(verdict, second.get(id))])))
 }
 
@@ -130,8 +132,9 @@ function rankOf(id: CheckId): number {
 }
 
 function confirmed(first: Verdict, second: Verdict | undefined): Verdict {
-  if (first.status !== 'failed' || second === undefined) return first
-  if (second.status !== 'failed') return second
+  if (second === undefined) return first
+  if (first.status === 'skipped' || second.status !== 'failed') return second
+  if (first.status !== 'failed') return first
   const before = new Set(first.findings.map(({ object }) => object))
   const findings = second.findings.filter(({ object }) => before.has(object))
   return findings.length === 0

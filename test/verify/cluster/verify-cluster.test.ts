@@ -236,6 +236,24 @@ test('the demanded masters must be listed, and no others', async () => {
   assert.ok(!(await verify()).results.some(({ id }) => id === 'expected-masters'))
 })
 
+test('what was skipped for an object that appears is checked with it', async () => {
+  const { api, time, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { metadata, ...rest } = await api.get(endpoints, kubernetes)
+  await api.delete(endpoints, kubernetes)
+  const slice = await api.get(endpointSlices, kubernetes)
+  await api.update(endpointSlices, { ...slice, endpoints: [{ addresses: ['192.0.2.66'] }] })
+  const only = ['kubernetes-endpoints', 'kubernetes-endpointslice'] as const
+  time.view().schedule(
+    100,
+    () => void api.create(endpoints, { ...rest, metadata: { ...kubernetes, labels: metadata?.labels ?? {} } }),
+  )
+  const { results } = await verify({ only, confirmAfterMs: 500 })
+  assert.deepEqual(
+    results.map(({ status }) => status),
+    ['held', 'failed'],
+  )
+})
+
 test('a cluster that comes up while it is waited for holds in the end', async () => {
   const { api, time, verify, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const clock = time.view()

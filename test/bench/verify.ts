@@ -4,6 +4,7 @@ import { type Apiserver, startApiserver } from '../peers/apiserver.ts'
 import { startEtcd } from '../peers/etcd.ts'
 import { openOwner } from '../peers/owner.ts'
 import { programPath } from '../peers/program.ts'
+import { untilPasses } from '../peers/until.ts'
 import { median, type Report, shown } from './report.ts'
 import type { WorkloadShape } from './workload-objects.ts'
 import { managers } from './workload-run.ts'
@@ -65,7 +66,8 @@ export async function measureVerify({ rounds }: { readonly rounds: number }): Pr
 /** The store is of another server, and kube-apiserver does not correct the port of its Service. */
 async function correctPort({ api, port }: Apiserver): Promise<void> {
   const path = '/api/v1/namespaces/default/services/kubernetes'
-  const service = await api.get<{ spec: { ports: object[] } }>(path)
+  const read = () => api.get<{ spec: { ports: object[] } }>(path)
+  const service = await untilPasses('the Service kubernetes', read, { withinMs: 30_000 })
   const ports = service.spec.ports.map((one) => ({ ...one, targetPort: port }))
   await api.update(path, { ...service, spec: { ...service.spec, ports } })
 }

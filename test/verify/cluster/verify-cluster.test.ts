@@ -243,10 +243,12 @@ test('what was skipped for an object that appears is checked with it', async () 
   const slice = await api.get(endpointSlices, kubernetes)
   await api.update(endpointSlices, { ...slice, endpoints: [{ addresses: ['192.0.2.66'] }] })
   const only = ['kubernetes-endpoints', 'kubernetes-endpointslice'] as const
-  time.view().schedule(
-    100,
-    () => void api.create(endpoints, { ...rest, metadata: { ...kubernetes, labels: metadata?.labels ?? {} } }),
-  )
+  time
+    .view()
+    .schedule(
+      100,
+      () => void api.create(endpoints, { ...rest, metadata: { ...kubernetes, labels: metadata?.labels ?? {} } }),
+    )
   const { results } = await verify({ only, confirmAfterMs: 500 })
   assert.deepEqual(
     results.map(({ status }) => status),

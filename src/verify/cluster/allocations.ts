@@ -24,6 +24,7 @@ import {
   kubectl,
   kubectlCreate,
   kubectlPatch,
+  runControllers,
   skipped,
   type Verdict,
   verdictOf,
@@ -114,10 +115,7 @@ function holdersOf(services: readonly Service[]): ReadonlyMap<string, readonly S
 /** Every ClusterIP for itself, and against the others. */
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, about: About): Verdict {
   const ranges = rangesOf(about)
-  const flagFirst = flagCheck(
-    about,
-    services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE)),
-  )
+  const flagFirst = flagCheck(about, services)
   const holders = holdersOf(services)
   const allocated = new Map((partOf(about, 'ipAddresses') ?? []).map((one) => [one.metadata?.name ?? '', one]))
   const findings: Finding[] = []
@@ -306,16 +304,11 @@ export function judgeClusterIpDryRun({ clusterIpDryRun }: Pick<Parts, 'clusterIp
     return skipped('there is no range to allocate from: see service-cidr')
   }
   const ranges = serviceRanges(about)
-  const flags = [
-    '--endpoint-reconciler-type=none',
-    '--controllers=default-service-cidr,cluster-ip-repair',
-    `--service-cluster-ip-range=${ranges?.map(({ text }) => text).join(',')}`,
-    '--health-bind-address=127.0.0.1:0',
-  ]
-  const remedy: Command =
+  const range = `--service-cluster-ip-range=${ranges?.map(({ text }) => text).join(',')}`
+  const remedy =
     ranges === undefined
       ? byHand(UNKNOWN_RANGE)
-      : (flagCheck(about) ?? { tool: 'apiserver-bootstrap', args: ['run', ...flags] })
+      : (flagCheck(about) ?? runControllers('default-service-cidr,cluster-ip-repair', range))
   return newServiceFailed('a ClusterIP', clusterIpDryRun.reason, [remedy])
 }
 

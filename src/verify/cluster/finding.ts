@@ -63,6 +63,12 @@ export function kubectlPatch(
   return kubectl('patch', plural, name, ...scope, ...more, '--type=merge', `--patch=${JSON.stringify(patch)}`)
 }
 
+/** Runs these controllers beside a cluster, and nothing for the address of a master. */
+export function runControllers(controllers: string, ...flags: readonly string[]): Command {
+  const fixed = ['--endpoint-reconciler-type=none', `--controllers=${controllers}`, '--health-bind-address=127.0.0.1:0']
+  return { tool: 'apiserver-bootstrap', args: ['run', ...fixed, ...flags] }
+}
+
 /** What somebody must do elsewhere, as an instruction. */
 export function byHand(instruction: string): Command {
   return { tool: 'by-hand', args: [instruction] }

@@ -23,7 +23,7 @@ import {
   verdictOf,
 } from './finding.ts'
 import { ownSlice, portsText, runMaster, securePortOf } from './kubernetes-objects.ts'
-import { leasedAddresses } from './live-masters.ts'
+import { leasedAddresses, rowsOf } from './live-masters.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
 const ENDPOINTS = 'Endpoints default/kubernetes'
@@ -178,7 +178,7 @@ function otherAddresses(
   const listed = addressesInSlice(own)
   const differ = listed.toSorted().join() !== addressesInSlice(wanted).toSorted().join()
   if (listed.length === 0 || !differ) return undefined
-  const right = leasedAddresses(about)
+  const right = leasedAddresses(rowsOf(about))
   if (right.length > 0) return relist(right, about)
   const ask = 'find out which API servers there are, as by --probe, or by their leases with --etcd-servers'
   return [byHand(`nothing here says whether the Endpoints or the slice are right: ${ask}; then make both equal`)]

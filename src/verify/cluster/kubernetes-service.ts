@@ -82,20 +82,14 @@ function clusterIpFindings(
   // The plan for the type gives an address to a Service that has none.
   if (isFirst || service.spec?.type === 'ExternalName') return []
   const create = planService(undefined, settings, true)
-  if (first === undefined || create.type !== 'create') {
-    return [
-      {
-        object: SERVICE,
-        expected: `ClusterIP ${expected}`,
-        found: `ClusterIP ${clusterIp || 'none'}`,
-        remedy: [runMaster()],
-      },
-    ]
-  }
-  const again = [kubectlCreate(create.object)]
   const remove = kubectl('delete', services.plural, KUBERNETES_SERVICE.name, IN_DEFAULT)
-  const flagFirst = flagCheck(about, service)
-  const remedy = flagFirst === undefined ? [remove, ...again, ...endpointsAgain(about)] : [flagFirst]
+  const flagFirst = flagCheck(about, [service])
+  const remedy =
+    first === undefined || create.type !== 'create'
+      ? [runMaster()]
+      : flagFirst === undefined
+        ? [remove, kubectlCreate(create.object), ...endpointsAgain(about)]
+        : [flagFirst]
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
 }
 

@@ -7,7 +7,7 @@ import { type About, partOf } from './state.ts'
  * Whether a lease is renewed, from one reading: one whose times alone decide is stale when it is over for one more TTL,
  * because clocks differ.
  */
-export function livenessOf({ life }: InspectedLease): Liveness {
+function livenessOf({ life }: InspectedLease): Liveness {
   switch (life.type) {
     case 'ends':
       return 'live'
@@ -19,11 +19,15 @@ export function livenessOf({ life }: InspectedLease): Liveness {
   }
 }
 
-/** The addresses that the leases demand to be listed; none if no lease could be read. */
-export function leasedAddresses(about: About): readonly string[] {
+/** The leases beside the list, as `masters` shows them; none if no lease could be read. */
+export function rowsOf(about: About): readonly MasterRow[] {
   const leases = partOf(about, 'masterLeases')?.leases ?? []
   const listed = addressesIn(partOf(about, 'kubernetesEndpoints'))
-  const rows = mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
+  return mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
+}
+
+/** The addresses that the leases demand to be listed. */
+export function leasedAddresses(rows: readonly MasterRow[]): readonly string[] {
   const live = rows.filter(({ leased, verdict }) => leased && verdict !== 'stale')
   return [...new Set(live.filter(isWanted).flatMap(({ address }) => address ?? []))]
 }

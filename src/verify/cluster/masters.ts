@@ -1,11 +1,11 @@
 import { leases as leaseResource } from '../../kube/resources.ts'
 import { addressesIn } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
-import { type MasterRow, mastersRows } from '../../kubernetes-service/masters/masters.ts'
+import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { byHand, type Command, type Finding, kubectl, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
-import { leasedAddresses, livenessOf } from './live-masters.ts'
-import { type About, type Parts, partOf } from './state.ts'
+import { leasedAddresses, rowsOf } from './live-masters.ts'
+import type { About, Parts } from './state.ts'
 
 /** The listed addresses against those that were demanded. */
 export function judgeExpected({ kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>, { expect }: About): Verdict {
@@ -50,13 +50,13 @@ export function judgeLeases(
   about: About,
 ): Verdict {
   const { leases, store } = masterLeases
-  const listed = addressesIn(kubernetesEndpoints)
   if (leases.length === 0 && store === 'kubernetes') {
     return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
   }
-  if (listed.length === 0) return skipped('the Endpoints list nobody: see kubernetes-endpoints')
-  const rows = mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
-  const right = leasedAddresses(about)
+  if (addressesIn(kubernetesEndpoints).length === 0)
+    return skipped('the Endpoints list nobody: see kubernetes-endpoints')
+  const rows = rowsOf(about)
+  const right = leasedAddresses(rows)
   const findings = rows.flatMap((row) => leaseFindings(row, right, about))
   return verdictOf(findings, right.join(', '))
 }
@@ -100,9 +100,7 @@ function deletion(id: string): readonly Command[] {
 /** Addresses that several hosts hold. */
 export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLeases'>, about: About): Verdict {
   if (leases.length === 0) return skipped('there are no leases of masters')
-  const listed = addressesIn(partOf(about, 'kubernetesEndpoints'))
-  const rows = mastersRows({ leases, verdict: livenessOf, listed, nowMs: about.nowMs })
-  const shared = rows.filter(({ conflicts }) => conflicts.some(({ code }) => code === 'shared-address'))
+  const shared = rowsOf(about).filter(({ conflicts }) => conflicts.some(({ code }) => code === 'shared-address'))
   const addresses = [...new Set(shared.flatMap(({ address }) => address ?? []))]
   const findings = addresses.map((address): Finding => {
     const hosts = shared.filter((row) => row.address === address).map(({ holder }) => holder?.host ?? '')

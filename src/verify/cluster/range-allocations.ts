@@ -1,13 +1,12 @@
 import type { Service } from '../../kube/resources.ts'
-import { keyOf, keyOfObject } from '../../kube/store.ts'
-import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
+import { keyOfObject } from '../../kube/store.ts'
 import { AddressError } from '../../net/address.ts'
 import { type Cidr, parseCidr } from '../../net/cidr.ts'
 import { type PortRange, parsePortRange } from '../../net/host-port.ts'
 import { clusterIpClaims, nodePortClaims, type RangeClaims } from '../../repair/bitmap/claims.ts'
 import { claimantsOf, surveyServices } from '../../repair/bitmap/holdings.ts'
 import { readRange } from '../../repair/bitmap/plan.ts'
-import { byHand, type Command, type Finding, skipped, type Verdict, verdictOf } from './finding.ts'
+import { byHand, type Command, type Finding, runControllers, skipped, type Verdict, verdictOf } from './finding.ts'
 import { flagCheck, serviceRanges } from './ranges.ts'
 import type { About, Parts, StoredBitmap } from './state.ts'
 
@@ -57,10 +56,7 @@ function clusterIpGroup(present: readonly Stored[], services: readonly Service[]
     controller: 'cluster-ip-repair',
     stored,
     claims: cidrs.length === 0 || families.size < cidrs.length ? undefined : clusterIpClaims(cidrs),
-    flagFirst: flagCheck(
-      about,
-      services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE)),
-    ),
+    flagFirst: flagCheck(about, services),
     flags: [`--service-cluster-ip-range=${cidrs.map(({ text }) => text).join(',')}`],
   }
 }
@@ -172,6 +168,5 @@ function unreadable({ name, where }: Stored, found: string): Finding {
 
 /** Frees in its third pass, and not before two minutes. */
 function repair({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
-  const fixed = ['--endpoint-reconciler-type=none', `--controllers=${controller}`, '--health-bind-address=127.0.0.1:0']
-  return [{ tool: 'apiserver-bootstrap', args: ['run', ...fixed, ...flags, ...more] }]
+  return [runControllers(controller, ...flags, ...more)]
 }

@@ -1,4 +1,6 @@
-import type { ServiceCidr } from '../../kube/resources.ts'
+import type { Service, ServiceCidr } from '../../kube/resources.ts'
+import { keyOf, keyOfObject } from '../../kube/store.ts'
+import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { AddressError } from '../../net/address.ts'
 import { type Cidr, parseCidr } from '../../net/cidr.ts'
 import { ipAddressNameOf } from '../../repair/ip-address/ip-address.ts'
@@ -20,9 +22,14 @@ export function serviceRanges(about: About): readonly Cidr[] | undefined {
 /**
  * What to do instead of a repair where the demanded range is probably mistyped: `default/kubernetes` has a ClusterIP of
  * another range, so a repair towards the demanded one would take the Services of the cluster away. Undefined otherwise.
+ * `services`: all of them, where that one was not read by itself.
  */
-export function flagCheck(about: About, service = partOf(about, 'kubernetesService')): Command | undefined {
+export function flagCheck(about: About, services?: readonly Service[]): Command | undefined {
   const demanded = about.expect.serviceClusterIpRange?.map(({ text }) => text)
+  const service =
+    services === undefined
+      ? partOf(about, 'kubernetesService')
+      : services.find((one) => keyOfObject(one) === keyOf(KUBERNETES_SERVICE))
   const [clusterIp = ''] = service === undefined ? [] : clusterIpsOf(service)
   const name = ipAddressNameOf(clusterIp)
   if (demanded === undefined || name === undefined) return undefined

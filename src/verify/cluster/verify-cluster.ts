@@ -39,11 +39,10 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
   const { clock, confirmAfterMs, signal } = options
   const chosen = chosenChecks(options)
   const first = await evaluateAll(chosen, options)
-  const failed = chosen.filter((id) => first.get(id)?.status === 'failed' && needsConfirmation(id))
-  if (failed.length === 0) return reportOf(first)
+  const again = chosen.filter((id) => first.get(id)?.status !== 'held' && needsConfirmation(id))
+  if (again.every((id) => first.get(id)?.status !== 'failed')) return reportOf(first)
   await sleep(clock, confirmAfterMs, signal)
-  const skipped = chosen.filter((id) => first.get(id)?.status === 'skipped' && needsConfirmation(id))
-  const second = await evaluateAll([...failed, ...skipped], options)
+  const second = await evaluateAll(again, options)
   return reportOf(new Map([...first].map(([id, verdict]) => [id, confirmed(verdict, second.get(id))])))
 }
 
@@ -133,8 +132,7 @@ function rankOf(id: CheckId): number {
 
 function confirmed(first: Verdict, second: Verdict | undefined): Verdict {
   if (second === undefined) return first
-  if (first.status === 'skipped' || second.status !== 'failed') return second
-  if (first.status !== 'failed') return first
+  if (first.status !== 'failed' || second.status !== 'failed') return second
   const before = new Set(first.findings.map(({ object }) => object))
   const findings = second.findings.filter(({ object }) => before.has(object))
   return findings.length === 0

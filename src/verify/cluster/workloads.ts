@@ -14,7 +14,7 @@ import {
 import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { addressesInSlice, KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { type Labels, SelectorIndex } from '../../workloads/selector-index.ts'
-import { byHand, type Command, type Finding, kubectl, type Verdict, verdictOf } from './finding.ts'
+import { byHand, type Command, type Finding, kubectl, runControllers, type Verdict, verdictOf } from './finding.ts'
 import { isSecondSlice } from './kubernetes-endpoints.ts'
 import { type About, type Parts, partOf } from './state.ts'
 
@@ -43,7 +43,7 @@ export function judgeServiceEndpoints(
     const seen = listed === wanted ? `${listed} addresses, but other labels, addresses or ports` : `${listed} addresses`
     const found = current === undefined ? 'no Endpoints' : seen
     const expected = `Endpoints with ${wanted} addresses, from ${own.length} Pods`
-    findings.push({ object: `Endpoints ${key}`, expected, found, remedy: runControllers('endpoints') })
+    findings.push({ object: `Endpoints ${key}`, expected, found, remedy: runController('endpoints') })
   }
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
@@ -92,7 +92,7 @@ export function judgeServiceSlices(
       wrong.join(', ') || `${writes} slices to be created, deleted, or given other labels, ports or conditions`
     const found = slices.length === 0 ? 'no slice of the controller' : `${slices.length} slices: ${seen}`
     const expected = `slices with the endpoints of its ${own.length} Pods`
-    findings.push({ object: `EndpointSlices of ${key}`, expected, found, remedy: runControllers('endpointslice') })
+    findings.push({ object: `EndpointSlices of ${key}`, expected, found, remedy: runController('endpointslice') })
   }
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
@@ -110,17 +110,11 @@ function withoutHints(service: Service): Service {
 }
 
 /** The controller runs until somebody ends it, and another one beside it would write the same objects. */
-function runControllers(controllers: 'endpoints' | 'endpointslice'): readonly Command[] {
-  const flags = [
-    '--endpoint-reconciler-type=none',
-    `--controllers=${controllers}`,
-    '--range-registry=none',
-    '--health-bind-address=127.0.0.1:0',
-  ]
-  const own = `${controllers}-controller`
+function runController(controller: 'endpoints' | 'endpointslice'): readonly Command[] {
+  const own = `${controller}-controller`
   const stop = `first stop kube-controller-manager's ${own} (--controllers=*,-${own}), or see in its log why it does not write`
   return [
-    { tool: 'apiserver-bootstrap', args: ['run', ...flags] },
+    runControllers(controller, '--range-registry=none'),
     byHand(`${stop}; this runs until Ctrl-C: end it when verify holds`),
   ]
 }

@@ -1,4 +1,4 @@
-import { apiVersionOf, type KubeObject, type Resource } from '../kube/resources.ts'
+import { apiVersionOf, type KubeObject, qualifiedPlural, type Resource } from '../kube/resources.ts'
 
 /** Why one field of an object is refused: a cause in a Status. */
 interface Cause {
@@ -149,11 +149,6 @@ export function resourceVersionTooLarge(wanted: string, current: number): Refusa
 /** An error that kube-apiserver answers without a reason. */
 export function internalError(message: string): Refusal {
   return new Refusal(500, '', message)
-}
-
-/** `services`, `leases.coordination.k8s.io`. */
-function qualifiedPlural(resource: Resource<KubeObject>): string {
-  return resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
 }
 
 /** `Service`, `Lease.coordination.k8s.io`. */

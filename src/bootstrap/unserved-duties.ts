@@ -5,11 +5,12 @@ import {
   namespaces,
   nodes,
   pods,
+  qualifiedPlural,
   type Resource,
   serviceCidrs,
   services,
 } from '../kube/resources.ts'
-import { nameOf, type ServedResources } from '../kube/served-resources.ts'
+import type { ServedResources } from '../kube/served-resources.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { ControllerName } from './duties.ts'
 
@@ -49,7 +50,7 @@ export class UnservedDuties {
   add(name: ControllerName, duty: UnservedDuty): void {
     let leftOut = false
     this.#served?.subscribe(() => {
-      const lacking = needs[name].filter((resource) => this.#served?.isMissing(resource)).map(nameOf)
+      const lacking = needs[name].filter((resource) => this.#served?.isMissing(resource)).map(qualifiedPlural)
       if (lacking.length > 0 === leftOut) return
       leftOut = !leftOut
       if (leftOut) duty.leaveOut()

@@ -1,5 +1,5 @@
 import { isKubeError, KubeError } from './errors.ts'
-import { apiVersionOf, isRecord, type KubeObject, type Resource } from './resources.ts'
+import { apiVersionOf, groupVersionPath, isRecord, type KubeObject, type Resource } from './resources.ts'
 import { failure, refusal } from './rest-answer.ts'
 import { answerLimits, type Transport } from './transport.ts'
 
@@ -13,9 +13,8 @@ export interface Discovery {
 export function restDiscovery(transport: Transport): Discovery {
   return {
     async serves(resource, signal) {
-      const groupVersion = apiVersionOf(resource)
-      const path = resource.group === '' ? `/api/${groupVersion}` : `/apis/${groupVersion}`
-      const call = `discover ${groupVersion}`
+      const path = groupVersionPath(resource)
+      const call = `discover ${apiVersionOf(resource)}`
       const headers = { accept: 'application/json' }
       const request = { method: 'GET', path, query: [], headers, maxBytes: answerLimits.refusal } as const
       const response = await transport.send(request, signal).catch((error: unknown) => {

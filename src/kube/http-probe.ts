@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { Agent, request } from 'node:https'
-import { checkServerIdentity, type PeerCertificate, type TLSSocket } from 'node:tls'
+import type { PeerCertificate, TLSSocket } from 'node:tls'
 import {
   certificateFault,
   failureCode,
@@ -11,6 +11,7 @@ import {
 } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { parseReadinessChecks } from './http-readiness.ts'
+import { identityOfAny } from './http-transport.ts'
 import { answerLimits } from './transport.ts'
 
 /** What one API server answered at one address to GET /readyz?verbose, without credentials. */
@@ -76,7 +77,7 @@ export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions
       servername: '',
       // The fault of a certificate is a finding; what the server answers is another one.
       rejectUnauthorized: false,
-      checkServerIdentity: anyOf(names),
+      checkServerIdentity: identityOfAny(names),
     })
     const none = (reason: string): void => resolve({ type: 'none', reason })
     const timer = setTimeout(() => none(`${where}: no answer within ${timeoutMs} ms`), timeoutMs)
@@ -145,14 +146,7 @@ function faultOf(certificate: PeerCertificate, names: readonly string[]): string
   const nowMs = Date.now()
   if (Date.parse(certificate.valid_to) < nowMs) return 'CERT_HAS_EXPIRED'
   if (Date.parse(certificate.valid_from) > nowMs) return 'CERT_NOT_YET_VALID'
-  return anyOf(names)('', certificate) === undefined ? '' : 'ERR_TLS_CERT_ALTNAME_INVALID'
-}
-
-function anyOf(names: readonly string[]) {
-  return (_host: string, certificate: PeerCertificate): Error | undefined => {
-    const faults = names.map((name) => checkServerIdentity(name, certificate))
-    return faults.includes(undefined) ? undefined : faults[0]
-  }
+  return identityOfAny(names)('', certificate) === undefined ? '' : 'ERR_TLS_CERT_ALTNAME_INVALID'
 }
 
 /** The header was written after the request was sent and before the answer came. */

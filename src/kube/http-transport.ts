@@ -205,7 +205,7 @@ function dispatcherFor(options: HttpTransportOptions, sockets: Set<Socket>): Dis
     ...(tls.cert === undefined ? {} : { cert: tls.cert }),
     ...(tls.key === undefined ? {} : { key: tls.key }),
     ...(tls.serverName === undefined ? {} : { servername: tls.serverName }),
-    ...(tls.serverNames === undefined ? {} : { checkServerIdentity: anyOf(tls.serverNames) }),
+    ...(tls.serverNames === undefined ? {} : { checkServerIdentity: identityOfAny(tls.serverNames) }),
     // Explicit, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
     rejectUnauthorized: tls.skipVerify !== true,
   }
@@ -239,8 +239,8 @@ function tracked(connector: buildConnector.connector, sockets: Set<Socket>): bui
   }
 }
 
-/** Checks a server certificate against several names, and reports the last failure. */
-function anyOf(names: readonly string[]): typeof checkServerIdentity {
+/** Checks a server certificate against several names, addresses with or without brackets; reports the last failure. */
+export function identityOfAny(names: readonly string[]): typeof checkServerIdentity {
   return (_host, certificate) => {
     let failure: Error | undefined
     for (const name of names) {

@@ -16,7 +16,7 @@ import {
   startState,
   WatchGuard,
 } from './reflector-plan.ts'
-import { apiVersionOf, type KubeObject, type Resource } from './resources.ts'
+import { apiVersionOf, type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
 import type { ServedResources } from './served-resources.ts'
 import { keyOfObject } from './store.ts'
 
@@ -284,7 +284,7 @@ export class Reflector<T extends KubeObject> {
  */
 export function describeSelection(resource: Resource<KubeObject>, query: Selection = {}): string {
   const { namespace, labelSelector, fieldSelector } = query
-  const name = resource.group === '' ? resource.plural : `${resource.plural}.${resource.group}`
+  const name = qualifiedPlural(resource)
   const selectors = [labelSelector, fieldSelector].filter((selector) => selector !== undefined && selector !== '')
   const where = namespace === undefined || namespace === '' ? '' : ` in ${namespace}`
   return selectors.length === 0 ? `${name}${where}` : `${name}${where} with ${selectors.join(' and ')}`

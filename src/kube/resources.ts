@@ -81,6 +81,16 @@ export function apiVersionOf(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
 }
 
+/** `services`, `leases.coordination.k8s.io`. */
+export function qualifiedPlural({ group, plural }: Resource<KubeObject>): string {
+  return group === '' ? plural : `${plural}.${group}`
+}
+
+/** The path below which a group and version has its collections, where its discovery document is. */
+export function groupVersionPath(resource: Resource<KubeObject>): string {
+  return `${resource.group === '' ? '/api' : '/apis'}/${apiVersionOf(resource)}`
+}
+
 /** The path of a collection, of one object when `name` is given, or of its subresource. */
 export function pathOf(
   resource: Resource<KubeObject>,
@@ -90,12 +100,11 @@ export function pathOf(
     readonly subresource?: string | undefined
   } = {},
 ): string {
-  const root = resource.group === '' ? `/api/${resource.version}` : `/apis/${resource.group}/${resource.version}`
   const scope =
     resource.namespaced && target.namespace !== undefined ? `/namespaces/${encodeURIComponent(target.namespace)}` : ''
   const object = target.name === undefined ? '' : `/${encodeURIComponent(target.name)}`
   const subresource = target.subresource === undefined ? '' : `/${target.subresource}`
-  return `${root}${scope}/${resource.plural}${object}${subresource}`
+  return `${groupVersionPath(resource)}${scope}/${resource.plural}${object}${subresource}`
 }
 
 /**

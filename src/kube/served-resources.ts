@@ -4,7 +4,7 @@ import { Trigger } from '../runtime/trigger.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Discovery } from './discovery.ts'
 import { isKubeError } from './errors.ts'
-import type { KubeObject, Resource } from './resources.ts'
+import { type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
 
 /** The server must deny a resource for this long: one that is starting may not serve everything yet. */
 const HOLD_MS = 4_000
@@ -71,21 +71,21 @@ export class ServedResources {
 
   /** Whether the server denies that it serves a resource. */
   isUnserved(resource: Resource<KubeObject>): boolean {
-    return this.#entries.get(nameOf(resource))?.serving.type === 'unserved'
+    return this.#entries.get(qualifiedPlural(resource))?.serving.type === 'unserved'
   }
 
   /** The same, or it did so in its last answer about the resource. */
   isMissing(resource: Resource<KubeObject>): boolean {
-    return isMissing(this.#entries.get(nameOf(resource)))
+    return isMissing(this.#entries.get(qualifiedPlural(resource)))
   }
 
   /** A request for the resource itself succeeded. */
   seen(resource: Resource<KubeObject>): void {
-    const entry = this.#entries.get(nameOf(resource))
+    const entry = this.#entries.get(qualifiedPlural(resource))
     if (entry !== undefined) this.#become(entry, { type: 'served' })
   }
 
-  /** The same after an answer of now, for a caller that received 404. */
+  /** Whether the server denies it when asked now, for a caller that received 404. */
   async confirmUnserved(resource: Resource<KubeObject>, signal: AbortSignal): Promise<boolean> {
     await this.#ask(this.#entryOf(resource), signal)
     return this.isUnserved(resource)
@@ -101,7 +101,7 @@ export class ServedResources {
     this.#handlers.add(handler)
   }
 
-  /** Asks for all unserved resources now: the server may be another one. */
+  /** Asks for all missing resources now: the server may be another one. */
   expedite(): void {
     this.#requests.fire('ask')
   }
@@ -122,7 +122,7 @@ export class ServedResources {
     const { resource } = entry
     const answer = await discovery.serves(resource, signal).catch((error: unknown) => {
       if (signal.aborted || !isKubeError(error)) throw error
-      logger.debug({ resource: nameOf(resource), error }, 'discovery was not answered')
+      logger.debug({ resource: qualifiedPlural(resource), error }, 'discovery was not answered')
       return undefined
     })
     const served = answer === false && !isReady() ? undefined : answer
@@ -146,7 +146,7 @@ export class ServedResources {
   }
 
   #entryOf(resource: Resource<KubeObject>): Entry {
-    const name = nameOf(resource)
+    const name = qualifiedPlural(resource)
     const entry = this.#entries.get(name) ?? {
       resource,
       serving: { type: 'served' as const },
@@ -159,9 +159,4 @@ export class ServedResources {
 
 function isMissing(entry: Entry | undefined): boolean {
   return entry?.serving.type === 'unserved' || entry?.serving.type === 'uncertain'
-}
-
-/** `services`, `servicecidrs.networking.k8s.io`. */
-export function nameOf({ group, plural }: Resource<KubeObject>): string {
-  return group === '' ? plural : `${plural}.${group}`
 }

@@ -49,7 +49,8 @@ const binDirectory = join(peersDirectory, 'bin')
 
 /**
  * Makes sure that test/peers/bin holds the programs of every module as it is now, those for long tests only for these, and that Chromium and Redis
- * are there; needs Go only when something changed. Says on stderr what is missing and resolves to false when it cannot. What was built before stays until its successor is done.
+ * are there; needs Go only when something changed. Says on stderr what is missing and resolves to false when it cannot. What was built before stays
+ * until its successor is done.
  */
 export async function ensurePeers({ forLong = false } = {}): Promise<boolean> {
   const ready = await Promise.all([ensurePrograms(forLong), ensureDebianPrograms()])

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type ClientHttp2Stream, createServer, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
-import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net'
+import { createServer as createTcpServer, type Socket } from 'node:net'
 import { test } from 'node:test'
 import { defaultTimes, EtcdConnection } from '../../src/etcd/connect-connection.ts'
 import { EtcdError } from '../../src/etcd/kv.ts'
@@ -175,11 +175,9 @@ interface FakeServer {
 async function startConnected(
   t: Cleanup,
 ): Promise<{ readonly server: FakeServer; readonly connection: EtcdConnection; readonly time: VirtualClock }> {
-  const sockets = new Set<Socket>()
   const sessions: ServerHttp2Session[] = []
   const streams: ServerHttp2Stream[] = []
   const http2 = createServer()
-  http2.on('connection', (socket: Socket) => sockets.add(socket))
   http2.on('session', (session) => {
     sessions.push(session)
     session.on('error', () => {})
@@ -191,14 +189,8 @@ async function startConnected(
     stream.on('error', () => {})
     streams.push(stream)
   })
-  http2.listen(0, '127.0.0.1')
-  await once(http2, 'listening')
-  t.after(async () => {
-    for (const socket of sockets) socket.destroy()
-    http2.close()
-    await once(http2, 'close')
-  })
-  const proxy = await TcpProxy.start(openOwner(t), { target: (http2.address() as AddressInfo).port })
+  const { port } = await listenOnLoopback(t, http2)
+  const proxy = await TcpProxy.start(openOwner(t), { target: port })
   const time = new VirtualClock()
   const endpoint = parseEndpoint(`http://127.0.0.1:${proxy.port}`)
   const connection = await EtcdConnection.open(endpoint, undefined, { clock: time.view(), times: defaultTimes, signal })

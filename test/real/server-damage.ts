@@ -1,13 +1,11 @@
-import { once } from 'node:events'
-import { createServer, type Server } from 'node:https'
-import type { AddressInfo } from 'node:net'
-import type { Duplex } from 'node:stream'
+import { createServer } from 'node:https'
 import type { EtcdKv } from '../../src/etcd/kv.ts'
 import type { KubeApi } from '../../src/kube/api.ts'
 import { endpoints, leases, services } from '../../src/kube/resources.ts'
 import type { CheckId } from '../../src/verify/cluster/check-ids.ts'
 import type { CertificateAuthority, CertificateRequest } from '../peers/certificates.ts'
 import type { Owner } from '../peers/owner.ts'
+import { listenOnLoopback } from '../support/loopback-server.ts'
 import { leaseOf, withTwoMasters } from '../verify/cluster/damage.ts'
 
 const right = { commonName: 'kube-apiserver', ips: ['192.0.2.2'] } as const
@@ -37,28 +35,17 @@ export async function startFront(owner: Owner, authority: CertificateAuthority):
     const { certificate: cert, key } = authority.issue(request)
     return { cert, key }
   }
-  const server: Server = createServer(pair(now), (_request, response) => {
+  const server = createServer(pair(now), (_request, response) => {
     if (now.hangs) return
     const date = new Date(Date.now() + now.clockOffsetMs).toUTCString()
     response.writeHead(now.status, { date }).end(now.status === 200 ? '[+]ping ok\n' : '[-]etcd failed: withheld\n')
   })
-  const sockets = new Set<Duplex>()
-  server.on('connection', (socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {}).once('close', () => sockets.delete(socket))
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  owner.after(async () => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-    await once(server, 'close')
-  })
+  const { port } = await listenOnLoopback(owner, server)
   const behave = (change: Partial<Behaviour>): void => {
     now = { ...now, ...change }
     server.setSecureContext(pair(now))
   }
-  return { port: (server.address() as AddressInfo).port, behave, mend: () => behave(healthy) }
+  return { port, behave, mend: () => behave(healthy) }
 }
 
 /** Damage to the servers behind the list, or by its writers, which exactly one check must find. */

@@ -37,6 +37,12 @@ type Failure =
   | { readonly kind: 'returning'; readonly sinceMs: number }
   | Refusal
 
+interface Outage {
+  readonly sinceMs: number
+  readonly reason: string
+  readonly sources: Set<string>
+}
+
 /** The server refuses permanently; logged once. */
 interface Refusal {
   readonly kind: 'refused'
@@ -65,7 +71,11 @@ export class Availability {
   readonly #damping = new FlapDamping(true)
   /** What follows from an outage of this server belongs to the lines of that outage. */
   readonly outages: Outages
-  #outage: { readonly sinceMs: number; readonly reason: string; readonly sources: Set<string> } | undefined
+  #outage: Outage | undefined
+  /** An outage whose last failing source was forgotten before the server answered: its end is not logged yet. */
+  #forgotten: Outage | undefined
+  /** Whether a source has succeeded since the last failure. */
+  #answers = false
   /** Whether the server has ever answered: what was never there cannot be lost. */
   #hasAnswered = false
   #isHinted = false
@@ -140,10 +150,10 @@ export class Availability {
   /** A request of `source` succeeded. */
   succeeded(source: string): void {
     this.#hasAnswered = true
+    this.#answers = true
     const before = this.#failures.get(source)
-    if (before === undefined) return
     this.#failures.delete(source)
-    if (before.kind === 'refused' && before.reported) {
+    if (before?.kind === 'refused' && before.reported) {
       this.#logger.info(
         { source },
         before.own ? 'succeeded after earlier refusals' : `${this.#server} no longer refuses`,
@@ -152,13 +162,19 @@ export class Availability {
     this.#outageMayEnd()
   }
 
-  /** `source` has ended: its last state no longer counts. */
+  /**
+   * `source` has ended: its last state no longer counts. An outage of which it was the last failing source ends; that is
+   * logged when another source shows that the server answers.
+   */
   forget(source: string): void {
     if (!this.#failures.delete(source) || this.#outage === undefined || this.#isFailing) return
-    // The last failing source has ended without seeing the server recover.
+    if (this.#answers) {
+      this.#outageMayEnd()
+      return
+    }
+    this.#forgotten = this.#outage
     this.#outage = undefined
     this.outages.end()
-    this.#damping.observe(true, this.#clock.monotonicMs())
     this.#notify(true)
   }
 
@@ -189,7 +205,9 @@ export class Availability {
     const nowMs = this.#clock.monotonicMs()
     const reason = messageOf(error)
     const isNew = this.#outage === undefined
-    this.#outage ??= { sinceMs: nowMs, reason, sources: new Set() }
+    this.#answers = false
+    this.#outage ??= this.#forgotten ?? { sinceMs: nowMs, reason, sources: new Set() }
+    this.#forgotten = undefined
     this.#outage.sources.add(source)
     if (isNew) this.outages.begin()
     if (this.#damping.observe(false, nowMs) === 'down') {
@@ -199,10 +217,12 @@ export class Availability {
   }
 
   #outageMayEnd(): void {
-    const outage = this.#outage
+    const outage = this.#outage ?? this.#forgotten
     if (outage === undefined || this.#isFailing) return
+    const isOpen = this.#outage !== undefined
     this.#outage = undefined
-    this.outages.end()
+    this.#forgotten = undefined
+    if (isOpen) this.outages.end()
     const nowMs = this.#clock.monotonicMs()
     if (this.#damping.observe(true, nowMs) === 'up') {
       const durationMs = Math.round(nowMs - outage.sinceMs)
@@ -211,7 +231,7 @@ export class Availability {
       const fields = { durationMs, reason: outage.reason, sources, ...(meanwhile !== undefined && { meanwhile }) }
       this.#logger.info(fields, `${this.#server} is back`)
     }
-    this.#notify(true)
+    if (isOpen) this.#notify(true)
   }
 
   #isLong({ sinceMs }: { readonly sinceMs: number }): boolean {

@@ -312,3 +312,35 @@ test('the first line about a missing right says where the rights are', async () 
   const hints = logger.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields.hint)
   assert.deepEqual(hints, ['the rights that are needed are in config/kustomize/rbac', undefined])
 })
+
+test('an outage whose last failing source ends after the server has answered another one is logged as over', () => {
+  const { availability, said } = setUp()
+  availability.failed('a', unreachable)
+  availability.failed('b', unreachable)
+  availability.succeeded('b')
+  availability.forget('a')
+  assert.equal(availability.available, true)
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+})
+
+test('an outage whose last failing source ends before the server has answered is logged as over at the next answer, once', () => {
+  const { availability, told, said } = setUp()
+  availability.failed('a', unreachable)
+  availability.forget('a')
+  assert.equal(availability.available, true)
+  assert.deepEqual(said(), [['warn', 'lost the API server']])
+  // It is still the same outage.
+  availability.failed('b', unreachable)
+  assert.deepEqual(said(), [['warn', 'lost the API server']])
+  availability.forget('b')
+  availability.succeeded('c')
+  availability.succeeded('c')
+  assert.deepEqual(said(), [
+    ['warn', 'lost the API server'],
+    ['info', 'the API server is back'],
+  ])
+  assert.deepEqual(told, [false, true, false, true])
+})

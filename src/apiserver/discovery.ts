@@ -51,7 +51,7 @@ function resourcesOf(kind: Kind): readonly object[] {
   ]
 }
 
-/** The health of an embedded server: its checks may be turned by whoever owns it. */
+/** The health of an embedded server: whoever owns the server can let a check pass or fail. */
 export class Health {
   readonly #checks = new Map<string, boolean>()
 
@@ -72,7 +72,7 @@ export class Health {
     return [...this.#checks.values()].every((ok) => ok)
   }
 
-  /** The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz. Liveness checks only `ping`. */
+  /** The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz. The last two check only `ping`. */
   answer(path: '/readyz' | '/livez' | '/healthz', query: ApiRequest['query']): ApiResponse {
     const probe = path.slice(1)
     const checks = this.checks.filter((check) => probe === 'readyz' || check.name === 'ping')

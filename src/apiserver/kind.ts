@@ -68,8 +68,8 @@ export function listMember(
 }
 
 /**
- * The fields of a kind: enough to refuse wrong types, to leave out what Go's `omitempty` leaves out, and to own fields
- * one by one. Unknown fields are preserved.
+ * The fields of a kind: enough to refuse wrong types, to leave out what Go's `omitempty` leaves out, and to record the
+ * owner of each field in managedFields. Unknown fields are preserved.
  */
 export type Schema =
   | { readonly type: 'string'; readonly omitEmpty?: boolean }
@@ -83,7 +83,7 @@ export type Schema =
       readonly items: Schema
       /** The fields that identify an item; `'value'` for a set of scalars. Left out: the list is owned as a whole. */
       readonly keys?: readonly string[] | 'value'
-      /** Written as `[]` and `null` even when empty, as Go does without `omitempty`. */
+      /** An empty list is stored too, instead of left out: as Go does without `omitempty`. */
       readonly preserveEmpty?: boolean
     }
 

@@ -43,7 +43,7 @@ function isInteger(text: string | undefined): text is string {
   return text !== undefined && /^-?\d+$/.test(text)
 }
 
-/** `==` before `=`; a word is anything else without blanks. */
+/** One token with the blanks around it: an operator (`==` is tried before `=`), a bracket, a comma or a word. */
 const tokenPattern = /\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)\s*/y
 
 class Parser {

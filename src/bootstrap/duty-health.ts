@@ -37,9 +37,9 @@ export interface DutySymptoms {
 }
 
 /**
- * The condition of a duty after another check. Pure. A fault degrades it when it has lasted for `timeoutMs`; during an
- * outage of a server the time does not run, and it starts again afterwards. A degraded duty stays so until there is no
- * fault.
+ * The condition of a duty after another check. Pure. A fault degrades it when it has lasted for `timeoutMs`, a crash at
+ * once. While a server is away the time does not count; when the server is back, it counts from zero. A degraded duty
+ * stays so until there is no fault.
  */
 export function nextCondition(
   before: DutyCondition,
@@ -93,7 +93,7 @@ export class DutyHealth {
     return this.#settled.promise
   }
 
-  /** Resolves when the duty was done for the first time or is degraded: no caller should wait longer. */
+  /** Resolves when the duty was done for the first time, is degraded or is left out: then waiting has no use. */
   get known(): Promise<void> {
     return this.#known.promise
   }
@@ -124,7 +124,7 @@ export class DutyHealth {
     this.#check({ away: false })
   }
 
-  /** A shared part had failed, and continues. */
+  /** The failure that {@link crashed} reported is over, such as that of a part that several duties share. */
   recovered(): void {
     this.#crash = undefined
     this.#check({ away: false })
@@ -149,7 +149,7 @@ export class DutyHealth {
     this.#leftOut = false
   }
 
-  /** The server was probed: time to check. */
+  /** A probe of the server has ended, whether or not it answered: the condition is checked again. */
   answered(seen: { readonly away: boolean }): void {
     this.#check(seen)
   }

@@ -79,8 +79,8 @@ export interface CampaignReport {
   readonly text: string
   readonly json: string
   /**
-   * By their names. Other files of such names in the directory are from other campaigns: the JSON names those of this
-   * one.
+   * The contents by file name. The directory may still hold files of earlier campaigns; `campaign.json` names those of
+   * this one.
    */
   readonly files: Readonly<Record<string, string>>
 }
@@ -105,7 +105,7 @@ export function campaignReport(
     return describeFailure(failure, shortest && { ...shortest, file: join(report ?? '', shortest.file) })
   })
   const notDescribed = failures.slice(MAX_DESCRIBED).map(({ seed }) => seed)
-  const more = notDescribed.length > 0 ? [`nor do the seeds ${notDescribed.join(', ')}`] : []
+  const more = notDescribed.length > 0 ? [`these seeds do not hold either: ${notDescribed.join(', ')}`] : []
   const text = [...described, ...more, headline(summary, failures.length), ...describeSummary(summary)].join('\n')
   const json = JSON.stringify(
     {

@@ -12,8 +12,8 @@ import type { DrillValues } from './options.ts'
 import { presentable } from './output.ts'
 
 /**
- * Returns what opens the fleets of a live drill. Contacts nothing yet. Throws an {@link InvalidInputError} with every
- * mistake: flags, certificates, and the steps of the scenarios that are impossible with real processes.
+ * Returns the function that opens a fleet of a live drill. Contacts nothing yet. Throws an {@link InvalidInputError}
+ * with every mistake: flags, certificates, and the steps of the scenarios that are impossible with real processes.
  */
 export async function liveTargets(
   varied: readonly VariedScenario[],
@@ -54,7 +54,7 @@ export async function liveTargets(
 async function programIn(file: string, where: string): Promise<string> {
   try {
     await access(file, constants.X_OK)
-    // By its mode, a directory that can be searched is executable.
+    // The check of access passes for a directory too, where its mode lets it be searched.
     if ((await stat(file)).isDirectory()) throw Object.assign(new Error(), { code: 'EISDIR' })
     return resolve(file)
   } catch (cause) {

@@ -100,8 +100,8 @@ export interface VariedScenario {
 type Reconciler = NonNullable<DrillValues['reconciler']>[number]
 
 /**
- * The variants to drill side by side: each reconciler, and leases in each store. By default as in the scenario. Throws
- * an {@link InvalidInputError} for an impossible combination.
+ * The variants to drill side by side: one for each reconciler, but for `lease` one for each lease store. What is not
+ * given is as in the scenario. Throws an {@link InvalidInputError} for an impossible combination.
  */
 export function variantsOf(
   scenario: Scenario,

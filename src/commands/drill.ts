@@ -97,7 +97,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     })
     crash.signal.throwIfAborted()
   } catch (error) {
-    // Objects that could not be restored are reported, whatever ended the drill.
+    // A DrillError names objects that could not be restored: it is reported, whatever ended the drill.
     if (!signal.aborted || error instanceof DrillError) throw error
     timeline.end()
     const found = live ? ', and the objects are restored' : ''
@@ -110,7 +110,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     timeline.end()
     stop.release()
   }
-  // A full disk may accept one of them.
+  // Both are attempted: when one output fails, as on a full disk, the other may still be written.
   await doAll(
     () => print(showsEvents ? `\n${renderText(report)}\n` : rendered(report, output)),
     async () => directory && writeReport(directory, report),

@@ -28,7 +28,7 @@ import { openEtcd } from './etcd-store.ts'
 export const READ_INTERVAL_MS = 1_000
 /** How long one read, or one removal, may take, in milliseconds. */
 const LIMIT_MS = 15_000
-/** A longer gap between reads does not count as watching, in milliseconds. */
+/** Leases count as watched only while their reads are no further apart than this, in milliseconds. */
 const MAX_GAP_MS = 5_000
 
 /** The result of one read. */
@@ -50,7 +50,7 @@ interface MastersSourceParts {
   /** Where the leases are, and which flags select another place, for users who find none. */
   readonly place: string
   readonly inspector: LeaseInspector
-  /** The reason why there is none, when there is only etcd. */
+  /** The API server; where only etcd is in reach, the reason why there is none. */
   readonly api: KubeApi | string
   /** @default nothing is recorded */
   readonly audit?: MastersAudit | undefined
@@ -72,7 +72,10 @@ export class MastersSource {
     this.#parts = parts
   }
 
-  /** Reads everything. Rejects when the leases cannot be read, without reading the list. */
+  /**
+   * Reads the leases and the list. Rejects when the leases cannot be read; where they are in etcd, a list that cannot
+   * be read only leaves `listed` undefined.
+   */
   async read(signal: AbortSignal): Promise<MastersReading> {
     try {
       const [leases, { listed, unlistedReason }] = await this.#limited(signal, (limit) =>
@@ -162,7 +165,8 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   const named = await openIfNamed(resolved, surroundings)
   const server = typeof named === 'string' ? undefined : named
   const etcd = await openEtcd(resolved, surroundings)
-  if (etcd === undefined) throw new TypeError('the rules let no lease store etcd through without --etcd-servers')
+  if (etcd === undefined)
+    throw new TypeError('the lease store etcd without --etcd-servers should have been refused as a mistake')
   const { EtcdLeaseInspector } = await import('../kubernetes-service/masters/inspection.ts')
   const audit = await openAudit(server, etcd)
   return new MastersSource({

@@ -12,7 +12,7 @@ export interface Moment {
   readonly requests: readonly ObservedRequest[]
   /** How often each master wrote in the last ten seconds. */
   readonly writes: ReadonlyMap<string, number>
-  /** The observations beside the lists since the last moment, each with the one before. */
+  /** What was observed of other objects than the lists since the last moment, each with the observation before it. */
   readonly objects: readonly { readonly found: ObservedObjects; readonly before: ObservedObjects | undefined }[]
   /** The present lists; undefined before the first. */
   readonly latest: Readonly<Record<Listing['object'], Listing | undefined>>
@@ -24,19 +24,19 @@ export interface Moment {
   readonly missing: { readonly namespaces: readonly string[]; readonly sinceMs: number }
   /** The last content with which each of the two lists was overwritten; undefined without an overwrite. */
   readonly spoiled: Readonly<Record<Listing['object'], Listing | undefined>>
-  /** When an object was last overwritten. */
+  /** When any object, a list or another, was last overwritten; 0 if none was. */
   readonly damagedAtMs: number
-  /** When an object beside the lists was last overwritten; long ago without an overwrite. */
+  /** When an object other than the lists was last overwritten; far in the past if none was. */
   readonly objectsDamagedAtMs: number
-  /** The last time in which no master renewed a lease; long ago without one. */
+  /** The last period in which no master renewed a lease; far in the past if there was none. */
   readonly unrenewed: { readonly sinceMs: number; readonly untilMs: number }
-  /** Since when leases can expire: the last time that their TTLs started again. */
+  /** When the TTLs of all leases last began anew, such as at the end of an outage of the store. */
   readonly leasesSinceMs: number
   /** When the fleet or its state last changed. */
   readonly changedAtMs: number
 }
 
-/** A version of an object. A deliberate overwrite is not a predecessor. */
+/** A version of a list and the one before it, leaving out deliberate overwrites. */
 export interface Successor {
   readonly listing: Listing
   readonly before: Listing | undefined
@@ -46,18 +46,19 @@ export interface Successor {
 
 /** A breach of an invariant. */
 export interface Breach {
-  /** The master or object: while the breach continues it counts once. */
+  /** The master or object that breaks it. A breach by the same one that continues is counted once. */
   readonly of: string
-  /** In words, with durations only. */
+  /** In words. Times are given as durations, never as moments. */
   readonly detail: string
 }
 
 /**
- * A kube-apiserver's TTL, which a master whose store was away gives the others to renew their leases, in milliseconds.
+ * How long a master whose store was away waits for the others to renew their leases, in milliseconds: a TTL of
+ * kube-apiserver.
  */
 const SUSPICION_MS = 15_000
 
-/** A request just before the end of an outage must time out first, in milliseconds. */
+/** So long a request takes to time out that was sent just before the end of an outage, in milliseconds. */
 const LAST_ATTEMPT_MS = 2_000
 
 /** How long a lease with this TTL may still count after an outage. */
@@ -65,7 +66,7 @@ export function suspicionMs(ttlMs: number): number {
   return Math.max(ttlMs, SUSPICION_MS) + LAST_ATTEMPT_MS
 }
 
-/** The time after the last fault until everything is in sync: masters with long leases give the others as long. */
+/** The time from the last fault until all is in sync: a master with a long lease waits as long for the others. */
 export function recoveryMs({ bounds, histories }: Pick<Moment, 'bounds' | 'histories'>): number {
   const longestMs = Math.max(0, ...histories.map(({ ttlMs }) => ttlMs))
   return bounds.recoveryMs + Math.max(0, longestMs - SUSPICION_MS)
@@ -77,8 +78,8 @@ export function listedNow({ latest }: Moment): readonly string[] {
 }
 
 /**
- * The masters that manage the list at an address other than those: ours, which see at once what others see at their
- * next tick; where there are none, kube-apiservers.
+ * The masters that are to correct the list, except those at `addresses`: this program's, if the fleet has any, because
+ * they see a change at once; else the kube-apiservers, which see it at their next tick.
  */
 export function observers(all: readonly MemberHistory[], addresses: readonly string[] = []): readonly MemberHistory[] {
   const others = all.filter(({ address }) => !addresses.includes(address))
@@ -87,23 +88,23 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
 }
 
 /**
- * Whether a co-holder of the address has, or had, shorter leases, or is so slow that its own expire early. The one
- * lease has the TTL of its last renewal: it may expire before this master's next renewal.
+ * Whether another holder of the same address has, or had, shorter leases, or is so slow that its own expire early. They
+ * share one lease, whose TTL is that of whoever renewed it last: it may expire before this master's next renewal.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
   return all.some((other) => other.address === address && (other.state.leaseTtlMs < ttlMs || other.isTooSlow))
 }
 
 /**
- * Whether it may have missed a renewal: if a kube-apiserver's tick creates the Service at the same moment as another
- * client, it is refused, because the ClusterIP is allocated, and renews nothing until its next tick.
+ * Whether a kube-apiserver may have missed a renewal. If its tick creates the Service at the same moment as another
+ * client, the create is refused, because the ClusterIP is allocated. Then this tick renews no lease.
  */
 export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, moment: Moment): boolean {
   const sinceMs = moment.nowMs - moment.objectsDamagedAtMs
   return kind === 'kube-apiserver' && sinceMs <= ttlMs + state.reconcileIntervalMs + lagMs
 }
 
-/** Whether a kube-apiserver wrote it: its writes to a slice have no guard, so they may be based on a state this old. */
+/** Whether a kube-apiserver may have written this slice: unguarded, so that it may be based on an old state. */
 export function isUnguarded({ object, by }: Listing, all: readonly MemberHistory[]): boolean {
   if (object !== 'slice') return false
   return all.some(({ kind, name }) => kind === 'kube-apiserver' && (by === undefined || name === by))
@@ -115,8 +116,8 @@ export function ageOf({ by }: Listing, all: readonly MemberHistory[]): number {
 }
 
 /**
- * Whether the leases of all these have expired for a master that manages the list, which has had the time to act: after
- * an outage, or its own start, it gives them the time to be renewed.
+ * Whether `observer` must have removed all of `dead` from the list by now: their leases have expired, and it has had
+ * the time to act. After an outage or its own start it first waits for them to be renewed.
  */
 export function areOverFor(
   observer: MemberHistory,

@@ -15,7 +15,7 @@ interface ServiceQueueOptions {
   readonly workers: number
 }
 
-/** The copy has not caught up with this process's own write: this is no failure, and the sync must wait. */
+/** The informer's copy does not show this process's own write yet. That is no failure: the sync waits for it. */
 export class StaleCacheError extends Error {
   override name = 'StaleCacheError'
 }
@@ -27,7 +27,7 @@ export class StaleCacheError extends Error {
 const MAX_RETRIES = 15
 /** A sync that found a stale copy waits at most this long for the copy to catch up. */
 const STALE_RETRY_MS = 1_000
-/** The least time between two expedited retries because one Service recovered. */
+/** When one failed Service recovers, all others are retried at once, but not more often than this. */
 const MIN_EXPEDITE_INTERVAL_MS = 10_000
 
 /**
@@ -56,8 +56,8 @@ export class ServiceQueue {
   }
 
   /**
-   * The copy of an object of the Service has changed: a sync that found it stale is due, and so is a running one that
-   * is about to.
+   * The informer's copy of an object of the Service has changed. A sync that has found its copy stale is repeated at
+   * once; so is a running one, if it is still to find it stale.
    */
   caughtUp(key: string): void {
     if (this.#stale.delete(key)) this.#queue.expedite(key)
@@ -142,13 +142,13 @@ export class WritePacing {
     return Math.max(0, untilMs - nowMs)
   }
 
-  /** Takes in what is written now. */
+  /** A write of this size is made now: its pause begins. */
   written(key: string, nowMs: number, size: number): void {
     const pauseMs = this.#pause(size)
     if (pauseMs > 0) this.#untilMs.set(key, nowMs + pauseMs)
   }
 
-  /** Forgets a Service that is gone: one of its name does not wait. */
+  /** Forgets a deleted Service, so that a new one of the same name does not wait. */
   delete(key: string): void {
     this.#untilMs.delete(key)
   }

@@ -95,10 +95,10 @@ export const actions = {
         schema: z.enum(['status', 'hang', 'delay', 'cut-watches', 'lose-event', 'expired']),
         metavar: 'HOW',
         description:
-          'answered with a `status`; never answered; late; watches are cut; the next event of each watch is lost; or 401 until the credentials are renewed',
+          'status: answered with `status`; hang: never answered; delay: answered late; cut-watches: watches are cut; lose-event: the next event of each watch is lost; expired: 401 until the credentials are renewed',
         required: true,
       },
-      status: { schema: wholeNumber(400, 599), metavar: 'CODE', description: 'which, with `how: status`' },
+      status: { schema: wholeNumber(400, 599), metavar: 'CODE', description: 'the HTTP status, with `how: status`' },
       retryAfter: time(1000, 'Retry-After, with the status 429 or 503'),
       by: time(1, 'how much later, with `how: delay`'),
       every: time(
@@ -202,7 +202,7 @@ export const actions = {
   },
   scale: {
     description:
-      'masters are added, `master-N` at 192.0.2.N, never with an earlier name; or the last ones are terminated for good',
+      'masters are added, `master-N` at 192.0.2.N, with names that no master has had; or the last ones are terminated for good',
     keys: {
       to: {
         schema: wholeNumber(1, MAX_MASTERS),
@@ -230,7 +230,7 @@ export type ActionName = keyof typeof actions
 
 export const actionNames = Object.keys(actions) as readonly ActionName[]
 
-/** What can happen, with what says more of it; `description` and `keys` of {@link actions} say what each means. */
+/** An action with the values of its keys; {@link actions} describes each. */
 export type Action = {
   [Name in ActionName]: Flat<{ readonly action: Name } & FieldsOf<(typeof actions)[Name]['keys']>>
 }[ActionName]

@@ -163,8 +163,8 @@ export class Availability {
   }
 
   /**
-   * `source` has ended: its last state no longer counts. An outage of which it was the last failing source ends; that is
-   * logged when another source shows that the server answers.
+   * `source` has ended: its last state no longer counts. If no other source fails, the outage is over; that is logged
+   * when another source shows that the server answers.
    */
   forget(source: string): void {
     if (!this.#failures.delete(source) || this.#outage === undefined || this.#isFailing) return

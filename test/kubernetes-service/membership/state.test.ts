@@ -103,3 +103,30 @@ test('a list that was refused or overtaken while a master goes back to it is wri
     )
   }
 })
+
+test('another record of ports or addresses is a reason to judge the list again, at once', () => {
+  const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
+  const span = { began: self.startedAt, now: self.startedAt }
+  const other: Holder = { ...self, instanceId: 'life-2', host: 'host-2', addresses: ['192.0.2.2'] }
+  const read = (holder: Holder): Extract<Parameters<typeof step>[1], { type: 'leases' }> => ({
+    type: 'leases',
+    sentAtMs: 0,
+    leases: [
+      { address: '192.0.2.1', holder: self },
+      { address: '192.0.2.2', holder },
+    ],
+    span,
+    requested: false,
+  })
+  const effectsOf = (changed: Holder): readonly MembershipEffect[] =>
+    step(step({ ...began, phase: listed }, read(other), 0, timings).state, read(changed), 0, timings).effects
+  for (const change of [
+    { ports: { securePort: 6444, nodePort: 0 } },
+    { ports: { securePort: 6443, nodePort: 30_001 } },
+    { addresses: ['192.0.2.2', '2001:db8::2'] },
+  ]) {
+    const reconciles = effectsOf({ ...other, ...change }).some(({ type }) => type === 'reconcile')
+    assert.ok(reconciles, JSON.stringify(change))
+  }
+  assert.deepEqual(effectsOf({ ...other }), [])
+})

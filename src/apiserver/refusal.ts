@@ -97,7 +97,7 @@ export function modified(resource: Resource<KubeObject>, name: string): Refusal 
   )
 }
 
-/** An update of an object with this uid, where another one, or none, is. */
+/** An update names a uid, but the stored object has another uid, or there is no object. */
 export function uidConflict(resource: Resource<KubeObject>, name: string, uid: string, live: string): Refusal {
   return conflict(resource, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live}`)
 }

@@ -64,7 +64,7 @@ interface DutyHealthOptions {
   readonly degraded: Gauge<'duty'>
   /** How long it may be refused, or not be done, before it is degraded. */
   readonly timeoutMs: number
-  /** A dry run never reaches the desired state. */
+  /** In a dry run no duty is ever done, so that this alone is no fault. */
   readonly dryRun: boolean
   /** What the server permanently refuses. */
   readonly refusal: () => string | undefined

@@ -23,21 +23,21 @@ import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
 
 /**
- * Endpoints are sent whole to each watcher, whatever has changed: those of a Service with fifty Pods or more are
- * written at most once a second, those of one with five each tenth of a second.
+ * Endpoints are sent whole to each watcher, whatever has changed. So those of a Service with fifty Pods or more are
+ * written at most once a second, and those of one with five Pods at most ten times a second.
  */
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
 /**
- * In the long run fifty slices of a Service are written in a second. Only Services with many slices and changes in all
- * of them notice.
+ * In the long run at most about fifty slices of one Service are written in a second. This slows only a Service with
+ * many slices that all change.
  */
 const slicesPause: WritePause = (slices) => 19.5 * slices
 
 /** The shared parts of the controllers of one term. */
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
 
-/** One controller: created again for each term of leadership, with metrics over all of them. */
+/** Makes one controller, a new one for each term of leadership. Its metrics continue from term to term. */
 interface Maker {
   readonly name: WorkloadControllerName
   make(term: Term): WorkloadController
@@ -186,7 +186,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
   }
 }
 
-/** The constant inputs over all terms; the metrics of the queue start again. */
+/** Returns a function for the inputs that are the same in all terms. Each call restarts the metrics of the queue. */
 function contextOf(
   queue: string,
   reporter: string,
@@ -205,9 +205,9 @@ function contextOf(
 }
 
 /**
- * Whether a Service is `kubernetes`, which belongs to the masters: those of this process, or others whose mark is on
- * its objects. Upstream's controllers also write it: they delete its Endpoints with the Service and make slices of it
- * when it is given a selector; the masters correct that, but clients have seen it.
+ * Whether a Service is `kubernetes` and masters maintain it: those of this process, or others whose mark is on its
+ * objects. Upstream's controllers do not leave it out: they delete its Endpoints with the Service, and make slices of
+ * it when it is given a selector. The masters correct that, but only after clients have seen it.
  */
 function leftOut(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')
@@ -219,7 +219,7 @@ function isMastersEndpoints(current: Endpoints | undefined): boolean {
   return current?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
 }
 
-/** Only masters write a slice of this name, and it has no label of theirs. */
+/** Whether masters wrote the slice of this name: only theirs has no managed-by label. */
 function hasMastersSlice({ informers }: Term): boolean {
   const slice = informers.get(endpointSlices, { transform: trimEndpointSlice }).store.get(KUBERNETES_SERVICE)
   return slice !== undefined && slice.metadata?.labels?.[managedByLabel] === undefined

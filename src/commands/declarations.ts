@@ -17,7 +17,7 @@ import {
 
 const shells = ['bash', 'zsh', 'fish']
 
-/** The help above the subcommands of a command. */
+/** The summaries of commands that do nothing themselves and only have subcommands. */
 export const commandSummaries: Readonly<Record<string, string>> = { config: 'check and print the configuration' }
 
 const file: OptionGroup = { title: 'Configuration file', options: { config: configFileOption } }

@@ -25,20 +25,20 @@ export class StaleCacheError extends Error {
  * continue.
  */
 const MAX_RETRIES = 15
-/** A sync that found a stale copy waits at most this long for the copy to catch up. */
+/** A sync that found a stale cache waits at most this long for the cache to catch up. */
 const STALE_RETRY_MS = 1_000
 /** When one failed Service recovers, all others are retried at once, but not more often than this. */
 const MIN_EXPEDITE_INTERVAL_MS = 10_000
 
 /**
  * The Services to be synced by a controller, by `namespace/name`: never two syncs of one Service at a time; failed ones
- * are retried with back-off, and those with a stale copy as soon as it has caught up.
+ * are retried with back-off, and those with a stale cache as soon as it has caught up.
  */
 export class ServiceQueue {
   readonly #options: ServiceQueueOptions
   readonly #queue: WorkQueue
   readonly #stale = new Set<string>()
-  /** Of the Services under sync, whether the copy has changed meanwhile. */
+  /** For each Service that is being synced: whether a cached object of it has changed since that sync began. */
   readonly #changed = new Map<string, boolean>()
   /** Services whose last sync failed because of the server. */
   readonly #failed = new Set<string>()
@@ -109,7 +109,7 @@ export class ServiceQueue {
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
     if (retries === MAX_RETRIES) logger.error(fields, 'a Service cannot be synced; retrying')
-    // The availability of the server logs an outage once.
+    // `Availability` logs an outage of the server, once.
     else if (isKubeError(error, 'Unreachable', 'Conflict') || retries > 0) logger.debug(fields, 'a sync failed')
     else logger.warn(fields, 'a sync failed; trying again')
   }
@@ -155,8 +155,8 @@ export class WritePacing {
 }
 
 /**
- * The inputs of a controller of Endpoints or EndpointSlices, for one term of leadership. The informers are those of the
- * term and start soon; every resource is followed with the transform of `trimmed.ts`.
+ * The inputs of a controller of Endpoints or EndpointSlices, for one term of leadership. The informers belong to the
+ * term, and start after the controllers were made. Each resource is followed with its transform of `trimmed.ts`.
  */
 export interface WorkloadContext {
   readonly api: KubeApi

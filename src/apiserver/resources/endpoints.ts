@@ -94,13 +94,13 @@ function validatePort(port: Members, nameRequired: boolean, path: string, errors
   if (!protocols.includes(String(port.protocol))) errors.notSupported(`${path}.protocol`, port.protocol, protocols)
 }
 
-/** A port number must be one. */
+/** Refuses a port that is no number from 1 to 65535. */
 export function checkPort(port: unknown, path: string, errors: FieldErrors): void {
   if (typeof port !== 'number' || port < 1 || port > 65535)
     errors.invalid(path, port, 'must be between 1 and 65535, inclusive')
 }
 
-/** A name, where it is given, must have no fault. */
+/** Refuses a name in which `faultOf` finds a fault. A missing or empty one passes. */
 export function checkName(
   name: unknown,
   path: string,
@@ -179,7 +179,7 @@ function withPortDefaults(port: Members): Members {
   return { ...port, name: port.name ?? '', protocol: port.protocol ?? 'TCP' }
 }
 
-/** Generation counts changes of everything but metadata, and of labels. */
+/** Whether nothing has changed that raises the generation: the labels, and everything outside of metadata. */
 function isSame(draft: Draft, live: Draft): boolean {
   const { metadata, ...rest } = draft
   const { metadata: liveMetadata, ...liveRest } = live

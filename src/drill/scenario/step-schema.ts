@@ -13,7 +13,7 @@ import {
   time,
 } from './schema.ts'
 
-/** One of some values, which are described together. */
+/** A key with a few allowed values. One text describes them, in their order. */
 function choice<const Values extends readonly [string, ...string[]]>(
   values: Values,
   description: string,

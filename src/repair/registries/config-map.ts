@@ -70,7 +70,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
       )
     } catch (error) {
       if (isKubeError(error, 'AlreadyExists', 'Conflict')) return undefined
-      // If none existed before, the namespace is missing.
+      // It was deleted meanwhile. Where none was expected, the namespace is missing: an error.
       if (isKubeError(error, 'NotFound') && before !== undefined) return undefined
       throw error
     }
@@ -92,7 +92,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
         resource: configMaps,
         query: { namespace: ledgerNamespace, fieldSelector: `metadata.name=${ledgerName(name)}` },
         sink: {
-          // A watch that resumes has missed nothing; one that starts again may have.
+          // The watch starts again with a new list: it may have missed changes. One that resumes has missed none.
           replaced() {
             if (known.add(name).size === rangeNames.length) onChange(undefined)
           },
@@ -124,7 +124,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
     }
   }
 
-  /** Undefined where nothing must exist yet. */
+  /** The ConfigMap to replace; undefined where a new one is to be created. */
   #beforeOf(name: RangeName, previous: StoredRange): ConfigMap | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)
@@ -143,7 +143,7 @@ function ledgerName(name: RangeName): string {
 /** Decodes a ledger; the object from the read or watch is its version. Pure. */
 export function decodeLedger(object: ConfigMap): StoredRange {
   const range = object.data?.range
-  // An empty bitmap in the form of some servers: null.
+  // Some servers return an empty bitmap as null.
   const text: string | null | undefined = object.binaryData?.data
   if (typeof range !== 'string' || range === '' || text === undefined) {
     return { type: 'unreadable', reason: 'is not a ledger of ours: it has no data.range and binaryData.data' }

@@ -4,8 +4,8 @@ import { type Verdict as Liveness, type MasterRow, mastersRows } from '../../kub
 import { type About, partOf } from './state.ts'
 
 /**
- * Whether a lease is renewed, from one reading: one whose times alone decide is stale when it is over for one more TTL,
- * because clocks differ.
+ * Judges from one reading whether a lease is still renewed. Where only its timestamps decide, it is stale no sooner
+ * than one TTL after its end, because clocks differ.
  */
 function livenessOf({ life }: InspectedLease): Liveness {
   switch (life.type) {
@@ -19,7 +19,7 @@ function livenessOf({ life }: InspectedLease): Liveness {
   }
 }
 
-/** The leases beside the list, as `masters` shows them; none if no lease could be read. */
+/** The rows that `masters` shows: the leases compared with the list. None if no lease could be read. */
 export function rowsOf(about: About): readonly MasterRow[] {
   const leases = partOf(about, 'masterLeases')?.leases ?? []
   const listed = addressesIn(partOf(about, 'kubernetesEndpoints'))
@@ -32,6 +32,7 @@ export function leasedAddresses(rows: readonly MasterRow[]): readonly string[] {
   return [...new Set(live.filter(isWanted).flatMap(({ address }) => address ?? []))]
 }
 
+/** A master that is not ready may stay in the list, but does not come into it. */
 function isWanted({ listed, holder }: MasterRow): boolean {
   return listed === true || (holder?.state ?? 'ready') === 'ready'
 }

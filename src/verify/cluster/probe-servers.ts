@@ -24,7 +24,7 @@ export interface ListedServers {
   readonly service: Service | undefined
 }
 
-/** At a time: a list that somebody filled must not open a thousand connections. */
+/** How many probes run at once: somebody may have filled the list with a thousand addresses. */
 const PROBES_AT_ONCE = 16
 
 /** Probes each listed address once. Addresses that no client could use are not dialled: they may be this machine. */

@@ -237,7 +237,19 @@ function lasting(primitive: Primitive): { readonly key: string; readonly undo: P
       return { key: `readyz ${primitive.master}`, undo: { ...primitive, answer: 'ready' } }
     case 'datastore':
       return { key: 'datastore', undo: { ...primitive, state: 'up' } }
-    default:
+    // Named one by one: the compiler asks of a new fault whether it lasts.
+    case 'start':
+    case 'thaw':
+    case 'terminate-earlier':
+    case 'heal':
+    case 'no-fault':
+    case 'reset-connections':
+    case 'clock-skew':
+    case 'configure':
+    case 'add':
+    case 'retire':
+    case 'compact':
+    case 'damage':
       return undefined
   }
 }

@@ -74,7 +74,7 @@ export class Availability {
   #outage: Outage | undefined
   /** An outage whose last failing source was forgotten before the server answered: its end is not logged yet. */
   #forgotten: Outage | undefined
-  /** Whether a source has succeeded since the last failure. */
+  /** Whether this server has answered a source that had failed, since the last failure. */
   #answers = false
   /** Whether the server has ever answered: what was never there cannot be lost. */
   #hasAnswered = false
@@ -121,7 +121,10 @@ export class Availability {
       this.#outageBegins(source, error)
       return
     }
-    if (!own) this.#hasAnswered = true
+    if (!own) {
+      this.#hasAnswered = true
+      this.#answers = true
+    }
     const nowMs = this.#clock.monotonicMs()
     const code = codeOf(error)
     const fresh: Refusal = { kind: 'refused', code, reason: messageOf(error), own, sinceMs: nowMs, reported: false }
@@ -147,11 +150,12 @@ export class Availability {
     if (!this.#failures.has(source)) this.#failures.set(source, { kind: 'lost', refusal: undefined })
   }
 
-  /** A request of `source` succeeded. */
+  /** A request of `source` succeeded, perhaps at another server: only a source that failed here proves an answer. */
   succeeded(source: string): void {
     this.#hasAnswered = true
-    this.#answers = true
     const before = this.#failures.get(source)
+    if (before === undefined && !this.#forgotten?.sources.has(source)) return
+    this.#answers = true
     this.#failures.delete(source)
     if (before?.kind === 'refused' && before.reported) {
       this.#logger.info(
@@ -164,7 +168,7 @@ export class Availability {
 
   /**
    * `source` has ended: its last state no longer counts. If no other source fails, the outage is over; that is logged
-   * when another source shows that the server answers.
+   * when a source that failed in it shows that the server answers.
    */
   forget(source: string): void {
     if (!this.#failures.delete(source) || this.#outage === undefined || this.#isFailing) return
@@ -217,7 +221,7 @@ export class Availability {
   }
 
   #outageMayEnd(): void {
-    const outage = this.#outage ?? this.#forgotten
+    const outage = this.#outage ?? (this.#answers ? this.#forgotten : undefined)
     if (outage === undefined || this.#isFailing) return
     const isOpen = this.#outage !== undefined
     this.#outage = undefined

@@ -15,7 +15,7 @@ interface ServiceQueueOptions {
   readonly workers: number
 }
 
-/** The informer's copy does not show this process's own write yet. That is no failure: the sync waits for it. */
+/** The cache does not have this process's own write yet. That is no failure: the sync waits for the cache. */
 export class StaleCacheError extends Error {
   override name = 'StaleCacheError'
 }
@@ -56,8 +56,8 @@ export class ServiceQueue {
   }
 
   /**
-   * The informer's copy of an object of the Service has changed. A sync that has found its copy stale is repeated at
-   * once; so is a running one, if it is still to find it stale.
+   * A cached object of the Service has changed. A sync that has found the cache stale is repeated at once; so is a
+   * running one, if it is still to find it stale.
    */
   caughtUp(key: string): void {
     if (this.#stale.delete(key)) this.#queue.expedite(key)

@@ -51,7 +51,8 @@ export interface EtcdLeasesOptions {
  *   another master at that address wants it, and stays alive by its record; when it is ready again it creates its lease
  *   again.
  * - A lease that a process without a record renews too is left to that process: a kube-apiserver at the same address,
- *   whose reconciler is on. The record says so to the next life of this master.
+ *   whose reconciler is on. The record says so to the next life of this master. As long as the kube-apiserver renews
+ *   that lease, the other masters list the address too, even if the record there says `unready`.
  * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, about a second
  *   after the dead master's lease would have, both are reported; the address stays listed.
  * - The store expires leases that are not renewed, even while it accepts no writes. The readers decide whether the
@@ -73,6 +74,8 @@ export class EtcdLeases implements MasterLeases {
   #hasSpoken = false
   /** Whether its first write replaced the record of an earlier life. */
   #isSuccessor = false
+  /** Whether this process has deleted its lease, or left it to others, and not written it since. */
+  #isReleased = false
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
   #unusable: ReadonlySet<string> = new Set()
@@ -84,8 +87,10 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
-    const { live, unusable } = readSnapshot(this.#keys, await this.#snapshot(signal))
+    const stored = await this.#snapshot(signal)
+    const { live, unusable } = readSnapshot(this.#keys, stored)
     this.#logUnusable(unusable)
+    if (this.#isReleased) this.#findCoHolder(live, stored.leases)
     return live
   }
 
@@ -173,6 +178,7 @@ export class EtcdLeases implements MasterLeases {
     const { lease, record } = this.#ownKeys(holder)
     const seconds = Math.round(ttlMs / 1000)
     const listed = hasLease(holder.state)
+    if (listed) this.#isReleased = false
     const { leaseTime, recordTime } = await this.#grantTimes(seconds, listed, signal)
     let before = lease.last
     let changed = false
@@ -233,6 +239,15 @@ export class EtcdLeases implements MasterLeases {
     if (isRepeated) this.#seeCoHolder(holder)
   }
 
+  /** While this master has no lease of its own: a read may show that of a kube-apiserver. */
+  #findCoHolder(live: readonly MasterLease[], leases: readonly KeyValue[]): void {
+    const { lease, record } = this.#own ?? {}
+    const own = live.find(({ holder }) => holder?.coHolder && this.#keys.record(holder) === record?.key)?.holder
+    const stored = leases.find(({ key }) => key === lease?.key)
+    // A late write of this process is nobody else's.
+    if (own !== undefined && stored !== undefined && !lease?.isUnanswered(stored)) this.#seeCoHolder(own)
+  }
+
   #seeCoHolder(holder: Holder): void {
     const { clock, logger } = this.#options
     if (!this.#hasCoHolder) {
@@ -281,6 +296,7 @@ export class EtcdLeases implements MasterLeases {
    */
   async #release(holder: Holder, signal: AbortSignal): Promise<void> {
     const { lease } = this.#ownKeys(holder)
+    this.#isReleased = true
     lease.forget()
     for (;;) {
       const stored = await lease.read(signal)

@@ -73,45 +73,70 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
  * A lease belongs to the holders that have a record at its address; without any it is a kube-apiserver's, at the
  * address that a kube-apiserver would read from it, else at that of its key: a process that renews a lease lives,
  * whatever its value. A record in the state `ready` or `failing` counts only beside a lease; any other counts by
- * itself. Unusable values are left out and reported: one bad value must not spoil the list.
+ * itself. While a kube-apiserver renews the lease of an address, an `unready` master there counts as `failing`, which
+ * is listed: the kube-apiserver lists the address too, and the two would overwrite each other. Unusable values are left
+ * out and reported: one bad value must not spoil the list.
  */
 export function readSnapshot(
   keys: EtcdLeaseKeys,
   stored: { readonly leases: readonly KeyValue[]; readonly records: readonly KeyValue[] },
 ): { readonly live: readonly MasterLease[]; readonly unusable: readonly UnusableValue[] } {
   const unusable: UnusableValue[] = []
-  const holders = new Map<string, Holder[]>()
+  const holders = new Map<string, Recorded[]>()
   for (const record of stored.records) {
     const holder = holderAt(keys, record)
     if (holder === undefined) {
       unusable.push({ key: record.key, reason: 'holds no record of a master at that address' })
     } else {
       const address = addressOf(holder)
-      holders.set(address, [...(holders.get(address) ?? []), holder])
+      holders.set(address, [...(holders.get(address) ?? []), { holder, modRevision: record.modRevision }])
     }
   }
 
   const live: MasterLease[] = []
-  const renewals = new Map<string, string>()
+  const renewals = new Map<string, bigint>()
   for (const { key, value, modRevision } of stored.leases) {
     const address = keys.addressOfLease(key)
     if (address === undefined) {
       unusable.push({ key, reason: 'names no address that could be listed' })
       continue
     }
-    renewals.set(address, String(modRevision))
+    renewals.set(address, modRevision)
     const { named, reason } = readLease(keys, value)
     if (reason !== undefined) unusable.push({ key, reason })
     if (!holders.has(address)) live.push({ address: named ?? address, renewal: String(modRevision) })
   }
   for (const [address, held] of holders) {
-    for (const holder of held) {
+    const renewal = renewals.get(address)
+    for (const record of held) {
+      const holder =
+        renewal !== undefined && isOfKubeApiserver(renewal, record, held) ? besideOther(record) : record.holder
       const needsLease = holder.state === 'ready' || holder.state === 'failing'
-      const renewal = renewals.get(address)
-      if (!needsLease || renewal !== undefined) live.push({ address, holder, ...(renewal && { renewal }) })
+      if (renewal !== undefined) live.push({ address, holder, renewal: String(renewal) })
+      else if (!needsLease) live.push({ address, holder })
     }
   }
   return { live, unusable }
+}
+
+/** A record with the revision of its last write. */
+interface Recorded {
+  readonly holder: Holder
+  readonly modRevision: bigint
+}
+
+/**
+ * Whether the lease beside the record of an unready master is a kube-apiserver's. Such a master has deleted its own
+ * after it wrote its record, so one that was written later is another's; its next record says so.
+ */
+function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
+  const { holder, modRevision } = record
+  if (holder.state !== 'unready' || held.some((other) => hasLease(other.holder.state))) return false
+  return holder.coHolder === true || renewal > modRevision
+}
+
+function besideOther({ holder }: Recorded): Holder {
+  return { ...holder, state: 'failing', coHolder: true }
 }
 
 /**

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
+  type Holder,
   LeaseWithdrawn,
   type MasterLease,
   type MasterLeases,
@@ -316,6 +317,8 @@ test('the lease of a shared address stays while another master there wants it', 
   await a.mark({ ...self, state: 'unready' }, signal)
   assert.ok(await etcd.get(leaseKey, signal))
   await a.update({ ...self, state: 'unready' }, signal)
+  await b.update(other, signal)
+  assert.deepEqual((await b.list(signal)).map((lease) => lease.holder?.state).sort(), ['ready', 'unready'])
   await b.mark({ ...other, state: 'unready' }, signal)
   assert.equal(await etcd.get(leaseKey, signal), undefined)
   await a.mark(self, signal)
@@ -350,6 +353,53 @@ test('a lease that a kube-apiserver at the same address renews too is left to it
   await restarted.leases.update(later, signal)
   await restarted.leases.remove(later, signal)
   assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1' }], 'the next life knows it from the record')
+})
+
+test('an unready master whose address a kube-apiserver leases stays listed while that renews, whoever renewed last', async () => {
+  const { time, etcd, open } = openWorld()
+  const [one, watcher] = [open(), open().leases]
+  const unready: Holder = { ...self, state: 'unready' }
+  const stateSeen = async () => (await watcher.list(signal))[0]?.holder?.state
+  await one.leases.update(self, signal)
+  await one.leases.mark(unready, signal)
+  assert.equal(await stateSeen(), 'unready')
+
+  const lease = (await etcd.grantLease(15, signal)).id
+  let revision = await etcd.create(leaseKey, encodeMasterLease('192.0.2.1'), { lease, signal })
+  assert.equal(await stateSeen(), 'failing', 'at once, before the master itself has read of it')
+  await one.leases.list(signal)
+  const warnings = one.logger.lines.filter(({ level }) => level === 'warn')
+  assert.deepEqual(warnings.length, 1)
+  for (let round = 0; round < 5; round++) {
+    await time.advance(5_000)
+    await one.leases.update(unready, signal)
+    await one.leases.list(signal)
+    assert.equal(await stateSeen(), 'failing', 'its record says so')
+    await time.advance(5_000)
+    const next = (await etcd.grantLease(15, signal)).id
+    revision = await etcd.update(leaseKey, encodeMasterLease('192.0.2.1'), revision ?? 0n, { lease: next, signal })
+    await one.leases.list(signal)
+  }
+  await time.advance(8_000)
+  await one.leases.update(unready, signal)
+  await time.advance(8_000)
+  assert.equal(await stateSeen(), 'unready', 'the kube-apiserver is gone')
+})
+
+test('the late write of an unready master is not taken for a kube-apiserver’s', async () => {
+  const { etcd, open } = openWorld()
+  const one = open()
+  one.fault = ({ key }, place) => (place === 'after' && key === leaseKey ? unreachable : undefined)
+  await assert.rejects(one.leases.update(self, signal), unreachable)
+  one.fault = () => undefined
+  const late = await etcd.get(leaseKey, signal)
+  assert.ok(late !== undefined)
+  await etcd.delete(leaseKey, late.modRevision, signal)
+
+  await one.leases.mark({ ...self, state: 'unready' }, signal)
+  await etcd.create(leaseKey, late.value, { lease: late.lease, signal })
+  await one.leases.list(signal)
+  assert.deepEqual(one.logger.lines, [])
 })
 
 test('a lease without a record that a master finds at its start is a kube-apiserver’s: it stays when the master goes', async () => {

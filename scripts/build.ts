@@ -1,6 +1,7 @@
 import { chmod, glob, mkdtemp, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type RolldownOutput, rolldown } from 'rolldown'
+import type { RolldownOutput } from 'rolldown'
+import { bundleCommandLine } from './bundle.ts'
 import { output, root, runSteps } from './command.ts'
 import { checkNode } from './node-binary.ts'
 
@@ -14,35 +15,6 @@ async function build(directory: string): Promise<void> {
   const bundle = await bundleCommandLine(directory)
   await writeFile(join(directory, 'THIRD-PARTY-NOTICES.txt'), await noticesFor(bundle))
   await output('tsc', ['-p', 'tsconfig.build.json', '--outDir', join(directory, 'lib')])
-}
-
-/** Dynamic imports become chunks, which are loaded by the commands that use them. */
-async function bundleCommandLine(directory: string): Promise<RolldownOutput> {
-  const bundler = await rolldown({
-    cwd: root,
-    input: { cli: 'src/cli.ts' },
-    platform: 'node',
-    // Importing a package does nothing by itself: what is not used of the Kubernetes client (its thousand models, WebSocket, tar) stays out.
-    treeshake: { moduleSideEffects: [{ test: /[\\/]node_modules[\\/]/, sideEffects: false }] },
-    onLog: (level, log) => {
-      if (level === 'warn') throw new Error(log.message)
-    },
-  })
-  try {
-    const bundle = await bundler.write({
-      dir: directory,
-      format: 'esm',
-      entryFileNames: '[name].js',
-      chunkFileNames: 'chunks/[name]-[hash].js',
-      // Names and lines stay as they are, so that a stack trace can be read.
-      minify: { compress: true, mangle: false, codegen: { removeWhitespace: false } },
-      comments: false,
-    })
-    await chmod(join(directory, 'cli.js'), 0o755)
-    return bundle
-  } finally {
-    await bundler.close()
-  }
 }
 
 /** The licence texts of the packages that code of the bundle comes from, and of the definitions that code is generated from. Throws when one of them has none. */

@@ -1,10 +1,12 @@
-import { glob, stat } from 'node:fs/promises'
+import { rmSync } from 'node:fs'
+import { glob, mkdtemp, stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { matchesGlob, relative, resolve } from 'node:path'
+import { join, matchesGlob, relative, resolve } from 'node:path'
 import { finished } from 'node:stream/promises'
 import { run } from 'node:test'
 import { spec } from 'node:test/reporters'
 import { parseArgs } from 'node:util'
+import { bundleCommandLine } from './bundle.ts'
 import { root } from './command.ts'
 import { ensurePeers } from './peers.ts'
 
@@ -42,7 +44,13 @@ const TIMED_CONCURRENCY = 2
 const tiers: Readonly<Record<string, Tier>> = {
   unit: { files: ['test/**/*.test.ts'], except: ['test/{real,long,bench,floor}/**'], ...inProcess },
   floor: {
-    files: ['test/simulation/**/*.test.ts', 'test/drill/random-schedules.test.ts', 'test/floor/*.test.ts'],
+    files: [
+      'test/simulation/**/*.test.ts',
+      'test/drill/random-schedules.test.ts',
+      'test/drill/scenario/built-in.test.ts',
+      'test/model/model.test.ts',
+      'test/floor/*.test.ts',
+    ],
     except: [],
     ...inProcess,
   },
@@ -95,6 +103,9 @@ if (tier.needsPeers && !(await ensurePeers({ forLong: tierName === 'long' }))) p
 // Each file is a process of its own, and most of what a short one costs is to compile what it imports. The other tiers run the built
 // program, which is to find its own cache.
 if (!tier.needsPeers) process.env.NODE_COMPILE_CACHE ??= resolve('node_modules/.cache/compiled')
+// Read by test/support/tier.ts.
+process.env.TEST_TIER = tierName
+if (files.some((file) => file.startsWith('test/commands/'))) process.env.TEST_PROGRAM = await bundledProgram()
 const problems: string[] = []
 const overall = AbortSignal.timeout(tier.tierTimeoutMs)
 // Whoever ends this process alone, and not its group as a terminal does, ends the tests, and these what they have started.
@@ -155,6 +166,14 @@ async function runFiles(some: readonly string[], concurrency: number): Promise<v
   const printed = tests.compose(new spec())
   printed.pipe(process.stdout, { end: false })
   await finished(printed)
+}
+
+/** From its sources the program needs three times as long to start: most of that is the Kubernetes client's thousand modules. */
+async function bundledProgram(): Promise<string> {
+  const directory = await mkdtemp(join(root, 'dist.test-'))
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }))
+  await bundleCommandLine(directory)
+  return join(directory, 'cli.js')
 }
 
 async function filesOf(pattern: string, except: readonly string[]): Promise<string[]> {

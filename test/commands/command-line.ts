@@ -2,9 +2,10 @@ import { fileURLToPath } from 'node:url'
 import type { Cleanup } from '../support/cleanup.ts'
 import { type Child, spawnChild } from '../support/spawn-child.ts'
 
-const program = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+/** Bundled by scripts/test.ts, else the sources. */
+export const program = process.env.TEST_PROGRAM ?? fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
 
-/** Starts the program from its source, with `node` arguments before it where a test needs some. */
+/** Starts the program, with `node` arguments before it where a test needs some. */
 export function startProgram(t: Cleanup, args: readonly string[], nodeArgs: readonly string[] = []): Promise<Child> {
   const environment = { KUBECONFIG: undefined, KUBERNETES_SERVICE_HOST: undefined, NODE_OPTIONS: undefined }
   return spawnChild(t, process.execPath, [...nodeArgs, program, ...args], { env: environment })

@@ -6,7 +6,7 @@ import { suite, type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
 import type { DrillReport } from '../../src/drill/report/report.ts'
 import { tempDir } from '../support/temp-dir.ts'
-import { runProgram, startProgram } from './command-line.ts'
+import { program, runProgram, startProgram } from './command-line.ts'
 
 /** With the Node that this runs on first. */
 const path = `${dirname(process.execPath)}${delimiter}${process.env.PATH}`
@@ -58,7 +58,7 @@ suite('drill', { concurrency: 2 }, () => {
     )
   })
 
-  for (const args of ['list', 'crash', 'crash --output=json', 'random --runs=2 --jobs=1']) {
+  for (const args of ['list', 'graceful', 'graceful --output=json', 'random --runs=2 --jobs=1']) {
     test(`that the output of ${args} cannot be written is said in one line, with exit code 1`, async (t) => {
       assert.deepEqual(await withFullOutput(t, args), [
         1,
@@ -170,7 +170,7 @@ suite('drill', { concurrency: 2 }, () => {
 /** The exit code, and what standard error says. */
 async function withFullOutput(t: TestContext, args: string): Promise<readonly [code: number, said: string]> {
   const file = join(await tempDir(t), 'stated')
-  const command = `node src/cli.ts drill ${args} > /dev/full 2> ${file}`
+  const command = `node ${program} drill ${args} > /dev/full 2> ${file}`
   const { code } = await promisify(execFile)('sh', ['-c', command], { env: { ...process.env, PATH: path } }).then(
     () => ({ code: 0 }),
     (error: { readonly code: number }) => error,

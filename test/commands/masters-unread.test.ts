@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { join, resolve } from 'node:path'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { startServer } from '../kube/loopback-server.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
+import { program } from './command-line.ts'
 
 /** More than a pipe holds. */
 const MASTERS = 2_000
@@ -19,7 +20,6 @@ test('masters --watch keeps nothing for a reader that stops, and shows it what i
     response.writeHead(isLeases ? 200 : 404, { 'content-type': 'application/json' }).end(JSON.stringify(body))
   })
   const file = writeKubeconfig(join(await tempDir(t), 'config'), { server: url.href })
-  const program = resolve(import.meta.dirname, '..', '..', 'src', 'cli.ts')
   const child = spawn(process.execPath, [program, 'masters', '--watch', '--output=json', `--kubeconfig=${file}`], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

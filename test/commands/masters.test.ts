@@ -3,7 +3,6 @@ import { mkdir } from 'node:fs/promises'
 import { type AddressInfo, createServer } from 'node:net'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { changeKey, MastersScreen, mastersJson, mastersTable } from '../../src/commands/masters.ts'
 import type { MasterRow } from '../../src/kubernetes-service/masters/masters.ts'
 import { startServer } from '../kube/loopback-server.ts'
@@ -11,8 +10,7 @@ import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { freePort } from '../support/free-port.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
-
-const program = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+import { program } from './command-line.ts'
 
 /** Runs the program in a home of its own, where no cluster is named. */
 async function run(t: TestContext, args: readonly string[], more: Readonly<Record<string, string>> = {}) {

@@ -5,12 +5,10 @@ import { closeSync, openSync } from 'node:fs'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite, type TestContext, test } from 'node:test'
-import { fileURLToPath } from 'node:url'
 import { startServer } from '../kube/loopback-server.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
-
-const program = fileURLToPath(new URL('../../src/cli.ts', import.meta.url))
+import { program } from './command-line.ts'
 
 type Output = 'a disk that is full' | 'a reader that goes away'
 

@@ -5,11 +5,12 @@ import { promisify } from 'node:util'
 import { describeFailure } from '../../src/drill/campaign/campaign.ts'
 import { runSchedule } from '../../src/drill/campaign/run-schedule.ts'
 import { foreignResources } from '../simulation/tripwire.ts'
+import { inUnitOrFloor } from '../support/tier.ts'
 import { shortSchedule } from './short-schedule.ts'
 
-const SEEDS = 100
-const UNDER_TRIPWIRE = 50
-const COMPARED = 30
+const SEEDS = inUnitOrFloor(30, 100)
+const UNDER_TRIPWIRE = inUnitOrFloor(15, 50)
+const COMPARED = inUnitOrFloor(10, 30)
 /** The Node that the project brings: where this test runs on another one, both must come to the same. */
 const node = 'node_modules/.bin/node'
 

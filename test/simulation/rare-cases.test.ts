@@ -3,12 +3,15 @@ import { test } from 'node:test'
 import { damages } from '../../src/drill/scenario/scenario.ts'
 import { Fleet, type FleetOptions } from '../../src/drill/simulator/fleet.ts'
 import type { Host, SimulatedMaster } from '../../src/drill/simulator/master.ts'
+import { inUnitOrFloor } from '../support/tier.ts'
 
 // Two things that happen at nearly the same moment. Each test tries the moments around it, one fleet for each.
 
 const stores = { kubernetes: undefined, etcd: 'etcd', kine: 'kine' } as const
 
 const ttlMs = 15_000
+/** Between two of the moments that are tried. */
+const STEP_MS = inUnitOrFloor(1_000, 500)
 const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
 
 async function startedFleet(options: Omit<FleetOptions, 'seed'>): Promise<Fleet> {
@@ -29,13 +32,13 @@ function since(fleet: Fleet, atMs: number): (readonly string[] | undefined)[] {
   return fleet.listings.filter((listing) => listing.atMs > atMs).map(({ addresses }) => addresses)
 }
 
-function moments(fromMs: number, toMs: number, stepMs: number): readonly number[] {
-  return Array.from({ length: Math.floor((toMs - fromMs) / stepMs) + 1 }, (_, index) => fromMs + index * stepMs)
+function moments(fromMs: number, toMs: number): readonly number[] {
+  return Array.from({ length: Math.floor((toMs - fromMs) / STEP_MS) + 1 }, (_, index) => fromMs + index * STEP_MS)
 }
 
 for (const [store, etcd] of Object.entries(stores)) {
   test(`leases in ${store}: a new life whose clock was set back an hour, begun as its dead one’s lease ends, is listed`, async () => {
-    for (const afterMs of moments(ttlMs - 7_000, ttlMs + 3_000, 500)) {
+    for (const afterMs of moments(ttlMs - 7_000, ttlMs + 3_000)) {
       const fleet = await startedFleet({ masters: 3, etcd })
       const master = at(fleet, 1)
       master.kill()
@@ -52,7 +55,7 @@ for (const [store, etcd] of Object.entries(stores)) {
   })
 
   test(`leases in ${store}: all sidecars are told to stop as one of the servers hangs, and clients keep one that answers`, async () => {
-    for (const hangsMs of moments(-4_000, 4_000, 500)) {
+    for (const hangsMs of moments(-4_000, 4_000)) {
       const fleet = await startedFleet({ masters: 3, etcd })
       const events = [
         { atMs: 4_000, happen: () => void fleet.masters.map((master) => master.terminate()) },
@@ -80,7 +83,7 @@ for (const [store, etcd] of Object.entries(stores)) {
 
   for (const fault of etcd === undefined ? (['is away'] as const) : (['is away', 'is full'] as const)) {
     test(`leases in ${store}: a store that ${fault} until just when leases end takes nobody out`, async () => {
-      for (const lengthMs of moments(4_000, ttlMs + 4_000, 500)) {
+      for (const lengthMs of moments(4_000, ttlMs + 4_000)) {
         const fleet = await startedFleet({ masters: 3, etcd })
         const lostMs = fleet.time.nowMs
         for (const isFaulty of [true, false]) {
@@ -103,7 +106,7 @@ for (const [store, etcd] of Object.entries(stores)) {
       addresses: [address],
       options: { leaseTtlMs, reconcileIntervalMs: Math.floor(leaseTtlMs / 3) },
     })
-    for (const atMs of moments(0, 6_000, 500)) {
+    for (const atMs of moments(0, 6_000)) {
       for (const dying of [0, 1]) {
         const masters = [host('a', '192.0.2.1', 3_000), host('b', '192.0.2.1'), host('c', '192.0.2.2')]
         const fleet = await startedFleet({ masters, etcd })
@@ -134,7 +137,7 @@ for (const [store, etcd] of Object.entries(stores)) {
   })
 
   test(`leases in ${store}: two lives of a master overlap from any moment on, and neither costs the address`, async () => {
-    for (const atMs of moments(0, 10_000, 500)) {
+    for (const atMs of moments(0, 10_000)) {
       const fleet = await startedFleet({ masters: 2, etcd })
       await fleet.advance(atMs)
       const begunMs = fleet.time.nowMs

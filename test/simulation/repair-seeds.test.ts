@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { inUnitOrFloor } from '../support/tier.ts'
 import { raceNames, rareRaces } from './repair-coverage.ts'
 import { runRepairCampaign } from './repair-processes.ts'
 import { runRepairScenario } from './repair-scenario.ts'
 import { foreignResources } from './tripwire.ts'
 
-const SEEDS = 200
+const SEEDS = inUnitOrFloor(80, 200)
+/** How often each race must occur, or the campaign has shown nothing of it. */
+const RACES = inUnitOrFloor(1, 5)
 const UNDER_TRIPWIRE = 10
 
 test(`in ${SEEDS} random interleavings no Service loses an address or port, and no IPAddress of a deleted one comes back`, async () => {
   const { failures, digests, races } = await runRepairCampaign(SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
-  const missed = raceNames.filter((name) => !rareRaces.has(name) && (races[name] ?? 0) < 5)
+  const missed = raceNames.filter((name) => !rareRaces.has(name) && (races[name] ?? 0) < RACES)
   assert.deepEqual(missed, [])
   const again: string[] = []
   const foreign = await foreignResources(async () => {

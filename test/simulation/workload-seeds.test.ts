@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { inUnitOrFloor } from '../support/tier.ts'
 import { foreignResources } from './tripwire.ts'
 import { workloadFaultNames } from './workload-faults.ts'
 import { runWorkloadCampaign } from './workload-processes.ts'
 import { runWorkloadScenario } from './workload-scenario.ts'
 
-const SEEDS = 120
+const SEEDS = inUnitOrFloor(50, 120)
+/** How often each kind of step and fault must occur. */
+const OCCURRENCES = inUnitOrFloor(3, 10)
 const UNDER_TRIPWIRE = 10
 
 test(`after ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices are what the model of the cluster says`, async () => {
@@ -14,7 +17,7 @@ test(`after ${SEEDS} random schedules of churn and faults Endpoints and Endpoint
   const steps = ['add', 'change', 'delete', 'end', 'flap', 'flip', 'move', 'relabel', 'remove', 'spoil', 'write']
   const expected = [...workloadFaultNames, ...steps.map((step) => `step ${step}`), 'leading', 'conflicts']
   assert.deepEqual(
-    expected.filter((what) => (coverage[what] ?? 0) < 10),
+    expected.filter((what) => (coverage[what] ?? 0) < OCCURRENCES),
     [],
   )
   const again: string[] = []

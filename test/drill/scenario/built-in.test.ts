@@ -5,9 +5,10 @@ import { runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
 import { parseScenario } from '../../../src/drill/scenario/parse.ts'
 import type { FleetPlan, Scenario } from '../../../src/drill/scenario/scenario.ts'
 import type { Violation } from '../../../src/verify/fleet-checker.ts'
+import { inUnitOrFloor } from '../../support/tier.ts'
 
 const folder = new URL('../../../config/drills/', import.meta.url)
-const stores = ['etcd', 'kine', 'kubernetes', 'memory'] as const
+const stores = inUnitOrFloor(['etcd', 'kubernetes'], ['etcd', 'kine', 'kubernetes', 'memory'])
 const scenarios = readdirSync(folder)
   .filter((file) => file.endsWith('.yaml'))
   .sort()
@@ -20,7 +21,9 @@ function run(scenario: Scenario, fleet: Partial<FleetPlan>, seed: number): Promi
 
 /** kube-apiservers keep their leases in etcd only. */
 function storesOf({ fleet }: Scenario): readonly FleetPlan['leaseStore'][] {
-  return fleet.masters.some(({ kind }) => kind === 'kube-apiserver') ? ['etcd', 'kine'] : stores
+  return fleet.masters.some(({ kind }) => kind === 'kube-apiserver')
+    ? stores.filter((store) => store === 'etcd' || store === 'kine')
+    : stores
 }
 
 test('all seventeen scenarios are there', () => {

@@ -193,6 +193,18 @@ test('a list that is overwritten every ten seconds by a kube-apiserver is told o
   assert.deepEqual(master.said(backingOff), [])
 })
 
+test('two kube-apiservers that each write once what they read of the leases shortly before are not told of', async (t) => {
+  const world = new OtherWritersWorld(t)
+  world.start(1)
+  await world.time.advance(3_000)
+  const server = world.connect('kube-apiserver')
+  const overwrite = () => world.repeat(() => undoEndpoints(server), { everyMs: 1_000, forMs: 2_000 })
+  await overwrite()
+  await world.time.advance(70_000)
+  await overwrite()
+  assert.deepEqual(await world.told('OtherReconcilerActive'), [])
+})
+
 test('a kube-apiserver that takes the place of a master without leases is told of too', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1, { endpointReconcilerType: 'master-count' })

@@ -40,6 +40,8 @@ const backWithinMs = 8_000
 const goneWithinMs = ttlMs + 1_000 + slackMs
 /** How late this machine may be before a cell that fails says nothing. */
 const tooLateMs = 200
+/** How often such a cell is repeated. */
+const mostRepeats = 6
 
 /** Kube-apiservers, each for a fleet of its own, on one etcd. */
 export async function startFaultSites(owner: Owner, count: number): Promise<readonly FaultSite[]> {
@@ -64,7 +66,7 @@ export async function judgeCells(
       lateness.reset()
       let result = await haveFault(fleet, cell, victimOf(index))
       // Five fleets and their servers share two cores, and their pauses look like faults.
-      for (let again = 0; again < 3 && result.problems.length > 0 && lateness.maxMs > tooLateMs; again++) {
+      for (let again = 0; again < mostRepeats && result.problems.length > 0 && lateness.maxMs > tooLateMs; again++) {
         const why = `this machine was ${Math.round(lateness.maxMs)} ms late; ${result.problems.join('; ')}`
         t.diagnostic(`${nameOf(cell)}: once more: ${why}`)
         await untilInTime(lateness)

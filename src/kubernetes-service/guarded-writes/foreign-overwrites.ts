@@ -281,11 +281,13 @@ export const TURN_OFF =
 /** Field managers of a kube-apiserver's own reconciler: its program's name, and those of programs that contain it. */
 const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 
-/**
- * A reconciler with its interval of ten seconds overwrites twice in this time, in milliseconds; a server that writes
- * the same content, but read late, does not.
- */
+/** Overwrites that are further apart than this belong to different causes, in milliseconds. */
 const WINDOW_MS = 60_000
+/**
+ * In milliseconds: a reconciler with other leases overwrites again after its interval of ten seconds. Several
+ * kube-apiservers of this fleet may each write, once, a list that they computed a little earlier.
+ */
+const LASTING_MS = 5_000
 /** A reconciler that returns after this long is reported again, in milliseconds. */
 const FORGET_MS = 600_000
 
@@ -299,6 +301,7 @@ export function isReconciler(manager: string): boolean {
  * fight, but without an end. That is reported once.
  */
 export class OtherReconciler {
+  #firstMs = Number.NEGATIVE_INFINITY
   #latestMs = Number.NEGATIVE_INFINITY
   #reported = false
 
@@ -306,8 +309,9 @@ export class OtherReconciler {
   overwrote(nowMs: number): boolean {
     const sinceMs = nowMs - this.#latestMs
     this.#latestMs = nowMs
+    if (sinceMs >= WINDOW_MS) this.#firstMs = nowMs
     if (this.#reported && sinceMs < FORGET_MS) return false
-    this.#reported = sinceMs < WINDOW_MS
+    this.#reported = nowMs - this.#firstMs >= LASTING_MS
     return this.#reported
   }
 }

@@ -74,8 +74,10 @@ export class EtcdLeases implements MasterLeases {
   #hasSpoken = false
   /** Whether its first write replaced the record of an earlier life. */
   #isSuccessor = false
-  /** Whether this process has deleted its lease, or left it to others, and not written it since. */
+  /** Whether this master is to have no lease: unready, or leaving. */
   #isReleased = false
+  /** The revision of its lease when it was left to a kube-apiserver. */
+  #leftRevision: bigint | undefined
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
   #unusable: ReadonlySet<string> = new Set()
@@ -178,7 +180,9 @@ export class EtcdLeases implements MasterLeases {
     const { lease, record } = this.#ownKeys(holder)
     const seconds = Math.round(ttlMs / 1000)
     const listed = hasLease(holder.state)
-    if (listed) this.#isReleased = false
+    this.#isReleased = !listed
+    // The record that is about to be written says whether a kube-apiserver has a lease here.
+    if (!listed && lease.last === undefined) await this.list(signal)
     const { leaseTime, recordTime } = await this.#grantTimes(seconds, listed, signal)
     let before = lease.last
     let changed = false
@@ -244,8 +248,9 @@ export class EtcdLeases implements MasterLeases {
     const { lease, record } = this.#own ?? {}
     const own = live.find(({ holder }) => holder?.coHolder && this.#keys.record(holder) === record?.key)?.holder
     const stored = leases.find(({ key }) => key === lease?.key)
-    // A late write of this process is nobody else's.
-    if (own !== undefined && stored !== undefined && !lease?.isUnanswered(stored)) this.#seeCoHolder(own)
+    if (own === undefined || stored === undefined || lease?.isUnanswered(stored)) return
+    // What this process has written itself shows nobody else.
+    if (![lease?.last?.modRevision, this.#leftRevision].includes(stored.modRevision)) this.#seeCoHolder(own)
   }
 
   #seeCoHolder(holder: Holder): void {
@@ -297,6 +302,7 @@ export class EtcdLeases implements MasterLeases {
   async #release(holder: Holder, signal: AbortSignal): Promise<void> {
     const { lease } = this.#ownKeys(holder)
     this.#isReleased = true
+    this.#leftRevision = lease.last?.modRevision ?? this.#leftRevision
     lease.forget()
     for (;;) {
       const stored = await lease.read(signal)

@@ -130,9 +130,10 @@ interface Recorded {
  * after it wrote its record, so one that was written later is another's; its next record says so.
  */
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
-  const { holder, modRevision } = record
+  const { holder } = record
   if (holder.state !== 'unready' || held.some((other) => hasLease(other.holder.state))) return false
-  return holder.coHolder === true || renewal > modRevision
+  // Another host at this address states its departure before it deletes the lease.
+  return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)
 }
 
 function besideOther({ holder }: Recorded): Holder {

@@ -386,6 +386,86 @@ test('an unready master whose address a kube-apiserver leases stays listed while
   assert.equal(await stateSeen(), 'unready', 'the kube-apiserver is gone')
 })
 
+for (const begins of ['as a new life', 'after a return that failed', 'and reads nothing before its record'] as const) {
+  test(`a master that is unready ${begins} stays listed while a kube-apiserver renews its lease`, async () => {
+    const { time, etcd, open } = openWorld()
+    const [one, later, watcher] = [open(), open(), open().leases]
+    let unready: Holder = { ...self, state: 'unready' }
+    let master = one
+    await one.leases.update(self, signal)
+    await one.leases.mark(unready, signal)
+    if (begins === 'as a new life') {
+      master = later
+      unready = { ...unready, instanceId: 'later', startedAt: '2026-01-02T00:00:00.000000Z' }
+    }
+    if (begins === 'after a return that failed') {
+      one.fault = ({ method }, place) => (place === 'before' && method === 'grantLease' ? unreachable : undefined)
+      await assert.rejects(one.leases.mark(self, signal), unreachable)
+      one.fault = () => undefined
+    }
+    await master.leases.update(unready, signal)
+    let revision = 0n
+    for (let round = 0; round < 5; round++) {
+      await time.advance(5_000)
+      const lease = (await etcd.grantLease(15, signal)).id
+      const value = encodeMasterLease('192.0.2.1')
+      const sent =
+        round === 0
+          ? etcd.create(leaseKey, value, { lease, signal })
+          : etcd.update(leaseKey, value, revision, { lease, signal })
+      revision = (await sent) ?? 0n
+      if (begins !== 'and reads nothing before its record') await master.leases.list(signal)
+      await master.leases.update(unready, signal)
+      await time.advance(5_000)
+      assert.equal((await watcher.list(signal))[0]?.holder?.state, 'failing', `round ${round}`)
+    }
+  })
+}
+
+for (const goes of ['turns unready', 'is stopped'] as const) {
+  test(`another master at the address that ${goes} is no kube-apiserver to one that is unready there`, async () => {
+    const { time, open } = openWorld()
+    const [a, b] = [open(), open()]
+    await a.leases.update(self, signal)
+    await b.leases.update(other, signal)
+    await a.leases.mark({ ...self, state: 'unready' }, signal)
+    await time.advance(1_000)
+    await b.leases.update(other, signal)
+    let reads = 0
+    b.fault = async ({ method, key }, place) => {
+      if (place === 'before' && method === 'get' && key === leaseKey) {
+        await a.leases.list(signal)
+        reads++
+      }
+      return undefined
+    }
+    if (goes === 'is stopped') await b.leases.remove(other, signal)
+    else await b.leases.mark({ ...other, state: 'unready' }, signal)
+    assert.ok(reads > 0)
+    assert.deepEqual(a.logger.lines, [])
+  })
+}
+
+test('a kube-apiserver that is gone is not believed in because of the lease that was left to it', async () => {
+  const { time, etcd, open } = openWorld()
+  const one = open()
+  const lease = (await etcd.grantLease(15, signal)).id
+  await etcd.create(leaseKey, encodeMasterLease('192.0.2.1'), { lease, signal })
+  await one.leases.update(self, signal)
+  for (let round = 0; round < 3; round++) {
+    await time.advance(10_000)
+    await one.leases.update(self, signal)
+    await time.advance(1_000)
+    await one.leases.update({ ...self, state: 'unready' }, signal)
+    await one.leases.list(signal)
+    await time.advance(5_000)
+    await one.leases.list(signal)
+    await one.leases.mark(self, signal)
+  }
+  await one.leases.remove(self, signal)
+  assert.equal(await etcd.get(leaseKey, signal), undefined)
+})
+
 test('the late write of an unready master is not taken for a kube-apiserver’s', async () => {
   const { etcd, open } = openWorld()
   const one = open()

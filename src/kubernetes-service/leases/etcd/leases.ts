@@ -273,7 +273,10 @@ export class EtcdLeases implements MasterLeases {
       const stored = before && decodeRecord(before.value)
       if (!this.#hasSpoken && stored !== undefined) {
         this.#isSuccessor = true
-        if (stored.coHolder) this.#seeCoHolder(holder)
+        const isUnready = stored.state === 'unready'
+        const written = isUnready ? await lease.read(signal) : undefined
+        const isNewer = written !== undefined && before !== undefined && written.modRevision > before.modRevision
+        if (stored.coHolder || isNewer) this.#seeCoHolder(holder)
       }
       if (before === undefined || !this.#yields(stored, holder)) continue
       // A record without a lease that seems to be of a later life, although this life has not written yet: the host's

@@ -446,6 +446,19 @@ for (const goes of ['turns unready', 'is stopped'] as const) {
   })
 }
 
+test('the next life of an unready master leaves a kube-apiserver’s lease alone, also if its record did not name it yet', async () => {
+  const { etcd, open } = openWorld()
+  const [one, later] = [open(), open()]
+  await one.leases.update(self, signal)
+  await one.leases.mark({ ...self, state: 'unready' }, signal)
+  const lease = (await etcd.grantLease(15, signal)).id
+  await etcd.create(leaseKey, encodeMasterLease('192.0.2.1'), { lease, signal })
+  const next: Holder = { ...self, instanceId: 'later', startedAt: '2026-01-02T00:00:00.000000Z' }
+  await later.leases.update({ ...next, state: 'failing' }, signal)
+  await later.leases.mark({ ...next, state: 'unready' }, signal)
+  assert.ok(await etcd.get(leaseKey, signal))
+})
+
 test('a kube-apiserver that is gone is not believed in because of the lease that was left to it', async () => {
   const { time, etcd, open } = openWorld()
   const one = open()

@@ -46,7 +46,7 @@ const tiers: Readonly<Record<string, Tier>> = {
   floor: {
     files: [
       'test/simulation/**/*.test.ts',
-      'test/drill/random-schedules.test.ts',
+      'test/drill/{random-schedules,mutants}.test.ts',
       'test/drill/scenario/built-in.test.ts',
       'test/model/model.test.ts',
       'test/floor/*.test.ts',

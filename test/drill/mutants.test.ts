@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { mutated } from '../mutants/mutant.ts'
+import { inUnitOrFloor } from '../support/tier.ts'
 import { allMutants, findMutant } from './mutant.ts'
 
 const mutants = await allMutants()
@@ -14,7 +15,8 @@ test('the text that each mutant replaces is in its file once, and what comes of 
 })
 
 // Those that the first schedules show; test/long/drill-mutants.test.ts has all of them.
-for (const name of ['count-a-shared-address-twice', 'leave-an-empty-list']) {
+const late = inUnitOrFloor([], ['ignore-a-conflict', 'decide-from-the-cache'])
+for (const name of ['count-a-shared-address-twice', 'leave-an-empty-list', ...late]) {
   test(`${name} is noticed`, async () => {
     const mutant = mutants.get(name)
     assert.ok(mutant !== undefined)

@@ -2,6 +2,7 @@ import { create, type DescMessage, fromBinary, type MessageShape, toBinary } fro
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { type Unknown, UnknownSchema } from './gen/k8s.io/apimachinery/pkg/runtime/generated_pb.ts'
 import { asGoWrites } from './go-message.ts'
+import { protobufPrefix } from './object-prefix.ts'
 
 /** A kind of object that kube-apiserver stores, and its message. */
 export interface StoredKind<Desc extends DescMessage> {
@@ -36,8 +37,6 @@ export type StoredObject<Desc extends DescMessage> =
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly object?: MessageShape<Desc> }
 
-/** The prefix of every protobuf value: apimachinery's pkg/runtime/serializer/protobuf. */
-const magic = Buffer.from('k8s\0')
 /** The prefix of encrypted values, followed by the provider's name: apiserver's pkg/storage/value. */
 const encrypted = /^k8s:enc:([\w-]{1,32})/
 /** More than etcd's default limit of a request (1.5 MiB), so that a foreign value cannot use much memory. */
@@ -54,7 +53,7 @@ export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, v
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
   if (bytes.length === 0) return unreadable('is empty')
   if (bytes.length > MAX_BYTES) return unreadable(`has ${bytes.length} bytes, more than ${MAX_BYTES}`)
-  if (bytes.subarray(0, magic.length).equals(magic)) return decodeProtobuf(kind, bytes)
+  if (bytes.subarray(0, protobufPrefix.length).equals(protobufPrefix)) return decodeProtobuf(kind, bytes)
   if (bytes[0] === 0x7b) return decodeJson(kind, bytes)
   const provider = encrypted.exec(bytes.toString('latin1', 0, 64))?.[1]
   return unreadable(provider === undefined ? 'is neither protobuf nor JSON' : `is encrypted (${provider})`)
@@ -71,7 +70,7 @@ export function encodeStored<Desc extends DescMessage>(
 ): Uint8Array {
   const envelope = previous === undefined ? newEnvelope(kind) : Object.assign(create(UnknownSchema), previous)
   envelope.raw = toBinary(kind.schema, object)
-  return Buffer.concat([magic, toBinary(UnknownSchema, envelope)])
+  return Buffer.concat([protobufPrefix, toBinary(UnknownSchema, envelope)])
 }
 
 function newEnvelope({ apiVersion, kind }: StoredKind<DescMessage>): Unknown {
@@ -80,7 +79,7 @@ function newEnvelope({ apiVersion, kind }: StoredKind<DescMessage>): Unknown {
 
 function decodeProtobuf<Desc extends DescMessage>(kind: StoredKind<Desc>, bytes: Buffer): StoredObject<Desc> {
   try {
-    const envelope = fromBinary(UnknownSchema, bytes.subarray(magic.length))
+    const envelope = fromBinary(UnknownSchema, bytes.subarray(protobufPrefix.length))
     const mistake = otherKind(kind, envelope.typeMeta?.apiVersion, envelope.typeMeta?.kind)
     if (mistake !== undefined) return unreadable(mistake)
     const object = fromBinary(kind.schema, envelope.raw)

@@ -15,14 +15,14 @@ export type GoReading =
     }
   | { readonly error: string }
 
-/** Random objects of a kind as Go stores them, always the same ones for a seed. */
+/** What src/protobuf/go-fields.ts must hold. */
+export async function goFields(owner: Owner): Promise<string> {
+  return (await outputOf(owner, ['fields'])).toString('utf8')
+}
+
+/** Random objects of a kind, such as `v1 Pod`, as Go stores them; always the same ones for a seed. */
 export async function goMakes(owner: Owner, kind: string, seed: number, count: number): Promise<readonly Buffer[]> {
-  const output: Buffer[] = []
-  await run(owner, ['make', kind, String(seed), String(count)], (child) => {
-    child.stdin.end()
-    child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
-  })
-  return unframed(Buffer.concat(output))
+  return unframed(await outputOf(owner, ['make', kind, String(seed), String(count)]))
 }
 
 /** Has Go read values and write them again. */
@@ -34,6 +34,15 @@ export async function goReads(owner: Owner, values: readonly Uint8Array[]): Prom
   })
   if (readings.length !== values.length) throw new Error(`${readings.length} answers to ${values.length} values`)
   return readings
+}
+
+async function outputOf(owner: Owner, args: readonly string[]): Promise<Buffer> {
+  const output: Buffer[] = []
+  await run(owner, args, (child) => {
+    child.stdin.end()
+    child.stdout.on('data', (chunk: Buffer) => output.push(chunk))
+  })
+  return Buffer.concat(output)
 }
 
 async function run(

@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict'
+import { readFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf'
 import fc from 'fast-check'
 import type { Endpoints } from '../../src/kube/resources.ts'
 import { EndpointsSchema, RangeAllocationSchema } from '../../src/protobuf/gen/k8s.io/api/core/v1/generated_pb.ts'
+import { kindMessages } from '../../src/protobuf/go-fields.ts'
+import { jsonOfProtobuf } from '../../src/protobuf/go-json.ts'
 import { asGoWrites } from '../../src/protobuf/go-message.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../src/protobuf/master-lease.ts'
 import { decodeRangeAllocation, encodeRangeAllocation } from '../../src/protobuf/range-allocation.ts'
@@ -11,7 +14,7 @@ import { decodeStored, encodeStored, type StoredKind } from '../../src/protobuf/
 import { type Cluster, startCluster } from '../peers/cluster.ts'
 import { listedIn, paths } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
-import { goMakes, goReads } from '../peers/stored-bytes.ts'
+import { goFields, goMakes, goReads } from '../peers/stored-bytes.ts'
 import { storedValues, storeValue } from '../peers/stored-values.ts'
 import { untilPasses } from '../peers/until.ts'
 import { randomEndpoints, randomRangeAllocations } from '../protobuf/random-objects.ts'
@@ -49,7 +52,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
     })
 
     test(`${count} random ${kind.kind} that Go writes are read and written back byte for byte`, async (t) => {
-      for (const value of await goMakes(openOwner(t), kind.kind, seed, count)) {
+      for (const value of await goMakes(openOwner(t), `v1 ${kind.kind}`, seed, count)) {
         const object = readExactly(kind, value)
         assert.deepEqual(Buffer.from(encodeStored(kind, asGoWrites(kind.schema, object))), value)
       }
@@ -58,8 +61,27 @@ describe('values and the code that Kubernetes itself reads and writes them with'
   suite(endpoints, randomEndpoints)
   suite(rangeAllocation, randomRangeAllocations)
 
+  test('the fields of all messages are those of Go’s types', async (t) => {
+    const written = await readFile(new URL('../../src/protobuf/go-fields.ts', import.meta.url), 'utf8')
+    assert.equal(
+      await goFields(openOwner(t)),
+      written,
+      'run: test/peers/bin/stored-bytes fields > src/protobuf/go-fields.ts',
+    )
+  })
+
+  for (const kind of Object.keys(kindMessages)) {
+    test(`100 random ${kind} that Go writes as protobuf have the JSON that Go writes of them`, async (t) => {
+      const values = await goMakes(openOwner(t), kind, seed, 100)
+      for (const [index, reading] of (await goReads(openOwner(t), values)).entries()) {
+        if (reading.error !== undefined) assert.fail(reading.error)
+        assert.deepEqual(withoutNothing(jsonOfProtobuf(values[index] as Buffer)), withoutNothing(reading.object))
+      }
+    })
+  }
+
   test('a fuzzed value that is read here is one that Go reads', async (t) => {
-    const originals = (await goMakes(openOwner(t), 'Endpoints', seed, 200)).filter(({ length }) => length < 1000)
+    const originals = (await goMakes(openOwner(t), 'v1 Endpoints', seed, 200)).filter(({ length }) => length < 1000)
     const changes = fc.tuple(fc.constantFrom(...originals), fc.nat(), fc.nat(255)).map(([value, at, byte]) => {
       const changed = Buffer.from(value)
       changed[at % changed.length] = byte
@@ -86,6 +108,17 @@ describe('values and the code that Kubernetes itself reads and writes them with'
     }
   })
 })
+
+/** Without null, and lists and objects that are empty: Go has them or not, and a server takes them for absent. */
+function withoutNothing(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map((item) => withoutNothing(item) ?? {})
+  if (value === null || typeof value !== 'object') return value ?? undefined
+  const members = Object.entries(value).map(([name, member]) => [name, withoutNothing(member)] as const)
+  const full = members.filter(
+    ([, member]) => member !== undefined && !(typeof member === 'object' && Object.keys(member as object).length === 0),
+  )
+  return Object.fromEntries(full)
+}
 
 describe('values of a real kube-apiserver', () => {
   const owner = openOwner({ after })

@@ -3,6 +3,7 @@
 //
 //	stored-bytes make KIND SEED COUNT   writes that many random objects of the kind to stdout
 //	stored-bytes read                   reads values from stdin and writes a line of JSON about each to stdout
+//	stored-bytes fields                 writes src/protobuf/go-fields.ts to stdout
 //
 // A value is framed by its length in four bytes, big-endian.
 package main
@@ -18,8 +19,8 @@ import (
 	"os"
 	"strconv"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -64,18 +65,27 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		return makeValues(newStorage(), args[1], seed, count, out)
 	case len(args) == 1 && args[0] == "read":
 		return readValues(newStorage(), in, out)
+	case len(args) == 1 && args[0] == "fields":
+		return writeFields(out)
 	default:
-		return errors.New("usage: stored-bytes make KIND SEED COUNT | stored-bytes read")
+		return errors.New("usage: stored-bytes make KIND SEED COUNT | stored-bytes read | stored-bytes fields")
 	}
 }
 
-func newStorage() storage {
+func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	utilruntime.Must(corev1.AddToScheme(scheme))
+	for _, addToScheme := range groups {
+		utilruntime.Must(addToScheme(scheme))
+	}
+	return scheme
+}
+
+func newStorage() storage {
+	scheme := newScheme()
 	objects := protobuf.NewSerializer(scheme, scheme)
 	return storage{
 		serializer: objects,
-		encoder:    serializer.NewCodecFactory(scheme).EncoderForVersion(objects, corev1.SchemeGroupVersion),
+		encoder:    serializer.NewCodecFactory(scheme).EncoderForVersion(objects, schema.GroupVersions(scheme.PrioritizedVersionsAllGroups())),
 	}
 }
 

@@ -1,13 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand"
+	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/randfill"
 )
 
@@ -27,7 +31,24 @@ func newRandomObjects(seed int64) randomObjects {
 				}
 			},
 			func(fields *metav1.FieldsV1, c randfill.Continue) {
-				fields.Raw = []byte(`{"f:` + c.String(0) + `":{}}`)
+				fields.Raw, _ = json.Marshal(map[string]struct{}{"f:" + c.String(0): {}})
+			},
+			func(t *metav1.MicroTime, c randfill.Continue) {
+				if c.Bool() {
+					t.Time = time.UnixMicro(c.Int63n(4102444800_000000))
+				}
+			},
+			func(q *resource.Quantity, c randfill.Continue) {
+				*q = resource.MustParse(fmt.Sprintf("%d%s", c.Int63n(1000), []string{"", "m", "Mi", "G"}[c.Intn(4)]))
+			},
+			func(either *intstr.IntOrString, c randfill.Continue) {
+				*either = intstr.FromInt32(c.Int31())
+				if c.Bool() {
+					*either = intstr.FromString(c.String(0))
+				}
+			},
+			func(extension *runtime.RawExtension, c randfill.Continue) {
+				extension.Raw = []byte(`{"a":[1,"x"]}`)
 			},
 			func(entries *map[string]string, c randfill.Continue) {
 				*entries = randomEntries(c.Rand, func() string { return c.String(0) })
@@ -36,19 +57,21 @@ func newRandomObjects(seed int64) randomObjects {
 	}
 }
 
+// next makes an object of a kind, which is named as in kindMessages of src/protobuf/go-fields.ts.
 func (r randomObjects) next(kind string) (runtime.Object, error) {
-	switch kind {
-	case "Endpoints":
-		object := &corev1.Endpoints{}
-		r.filler.Fill(object)
-		return object, nil
-	case "RangeAllocation":
-		object := &corev1.RangeAllocation{}
-		r.filler.Fill(object)
-		return object, nil
-	default:
-		return nil, fmt.Errorf("no kind %q", kind)
+	scheme := newScheme()
+	for _, candidate := range append(described, &corev1.RangeAllocation{}) {
+		kinds, _, err := scheme.ObjectKinds(candidate)
+		if err != nil {
+			return nil, err
+		}
+		if name := keyOf(kinds[0]); name == kind {
+			object := reflect.New(reflect.TypeOf(candidate).Elem()).Interface().(runtime.Object)
+			r.filler.Fill(object)
+			return object, nil
+		}
 	}
+	return nil, fmt.Errorf("no kind %q", kind)
 }
 
 // randomEntries has keys that languages tell apart from others: numbers, and names that every object has.

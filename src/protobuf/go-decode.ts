@@ -1,0 +1,129 @@
+import { tryParseTime } from '../runtime/time-format.ts'
+import { kindMessages } from './go-fields.ts'
+import { type Field, fieldsOf } from './go-json.ts'
+
+type Members = Readonly<Record<string, unknown>>
+
+/** A value does not have the type of its field. The message is the end of a sentence. */
+export class GoTypeError extends Error {
+  override readonly name = 'GoTypeError'
+}
+
+/**
+ * An object as Go reads JSON into the type of its kind: without the fields that the type does not have, whose paths are
+ * in `unknown` (`spec.ports[0].prot`), and with an empty value for each null in a list. The object itself if nothing
+ * changes, or if the kind is not in go-fields.ts. Pure.
+ * @throws GoTypeError
+ */
+export function decodedByGoType(
+  apiVersion: string,
+  kind: string,
+  object: Members,
+): { readonly known: Members; readonly unknown: readonly string[] } {
+  const message = kindMessages[`${apiVersion} ${kind}`]
+  const unknown: string[] = []
+  if (message === undefined) return { known: object, unknown }
+  const { apiVersion: givenVersion, kind: givenKind, ...fields } = object
+  const known = decodedMessage(fields, message, '', unknown)
+  if (known === fields) return { known: object, unknown }
+  const type = Object.entries({ apiVersion: givenVersion, kind: givenKind }).filter(([, text]) => text !== undefined)
+  return { known: { ...Object.fromEntries(type), ...known }, unknown }
+}
+
+/** The value itself where nothing changes. */
+function decodedMessage(value: unknown, message: string, path: string, unknown: string[]): Members {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw mismatch(value, 'object', path)
+  const fields = fieldsByName(message)
+  let isChanged = false
+  const known = Object.entries(value).flatMap(([name, member]) => {
+    const here = path === '' ? name : `${path}.${name}`
+    const field = fields.get(name)
+    if (field === undefined) {
+      unknown.push(here)
+      isChanged = true
+      return []
+    }
+    const decoded = decodedField(member, field, here, unknown)
+    if (decoded !== member) isChanged = true
+    return [[name, decoded] as const]
+  })
+  return isChanged ? Object.fromEntries(known) : (value as Members)
+}
+
+function decodedField(value: unknown, { type, holds }: Field, path: string, unknown: string[]): unknown {
+  if (value === null || value === undefined) return value
+  if (holds === 'one') return decodedValue(value, type, path, unknown)
+  if (holds === 'list') {
+    if (!Array.isArray(value)) throw mismatch(value, 'list', path)
+    const items = value.map((item, index) => decodedItem(item, type, `${path}[${index}]`, unknown))
+    return items.every((item, index) => item === value[index]) ? value : items
+  }
+  if (typeof value !== 'object' || Array.isArray(value)) throw mismatch(value, 'map', path)
+  const entries = Object.entries(value).map(([key, item]) => [key, decodedItem(item, type, `${path}[${key}]`, unknown)])
+  return entries.every(([key, item]) => item === (value as Members)[key as string])
+    ? value
+    : Object.fromEntries(entries)
+}
+
+/** Go has no null in a list or map of values. */
+function decodedItem(item: unknown, type: string, path: string, unknown: string[]): unknown {
+  if (item !== null) return decodedValue(item, type, path, unknown)
+  if (type === 'int') return 0
+  if (type === 'bool') return false
+  if (type === 'quantity') return '0'
+  return isMessage(type) ? {} : ''
+}
+
+function decodedValue(value: unknown, type: string, path: string, unknown: string[]): unknown {
+  switch (type) {
+    case 'string':
+    case 'bytes':
+      if (typeof value !== 'string') throw mismatch(value, 'string', path)
+      return value
+    case 'bool':
+      if (typeof value !== 'boolean') throw mismatch(value, 'bool', path)
+      return value
+    case 'int':
+      if (!Number.isSafeInteger(value)) throw mismatch(value, 'integer', path)
+      return value
+    case 'time':
+    case 'microTime':
+      if (typeof value !== 'string') throw mismatch(value, 'time', path)
+      if (type === 'time' && tryParseTime(value) === undefined) {
+        throw new GoTypeError(`parsing time ${JSON.stringify(value)} as "2006-01-02T15:04:05Z07:00"`)
+      }
+      return value
+    case 'quantity':
+      if (typeof value !== 'string' && typeof value !== 'number') throw mismatch(value, 'quantity', path)
+      return value
+    case 'intOrString':
+      if (typeof value !== 'string' && !Number.isSafeInteger(value)) throw mismatch(value, 'int or string', path)
+      return value
+    default:
+      return isMessage(type) ? decodedMessage(value, type, path, unknown) : value
+  }
+}
+
+function isMessage(type: string): boolean {
+  return type.includes('/')
+}
+
+function mismatch(value: unknown, wanted: string, path: string): GoTypeError {
+  const given = Array.isArray(value) ? 'array' : value === null ? 'null' : typeof value
+  return new GoTypeError(`json: cannot unmarshal ${given} into field ${path} of type ${wanted}`)
+}
+
+const byName = new Map<string, ReadonlyMap<string, Field>>()
+
+/** The fields of a message by their names in JSON, with those of the messages that have none. */
+function fieldsByName(message: string): ReadonlyMap<string, Field> {
+  let fields = byName.get(message)
+  if (fields === undefined) {
+    const all = [...fieldsOf(message).values()].flatMap((field) =>
+      field.name === '' ? [...fieldsByName(field.type)] : [[field.name, field] as const],
+    )
+    fields = new Map(all)
+    byName.set(message, fields)
+  }
+  return fields
+}

@@ -1,0 +1,247 @@
+import assert from 'node:assert/strict'
+import { describe, test } from 'node:test'
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
+import fc from 'fast-check'
+import { decodedByGoType, GoTypeError } from '../../src/protobuf/go-decode.ts'
+import { kindMessages, messageFields } from '../../src/protobuf/go-fields.ts'
+import { jsonOfMessage, jsonOfProtobuf, ProtobufError } from '../../src/protobuf/go-json.ts'
+
+// Random objects of every kind, made by Go: test/real/stored-bytes.test.ts.
+
+/** A message: each field is its number and its value; a list of fields is a message in it. */
+type Part = readonly [number, string | number | Buffer | readonly Part[]]
+
+function message(...parts: readonly Part[]): Buffer {
+  const writer = new BinaryWriter()
+  for (const [number, value] of parts) {
+    if (typeof value === 'number') writer.tag(number, WireType.Varint).int64(value)
+    else if (typeof value === 'string') writer.tag(number, WireType.LengthDelimited).string(value)
+    else {
+      const bytes = Buffer.isBuffer(value) ? value : message(...(value as readonly Part[]))
+      writer.tag(number, WireType.LengthDelimited).bytes(bytes)
+    }
+  }
+  return Buffer.from(writer.finish())
+}
+
+function enveloped(apiVersion: string, kind: string, raw: Buffer): Buffer {
+  return Buffer.concat([
+    Buffer.from('k8s\0'),
+    message(
+      [
+        1,
+        [
+          [1, apiVersion],
+          [2, kind],
+        ],
+      ],
+      [2, raw],
+    ),
+  ])
+}
+
+test('a ConfigMap is read as Go would print it', () => {
+  const metadata: readonly Part[] = [
+    [1, 'map'],
+    [2, ''],
+    [8, []],
+    [
+      11,
+      [
+        [1, '__proto__'],
+        [2, 'x'],
+      ],
+    ],
+    [
+      11,
+      [
+        [1, 'empty'],
+        [2, ''],
+      ],
+    ],
+  ]
+  const raw = message(
+    [1, metadata],
+    [
+      2,
+      [
+        [1, 'a'],
+        [2, '1'],
+      ],
+    ],
+    [
+      3,
+      [
+        [1, 'b'],
+        [2, Buffer.from('xyz')],
+      ],
+    ],
+    [4, 0],
+  )
+  assert.deepEqual(
+    JSON.stringify(jsonOfProtobuf(enveloped('v1', 'ConfigMap', raw))),
+    '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"map","labels":{"__proto__":"x","empty":""}},' +
+      '"data":{"a":"1"},"binaryData":{"b":"eHl6"},"immutable":false}',
+  )
+})
+
+test('what Go leaves out where it is empty is left out, what it points to is not', () => {
+  // The port has no name and no nodePort, the Service does not say what it allocates.
+  const targetPort = message([1, 1], [3, 'web'])
+  const port = message([1, ''], [3, 80], [4, targetPort], [5, 0])
+  assert.deepEqual(jsonOfMessage('core/v1.Service', message([2, message([1, port], [3, ''], [20, 0])])), {
+    spec: { ports: [{ port: 80, targetPort: 'web' }], allocateLoadBalancerNodePorts: false },
+  })
+})
+
+test('times have whole seconds or six digits, and a zero time is none', () => {
+  const seconds = Date.parse('2026-11-21T03:00:00Z') / 1000
+  const spec = message(
+    [
+      3,
+      [
+        [1, seconds],
+        [2, 123_456_789],
+      ],
+    ],
+    [4, []],
+  )
+  assert.deepEqual(jsonOfMessage('coordination/v1.LeaseSpec', spec), { acquireTime: '2026-11-21T03:00:00.123456Z' })
+  const metadata = message([
+    8,
+    [
+      [1, seconds],
+      [2, 0],
+    ],
+  ])
+  assert.deepEqual(jsonOfMessage('meta/v1.ObjectMeta', metadata), { creationTimestamp: '2026-11-21T03:00:00Z' })
+})
+
+test('DeleteOptions are read for every API group', () => {
+  const raw = message([1, 0], [2, [[1, 'the-uid']]])
+  for (const apiVersion of ['v1', 'apps/v1']) {
+    assert.deepEqual(jsonOfProtobuf(enveloped(apiVersion, 'DeleteOptions', raw)), {
+      apiVersion,
+      kind: 'DeleteOptions',
+      gracePeriodSeconds: 0,
+      preconditions: { uid: 'the-uid' },
+    })
+  }
+})
+
+test('of a kind that is not known only the envelope is read', () => {
+  const body = enveloped('apps/v1', 'Deployment', message([1, [[1, 'web']]]))
+  assert.deepEqual(jsonOfProtobuf(body), { apiVersion: 'apps/v1', kind: 'Deployment' })
+})
+
+describe('what is no protobuf of the kind is refused', () => {
+  const cases: readonly (readonly [string, Buffer, RegExp])[] = [
+    [
+      'JSON',
+      Buffer.from('{"kind":"Pod"}'),
+      /^provided data does not appear to be a protobuf message, expected prefix \[107 56 115 0\]$/,
+    ],
+    [
+      'a field of another type',
+      enveloped('v1', 'Pod', message([1, 5])),
+      /^proto: wrong wireType for field 1 of core\/v1\.Pod$/,
+    ],
+    [
+      'an entry of a map that is none',
+      enveloped('v1', 'ConfigMap', message([2, [[1, 5]]])),
+      /wrong wireType for field 2/,
+    ],
+    [
+      'a message that ends early',
+      enveloped('v1', 'Pod', message([1, 'x'.repeat(9)]).subarray(0, 5)),
+      /ends early or is damaged/,
+    ],
+    ['an envelope that ends early', enveloped('v1', 'Pod', Buffer.alloc(9)).subarray(0, 9), /ends early or is damaged/],
+    ['a group', enveloped('v1', 'Pod', Buffer.alloc(100_000, 0x0b)), /wrong wireType for field 1/],
+  ]
+  for (const [what, bytes, expected] of cases) {
+    test(what, () => {
+      assert.throws(
+        () => jsonOfProtobuf(bytes),
+        (error) => error instanceof ProtobufError && expected.test(error.message),
+      )
+    })
+  }
+
+  test('managedFields that are no JSON', () => {
+    const entry = message([17, [[7, [[1, Buffer.from('{')]]]]])
+    assert.throws(() => jsonOfMessage('meta/v1.ObjectMeta', entry), /holds JSON that is none/)
+  })
+
+  test('whatever the bytes are, nothing but a ProtobufError is thrown', () => {
+    const kinds = fc.constantFrom(...Object.keys(kindMessages))
+    fc.assert(
+      fc.property(kinds, fc.uint8Array({ maxLength: 60 }), (key, raw) => {
+        const [apiVersion = '', kind = ''] = key.split(' ')
+        try {
+          jsonOfProtobuf(enveloped(apiVersion, kind, Buffer.from(raw)))
+        } catch (error) {
+          assert.ok(error instanceof ProtobufError, String(error))
+        }
+      }),
+      { numRuns: 2000 },
+    )
+  })
+})
+
+test('every message that a field names is described', () => {
+  const named = Object.values(messageFields).flatMap((fields) => fields.match(/[a-z]+\/v1\.\w+/g) ?? [])
+  assert.deepEqual(
+    [...new Set([...named, ...Object.values(kindMessages)])].filter((name) => !messageFields[name]),
+    [],
+  )
+})
+
+test('the fields that Go’s type of a kind does not have are found, also in lists and in what is inline', () => {
+  const pod = {
+    apiVersion: 'v1',
+    kind: 'Pod',
+    metadata: { labels: { any: 'thing' }, managedFields: [{ fieldsV1: { 'f:x': {} } }], own: 1 },
+    spec: {
+      containers: [
+        { name: 'a', resources: { limits: { cpu: '1' } } },
+        { name: 'b', livenessProbe: { httpGet: { port: 'web', prt: 1 }, periodSeconds: 1 }, img: 'x' },
+      ],
+      volumes: [{ name: 'v', configMap: { name: 'm', nme: 'x' } }],
+    },
+  }
+  const { known, unknown } = decodedByGoType('v1', 'Pod', pod)
+  assert.deepEqual(unknown, [
+    'metadata.own',
+    'spec.containers[1].livenessProbe.httpGet.prt',
+    'spec.containers[1].img',
+    'spec.volumes[0].configMap.nme',
+  ])
+  assert.deepEqual(decodedByGoType('v1', 'Pod', known), { known, unknown: [] })
+  assert.equal(decodedByGoType('v1', 'Pod', known).known, known)
+  assert.deepEqual(decodedByGoType('example.com/v1', 'Widget', pod), { known: pod, unknown: [] })
+})
+
+test('a value that Go’s type of a kind cannot hold is refused, and null in a list is empty', () => {
+  const wrong: readonly (readonly [object, string])[] = [
+    [{ status: { containerStatuses: 'x' } }, 'string into field status.containerStatuses of type list'],
+    [{ status: { conditions: [1] } }, 'number into field status.conditions[0] of type object'],
+    [{ spec: { nodeName: {} } }, 'object into field spec.nodeName of type string'],
+    [{ spec: { hostNetwork: 'yes' } }, 'string into field spec.hostNetwork of type bool'],
+    [{ spec: { priority: 1.5 } }, 'number into field spec.priority of type integer'],
+    [{ spec: { nodeSelector: { a: 1 } } }, 'number into field spec.nodeSelector[a] of type string'],
+    [{ spec: { nodeSelector: [] } }, 'array into field spec.nodeSelector of type map'],
+    [{ spec: [[]] }, 'array into field spec of type object'],
+    [{ metadata: { creationTimestamp: 1 } }, 'number into field metadata.creationTimestamp of type time'],
+  ]
+  for (const [pod, message] of wrong) {
+    assert.throws(() => decodedByGoType('v1', 'Pod', { ...pod }), new GoTypeError(`json: cannot unmarshal ${message}`))
+  }
+  const time = { status: { startTime: 'x' } }
+  assert.throws(() => decodedByGoType('v1', 'Pod', time), /^GoTypeError: parsing time "x"/)
+  const nulls = { spec: { containers: [null], nodeName: null }, status: { hostIPs: [{ ip: 'i' }, null] } }
+  assert.deepEqual(decodedByGoType('v1', 'Pod', nulls).known, {
+    spec: { containers: [{}], nodeName: null },
+    status: { hostIPs: [{ ip: 'i' }, {}] },
+  })
+})

@@ -17,6 +17,10 @@ export const lifecycleOptions = {
       metavar: 'HOST:PORT',
       description: 'where /livez, /readyz, /healthz and /metrics are served; port 0 picks a free one and logs it',
       default: '127.0.0.1:10269',
+      conditionalDefault: {
+        description: '127.0.0.1:10269; 127.0.0.1:0 with --embedded',
+        value: (given) => (given('embedded') ? '127.0.0.1:0' : undefined),
+      },
     },
     healthTlsCertFile: {
       schema: fileName,

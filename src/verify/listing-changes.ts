@@ -25,7 +25,6 @@ import { faultTimes } from './observation.ts'
 const SHUTDOWN_MS = 5_000
 /** A process that has become healthy states it within this time, in milliseconds. */
 const STATED_MS = 1_000
-
 /** A master that was not ready for this long has certainly read the others' records, in milliseconds. */
 const SURELY_STATED_MS = 6_500
 /** A master that is ready again states it within this time, in milliseconds. */
@@ -275,7 +274,7 @@ function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number)
   return running && answering && hasBeenReady !== false && healthySinceMs < atMs - STATED_MS
 }
 
-/** A stopped master leaves the list within this time, besides the margin, in milliseconds. */
+/** A stopped master leaves the list within this time, besides the margin and a renewal that runs; in milliseconds. */
 const LEAVING_MS = 1_000
 /**
  * An unready master does within this time, besides the margin: three seconds, two until it reads the others' records,
@@ -344,9 +343,12 @@ export function unreadyAndListed(moment: Moment): readonly Breach[] {
       healthySinceMs !== undefined &&
       moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(illMs) + withinMs,
   )
-  return confirmers.length === 0
-    ? []
-    : lateToLeave(moment, withinMs, (history) => history.readiness.cleanlyUnreadySinceMs, 'not ready')
+  // A kube-apiserver counts as confirming, but not where only etcd fails.
+  const sinceOf = ({ readiness, state: { etcdFails } }: MemberHistory): number | undefined => {
+    const isConfirmed = confirmers.some(({ kind }) => kind !== 'kube-apiserver' || !etcdFails)
+    return isConfirmed ? readiness.cleanlyUnreadySinceMs : undefined
+  }
+  return lateToLeave(moment, withinMs, sinceOf, 'not ready')
 }
 
 function lateToLeave(
@@ -359,7 +361,7 @@ function lateToLeave(
   return histories.flatMap((history) => {
     const sinceMs = sinceOf(history)
     const { address, name } = history
-    if (sinceMs === undefined || nowMs - sinceMs <= withinMs + latenessOf(history)) return []
+    if (sinceMs === undefined || nowMs - sinceMs <= withinMs + latenessOf(history) + history.lagMs) return []
     if (!listedNow(moment).includes(address)) return []
     const beside = histories.filter((one) => one !== history && one.address === address)
     // A master that finds a co-holder of its address leaves the lease alone: it then expires like a dead one's.

@@ -266,7 +266,7 @@ export class MemberHistory {
     const healthyFromMs = this.#healthySinceMs
     // Failing again before it could confirm anything counts as one failure.
     const confirmsFromMs = (healthyFromMs ?? nowMs) + confirmationAfterMs(this.#ill.forMs)
-    if (!able && nowMs >= confirmsFromMs) this.#ill.sinceMs = nowMs
+    if (!able && (this.#ill.sinceMs === undefined || nowMs >= confirmsFromMs)) this.#ill.sinceMs = nowMs
     this.#healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.#healthySinceMs !== undefined)
       this.#ill.forMs = nowMs - (this.#ill.sinceMs ?? nowMs)

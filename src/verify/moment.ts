@@ -130,7 +130,8 @@ export function areOverFor(
   return dead.every(({ deadSinceMs, ttlMs }) => {
     if (deadSinceMs === undefined) return false
     const dueMs = Math.max(deadSinceMs + ttlMs, outageEndMs + suspicionMs(Math.max(ttlMs, observer.ttlMs)))
-    return nowMs > dueMs + bounds.removalMarginMs + latenessOf(observer)
+    // The lease may end while the observer renews its own: only the renewal after that proves the end.
+    return nowMs > dueMs + bounds.removalMarginMs + latenessOf(observer) + observer.lagMs
   })
 }
 

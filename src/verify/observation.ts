@@ -64,8 +64,11 @@ export interface Bounds {
 
 /** Times of masters under faults of their own servers, in milliseconds. */
 export const faultTimes = {
-  /** A shorter failure of a server may go unnoticed: a hanging probe takes 3 s, and may succeed in the end. */
-  noticedMs: 3_500,
+  /**
+   * A shorter failure of a server may go unnoticed: the next probe is sent up to a second after it has begun, may
+   * hang for 3 s, and may succeed in the end.
+   */
+  noticedMs: 4_500,
   /** A request may hang for this long after a fault of its requests is over, or a lost event be missed. */
   requestMs: 10_000,
 } as const

@@ -20,6 +20,12 @@ function recoveredStory(): FleetStory {
   return story.turn('a', BACK).turn('b', BACK).wait(20_000)
 }
 
+/** A kube-apiserver, and two of ours, of which one was away for long, so that it does not confirm anything yet. */
+function besideKubeApiserver(): FleetStory {
+  const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } }).turn('a', silent).wait(4_000)
+  return story.list(['b', 'k']).wait(36_000).turn('a', BACK).list(['a', 'b', 'k']).wait(20_000)
+}
+
 const stories: Stories = {
   'a fleet to which nothing happens': [() => storyOfThree().wait(60_000)],
 
@@ -152,11 +158,11 @@ const stories: Stories = {
     'dead-master-removed',
   ],
   'an observer whose messages are slow sees it later': [
-    () => slowStory(100).turn('b', killed).wait(18_100).list(['a', 'c']).wait(9_000),
+    () => slowStory(100).turn('b', killed).wait(19_300).list(['a', 'c']).wait(9_000),
   ],
 
   'an observer whose messages are slow sees it later than that takes': [
-    () => slowStory(100).turn('b', killed).wait(18_300).list(['a', 'c']),
+    () => slowStory(100).turn('b', killed).wait(19_500).list(['a', 'c']),
     'dead-master-removed',
   ],
 
@@ -199,6 +205,21 @@ const stories: Stories = {
     () => storyOfThree().turn('b', stopped).wait(2_900).list(['a', 'c']).wait(30_000),
   ],
   'a master that is told to stop stays': [() => storyOfThree().turn('b', stopped).wait(3_100), 'stopped-master-leaves'],
+  'a slow master that is told to stop has the time of a renewal more': [
+    () =>
+      storyOfThree()
+        .turn('b', { ...stopped, delayMs: 100 })
+        .wait(5_300)
+        .list(['a', 'c'])
+        .wait(9_000),
+  ],
+  'a slow master that is told to stop stays longer': [
+    () =>
+      storyOfThree()
+        .turn('b', { ...stopped, delayMs: 100 })
+        .wait(5_600),
+    'stopped-master-leaves',
+  ],
   'a master whose server does not answer is told to stop, and leaves when it has asked for three seconds': [
     () =>
       storyOfThree()
@@ -280,6 +301,20 @@ const stories: Stories = {
   ],
   'an unready master waits for one whose server failed again before it could confirm anything': [
     () => recoveredStory().turn('a', silent).wait(1_000).turn('a', BACK).wait(10_000).turn('b', unready).wait(40_000),
+  ],
+  'an unready master waits for one whose server failed for long, soon after its start': [
+    () => {
+      const story = new FleetStory({ b: {} }).add('a').list(['a', 'b']).wait(2_000).turn('a', silent).wait(4_000)
+      story.list(['b']).wait(26_000).turn('a', BACK).list(['a', 'b']).wait(10_000)
+      return story.turn('b', unready).wait(21_000)
+    },
+  ],
+  'a master of whose server only etcd fails waits beside a kube-apiserver until another of ours confirms': [
+    () => besideKubeApiserver().turn('b', { serves: false, etcdFails: true }).wait(10_000),
+  ],
+  'an unready master stays beside a kube-apiserver': [
+    () => besideKubeApiserver().turn('b', unready).wait(10_000),
+    'unready-master-leaves',
   ],
   'an unready master waits though the server of another failed long ago': [
     () => recoveredStory().turn('b', unready).wait(45_000),

@@ -453,6 +453,11 @@ const stories: Stories = {
     () => lateAnswersStory('no').list(['a', 'c']).wait(2_000).turn('b', BACK).wait(2_000).list(['a', 'b', 'c']),
     'unready-leaves-only-for-ready',
   ],
+  'one leaves to another that did not answer for too short a time to notice it': [() => hangingProbeStory(4_400)],
+  'one leaves to another that must have noticed that its own server did not answer': [
+    () => hangingProbeStory(4_500),
+    'unready-leaves-only-for-ready',
+  ],
   'one goes when all that were not ready are ready again: it had left the list to them': [
     () => againStory().wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']).wait(30_000),
     'unready-leaves-only-for-ready',
@@ -529,6 +534,16 @@ function lateAnswersStory(impaired: 'no' | 'rest'): FleetStory {
     .turn('c', BACK)
     .turn('a', { ...BACK, impaired: 'no' })
     .wait(500)
+}
+
+/** One server hangs, the other fails soon afterwards and leaves when the first answers again. */
+function hangingProbeStory(hangsMs: number): FleetStory {
+  const story = new FleetStory({ a: {}, b: {} })
+    .turn('a', silent)
+    .wait(800)
+    .turn('b', unready)
+    .wait(hangsMs - 800)
+  return story.turn('a', BACK).wait(300).list(['a']).turn('b', BACK).wait(3_000).list(['a', 'b']).wait(20_000)
 }
 
 /** All fail at one moment, and one leaves. */

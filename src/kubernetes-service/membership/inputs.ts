@@ -72,8 +72,9 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 }
 
 /**
- * Since when the server is ready or not, including this answer. One that fails again soon after a failure has failed
- * since then. After a long gap between probes, because this process was frozen, a failure in between is assumed.
+ * Since when the server is ready or not, including this answer. One that fails may have failed since the answer before,
+ * all the more if this process was frozen meanwhile; one that fails again soon after a failure has failed since that.
+ * If it was frozen for long, between two probes or during one, a failure meanwhile is assumed.
  */
 function sinceWhen(
   server: ServerFacts,
@@ -83,12 +84,11 @@ function sinceWhen(
 ): Partial<ServerFacts> {
   const { readySinceAtMs, failedAtMs, probedAtMs } = server
   if (readySinceAtMs === undefined) return isReady ? { readySinceAtMs: nowMs } : { failedAtMs: failedAtMs ?? nowMs }
-  const isUnseen = sentAtMs - probedAtMs >= timings.unseenMs
+  const isUnseen = Math.max(sentAtMs - probedAtMs, nowMs - sentAtMs) >= timings.unseenMs
   if (isReady && !isUnseen) return {}
-  const failsFromMs = isUnseen ? probedAtMs : nowMs
   return {
     readySinceAtMs: isReady ? nowMs : undefined,
-    failedAtMs: failsFromMs < confirmsFromMs(server, timings) ? (failedAtMs ?? failsFromMs) : failsFromMs,
+    failedAtMs: probedAtMs < confirmsFromMs(server, timings) ? (failedAtMs ?? probedAtMs) : probedAtMs,
   }
 }
 

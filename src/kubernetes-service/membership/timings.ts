@@ -28,7 +28,7 @@ export interface MembershipTimings {
   readonly slowRetryMs: number
   /** An older answer does not prove that the server still lives. */
   readonly answerFreshMs: number
-  /** After this long without a probe the server may have failed meanwhile. */
+  /** After this long without a probe, or during one, the server may have failed meanwhile. */
   readonly unseenMs: number
   /**
    * How long a master must have served, at least, before it confirms that another may leave because of unreadiness; see

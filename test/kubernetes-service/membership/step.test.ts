@@ -575,7 +575,7 @@ test('a master whose server has failed for long confirms no departure until othe
   played.server = 'ready'
   played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
   played.changed()
-  played.advance(23_000)
+  played.advance(23_500)
   assert.deepEqual(played.own?.confirms ?? [], [])
   played.advance(2_500)
   assert.deepEqual(played.own?.confirms, ['life-2/1'])
@@ -610,6 +610,29 @@ test('a sidecar that was frozen has not seen whether its server failed meanwhile
     played.advance(waitsMs)
     if (waitsMs > 0) assert.deepEqual(played.own?.confirms ?? [], [])
     played.advance(2_500)
+    assert.deepEqual(played.own?.confirms, ['life-2/1'], `frozen for ${frozenMs} ms`)
+  }
+})
+
+test('a sidecar that was frozen while a probe hung confirms as late as if its server had failed all that time', () => {
+  for (const { frozenMs, failsOnMs, waitsMs } of [
+    { frozenMs: 40_000, failsOnMs: 0, waitsMs: 31_000 },
+    { frozenMs: 11_000, failsOnMs: 9_000, waitsMs: 15_500 },
+  ]) {
+    const played = listedMaster({}, [holder(2)])
+    played.advance(20_000)
+    const sentAtMs = played.nowMs
+    const { readiness } = played.state.server
+    played.nowMs += frozenMs
+    played.input({ type: 'probed', sentAtMs, answered: false, serving: false, readiness, requested: false })
+    played.server = 'etcd-fails'
+    played.advance(failsOnMs)
+    played.server = 'ready'
+    played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
+    played.changed()
+    played.advance(waitsMs)
+    assert.deepEqual(played.own?.confirms ?? [], [], `frozen for ${frozenMs} ms`)
+    played.advance(3_500)
     assert.deepEqual(played.own?.confirms, ['life-2/1'], `frozen for ${frozenMs} ms`)
   }
 })

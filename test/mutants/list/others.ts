@@ -45,4 +45,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'if (isNamespaceTerminating(first.error))',
     tests: ['endpointslice/slice-writer.test.ts'],
   },
+  'a-wait-without-history-ends': {
+    broken: 'A wait for an object ends when the history that its watch needs is compacted.',
+    file: 'apiserver/wait-for.ts',
+    text: "if (type === 'ERROR') break",
+    instead: "if (type === 'ERROR') return",
+    tests: ['apiserver/http-api-server.test.ts'],
+  },
 }

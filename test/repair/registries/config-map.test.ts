@@ -70,7 +70,7 @@ test('configmap: what others put there stays, and the label comes back', async (
       finalizers: ['theirs/kept'],
     },
     data: { theirs: 'kept' },
-    binaryData: { theirs: 'AAAA' },
+    binaryData: { theirBytes: 'AAAA' },
   })
   assert.equal(inWords(await put(registry, name, '1-9', 2)), '1-9 02')
   const { metadata, data, binaryData } = await ledger()
@@ -81,7 +81,7 @@ test('configmap: what others put there stays, and the label comes back', async (
     [data, binaryData],
     [
       { theirs: 'kept', range: '1-9' },
-      { theirs: 'AAAA', data: 'Ag==' },
+      { theirBytes: 'AAAA', data: 'Ag==' },
     ],
   )
 })

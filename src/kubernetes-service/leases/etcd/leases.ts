@@ -46,7 +46,8 @@ export interface EtcdLeasesOptions {
  *   without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has; an unreadable one is never
  *   written, but logged, left to expire and created again.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
- *   mistaken for a kube-apiserver's.
+ *   mistaken for a kube-apiserver's. A master that leaves the lease that it renewed last to another one at its
+ *   address also leaves its record, as `withdrawn`, to expire after it.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless
  *   another master at that address wants it, and stays alive by its record; when it is ready again it creates its lease
  *   again.
@@ -131,7 +132,8 @@ export class EtcdLeases implements MasterLeases {
       // Before it is sent: it may happen without an answer.
       this.#removing.add(record.key)
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
-      await this.#release(holder, signal)
+      // Left to expire after the lease: the other master may be dead, and its record end before that.
+      if (await this.#release(holder, signal)) return
       // Not deleted: a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)
       break
@@ -300,17 +302,20 @@ export class EtcdLeases implements MasterLeases {
    * Deletes the lease unless another master at this address wants it.
    *
    * The holders are read after the lease: a master that begins to want it meanwhile writes it, and the delete
-   * conflicts.
+   * conflicts. Returns whether such a master is left with a lease that it has not renewed since this one did.
    */
-  async #release(holder: Holder, signal: AbortSignal): Promise<void> {
+  async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { lease } = this.#ownKeys(holder)
     this.#isReleased = true
     this.#leftRevision = lease.last?.modRevision ?? this.#leftRevision
     lease.forget()
     for (;;) {
       const stored = await lease.read(signal)
-      if (stored === undefined || this.#hasCoHolder || (await this.#isHeldByOthers(holder, signal))) return
-      if (await lease.delete(stored, signal)) return
+      if (stored === undefined || this.#hasCoHolder) return false
+      if (await this.#isHeldByOthers(holder, signal)) {
+        return stored.modRevision === this.#leftRevision || lease.isUnanswered(stored)
+      }
+      if (await lease.delete(stored, signal)) return false
     }
   }
 

@@ -533,6 +533,46 @@ test('another master that has gone from the address is no kube-apiserver', async
   assert.equal(await etcd.get(leaseKey, signal), undefined)
 })
 
+for (const flavour of ['etcd', 'kine'] as const) {
+  test(`${flavour}: a lease that was left to a dead master at the address is no kube-apiserver’s`, async () => {
+    const { time, etcd, open } = openWorld(flavour)
+    const [a, b] = [open(), open()]
+    await a.leases.update(self, signal)
+    await b.leases.update(other, signal)
+    await time.advance(9_000)
+    await a.leases.update(self, signal)
+    await a.leases.remove(self, signal)
+    // The record of the dead one ends before the lease that the other renewed.
+    await time.advance(8_000)
+    assert.deepEqual(
+      (await a.leases.list(signal)).map((lease) => lease.holder?.state),
+      ['withdrawn'],
+    )
+    const next = open()
+    const nextLife = { ...self, instanceId: 'next', startedAt: '2026-01-01T00:01:00Z' }
+    await next.leases.update(nextLife, signal)
+    await next.leases.remove(nextLife, signal)
+    assert.equal(await etcd.get(leaseKey, signal), undefined)
+    assert.deepEqual(next.logger.lines, [])
+  })
+}
+
+test('a master that left its lease to another may change its mind', async () => {
+  const { time, etcd, open } = openWorld()
+  const [a, b] = [open().leases, open().leases]
+  await a.update(self, signal)
+  await b.update(other, signal)
+  await a.update(self, signal)
+  await a.remove(self, signal)
+  assert.deepEqual((await b.list(signal)).map((lease) => lease.holder?.state).sort(), ['ready', 'withdrawn'])
+  await a.update(self, signal)
+  assert.deepEqual((await b.list(signal)).map((lease) => lease.holder?.state).sort(), ['ready', 'ready'])
+  await a.remove(self, signal)
+  await b.remove(other, signal)
+  await time.advance(ttlMs + 1_000)
+  assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
+})
+
 test('a kube-apiserver at the same address is remembered from one renewal of a long lease to the next', async () => {
   const { time, etcd, open } = openWorld()
   const one = open({ ttlMs: 60_000 })
@@ -671,7 +711,7 @@ test('whoever comes to a shared address at any moment of another’s leaving has
 test('of two that leave a shared address at any moment of each other neither is told that it had no lease', async () => {
   for (const place of ['before', 'after'] as const) {
     for (let moment = 1, went = true; went; moment++) {
-      const { etcd, open } = openWorld()
+      const { time, etcd, open } = openWorld()
       const [a, b] = [open(), open()]
       await a.leases.update(self, signal)
       await b.leases.update(other, signal)
@@ -684,6 +724,9 @@ test('of two that leave a shared address at any moment of each other neither is 
       }
       await a.leases.remove(self, signal)
       if (!went) await b.leases.remove(other, signal)
+      assert.equal(await etcd.get(leaseKey, signal), undefined, `${place} call ${moment}`)
+      assert.ok((await a.leases.list(signal)).every((lease) => lease.holder?.state === 'withdrawn'))
+      await time.advance(ttlMs + 1_000)
       assert.deepEqual((await etcd.list('/registry/', { signal })).items, [], `${place} call ${moment}`)
     }
   }
